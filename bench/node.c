@@ -98,51 +98,51 @@ int node_add_member(struct node *node, struct member **ret_member)
         return 0;
 }
 
-static void grant(const struct order *order)
+static void grant(const struct action *action)
 {
-        struct member *member = client_owner(order->client);
+        struct member *member = client_owner(action->client);
 
         member->outcome = 0;
-        member->granted = (struct node_lease){lease_id(order->lease),
-                                              block_bytes(lease_block(order->lease)),
-                                              &member->words[lease_slot(order->lease)]};
+        member->granted = (struct node_lease){lease_id(action->lease),
+                                              block_bytes(lease_block(action->lease)),
+                                              &member->words[lease_slot(action->lease)]};
 }
 
-static void tell(const struct order *order, enum member_news news)
+static void tell(const struct action *action, enum member_news news)
 {
-        struct member *member = client_owner(order->client);
+        struct member *member = client_owner(action->client);
 
         if (member->news < news)
                 member->news = news;
 }
 
-/* Everything that is ordered happens at once. */
+/* Everything that an action asks for happens at once. */
 static void obey(struct node *node)
 {
-        struct order order;
+        struct action action;
 
-        while ((order = policy_next_order(node->policy)).kind != ORDER_NONE) {
-                switch (order.kind) {
-                case ORDER_CREATE:
-                        policy_created(node->policy, order.block, 0, node, node->now_ns);
+        while ((action = policy_next_action(node->policy)).kind != ACTION_NONE) {
+                switch (action.kind) {
+                case ACTION_CREATE:
+                        policy_created(node->policy, action.block, 0, node, node->now_ns);
                         break;
-                case ORDER_RELEASE:
-                        policy_released(node->policy, order.block, node->now_ns);
+                case ACTION_RELEASE:
+                        policy_released(node->policy, action.block, node->now_ns);
                         break;
-                case ORDER_GRANT:
-                        grant(&order);
+                case ACTION_GRANT:
+                        grant(&action);
                         break;
-                case ORDER_REFUSE:
-                        ((struct member *)client_owner(order.client))->outcome = order.outcome;
+                case ACTION_REFUSE:
+                        ((struct member *)client_owner(action.client))->outcome = action.outcome;
                         break;
-                case ORDER_NOTICE:
-                        tell(&order, MEMBER_UNMAP);
+                case ACTION_NOTICE:
+                        tell(&action, MEMBER_UNMAP);
                         break;
-                case ORDER_MARK:
-                        tell(&order, MEMBER_MARK);
+                case ACTION_MARK:
+                        tell(&action, MEMBER_MARK);
                         break;
-                case ORDER_FREED:
-                case ORDER_NONE:
+                case ACTION_FREED:
+                case ACTION_NONE:
                         break;
                 }
         }

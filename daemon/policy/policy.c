@@ -11,7 +11,7 @@
 #include "daemon/policy/objects/free_all.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/limit_table.h"
-#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/objects/request.h"
 #include "gpumem.h"
@@ -22,7 +22,7 @@ int policy_new(struct policy **ret_policy)
 
         if (!policy)
                 return -ENOMEM;
-        order_queue_init(&policy->orders);
+        action_queue_init(&policy->actions);
         policy->max_blocks = UINT64_MAX;
         LIST_INIT(&policy->clients);
         *ret_policy = policy;
@@ -53,7 +53,7 @@ struct policy *policy_free(struct policy *policy)
                 discard_blocks(policy->pools[i]);
         for (uint32_t i = 0; i < policy->n_pools; i++)
                 pool_free(policy->pools[i]);
-        assert(!policy->tenants && !policy->shares && TAILQ_EMPTY(&policy->orders.nodes));
+        assert(!policy->tenants && !policy->shares && TAILQ_EMPTY(&policy->actions.nodes));
         limit_table_free(policy->limits);
         free(policy->pools);
         free(policy);
@@ -278,7 +278,7 @@ void policy_created(struct policy *policy, struct block *block, int result, void
 {
         struct pool *pool = block_its_pool(block);
 
-        assert(pool->policy == policy && !order_is_queued(&block->order));
+        assert(pool->policy == policy && !action_is_queued(&block->action));
         note_time(policy, now_ns);
         if (block->state == BLOCK_CREATING)
                 created_for_request(block, result, backing);

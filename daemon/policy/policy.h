@@ -1,7 +1,7 @@
 /* Who gets which block: the daemon's decisions, without any of its deeds.
  *
  * Pure: no I/O, no clock, no driver. The server tells what happened (a request, a death, a block
- * that was made) and then takes orders until none is left: what to make, what to let go, what to
+ * that was made) and then takes actions until none is left: what to make, what to let go, what to
  * answer. Time is an argument. One thread.
  *
  * Every byte of a pool is in exactly one of: leased, cached, lingering. `reserved` is their sum. */
@@ -51,8 +51,8 @@ int policy_declare(struct policy *policy, struct client *client, uint32_t pool, 
 bool policy_client_eof(struct policy *policy, struct client *client, uint64_t now_ns);
 bool policy_client_dead(struct policy *policy, struct client *client, uint64_t now_ns);
 
-/* Asks for a block. Leads to ORDER_GRANT or ORDER_REFUSE now or later; GPUMEM_E_TOO_MANY when too many
- * of the client or its tenant wait. Without memory there is room for one refusal a client: orders are
+/* Asks for a block. Leads to ACTION_GRANT or ACTION_REFUSE now or later; GPUMEM_E_TOO_MANY when too many
+ * of the client or its tenant wait. Without memory there is room for one refusal a client: actions are
  * taken before the same client's next request. */
 void policy_lease(struct policy *policy, struct client *client, const struct policy_ask *ask,
                   uint64_t now_ns);
@@ -73,7 +73,7 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
                     uint64_t now_ns);
 
 /* Gives blocks that are cached, or in idle leases, back to the driver: those of the client's tenant, or everybody's; of one
- * pool, or of POLICY_ALL_POOLS. Leads to ORDER_FREED when the last of them is released. */
+ * pool, or of POLICY_ALL_POOLS. Leads to ACTION_FREED when the last of them is released. */
 int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
                     enum policy_scope scope, uint32_t pool);
 
@@ -101,7 +101,7 @@ void policy_spoil(struct policy *policy, struct block *block, uint64_t now_ns);
 int policy_share(struct policy *policy, struct client *client, uint64_t lease_id,
                  const struct policy_share *share);
 
-/* A lease on a shared block, at once and without an order. The first of its holders is charged for
+/* A lease on a shared block, at once and without an action. The first of its holders is charged for
  * it; when that lease ends the next one is, and when the last one ends it is let go.
  * GPUMEM_E_NO_TOKEN, also for a token that is not for this client; GPUMEM_E_LIMIT for a client that
  * could not be charged now for the block and all else that it has attached, though it is not yet;
@@ -114,12 +114,12 @@ int policy_attach(struct policy *policy, struct client *client, const struct pol
  * block's tenant. GPUMEM_E_NO_TOKEN as above. */
 int policy_unshare(struct policy *policy, struct client *client, const struct policy_token *token);
 
-/* What became of ORDER_CREATE: 0 with the block's backing, GPUMEM_E_DEVICE_FULL, or another
+/* What became of ACTION_CREATE: 0 with the block's backing, GPUMEM_E_DEVICE_FULL, or another
  * failure, which refuses the request. */
 void policy_created(struct policy *policy, struct block *block, int result, void *backing,
                     uint64_t now_ns);
 
-/* ORDER_RELEASE is carried out. `block` is gone, unless a client still maps it. */
+/* ACTION_RELEASE is carried out. `block` is gone, unless a client still maps it. */
 void policy_released(struct policy *policy, struct block *block, uint64_t now_ns);
 
 /* It could not be carried out, and will be tried again: nobody counts on these bytes until then. */
@@ -175,9 +175,9 @@ int policy_set_pool_min(struct policy *policy, uint32_t pool, uint64_t min_bytes
 void policy_serve_in_turns(struct policy *policy);
 void policy_serve(struct policy *policy, uint64_t now_ns);
 
-/* Takes the next order; ORDER_NONE when there is none. */
-struct order policy_next_order(struct policy *policy);
+/* Takes the next action; ACTION_NONE when there is none. */
+struct action policy_next_action(struct policy *policy);
 
-/* Orders ORDER_RELEASE for every block that nobody leases, now and from now on: for a daemon that
+/* Gives ACTION_RELEASE for every block that nobody leases, now and from now on: for a daemon that
  * ends. */
 void policy_shut_down(struct policy *policy);

@@ -74,50 +74,50 @@ static bool may_map(const struct party *party, uint64_t block)
         return false;
 }
 
-static void grant(const struct order *order)
+static void grant(const struct action *action)
 {
-        struct party *party = client_owner(order->client);
-        const struct made *made = made_of(order->block);
+        struct party *party = client_owner(action->client);
+        const struct made *made = made_of(action->block);
 
         BREAK_IF(!made || !made->there, "a block is granted that the driver has not made");
         BREAK_IF(made && made->uid != party->uid,
                  "a block is granted that another tenant wrote to");
-        BREAK_IF(order->known && party_is_honest(party) && party->life == LIFE_RUNS &&
-                         !party->left && !may_map(party, block_id(order->block)),
+        BREAK_IF(action->known && party_is_honest(party) && party->life == LIFE_RUNS &&
+                         !party->left && !may_map(party, block_id(action->block)),
                  "a block is said to be known that the client has never mapped");
         send(party, (struct message){
-                            .kind = order->known ? TELL_KNOWN : TELL_LEASED,
-                            .slot = lease_slot(order->lease),
-                            .lease = lease_id(order->lease),
-                            .block = block_id(order->block),
+                            .kind = action->known ? TELL_KNOWN : TELL_LEASED,
+                            .slot = lease_slot(action->lease),
+                            .lease = lease_id(action->lease),
+                            .block = block_id(action->block),
                     });
 }
 
-static void tell(const struct order *order, enum message_kind kind)
+static void tell(const struct action *action, enum message_kind kind)
 {
-        struct party *party = client_owner(order->client);
+        struct party *party = client_owner(action->client);
         struct message message = {.kind = kind};
 
         if (kind == TELL_NOTICE)
-                message.lease = lease_id(order->lease);
+                message.lease = lease_id(action->lease);
         send(party, message);
 }
 
 static void carry_all_out(void)
 {
-        struct order order = policy_next_order(world->policy);
+        struct action action = policy_next_action(world->policy);
 
-        for (; order.kind != ORDER_NONE; order = policy_next_order(world->policy)) {
-                if (order.kind == ORDER_CREATE)
-                        add_job(true, order.block);
-                else if (order.kind == ORDER_RELEASE)
-                        add_job(false, order.block);
-                else if (order.kind == ORDER_GRANT)
-                        grant(&order);
-                else if (order.kind == ORDER_REFUSE)
-                        tell(&order, TELL_REFUSED);
-                else if (order.kind == ORDER_NOTICE)
-                        tell(&order, TELL_NOTICE);
+        for (; action.kind != ACTION_NONE; action = policy_next_action(world->policy)) {
+                if (action.kind == ACTION_CREATE)
+                        add_job(true, action.block);
+                else if (action.kind == ACTION_RELEASE)
+                        add_job(false, action.block);
+                else if (action.kind == ACTION_GRANT)
+                        grant(&action);
+                else if (action.kind == ACTION_REFUSE)
+                        tell(&action, TELL_REFUSED);
+                else if (action.kind == ACTION_NOTICE)
+                        tell(&action, TELL_NOTICE);
         }
 }
 

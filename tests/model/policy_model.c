@@ -203,7 +203,7 @@ void model_let_go(const struct model *model, struct model_block *block)
 void model_cache(struct model *model, struct model_block *block)
 {
         block->request = NULL;
-        /* With orders standing the policy knows more: then an order to release it may come. */
+        /* With actions standing the policy knows more: then an action to release it may come. */
         if (block->properties & POLICY_SHAREABLE || block->spoiled || model->closing ||
             (model->kind == MODEL_EXACT && model_excess(model, block->pool))) {
                 model_let_go(model, block);

@@ -1,10 +1,10 @@
 /* What must hold of a policy, kept in plain lists from nothing but its public interface: every call
- * that a test makes and every order that it takes goes through here, is written down, and is
+ * that a test makes and every action that it takes goes through here, is written down, and is
  * compared. Nothing is looked up in an index and no total is kept: all is searched and summed.
  *
- * With EXACT all orders are taken after every event, as a server does: then also choices are
- * checked (which block, in which order, whether in time). With LAZY orders are left standing while
- * other things happen; then who holds what, and the sums whenever no order is left. */
+ * With EXACT all actions are taken after every event, as a server does: then also choices are
+ * checked (which block, in which order, whether in time). With LAZY actions are left standing while
+ * other things happen; then who holds what, and the sums whenever no action is left. */
 #pragma once
 
 #include <check.h>
@@ -43,7 +43,7 @@ enum model_state {
 };
 
 struct model_block {
-        struct block *block; /* NULL: made ahead, but the order to do so is not taken */
+        struct block *block; /* NULL: made ahead, but the action to do so is not taken */
         uint64_t id;
         uint32_t pool;
         uint32_t uid;
@@ -54,7 +54,7 @@ struct model_block {
         struct model_free_all *free_all;
         uint64_t cached_at;
         uint64_t cached_ns;
-        bool release_ordered;
+        bool release_given;
         bool evicted; /* since the last comparison, for room */
         bool spoiled;
         bool stuck;                            /* the driver would not take it */
@@ -63,7 +63,7 @@ struct model_block {
         uint64_t taken_ns;
         uint64_t let_go_ns;
         bool was_idle; /* it was revoked since the last comparison */
-        enum order_kind job;
+        enum action_kind job;
         TAILQ_ENTRY(model_block) job_link;              /* in the worker's queue */
         TAILQ_HEAD(model_mappings, model_lease) leases; /* granted last is first */
         LIST_ENTRY(model_block) link;
@@ -145,7 +145,7 @@ struct model_pool {
         uint64_t last_reserved; /* at that */
         bool was_trimmed;       /* since then, so that blocks went for nobody's sake */
         bool was_limited;       /* or for one that was refused in the end */
-        bool was_ordered;       /* since then a new block, beside which unused ones do not stay */
+        bool had_action;        /* since then a new block, beside which unused ones do not stay */
         uint64_t n_backs;
         uint64_t n_given_bytes[MODEL_N_TENANTS]; /* of new blocks, see daemon/policy/state/line.h */
         uint64_t reached;
@@ -160,7 +160,7 @@ struct model_pool {
         struct model_block *evicted_last; /* since the last comparison; in EXACT only */
 };
 
-/* Whose orders are being taken: of what was done for nobody who waits, only blocks that it means go. */
+/* Whose actions are being taken: of what was done for nobody who waits, only blocks that it means go. */
 enum model_errand { MODEL_NO_ERRAND, MODEL_FREEING, MODEL_RETURNING, MODEL_DRAINING_IDLE };
 
 struct model {
@@ -168,7 +168,7 @@ struct model {
         enum model_kind kind;
         unsigned long step;
         uint64_t now_ns;
-        bool settled; /* no order is left */
+        bool settled; /* no action is left */
         bool closing;
         bool draining;
         enum model_errand errand;
@@ -248,7 +248,7 @@ void model_drain_idle(struct model *model, unsigned n_looks);
 void model_warm(struct model *model, uint32_t pool, uint64_t n_bytes);
 void model_return_cached(struct model *model, unsigned n_looks);
 
-/* After two looks at all that there was to be seen, and with their orders taken: what could go has gone. */
+/* After two looks at all that there was to be seen, and with their actions taken: what could go has gone. */
 void model_expect_returned(const struct model *model);
 void model_set_pool_keep(struct model *model, uint32_t pool, uint64_t keep_bytes,
                          uint64_t return_after_ns);
@@ -283,9 +283,9 @@ void model_set_limit(struct model *model, enum limit_scope scope, uint32_t uid, 
 void model_clear_limits(struct model *model);
 void model_set_pool_max(struct model *model, uint32_t pool, uint64_t max_bytes);
 
-/* Takes one order and checks it against what may be. The block of CREATE and RELEASE is returned in
- * ret_block. ORDER_NONE: the policy has settled. */
-enum order_kind model_take(struct model *model, struct model_block **ret_block);
+/* Takes one action and checks it against what may be. The block of CREATE and RELEASE is returned in
+ * ret_block. ACTION_NONE: the policy has settled. */
+enum action_kind model_take(struct model *model, struct model_block **ret_block);
 
 /* Compares everything that can be seen; for a policy that has settled. */
 void model_compare(struct model *model);
@@ -330,7 +330,7 @@ bool model_can_never_be(const struct model *model, const struct model_request *r
 /* Unanswered requests for which no block is being made. */
 unsigned model_n_queued(const struct model *model, uint32_t pool);
 
-/* What several events and orders lead to. */
+/* What several events and actions lead to. */
 /* If nobody and nothing of the tenant is left, it is known no more. */
 void model_look_for_end(struct model *model, uint32_t uid);
 void model_give(struct model *model, const struct model_request *request, uint64_t n_bytes);

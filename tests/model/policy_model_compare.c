@@ -1,4 +1,4 @@
-/* Sums and charges, once no order is left. */
+/* Sums and charges, once no action is left. */
 #include "tests/model/policy_model_compare.h"
 
 #include "base/err.h"
@@ -49,7 +49,7 @@ static void compare_figures(struct model *model, uint32_t pool)
                         sum.lingering += block->n_bytes;
                 sum.overdue += model_is_overdue(model, block) ? block->n_bytes : 0;
                 must(model, block->state != MODEL_MADE);
-                must(model, block->state != MODEL_RELEASING || block->release_ordered);
+                must(model, block->state != MODEL_RELEASING || block->release_given);
         }
         TAILQ_FOREACH (request, &model->requests, link)
                 sum.n_waiting += request->ask.pool == pool;
@@ -185,7 +185,7 @@ static void begin_anew(struct model *model, uint32_t pool)
         expected->last_reserved = model_reserved(model, pool);
         expected->was_trimmed = false;
         expected->was_limited = false;
-        expected->was_ordered = false;
+        expected->had_action = false;
 }
 
 static void forget_revoked(struct model *model)

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "daemon/policy/drain.h"
 #include "daemon/policy/warm.h"
-#include "tests/model/policy_model_orders.h"
+#include "tests/model/policy_model_actions.h"
 
 /* Who waits is not looked at; and those who map what is let go are charged for it. */
 static void begin_errand(struct model *model, enum model_errand errand)
@@ -205,7 +205,7 @@ void model_expect_returned(const struct model *model)
 
         must(model, model->settled);
         LIST_FOREACH (block, &model->blocks, link) {
-                /* With orders left standing it may have been leased meanwhile, and nobody was told. */
+                /* With actions left standing it may have been leased meanwhile, and nobody was told. */
                 if (model->kind == MODEL_EXACT || !model->pools[block->pool].return_after_ns)
                         must(model, !model_may_return(model, block) || !is_old(model, block));
         }
@@ -219,7 +219,7 @@ void model_check_errand(struct model *model, const struct model_block *block)
                 break;
         case MODEL_RETURNING:
                 must(model, model_may_return(model, block));
-                /* With orders left standing it may have been cached before that was known. */
+                /* With actions left standing it may have been cached before that was known. */
                 must(model, model->kind == MODEL_LAZY || is_old(model, block));
                 model->n_returned++;
                 break;

@@ -94,7 +94,7 @@ static void drop_leases(struct model *model, struct model_client *client)
 }
 
 /* One that was made ahead may have been granted to the client, which is not told any more: then it is its
- * tenant's for life, and no order says so. */
+ * tenant's for life, and no action says so. */
 static void note_owners(struct model *model)
 {
         struct model_block *block;

@@ -1,4 +1,4 @@
-/* What was let go, and for whose sake, once no order is left. */
+/* What was let go, and for whose sake, once no action is left. */
 #include "base/err.h"
 #include "tests/model/policy_model_compare.h"
 
@@ -6,7 +6,7 @@
  * passed over. With leases revoked, charges may have fallen since. */
 static bool was_passed_over(const struct model *model, const struct model_block *block)
 {
-        if (!model->pools[block->pool].was_ordered || block->pool == MODEL_PINNED_POOL ||
+        if (!model->pools[block->pool].had_action || block->pool == MODEL_PINNED_POOL ||
             model_mapped(block) != MODEL_MAPPED)
                 return false;
         return model->revoked ||
@@ -82,7 +82,7 @@ void model_check_evictions(struct model *model)
                 check_oldest_went(model, block);
                 if (model->pools[block->pool].was_trimmed || model->pools[block->pool].was_limited)
                         continue;
-                if (model->pools[block->pool].was_ordered && block->pool != MODEL_PINNED_POOL)
+                if (model->pools[block->pool].had_action && block->pool != MODEL_PINNED_POOL)
                         continue;
                 /* What was revoked for another request may have served the one that it was for. */
                 if (model->revoked)

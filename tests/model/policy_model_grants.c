@@ -1,5 +1,5 @@
 /* Whom a block is granted to, and which one. */
-#include "tests/model/policy_model_orders.h"
+#include "tests/model/policy_model_actions.h"
 
 #include <stdlib.h>
 
@@ -149,10 +149,10 @@ static void take_nobodys(struct model *model, const struct model_request *reques
         model->n_from_nobodys++;
 }
 
-void model_take_grant(struct model *model, const struct order *order)
+void model_take_grant(struct model *model, const struct action *action)
 {
-        struct model_request *request = model_request_of(model, order);
-        struct model_block *block = model_block_of(model, order);
+        struct model_request *request = model_request_of(model, action);
+        struct model_block *block = model_block_of(model, action);
         bool was_nobodys = block->uid == MODEL_NOBODY;
 
         must(model, !model->draining);
@@ -162,12 +162,12 @@ void model_take_grant(struct model *model, const struct order *order)
         must(model, model_serves(block, request));
         must(model, !request->failure && !block->spoiled);
         must(model, model->kind == MODEL_LAZY || !request->cancelled);
-        must(model, block_backing(order->block) == block);
+        must(model, block_backing(action->block) == block);
         must(model,
-             order->known == (request->ask.known_will_do && model_maps(request->client, block)));
-        model->n_known += order->known;
+             action->known == (request->ask.known_will_do && model_maps(request->client, block)));
+        model->n_known += action->known;
         if (block->state == MODEL_CACHED && block->was_idle)
-                check_taken(model, request, block, order->known);
+                check_taken(model, request, block, action->known);
         if (block->state == MODEL_CACHED) {
                 must(model, !request->block);
                 if (model->kind == MODEL_EXACT) {
@@ -182,7 +182,7 @@ void model_take_grant(struct model *model, const struct order *order)
         block->state = MODEL_HELD;
         block->request = NULL;
         request->block = NULL;
-        model_add_lease(model, request->client, block, order->lease);
+        model_add_lease(model, request->client, block, action->lease);
         TAILQ_FIRST(&block->leases)->keeps_mapped = request->ask.keeps_mapped &&
                                                     block->pool == MODEL_PINNED_POOL;
         model_forget_request(model, request);

@@ -1,33 +1,33 @@
 /* Who is refused, and why. */
-#include "tests/model/policy_model_orders.h"
+#include "tests/model/policy_model_actions.h"
 
 #include <errno.h>
 
 #include "base/err.h"
 
-bool model_is_refused_for_what_it_is(const struct order *order)
+bool model_is_refused_for_what_it_is(const struct action *action)
 {
-        return order->kind == ORDER_REFUSE && !order->of_blocks &&
-               (order->outcome == GPUMEM_E_NO_POOL || order->outcome == GPUMEM_E_BAD_REQUEST ||
-                order->outcome == GPUMEM_E_TOO_LARGE || order->outcome == GPUMEM_E_TOO_MANY);
+        return action->kind == ACTION_REFUSE && !action->of_blocks &&
+               (action->outcome == GPUMEM_E_NO_POOL || action->outcome == GPUMEM_E_BAD_REQUEST ||
+                action->outcome == GPUMEM_E_TOO_LARGE || action->outcome == GPUMEM_E_TOO_MANY);
 }
 /* The refusal names the limit as it is. */
 static void check_hit(const struct model *model, const struct model_request *request,
-                      const struct order *order)
+                      const struct action *action)
 {
-        const struct limit_hit *hit = &order->limit;
+        const struct limit_hit *hit = &action->limit;
 
         must(model, hit->scope == LIMIT_OF_CLIENT || hit->scope == LIMIT_OF_TENANT);
-        must(model, order->n_bytes == request->ask.n_bytes);
+        must(model, action->n_bytes == request->ask.n_bytes);
         if (hit->why == LIMIT_WOULD_BE_PASSED)
                 must(model,
-                     hit->used + (hit->kind == LIMIT_LEASES ? 1 : order->n_bytes) > hit->max);
+                     hit->used + (hit->kind == LIMIT_LEASES ? 1 : action->n_bytes) > hit->max);
 }
 
 static void check_limited(const struct model *model, const struct model_request *request,
-                          const struct order *order)
+                          const struct action *action)
 {
-        check_hit(model, request, order);
+        check_hit(model, request, action);
         if (model->kind == MODEL_LAZY || model->revoked || model_can_never_be(model, request))
                 return;
         must(model, request->ask.deadline_ns <= model->now_ns);
@@ -36,9 +36,9 @@ static void check_limited(const struct model *model, const struct model_request 
 
 /* How many blocks there are is checked with the policy's books. */
 static void check_too_many(struct model *model, const struct model_request *request,
-                           const struct order *order)
+                           const struct action *action)
 {
-        must(model, order->outcome == GPUMEM_E_TOO_MANY);
+        must(model, action->outcome == GPUMEM_E_TOO_MANY);
         must(model, request->ask.deadline_ns <= model->now_ns);
         must(model, !request->ask.only_known);
         model->n_short_of_files++;
@@ -92,17 +92,17 @@ static void take_ended(struct model *model, struct model_request *request)
         model_forget_request(model, request);
 }
 
-void model_take_refusal(struct model *model, const struct order *order)
+void model_take_refusal(struct model *model, const struct action *action)
 {
-        struct model_request *request = model_request_of(model, order);
-        int outcome = order->outcome;
+        struct model_request *request = model_request_of(model, action);
+        int outcome = action->outcome;
 
         must(model, outcome != 0);
         if (outcome == GPUMEM_E_SHUTTING_DOWN) {
                 take_ended(model, request);
                 return;
         }
-        if (model_is_refused_for_what_it_is(order)) {
+        if (model_is_refused_for_what_it_is(action)) {
                 must(model, !request->block);
                 if (!request->outcome && request->predicted)
                         must(model, model->kind == MODEL_LAZY ||
@@ -121,11 +121,11 @@ void model_take_refusal(struct model *model, const struct order *order)
                 if (request->failure) {
                         must(model, outcome == request->failure);
                 } else if (outcome == GPUMEM_E_LIMIT) {
-                        check_limited(model, request, order);
+                        check_limited(model, request, action);
                         model->pools[request->ask.pool].was_limited = true;
                         model->n_limit_refusals++;
-                } else if (order->of_blocks) {
-                        check_too_many(model, request, order);
+                } else if (action->of_blocks) {
+                        check_too_many(model, request, action);
                 } else if (request->ask.only_known && outcome == GPUMEM_E_REFUSED) {
                         check_not_known(model, request);
                 } else if (outcome == GPUMEM_E_STALLED) {

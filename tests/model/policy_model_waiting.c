@@ -1,4 +1,4 @@
-/* The absence of needless waiting, once no order is left. */
+/* The absence of needless waiting, once no action is left. */
 #include "base/err.h"
 #include "daemon/policy/objects/overdue.h"
 #include "daemon/policy/scheduling/passing.h"

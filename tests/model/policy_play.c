@@ -11,19 +11,19 @@ bool play_one_in(struct play *play, uint64_t n)
         return play_below(play, n) == 0;
 }
 
-enum order_kind play_take_one(struct play *play)
+enum action_kind play_take_one(struct play *play)
 {
         struct model_block *block = NULL;
-        enum order_kind kind = model_take(&play->model, &block);
+        enum action_kind kind = model_take(&play->model, &block);
 
-        if (kind == ORDER_CREATE || kind == ORDER_RELEASE)
+        if (kind == ACTION_CREATE || kind == ACTION_RELEASE)
                 worker_add(&play->worker, block, kind);
         return kind;
 }
 
 void play_settle(struct play *play)
 {
-        while (play_take_one(play) != ORDER_NONE)
+        while (play_take_one(play) != ACTION_NONE)
                 continue;
 }
 

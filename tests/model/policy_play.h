@@ -20,8 +20,8 @@ struct play {
 uint64_t play_below(struct play *play, uint64_t n);
 bool play_one_in(struct play *play, uint64_t n);
 
-/* Takes an order, and gives the worker what is its; takes all that there are. */
-enum order_kind play_take_one(struct play *play);
+/* Takes an action, and gives the worker what is its; takes all that there are. */
+enum action_kind play_take_one(struct play *play);
 void play_settle(struct play *play);
 
 /* NULL: there is none, or chance has it so. */

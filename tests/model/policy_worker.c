@@ -10,7 +10,7 @@ void worker_init(struct worker *worker)
         }
 }
 
-void worker_add(struct worker *worker, struct model_block *block, enum order_kind kind)
+void worker_add(struct worker *worker, struct model_block *block, enum action_kind kind)
 {
         block->job = kind;
         TAILQ_INSERT_TAIL(&worker->pools[block->pool].jobs, block, job_link);
@@ -56,7 +56,7 @@ static void release(struct worker *worker, struct model *model, struct random *r
                 return;
         }
         model_not_released(model, block);
-        worker_add(worker, block, ORDER_RELEASE);
+        worker_add(worker, block, ACTION_RELEASE);
 }
 
 bool worker_do_one(struct worker *worker, struct model *model, struct random *random, uint32_t pool)
@@ -66,7 +66,7 @@ bool worker_do_one(struct worker *worker, struct model *model, struct random *ra
         if (!block)
                 return false;
         TAILQ_REMOVE(&worker->pools[pool].jobs, block, job_link);
-        if (block->job == ORDER_CREATE)
+        if (block->job == ACTION_CREATE)
                 model_created(model, block, create(worker, model, random, block));
         else
                 release(worker, model, random, block);

@@ -14,7 +14,7 @@ struct worker {
 };
 
 void worker_init(struct worker *worker);
-void worker_add(struct worker *worker, struct model_block *block, enum order_kind kind);
+void worker_add(struct worker *worker, struct model_block *block, enum action_kind kind);
 
 /* Whether there was a job to do in the pool. */
 bool worker_do_one(struct worker *worker, struct model *model, struct random *random,

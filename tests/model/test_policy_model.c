@@ -161,13 +161,13 @@ static void run_to_ends(enum model_kind kind)
         ck_assert(n < N_STEPS || n_drained > n / 4000);
 }
 
-START_TEST(orders_taken_at_once)
+START_TEST(actions_taken_at_once)
 {
         run(PLAY_MIXED, MODEL_EXACT, UINT64_MAX);
 }
 END_TEST
 
-START_TEST(orders_left_standing)
+START_TEST(actions_left_standing)
 {
         run(PLAY_MIXED, MODEL_LAZY, UINT64_MAX);
 }
@@ -179,7 +179,7 @@ START_TEST(much_is_shared)
 }
 END_TEST
 
-START_TEST(much_is_shared_and_orders_left_standing)
+START_TEST(much_is_shared_and_actions_left_standing)
 {
         run(PLAY_SHARING, MODEL_LAZY, UINT64_MAX);
 }
@@ -197,7 +197,7 @@ START_TEST(ended_while_in_use)
 }
 END_TEST
 
-START_TEST(ended_while_in_use_and_orders_left_standing)
+START_TEST(ended_while_in_use_and_actions_left_standing)
 {
         run_to_ends(MODEL_LAZY);
 }
@@ -214,13 +214,13 @@ int main(void)
         (void)fflush(stdout);
         /* The build system's limit is the only one: a slow machine is not an error. */
         tcase_set_timeout(tests, 0);
-        tcase_add_test(tests, orders_taken_at_once);
-        tcase_add_test(tests, orders_left_standing);
+        tcase_add_test(tests, actions_taken_at_once);
+        tcase_add_test(tests, actions_left_standing);
         tcase_add_test(tests, much_is_shared);
-        tcase_add_test(tests, much_is_shared_and_orders_left_standing);
+        tcase_add_test(tests, much_is_shared_and_actions_left_standing);
         tcase_add_test(tests, few_files);
         tcase_add_test(tests, ended_while_in_use);
-        tcase_add_test(tests, ended_while_in_use_and_orders_left_standing);
+        tcase_add_test(tests, ended_while_in_use_and_actions_left_standing);
         suite_add_tcase(suite, tests);
         runner = srunner_create(suite);
         srunner_set_tap(runner, "-");

@@ -77,63 +77,63 @@ void ask(struct world *world, struct client *client, uint32_t serial, uint64_t n
         ask_with(world, client, &request);
 }
 
-struct order next_order(struct world *world)
+struct action next_action(struct world *world)
 {
-        struct order order;
+        struct action action;
 
         do
-                order = policy_next_order(world->policy);
-        while (order.kind == ORDER_MARK);
-        return order;
+                action = policy_next_action(world->policy);
+        while (action.kind == ACTION_MARK);
+        return action;
 }
 
-struct order take(struct world *world, enum order_kind kind)
+struct action take(struct world *world, enum action_kind kind)
 {
-        struct order order = kind == ORDER_MARK ? policy_next_order(world->policy)
-                                                : next_order(world);
+        struct action action = kind == ACTION_MARK ? policy_next_action(world->policy)
+                                                   : next_action(world);
 
-        ck_assert_int_eq(order.kind, kind);
+        ck_assert_int_eq(action.kind, kind);
         policy_check(world->policy);
-        return order;
+        return action;
 }
 
 void expect_idle(struct world *world)
 {
-        (void)take(world, ORDER_NONE);
+        (void)take(world, ACTION_NONE);
 }
 
 void expect_refusal(struct world *world, const struct client *client, uint32_t serial, int outcome)
 {
-        struct order order = take(world, ORDER_REFUSE);
+        struct action action = take(world, ACTION_REFUSE);
 
-        ck_assert_ptr_eq(order.client, client);
-        ck_assert_uint_eq(order.serial, serial);
-        ck_assert_int_eq(order.outcome, outcome);
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_uint_eq(action.serial, serial);
+        ck_assert_int_eq(action.outcome, outcome);
 }
 
 struct lease *expect_grant(struct world *world, const struct client *client, uint32_t serial)
 {
-        struct order order = take(world, ORDER_GRANT);
+        struct action action = take(world, ACTION_GRANT);
 
-        ck_assert_ptr_eq(order.client, client);
-        ck_assert_uint_eq(order.serial, serial);
-        return order.lease;
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_uint_eq(action.serial, serial);
+        return action.lease;
 }
 
 void expect_notice(struct world *world, const struct client *client, const struct lease *lease)
 {
-        struct order order = take(world, ORDER_NOTICE);
+        struct action action = take(world, ACTION_NOTICE);
 
-        ck_assert_ptr_eq(order.client, client);
-        ck_assert_ptr_eq(order.lease, lease);
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_ptr_eq(action.lease, lease);
 }
 
 void expect_release(struct world *world, const struct block *block)
 {
-        struct order order = take(world, ORDER_RELEASE);
+        struct action action = take(world, ACTION_RELEASE);
 
-        ck_assert_ptr_eq(order.block, block);
-        released(world, order.block);
+        ck_assert_ptr_eq(action.block, block);
+        released(world, action.block);
 }
 
 void created(struct world *world, struct block *block, int result)
@@ -167,7 +167,7 @@ struct held hold(struct world *world, struct client *client, uint64_t n_bytes)
         struct held held;
 
         ask(world, client, 0, n_bytes, 0);
-        held.block = take(world, ORDER_CREATE).block;
+        held.block = take(world, ACTION_CREATE).block;
         created(world, held.block, 0);
         held.lease = expect_grant(world, client, 0);
         held.id = lease_id(held.lease);

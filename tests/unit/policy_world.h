@@ -43,23 +43,23 @@ void ask(struct world *world, struct client *client, uint32_t serial, uint64_t n
          uint64_t deadline_ns);
 void ask_with(struct world *world, struct client *client, const struct policy_ask *request);
 
-/* The next order but those to mark what is idle: nothing comes of them, and most tests are not about it. */
-struct order next_order(struct world *world);
+/* The next action but those to mark what is idle: nothing comes of them, and most tests are not about it. */
+struct action next_action(struct world *world);
 
 /* The same, which must be of this kind. */
-struct order take(struct world *world, enum order_kind kind);
+struct action take(struct world *world, enum action_kind kind);
 void expect_idle(struct world *world);
 
-/* The next order must refuse this request so. */
+/* The next action must refuse this request so. */
 void expect_refusal(struct world *world, const struct client *client, uint32_t serial, int outcome);
 
-/* The next order must grant it; returns the lease. */
+/* The next action must grant it; returns the lease. */
 struct lease *expect_grant(struct world *world, const struct client *client, uint32_t serial);
 
-/* The next order must tell the client to unmap this revoked lease. */
+/* The next action must tell the client to unmap this revoked lease. */
 void expect_notice(struct world *world, const struct client *client, const struct lease *lease);
 
-/* The next order must release this block, which then happens. */
+/* The next action must release this block, which then happens. */
 void expect_release(struct world *world, const struct block *block);
 
 void created(struct world *world, struct block *block, int result);

@@ -8,14 +8,14 @@
 static struct held take_over(struct world *world, struct client *client, uint64_t n_bytes)
 {
         struct held held = {.lease = NULL};
-        struct order order;
+        struct action action;
 
         ask(world, client, 7, n_bytes, world->now_ns + IDLE_ROB_NS);
-        order = take(world, ORDER_GRANT);
-        ck_assert_ptr_eq(order.client, client);
-        held.lease = order.lease;
-        held.block = order.block;
-        held.id = lease_id(order.lease);
+        action = take(world, ACTION_GRANT);
+        ck_assert_ptr_eq(action.client, client);
+        held.lease = action.lease;
+        held.block = action.block;
+        held.id = lease_id(action.lease);
         return held;
 }
 
@@ -31,7 +31,7 @@ START_TEST(where_there_is_room_both_get_a_block)
         unmap(&world, a, first.id);
         mark_idle(&world, b, second.lease);
         ask(&world, a, 1, 16 * MIB, UINT64_MAX);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, a, 1);
         ck_assert(!was_revoked(&world, b, second.lease));
         world_free(&world);
@@ -58,7 +58,7 @@ START_TEST(where_there_is_none_it_comes_back_after_a_while)
         expect_idle(&world);
         world.now_ns++;
         policy_expire(world.policy, world.now_ns);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, first.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, first.block);
         world_free(&world);
 }
 END_TEST
@@ -77,7 +77,7 @@ START_TEST(who_is_out_of_time_takes_it_back)
         expect_idle(&world);
         world.now_ns += 5;
         policy_expire(world.policy, world.now_ns);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, first.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, first.block);
         world_free(&world);
 }
 END_TEST
@@ -104,15 +104,15 @@ START_TEST(what_is_mapped_still_goes_back_and_forth)
         struct held first = hold(&world, a, 16 * MIB), second;
         struct policy_ask known = {
                 .serial = 1, .n_bytes = 16 * MIB, .known_will_do = true, .deadline_ns = UINT64_MAX};
-        struct order order;
+        struct action action;
 
         mark_idle(&world, a, first.lease);
         second = take_over(&world, b, 16 * MIB);
         mark_idle(&world, b, second.lease);
         ask_with(&world, a, &known);
-        order = take(&world, ORDER_GRANT);
-        ck_assert_ptr_eq(order.block, first.block);
-        ck_assert(order.known);
+        action = take(&world, ACTION_GRANT);
+        ck_assert_ptr_eq(action.block, first.block);
+        ck_assert(action.known);
         world_free(&world);
 }
 END_TEST
@@ -134,7 +134,7 @@ START_TEST(a_limit_is_no_reason_either)
         expect_idle(&world);
         world.now_ns += IDLE_BACK_NS;
         policy_expire(world.policy, world.now_ns);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, first.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, first.block);
         world_free(&world);
 }
 END_TEST

@@ -34,12 +34,12 @@ START_TEST(waiting_one_makes_way_for_the_next)
 
         (void)hold(&world, b, 4 * MIB);
         ask(&world, a, 1, 4 * MIB, UINT64_MAX);
-        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        created(&world, take(&world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
         ask(&world, b, 1, 4 * MIB, UINT64_MAX);
         expect_idle(&world);
         cancel(&world, a, 1);
         expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
         ck_assert_uint_eq(figures(&world).n_refusals, 0);
         world_free(&world);
@@ -62,7 +62,7 @@ START_TEST(serial_may_be_used_again)
 }
 END_TEST
 
-START_TEST(block_whose_order_is_not_taken_is_never_made)
+START_TEST(block_whose_action_is_not_taken_is_never_made)
 {
         struct world world = world_new(4 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -73,7 +73,7 @@ START_TEST(block_whose_order_is_not_taken_is_never_made)
         expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
         ck_assert_uint_eq(client_charged(a, 0), 0);
         ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
         world_free(&world);
 }
@@ -86,7 +86,7 @@ START_TEST(block_that_is_being_made_is_made_for_the_cache)
         struct block *block;
 
         ask(&world, a, 1, 4 * MIB, UINT64_MAX);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         cancel(&world, a, 1);
         expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
         expect_totals(&world, 0, 4 * MIB, 0);
@@ -95,7 +95,7 @@ START_TEST(block_that_is_being_made_is_made_for_the_cache)
         ask(&world, a, 2, 4 * MIB, 0);
         expect_idle(&world);
         created(&world, block, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, block);
         world_free(&world);
 }
 END_TEST
@@ -107,13 +107,13 @@ START_TEST(block_for_the_cache_may_fail_and_its_room_is_free)
         struct block *block;
 
         ask(&world, a, 1, 4 * MIB, UINT64_MAX);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         cancel(&world, a, 1);
         expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
         ask(&world, b, 1, 4 * MIB, 0);
         expect_idle(&world);
         created(&world, block, GPUMEM_E_DEVICE_FULL);
-        ck_assert_ptr_ne(take(&world, ORDER_CREATE).block, NULL);
+        ck_assert_ptr_ne(take(&world, ACTION_CREATE).block, NULL);
         expect_idle(&world);
         ck_assert_uint_eq(figures(&world).n_blocks, 1);
         world_free(&world);
@@ -129,7 +129,7 @@ START_TEST(shareable_block_for_nobody_is_let_go)
         struct block *block;
 
         ask_with(&world, a, &request);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         cancel(&world, a, 1);
         expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
         created(&world, block, 0);
@@ -148,11 +148,11 @@ START_TEST(bytes_on_their_way_serve_the_next)
 
         ask(&world, a, 1, 4 * MIB, UINT64_MAX);
         ask(&world, b, 1, 4 * MIB, UINT64_MAX);
-        (void)take(&world, ORDER_RELEASE);
+        (void)take(&world, ACTION_RELEASE);
         cancel(&world, a, 1);
         expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
         released(&world, held.block);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
         world_free(&world);
 }
@@ -164,7 +164,7 @@ int main(void)
                 unknown_and_answered_are_passed_over,
                 waiting_one_makes_way_for_the_next,
                 serial_may_be_used_again,
-                block_whose_order_is_not_taken_is_never_made,
+                block_whose_action_is_not_taken_is_never_made,
                 block_that_is_being_made_is_made_for_the_cache,
                 block_for_the_cache_may_fail_and_its_room_is_free,
                 shareable_block_for_nobody_is_let_go,

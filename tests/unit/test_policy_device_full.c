@@ -7,7 +7,7 @@ static void ask_in_vain(struct world *world, struct client *client, uint32_t ser
                         uint64_t n_bytes, uint64_t deadline_ns)
 {
         ask(world, client, serial, n_bytes, deadline_ns);
-        created(world, take(world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        created(world, take(world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
 }
 
 START_TEST(one_that_does_not_wait_is_refused)
@@ -34,14 +34,14 @@ START_TEST(cached_blocks_are_let_go_and_it_is_tried_again)
         struct block *block;
 
         ask_in_vain(&world, a, 1, 8 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, of_a.block);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, of_b.block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, of_a.block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, of_b.block);
         expect_idle(&world);
         released(&world, of_a.block);
         /* The rest is still on its way. */
         expect_idle(&world);
         released(&world, of_b.block);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         expect_idle(&world);
         created(&world, block, 0);
         (void)expect_grant(&world, a, 1);
@@ -61,9 +61,9 @@ START_TEST(only_as_many_bytes_are_let_go_as_were_asked_for)
         ask_in_vain(&world, a, 1, 8 * MIB, 0);
         expect_release(&world, held[0].block);
         expect_release(&world, held[1].block);
-        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        created(&world, take(&world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
         expect_release(&world, held[2].block);
-        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        created(&world, take(&world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
         expect_refusal(&world, a, 1, GPUMEM_E_DEVICE_FULL);
         expect_idle(&world);
         world_free(&world);
@@ -83,7 +83,7 @@ START_TEST(it_is_not_tried_again_before_something_has_happened)
         expect_idle(&world);
         give_back(&world, b, held.lease, RETURN_UNMAPPED);
         expect_release(&world, held.block);
-        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        created(&world, take(&world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
         expect_idle(&world);
         policy_expire(world.policy, 5000);
         expect_refusal(&world, a, 1, GPUMEM_E_DEVICE_FULL);
@@ -102,7 +102,7 @@ START_TEST(a_death_lets_it_try_again)
         expect_release(&world, held.block);
         expect_idle(&world);
         ck_assert(policy_client_dead(world.policy, b, world.now_ns));
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST
@@ -117,7 +117,7 @@ START_TEST(unmapping_lets_it_try_again)
         expect_release(&world, held.block);
         expect_idle(&world);
         unmap(&world, b, held.id);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST
@@ -130,12 +130,12 @@ START_TEST(bytes_that_came_back_meanwhile_are_tried_at_once)
         struct block *block;
 
         ask(&world, a, 1, 4 * MIB, 0);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         ck_assert_int_eq(policy_free_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
         expect_release(&world, held.block);
-        (void)take(&world, ORDER_FREED);
+        (void)take(&world, ACTION_FREED);
         created(&world, block, GPUMEM_E_DEVICE_FULL);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, a, 1);
         world_free(&world);
 }
@@ -150,14 +150,14 @@ START_TEST(it_keeps_its_place_in_the_queue)
 
         ask(&world, a, 1, 8 * MIB, 5000);
         ask(&world, b, 1, 4 * MIB, 5000);
-        of_a = take(&world, ORDER_CREATE).block;
-        of_b = take(&world, ORDER_CREATE).block;
+        of_a = take(&world, ACTION_CREATE).block;
+        of_b = take(&world, ACTION_CREATE).block;
         created(&world, of_b, GPUMEM_E_DEVICE_FULL);
         created(&world, of_a, GPUMEM_E_DEVICE_FULL);
         expect_idle(&world);
         give_back(&world, c, held.lease, RETURN_UNMAPPED);
         expect_release(&world, held.block);
-        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 8 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 8 * MIB);
         world_free(&world);
 }
 END_TEST

@@ -79,7 +79,7 @@ START_TEST(who_waits_is_refused_and_what_is_made_goes_back)
         struct block *block;
 
         ask(&world, a, 1, 4 * MIB, 0);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         ask(&world, b, 2, 8 * MIB, UINT64_MAX);
         policy_drain(world.policy, 0);
         policy_check(world.policy);
@@ -150,13 +150,13 @@ START_TEST(clients_are_asked_what_is_idle)
         world.now_ns += SECOND;
         policy_drain(world.policy, world.now_ns);
         for (unsigned i = 0; i < ARRAY_SIZE(asked); i++) {
-                struct order order = policy_next_order(world.policy);
+                struct action action = policy_next_action(world.policy);
 
-                ck_assert_int_eq(order.kind, ORDER_MARK);
-                asked[i] = order.client;
+                ck_assert_int_eq(action.kind, ACTION_MARK);
+                asked[i] = action.client;
         }
         ck_assert((asked[0] == a && asked[1] == b) || (asked[0] == b && asked[1] == a));
-        ck_assert_int_eq(policy_next_order(world.policy).kind, ORDER_NONE);
+        ck_assert_int_eq(policy_next_action(world.policy).kind, ACTION_NONE);
         world_free(&world);
 }
 END_TEST
@@ -172,7 +172,7 @@ START_TEST(nobody_attaches_any_more)
         uint64_t n_bytes;
 
         ask_with(&world, a, &request);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         lease = expect_grant(&world, a, 1);
         ck_assert_int_eq(policy_share(world.policy, a, lease_id(lease), &share), 0);
         policy_drain(world.policy, 0);

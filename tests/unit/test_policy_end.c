@@ -46,14 +46,14 @@ static void busy_block_lingers(enum sign first)
         expect_totals(&world, 0, 0, 4 * MIB);
         expect_idle(&world);
         ck_assert(tell(&world, a, other(first)));
-        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 4 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 4 * MIB);
         ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
         world_free(&world);
 }
 
 static void expect_release_of(struct world *world, const struct held *held, bool may_be_used)
 {
-        struct block *block = take(world, ORDER_RELEASE).block;
+        struct block *block = take(world, ACTION_RELEASE).block;
 
         ck_assert_ptr_eq(block, held->block);
         ck_assert_int_eq(block_may_be_used(block), may_be_used);
@@ -121,7 +121,7 @@ START_TEST(release_may_come_after_both_signs)
         /* Now it is certain to come back, so that nobody need wait for others. */
         ask(&world, b, 1, 4 * MIB, 0);
         expect_release(&world, held.block);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST
@@ -140,7 +140,7 @@ START_TEST(returned_block_stays_cached_and_is_mapped_until_both_signs)
         expect_totals(&world, 0, 0, 4 * MIB);
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
         ck_assert(tell(&world, a, SIGN_DEAD));
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST
@@ -156,7 +156,7 @@ START_TEST(cached_blocks_outlive_the_tenants_last_client)
         expect_totals(&world, 0, 4 * MIB, 0);
         b = join(&world, 1);
         ask(&world, b, 1, 4 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held.block);
         world_free(&world);
 }
 END_TEST
@@ -180,7 +180,7 @@ START_TEST(requests_are_withdrawn_without_an_answer)
 }
 END_TEST
 
-START_TEST(orders_that_name_the_client_are_withdrawn)
+START_TEST(actions_that_name_the_client_are_withdrawn)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -192,7 +192,7 @@ START_TEST(orders_that_name_the_client_are_withdrawn)
         ask(&world, a, 4, 2 * MIB, 0); /* a block to be made */
         ask(&world, b, 1, 2 * MIB, 0);
         ck_assert(!tell(&world, a, SIGN_EOF));
-        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 2 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 2 * MIB);
         ck_assert_uint_eq(client_charged(b, 0), 2 * MIB);
         expect_idle(&world);
         /* Nobody was told of the block, so it is as good as ever. */
@@ -209,7 +209,7 @@ START_TEST(block_in_the_making_is_cached_for_the_tenant)
         struct block *block;
 
         ask(&world, a, 1, 4 * MIB, UINT64_MAX);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         end(&world, a);
         expect_totals(&world, 0, 4 * MIB, 0);
         created(&world, block, 0);
@@ -217,7 +217,7 @@ START_TEST(block_in_the_making_is_cached_for_the_tenant)
         b = join(&world, 2);
         ask(&world, b, 1, 4 * MIB, 0);
         expect_release(&world, block);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST
@@ -275,7 +275,7 @@ START_TEST(shut_down_lets_go_of_what_nobody_leases)
         struct block *block;
 
         ask(&world, a, 1, 6 * MIB, 0);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         policy_cancel(world.policy, a, 1, 0);
         expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
         policy_shut_down(world.policy);
@@ -305,7 +305,7 @@ START_TEST(idle_leases_are_cached_at_the_first_sign)
         ck_assert_uint_eq(client_charged(a, 0), 8 * MIB);
         expect_release(&world, busy.block);
         ask(&world, b, 1, 4 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, idle.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, idle.block);
         (void)policy_client_dead(world.policy, a, 0);
         policy_check(world.policy);
         expect_totals(&world, 4 * MIB, 0, 0);
@@ -323,7 +323,7 @@ START_TEST(idle_lease_of_the_dead_serves_who_waits)
         ask(&world, b, 1, 4 * MIB, UINT64_MAX);
         mark_idle(&world, a, held.lease);
         (void)policy_client_dead(world.policy, a, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held.block);
         expect_idle(&world);
         world_free(&world);
 }
@@ -342,7 +342,7 @@ START_TEST(nobody_is_called_in_after_the_end)
         expect_idle(&world);
         world.now_ns += OVERDUE_NS;
         policy_expire(world.policy, world.now_ns);
-        ck_assert_uint_eq(take(&world, ORDER_FREED).n_bytes, 0);
+        ck_assert_uint_eq(take(&world, ACTION_FREED).n_bytes, 0);
         expect_idle(&world);
         expect_totals(&world, 0, 0, 4 * MIB);
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
@@ -380,7 +380,7 @@ int main(void)
                 returned_block_stays_cached_and_is_mapped_until_both_signs,
                 cached_blocks_outlive_the_tenants_last_client,
                 requests_are_withdrawn_without_an_answer,
-                orders_that_name_the_client_are_withdrawn,
+                actions_that_name_the_client_are_withdrawn,
                 block_in_the_making_is_cached_for_the_tenant,
                 charge_goes_to_the_next_that_maps_it,
                 older_mapper_ends_without_moving_the_charge,

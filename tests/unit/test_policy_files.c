@@ -24,19 +24,19 @@ static void fill(struct world *world, struct client *client, unsigned n, struct 
 
 static void expect_too_many(struct world *world, const struct client *client, uint32_t serial)
 {
-        struct order order = take(world, ORDER_REFUSE);
+        struct action action = take(world, ACTION_REFUSE);
 
-        ck_assert_ptr_eq(order.client, client);
-        ck_assert_uint_eq(order.serial, serial);
-        ck_assert_int_eq(order.outcome, GPUMEM_E_TOO_MANY);
-        ck_assert(order.of_blocks);
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_uint_eq(action.serial, serial);
+        ck_assert_int_eq(action.outcome, GPUMEM_E_TOO_MANY);
+        ck_assert(action.of_blocks);
 }
 
 static void expect_granted_after(struct world *world, struct client *client, uint32_t serial,
                                  const struct block *let_go)
 {
         expect_release(world, let_go);
-        created(world, take(world, ORDER_CREATE).block, 0);
+        created(world, take(world, ACTION_CREATE).block, 0);
         (void)expect_grant(world, client, serial);
         expect_idle(world);
 }
@@ -86,7 +86,7 @@ static struct block *fill_two_pools(struct world *world, struct client *client)
 
         fill(world, client, N_ALONE - 1, held);
         ask_with(world, client, &pinned);
-        block = take(world, ORDER_CREATE).block;
+        block = take(world, ACTION_CREATE).block;
         created(world, block, 0);
         give_back(world, client, expect_grant(world, client, 1), RETURN_UNMAPPED);
         return block;
@@ -113,10 +113,10 @@ START_TEST(so_does_one_that_is_still_mapped)
         fill(&world, a, N_ALONE, held);
         give_back(&world, a, held[0].lease, RETURN_MAPPED);
         ask(&world, a, 1, 8 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held[0].block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held[0].block);
         /* Its file is closed then, though the client maps it still. */
         released(&world, held[0].block);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, a, 1);
         world_free(&world);
 }
@@ -131,7 +131,7 @@ START_TEST(so_does_one_that_is_not_used)
         fill(&world, a, N_ALONE, held);
         mark_idle(&world, a, held[3].lease);
         ask(&world, a, 1, 8 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held[3].block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held[3].block);
         ck_assert(was_revoked(&world, a, held[3].lease));
         world_free(&world);
 }
@@ -147,11 +147,11 @@ START_TEST(one_goes_for_one)
         for (unsigned i = 0; i < 3; i++)
                 give_back(&world, a, held[i].lease, RETURN_UNMAPPED);
         ask(&world, a, 1, 8 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held[0].block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held[0].block);
         policy_expire(world.policy, world.now_ns);
         expect_idle(&world);
         released(&world, held[0].block);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, a, 1);
         expect_idle(&world);
         world_free(&world);
@@ -189,8 +189,8 @@ START_TEST(what_does_not_go_has_no_file)
         fill(&world, a, N_ALONE, held);
         give_back(&world, a, held[0].lease, RETURN_UNMAPPED);
         ask(&world, a, 1, 8 * MIB, 0);
-        policy_not_released(world.policy, take(&world, ORDER_RELEASE).block, world.now_ns);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        policy_not_released(world.policy, take(&world, ACTION_RELEASE).block, world.now_ns);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, a, 1);
         world_free(&world);
 }
@@ -222,7 +222,7 @@ START_TEST(nobody_waits_for_what_is_no_help)
         fill(&world, a, N_ALONE, held);
         other = cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
         ck_assert_int_eq(policy_free_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, other.block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, other.block);
         ask(&world, a, 1, 8 * MIB, 0);
         expect_too_many(&world, a, 1);
         expect_idle(&world);
@@ -237,7 +237,7 @@ START_TEST(nobody_waits_for_a_driver_that_does_not_answer)
         struct block *block = fill_two_pools(&world, a);
 
         ask(&world, a, 2, 8 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, block);
         expect_idle(&world);
         ck_assert_int_eq(policy_set_standing(world.policy, 1, STANDING_STALLED, world.now_ns), 0);
         expect_too_many(&world, a, 2);

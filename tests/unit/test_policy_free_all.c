@@ -13,12 +13,12 @@ static void free_all(struct world *world, struct client *client, uint32_t serial
 static void expect_freed(struct world *world, const struct client *client, uint32_t serial,
                          uint64_t n_bytes, uint64_t n_blocks)
 {
-        struct order order = take(world, ORDER_FREED);
+        struct action action = take(world, ACTION_FREED);
 
-        ck_assert_ptr_eq(order.client, client);
-        ck_assert_uint_eq(order.serial, serial);
-        ck_assert_uint_eq(order.n_bytes, n_bytes);
-        ck_assert_uint_eq(order.n_blocks, n_blocks);
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_uint_eq(action.serial, serial);
+        ck_assert_uint_eq(action.n_bytes, n_bytes);
+        ck_assert_uint_eq(action.n_blocks, n_blocks);
 }
 
 START_TEST(nothing_cached_is_answered_at_once)
@@ -59,8 +59,8 @@ START_TEST(answer_comes_with_the_last_release)
         unmap(&world, a, held[1].id);
         free_all(&world, a, 9, SCOPE_TENANT, 0);
         expect_totals(&world, 0, 0, 8 * MIB);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held[0].block);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held[1].block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held[0].block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held[1].block);
         released(&world, held[1].block);
         expect_idle(&world);
         released(&world, held[0].block);
@@ -80,7 +80,7 @@ START_TEST(scope_says_whose_and_pool_says_where)
         struct block *in_pinned;
 
         ask_with(&world, b, &pinned);
-        in_pinned = take(&world, ORDER_CREATE).block;
+        in_pinned = take(&world, ACTION_CREATE).block;
         created(&world, in_pinned, 0);
         give_back(&world, b, expect_grant(&world, b, 1), RETURN_UNMAPPED);
         free_all(&world, a, 1, SCOPE_TENANT, POLICY_ALL_POOLS);
@@ -106,8 +106,8 @@ START_TEST(two_at_once_wait_for_their_own_blocks)
         free_all(&world, a, 1, SCOPE_TENANT, 0);
         free_all(&world, b, 2, SCOPE_NODE, 0);
         free_all(&world, b, 3, SCOPE_NODE, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, first.block);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, second.block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, first.block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, second.block);
         expect_freed(&world, b, 3, 0, 0);
         released(&world, second.block);
         expect_freed(&world, b, 2, 4 * MIB, 1);
@@ -140,7 +140,7 @@ START_TEST(mapped_block_lingers_until_unmapped)
         unmap(&world, a, held.id);
         ck_assert_uint_eq(client_charged(a, 0), 0);
         expect_totals(&world, 4 * MIB, 0, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST
@@ -173,11 +173,11 @@ START_TEST(what_stays_registered_has_not_gone_back)
         const struct lease *lease;
 
         ask_with(&world, a, &pinned);
-        of_pinned = take(&world, ORDER_CREATE).block;
+        of_pinned = take(&world, ACTION_CREATE).block;
         created(&world, of_pinned, 0);
         give_back(&world, a, expect_grant(&world, a, 1), RETURN_UNMAPPED);
         ask_with(&world, a, &kept);
-        of_kept = take(&world, ORDER_CREATE).block;
+        of_kept = take(&world, ACTION_CREATE).block;
         created(&world, of_kept, 0);
         lease = expect_grant(&world, a, 2);
         give_back(&world, a, lease, RETURN_MAPPED);
@@ -242,7 +242,7 @@ START_TEST(a_tenant_that_is_chosen_gives_back_in_all_pools)
         uint64_t n_blocks;
 
         ask_with(&world, b, &pinned);
-        in_pinned = take(&world, ORDER_CREATE).block;
+        in_pinned = take(&world, ACTION_CREATE).block;
         created(&world, in_pinned, 0);
         give_back(&world, b, expect_grant(&world, b, 1), RETURN_UNMAPPED);
         mark_idle(&world, b, idle.lease);

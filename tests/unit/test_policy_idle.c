@@ -9,13 +9,13 @@ START_TEST(idle_block_serves_another_client_of_the_tenant)
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
         struct held held = hold(&world, a, 36 * MIB);
-        struct order order;
+        struct action action;
 
         mark_idle(&world, a, held.lease);
         ask(&world, b, 1, 32 * MIB, 0);
-        order = take(&world, ORDER_GRANT);
-        ck_assert_ptr_eq(order.block, held.block);
-        ck_assert_ptr_eq(order.client, b);
+        action = take(&world, ACTION_GRANT);
+        ck_assert_ptr_eq(action.block, held.block);
+        ck_assert_ptr_eq(action.client, b);
         ck_assert(was_revoked(&world, a, held.lease));
         ck_assert_uint_eq(client_charged(a, 0), 0);
         ck_assert_uint_eq(client_charged(b, 0), 36 * MIB);
@@ -40,13 +40,13 @@ START_TEST(nobody_is_revoked_without_need_or_right)
         mark_idle(&world, a, idle.lease);
         /* In use; too large; another tenant's; its own. */
         ask(&world, b, 1, 4 * MIB, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ask(&world, b, 2, 6 * MIB, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ask(&world, other, 1, 8 * MIB, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ask(&world, a, 1, 8 * MIB, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ck_assert(!was_revoked(&world, a, busy.lease) && !was_revoked(&world, a, idle.lease));
         world_free(&world);
 }
@@ -61,9 +61,9 @@ START_TEST(cached_block_goes_before_an_idle_one)
 
         mark_idle(&world, a, held.lease);
         ask(&world, b, 1, 16 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, cached.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, cached.block);
         ask(&world, b, 2, 16 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held.block);
         world_free(&world);
 }
 END_TEST
@@ -77,9 +77,9 @@ START_TEST(smallest_idle_block_that_fits_is_taken)
         mark_idle(&world, a, large.lease);
         mark_idle(&world, a, small.lease);
         ask(&world, b, 1, 16 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, small.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, small.block);
         ask(&world, b, 2, 16 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, large.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, large.block);
         world_free(&world);
 }
 END_TEST
@@ -93,7 +93,7 @@ START_TEST(one_that_was_taken_back_stays)
         mark_idle(&world, a, held.lease);
         ck_assert(board_step(word_of(&world, a, 0), held.id, BOARD_IDLE, BOARD_BUSY));
         ask(&world, b, 1, 4 * MIB, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST
@@ -116,11 +116,11 @@ START_TEST(lies_change_nothing)
         for (uint32_t i = 0; i < ARRAY_SIZE(lies); i++) {
                 atomic_store(word_of(&world, a, 0), lies[i]);
                 ask(&world, b, i, 4 * MIB, 0);
-                created(&world, take(&world, ORDER_CREATE).block, 0);
+                created(&world, take(&world, ACTION_CREATE).block, 0);
                 give_back(&world, b, expect_grant(&world, b, i), RETURN_UNMAPPED);
                 ck_assert_int_eq(policy_free_all(world.policy, b, 9, SCOPE_TENANT, 0), 0);
-                released(&world, take(&world, ORDER_RELEASE).block);
-                (void)take(&world, ORDER_FREED);
+                released(&world, take(&world, ACTION_RELEASE).block);
+                (void)take(&world, ACTION_FREED);
                 ck_assert_uint_eq(atomic_load(word_of(&world, a, 0)), lies[i]);
         }
         give_back(&world, a, held.lease, RETURN_UNMAPPED);
@@ -135,11 +135,11 @@ START_TEST(lease_that_was_not_told_of_is_not_idle)
         struct client *a = join(&world, 1), *b = join(&world, 1);
 
         ask(&world, a, 1, 4 * MIB, 0);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         atomic_store(word_of(&world, a, 0), board_word(1, BOARD_IDLE));
         ask(&world, b, 1, 4 * MIB, 0);
         (void)expect_grant(&world, a, 1);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST
@@ -152,10 +152,10 @@ START_TEST(shareable_block_is_never_taken)
                 .serial = 1, .n_bytes = 4 * MIB, .properties = POLICY_SHAREABLE};
 
         ask_with(&world, a, &request);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         mark_idle(&world, a, expect_grant(&world, a, 1));
         ask_with(&world, b, &request);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST
@@ -173,18 +173,18 @@ START_TEST(smaller_blocks_serve_if_they_may)
                 mark_idle(&world, a, held[i].lease);
         /* A cached one, though an idle one is larger; the largest idle one; none. */
         ask_with(&world, b, &request);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, cached.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, cached.block);
         request.serial = 2;
         ask_with(&world, b, &request);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held[1].block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held[1].block);
         request.serial = 3;
         ask_with(&world, b, &request);
-        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 32 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 32 * MIB);
         /* What fits goes before what does not. */
         mark_idle(&world, a, held[2].lease);
         request = (struct policy_ask){.serial = 4, .n_bytes = 14 * MIB, .n_least_bytes = 2 * MIB};
         ask_with(&world, b, &request);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held[2].block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held[2].block);
         world_free(&world);
 }
 END_TEST
@@ -211,7 +211,7 @@ START_TEST(many_busy_leases_do_not_hide_an_idle_one)
                 expect_refusal(&world, b, i, GPUMEM_E_CANCELLED);
         }
         ask(&world, b, 2, 2 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, last.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, last.block);
         world_free(&world);
 }
 END_TEST
@@ -234,11 +234,11 @@ START_TEST(idle_leases_give_way_to_their_tenants_limit)
         mark_idle(&world, a, held[1].lease);
         /* One that serves changes hands. */
         ask(&world, b, 1, 8 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held[1].block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held[1].block);
         ck_assert(!was_revoked(&world, a, held[0].lease));
         /* One that does not is in the cache then. */
         ask(&world, b, 2, 2 * MIB, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ck_assert(was_revoked(&world, a, held[0].lease));
         expect_totals(&world, 14 * MIB, 4 * MIB, 0);
         /* What would not be enough stays. */
@@ -262,7 +262,7 @@ START_TEST(idle_leases_give_way_to_their_clients_limit)
         expect_refusal(&world, a, 1, GPUMEM_E_LIMIT);
         mark_idle(&world, a, held[0].lease);
         ask(&world, a, 2, 8 * MIB, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ck_assert(was_revoked(&world, a, held[0].lease));
         ck_assert(!was_revoked(&world, b, held[1].lease));
         world_free(&world);
@@ -278,7 +278,7 @@ START_TEST(a_larger_block_does_not_pass_the_askers_limit)
         limit(&world, LIMIT_OF_CLIENT, LIMIT_DEVICE_BYTES, 16 * MIB);
         mark_idle(&world, a, held.lease);
         ask(&world, b, 1, 16 * MIB, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ck_assert(!was_revoked(&world, a, held.lease));
         world_free(&world);
 }
@@ -295,7 +295,7 @@ START_TEST(spoiled_block_is_let_go_and_not_served)
         ask(&world, b, 1, 4 * MIB, 0);
         expect_release(&world, held.block);
         expect_notice(&world, a, held.lease);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST

@@ -18,7 +18,7 @@ START_TEST(other_tenants_idle_block_lingers_until_it_is_unmapped)
         ck_assert_uint_eq(client_charged(a, 0), 16 * MIB);
         unmap(&world, a, held.id);
         ck_assert_uint_eq(client_charged(a, 0), 0);
-        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 8 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 8 * MIB);
         world_free(&world);
 }
 END_TEST
@@ -51,7 +51,7 @@ START_TEST(a_holder_that_does_not_answer_holds_nobody_up)
         ck_assert_uint_eq(client_late(c, 0), 0);
         ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + OVERDUE_NS);
         unmap(&world, c, other.id);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, b, 1);
         ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
         unmap(&world, a, late.id);
@@ -118,7 +118,7 @@ START_TEST(who_cannot_answer_is_not_late)
         (void)cache(&world, c, 8 * MIB, RETURN_MAPPED);
         mark_idle(&world, a, told.lease);
         ask(&world, b, 1, 16 * MIB, UINT64_MAX);
-        while (next_order(&world).kind != ORDER_NONE)
+        while (next_action(&world).kind != ACTION_NONE)
                 continue;
         world.now_ns += OVERDUE_NS;
         policy_expire(world.policy, world.now_ns);
@@ -150,7 +150,7 @@ START_TEST(its_holders_death_is_as_good)
         policy_check(world.policy);
         expect_idle(&world);
         (void)policy_client_eof(world.policy, a, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST
@@ -177,12 +177,12 @@ START_TEST(what_stays_mapped_makes_no_room)
         struct policy_ask request = {
                 .pool = 1, .serial = 1, .n_bytes = 64 * MIB, .keeps_mapped = true};
         struct held held;
-        struct order order;
+        struct action action;
 
         ask_with(&world, a, &request);
-        order = take(&world, ORDER_CREATE);
-        created(&world, order.block, 0);
-        held = (struct held){.lease = expect_grant(&world, a, 1), .block = order.block};
+        action = take(&world, ACTION_CREATE);
+        created(&world, action.block, 0);
+        held = (struct held){.lease = expect_grant(&world, a, 1), .block = action.block};
         held.id = lease_id(held.lease);
         mark_idle(&world, a, held.lease);
         request = (struct policy_ask){
@@ -240,15 +240,15 @@ START_TEST(those_nearest_to_the_asker_go_first)
         mark_idle(&world, kin, kins_idle.lease);
         mark_idle(&world, a, own_idle.lease);
         for (uint32_t i = 0; i < ARRAY_SIZE(order); i++) {
-                struct order next;
+                struct action next;
 
                 /* No block serves it; what lingers already is counted on. */
                 ask(&world, a, i, (i * 8 + 6) * MIB, UINT64_MAX);
-                ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, order[i]->block);
-                next = policy_next_order(world.policy);
+                ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, order[i]->block);
+                next = policy_next_action(world.policy);
                 ck_assert_int_eq(next.kind, order[i] == &own_cached || order[i] == &others_cached
-                                                    ? ORDER_NONE
-                                                    : ORDER_NOTICE);
+                                                    ? ACTION_NONE
+                                                    : ACTION_NOTICE);
                 policy_cancel(world.policy, a, i, 0);
                 expect_refusal(&world, a, i, GPUMEM_E_CANCELLED);
                 expect_idle(&world);
@@ -290,11 +290,11 @@ START_TEST(revoked_leases_are_called_in_once_when_their_block_goes)
         expect_idle(&world);
         give_back(&world, b, lease, RETURN_UNMAPPED);
         ck_assert_int_eq(policy_free_all(world.policy, b, 2, SCOPE_TENANT, 0), 0);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held.block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held.block);
         /* It has gone by itself: there is nothing to say. */
         unmap(&world, a, held.id);
         released(&world, held.block);
-        ck_assert_uint_eq(take(&world, ORDER_FREED).n_bytes, 8 * MIB);
+        ck_assert_uint_eq(take(&world, ACTION_FREED).n_bytes, 8 * MIB);
         expect_idle(&world);
         world_free(&world);
 }
@@ -305,23 +305,23 @@ START_TEST(of_a_device_nothing_stays_mapped)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
-        struct order order;
+        struct action action;
 
         for (uint32_t serial = 1; serial <= 2; serial++) {
                 struct policy_ask request = {
                         .serial = serial, .n_bytes = serial * 2 * MIB, .keeps_mapped = true};
 
                 ask_with(&world, a, &request);
-                order = take(&world, ORDER_CREATE);
-                created(&world, order.block, 0);
+                action = take(&world, ACTION_CREATE);
+                created(&world, action.block, 0);
                 give_back(&world, a, expect_grant(&world, a, serial), RETURN_MAPPED);
         }
         ck_assert_uint_eq(client_charged(a, 0), 6 * MIB);
         ask(&world, b, 1, 6 * MIB, 5000);
-        order = take(&world, ORDER_RELEASE);
-        released(&world, order.block);
-        order = take(&world, ORDER_RELEASE);
-        released(&world, order.block);
+        action = take(&world, ACTION_RELEASE);
+        released(&world, action.block);
+        action = take(&world, ACTION_RELEASE);
+        released(&world, action.block);
         ck_assert_uint_eq(client_charged(a, 0), 6 * MIB);
         world_free(&world);
 }

@@ -29,7 +29,7 @@ static struct held hold_to_keep(struct world *world, struct client *client, uint
         struct held held;
 
         ask_to_keep(world, client, 99, n_bytes, 0);
-        held.block = take(world, ORDER_CREATE).block;
+        held.block = take(world, ACTION_CREATE).block;
         created(world, held.block, 0);
         held.lease = expect_grant(world, client, 99);
         held.id = lease_id(held.lease);
@@ -54,12 +54,12 @@ static uint64_t charged(const struct client *client)
 static struct limit_hit expect_limit(struct world *world, const struct client *client,
                                      uint32_t serial)
 {
-        struct order order = take(world, ORDER_REFUSE);
+        struct action action = take(world, ACTION_REFUSE);
 
-        ck_assert_ptr_eq(order.client, client);
-        ck_assert_uint_eq(order.serial, serial);
-        ck_assert_int_eq(order.outcome, GPUMEM_E_LIMIT);
-        return order.limit;
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_uint_eq(action.serial, serial);
+        ck_assert_int_eq(action.outcome, GPUMEM_E_LIMIT);
+        return action.limit;
 }
 
 START_TEST(it_is_charged_until_it_is_unmapped)
@@ -226,7 +226,7 @@ START_TEST(who_waits_for_the_limit_has_it_when_it_is_unmapped)
         ask_to_keep(&world, b, 1, 8 * MIB, 5000);
         expect_idle(&world);
         unmap(&world, a, held.id);
-        ck_assert_uint_eq(take(&world, ORDER_CREATE).serial, 1);
+        ck_assert_uint_eq(take(&world, ACTION_CREATE).serial, 1);
         ck_assert_uint_eq(charged(b), 8 * MIB);
         world_free(&world);
 }
@@ -284,7 +284,7 @@ START_TEST(it_is_found_behind_many_that_nobody_keeps)
                 struct held *one = i < ARRAY_SIZE(held) ? &held[i] : &idle;
 
                 ask_with(&world, client, &ask);
-                created(&world, take(&world, ORDER_CREATE).block, 0);
+                created(&world, take(&world, ACTION_CREATE).block, 0);
                 one->lease = expect_grant(&world, client, 8);
         }
         give_back(&world, k, kept.lease, RETURN_MAPPED);

@@ -2,24 +2,24 @@
 #include "base/err.h"
 #include "tests/unit/policy_world.h"
 
-START_TEST(new_block_is_charged_from_the_order_on)
+START_TEST(new_block_is_charged_from_the_action_on)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
-        struct order order;
+        struct action action;
         struct lease *lease;
 
         ask(&world, client, 7, 10 * MIB, 0);
         expect_totals(&world, 10 * MIB, 0, 0);
         ck_assert_uint_eq(client_charged(client, 0), 10 * MIB);
-        order = take(&world, ORDER_CREATE);
-        ck_assert_uint_eq(order.pool, 0);
-        ck_assert_uint_eq(block_bytes(order.block), 10 * MIB);
-        ck_assert_ptr_eq(order.client, client);
-        ck_assert_uint_eq(order.serial, 7);
+        action = take(&world, ACTION_CREATE);
+        ck_assert_uint_eq(action.pool, 0);
+        ck_assert_uint_eq(block_bytes(action.block), 10 * MIB);
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_uint_eq(action.serial, 7);
         expect_idle(&world);
-        created(&world, order.block, 0);
-        ck_assert_ptr_eq(block_backing(order.block), &world);
+        created(&world, action.block, 0);
+        ck_assert_ptr_eq(block_backing(action.block), &world);
         lease = expect_grant(&world, client, 7);
         ck_assert_uint_ne(lease_id(lease), 0);
         ck_assert_uint_eq(lease_slot(lease), 0);
@@ -36,14 +36,14 @@ START_TEST(cached_block_is_granted_at_once)
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1), *sibling = join(&world, 1);
         struct held held = cache(&world, client, 16 * MIB, RETURN_UNMAPPED);
-        struct order order;
+        struct action action;
 
         expect_totals(&world, 0, 16 * MIB, 0);
         ck_assert_uint_eq(client_charged(client, 0), 0);
         ask(&world, sibling, 5, 16 * MIB, 0);
-        order = take(&world, ORDER_GRANT);
-        ck_assert_ptr_eq(order.block, held.block);
-        ck_assert_uint_ne(lease_id(order.lease), held.id);
+        action = take(&world, ACTION_GRANT);
+        ck_assert_ptr_eq(action.block, held.block);
+        ck_assert_uint_ne(lease_id(action.lease), held.id);
         ck_assert_uint_eq(client_charged(sibling, 0), 16 * MIB);
         ck_assert_uint_eq(figures(&world).n_grants_from_cache, 1);
         world_free(&world);
@@ -60,11 +60,11 @@ START_TEST(an_eighth_more_serves_and_a_unit_beyond_does_not)
         ask(&world, client, 1, 32 * MIB, 0);
         give_back(&world, client, expect_grant(&world, client, 1), RETURN_UNMAPPED);
         ask(&world, client, 2, 30 * MIB, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ask(&world, client, 3, 38 * MIB, 0);
-        ck_assert_ptr_ne(take(&world, ORDER_CREATE).block, held.block);
+        ck_assert_ptr_ne(take(&world, ACTION_CREATE).block, held.block);
         ask(&world, client, 4, 36 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held.block);
         world_free(&world);
 }
 END_TEST
@@ -77,9 +77,9 @@ START_TEST(smallest_block_that_serves_is_granted)
         struct held large = cache(&world, client, 36 * MIB, RETURN_UNMAPPED);
 
         ask(&world, client, 1, 32 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, small.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, small.block);
         ask(&world, client, 2, 32 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, large.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, large.block);
         world_free(&world);
 }
 END_TEST
@@ -95,14 +95,14 @@ START_TEST(among_equals_mapped_comes_first_then_cached_last)
         unmap(&world, client, held[3].id);
         /* The sibling maps none: the one cached last. */
         ask(&world, sibling, 1, 4 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held[3].block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held[3].block);
         /* The client maps 1 and 2: of these the one cached last. */
         ask(&world, client, 1, 4 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held[2].block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held[2].block);
         ask(&world, client, 2, 4 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held[1].block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held[1].block);
         ask(&world, client, 3, 4 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held[0].block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held[0].block);
         world_free(&world);
 }
 END_TEST
@@ -120,7 +120,7 @@ START_TEST(caching_again_makes_a_mapped_block_the_last_one)
         give_back(&world, sibling, expect_grant(&world, sibling, 1), RETURN_UNMAPPED);
         give_back(&world, sibling, expect_grant(&world, sibling, 2), RETURN_UNMAPPED);
         ask(&world, client, 3, 4 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held[0].block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held[0].block);
         world_free(&world);
 }
 END_TEST
@@ -132,18 +132,18 @@ START_TEST(other_tenant_pool_or_properties_find_nothing)
         struct held held = cache(&world, client, 4 * MIB, RETURN_UNMAPPED);
         struct policy_ask other_pool = {.pool = 1, .serial = 1, .n_bytes = 4 * MIB};
         struct policy_ask other_properties = {.serial = 2, .n_bytes = 4 * MIB, .properties = 2};
-        struct order order;
+        struct action action;
 
         ask(&world, stranger, 1, 4 * MIB, 0);
-        ck_assert_ptr_ne(take(&world, ORDER_CREATE).block, held.block);
+        ck_assert_ptr_ne(take(&world, ACTION_CREATE).block, held.block);
         ask_with(&world, client, &other_pool);
-        order = take(&world, ORDER_CREATE);
-        ck_assert_uint_eq(order.pool, 1);
-        ck_assert_uint_eq(block_pool(order.block), 1);
+        action = take(&world, ACTION_CREATE);
+        ck_assert_uint_eq(action.pool, 1);
+        ck_assert_uint_eq(block_pool(action.block), 1);
         ask_with(&world, client, &other_properties);
-        order = take(&world, ORDER_CREATE);
-        ck_assert_uint_eq(block_properties(order.block), 2);
-        ck_assert_uint_ne(block_id(order.block), block_id(held.block));
+        action = take(&world, ACTION_CREATE);
+        ck_assert_uint_eq(block_properties(action.block), 2);
+        ck_assert_uint_ne(block_id(action.block), block_id(held.block));
         world_free(&world);
 }
 END_TEST
@@ -153,13 +153,13 @@ START_TEST(bad_requests_are_refused_with_their_reason)
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
         struct policy_ask no_pool = {.pool = 2, .serial = 9, .n_bytes = 1};
-        struct order order;
+        struct action action;
 
         ask_with(&world, client, &no_pool);
-        order = take(&world, ORDER_REFUSE);
-        ck_assert_int_eq(order.outcome, GPUMEM_E_NO_POOL);
-        ck_assert_uint_eq(order.pool, 2);
-        ck_assert_uint_eq(order.serial, 9);
+        action = take(&world, ACTION_REFUSE);
+        ck_assert_int_eq(action.outcome, GPUMEM_E_NO_POOL);
+        ck_assert_uint_eq(action.pool, 2);
+        ck_assert_uint_eq(action.serial, 9);
         ask(&world, client, 1, 0, 0);
         expect_refusal(&world, client, 1, GPUMEM_E_BAD_REQUEST);
         ask(&world, client, 2, 3 * MIB, 0);
@@ -167,7 +167,7 @@ START_TEST(bad_requests_are_refused_with_their_reason)
         ask(&world, client, 3, 102 * MIB, UINT64_MAX);
         expect_refusal(&world, client, 3, GPUMEM_E_TOO_LARGE);
         ask(&world, client, 4, 100 * MIB, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ask(&world, client, 4, 2 * MIB, UINT64_MAX);
         expect_refusal(&world, client, 4, GPUMEM_E_BAD_REQUEST);
         expect_idle(&world);
@@ -241,7 +241,7 @@ END_TEST
 int main(void)
 {
         const TTest *tests[] = {
-                new_block_is_charged_from_the_order_on,
+                new_block_is_charged_from_the_action_on,
                 cached_block_is_granted_at_once,
                 an_eighth_more_serves_and_a_unit_beyond_does_not,
                 smallest_block_that_serves_is_granted,

@@ -23,22 +23,22 @@ static void ask_pool(struct world *world, struct client *client, uint32_t pool, 
 static struct limit_hit expect_limit(struct world *world, const struct client *client,
                                      uint32_t serial)
 {
-        struct order order = take(world, ORDER_REFUSE);
+        struct action action = take(world, ACTION_REFUSE);
 
-        ck_assert_ptr_eq(order.client, client);
-        ck_assert_uint_eq(order.serial, serial);
-        ck_assert_int_eq(order.outcome, GPUMEM_E_LIMIT);
-        return order.limit;
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_uint_eq(action.serial, serial);
+        ck_assert_int_eq(action.outcome, GPUMEM_E_LIMIT);
+        return action.limit;
 }
 
 static struct block *expect_create(struct world *world, const struct client *client,
                                    uint32_t serial)
 {
-        struct order order = take(world, ORDER_CREATE);
+        struct action action = take(world, ACTION_CREATE);
 
-        ck_assert_ptr_eq(order.client, client);
-        ck_assert_uint_eq(order.serial, serial);
-        return order.block;
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_uint_eq(action.serial, serial);
+        return action.block;
 }
 
 START_TEST(a_client_may_have_just_its_limit)
@@ -189,7 +189,7 @@ START_TEST(returns_in_one_pool_serve_another)
         ask_pool(&world, client, 1, 1, 2 * MIB, FOR_EVER);
         expect_idle(&world);
         give_back(&world, client, held.lease, RETURN_UNMAPPED);
-        ck_assert_uint_eq(take(&world, ORDER_CREATE).pool, 1);
+        ck_assert_uint_eq(take(&world, ACTION_CREATE).pool, 1);
         world_free(&world);
 }
 END_TEST

@@ -66,7 +66,7 @@ START_TEST(every_failure_of_a_request_refuses_it)
         } while (was_hit);
         /* The request, the lease, its table and the table's buckets, the block, its bin. */
         ck_assert_int_eq(n, 6 + 1);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         ck_assert_uint_eq(lease_slot(expect_grant(&world, client, 1)), 0);
         world_free(&world);
 }
@@ -141,13 +141,13 @@ START_TEST(waiting_request_is_refused_when_its_turn_finds_no_memory)
         ask(&world, a, 1, 4 * MIB, UINT64_MAX);
         ask(&world, a, 2, 6 * MIB, UINT64_MAX);
         give_back(&world, b, held.lease, RETURN_UNMAPPED);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held.block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held.block);
         n_before_failure = 0;
         policy_released(world.policy, held.block, 0);
         ck_assert(failure_was_hit());
         expect_refusal(&world, a, 1, -ENOMEM);
         /* The next one has the room that this one was meant to have. */
-        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 6 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 6 * MIB);
         world_free(&world);
 }
 END_TEST
@@ -157,7 +157,7 @@ START_TEST(deeds_that_cannot_fail_need_no_memory)
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
         struct held held = hold(&world, a, 8 * MIB);
-        struct order release;
+        struct action release;
         int r, n_left;
         bool was_gone[2];
 
@@ -167,7 +167,7 @@ START_TEST(deeds_that_cannot_fail_need_no_memory)
         n_before_failure = 0;
         r = policy_return(world.policy, a, held.id, RETURN_UNMAPPED, 0);
         policy_cancel(world.policy, b, 1, 0);
-        release = policy_next_order(world.policy);
+        release = policy_next_action(world.policy);
         policy_expire(world.policy, 2000);
         was_gone[0] = policy_client_eof(world.policy, a, 0);
         was_gone[1] = policy_client_dead(world.policy, a, 0);
@@ -177,7 +177,7 @@ START_TEST(deeds_that_cannot_fail_need_no_memory)
         n_before_failure = -1;
         ck_assert_int_eq(n_left, 0);
         ck_assert_int_eq(r, 0);
-        ck_assert_int_eq(release.kind, ORDER_RELEASE);
+        ck_assert_int_eq(release.kind, ACTION_RELEASE);
         ck_assert(!was_gone[0] && was_gone[1]);
         expect_refusal(&world, b, 1, GPUMEM_E_CANCELLED);
         expect_refusal(&world, b, 2, GPUMEM_E_CANCELLED);

@@ -7,11 +7,11 @@
 static struct block *expect_create(struct world *world, const struct client *client,
                                    uint32_t serial)
 {
-        struct order order = take(world, ORDER_CREATE);
+        struct action action = take(world, ACTION_CREATE);
 
-        ck_assert_ptr_eq(order.client, client);
-        ck_assert_uint_eq(order.serial, serial);
-        return order.block;
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_uint_eq(action.serial, serial);
+        return action.block;
 }
 
 static void set_pool_max(struct world *world, uint64_t max_bytes)
@@ -108,9 +108,9 @@ START_TEST(what_is_owed_is_paid_once)
         struct world world = world_new(100 * MIB);
         struct client *asker = join(&world, 2);
         struct block *block = owe(&world, asker, 8 * MIB, 2 * MIB);
-        struct order order = take(&world, ORDER_RELEASE);
+        struct action action = take(&world, ACTION_RELEASE);
 
-        ck_assert_ptr_eq(order.block, block);
+        ck_assert_ptr_eq(action.block, block);
         expect_idle(&world);
         released(&world, block);
         (void)expect_create(&world, asker, 1);
@@ -125,9 +125,9 @@ START_TEST(what_is_owed_serves_nobody)
         struct world world = world_new(100 * MIB);
         struct client *asker = join(&world, 2);
         struct block *block = owe(&world, asker, 8 * MIB, 4 * MIB);
-        struct order order = take(&world, ORDER_RELEASE);
+        struct action action = take(&world, ACTION_RELEASE);
 
-        ck_assert_ptr_eq(order.block, block);
+        ck_assert_ptr_eq(action.block, block);
         expect_refusal(&world, asker, 2, GPUMEM_E_TIMED_OUT);
         released(&world, block);
         (void)expect_create(&world, asker, 1);

@@ -18,7 +18,7 @@ START_TEST(room_goes_to_the_one_that_asked_first)
         give_back(&world, c, held[1].lease, RETURN_UNMAPPED);
         expect_release(&world, held[0].block);
         expect_release(&world, held[1].block);
-        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 8 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 8 * MIB);
         expect_idle(&world);
         ck_assert_uint_eq(figures(&world).n_waiting, 2);
         world_free(&world);
@@ -36,7 +36,7 @@ START_TEST(cached_block_of_its_tenant_passes_the_queue)
         ask(&world, a, 1, 8 * MIB, UINT64_MAX);
         ask(&world, b, 1, 4 * MIB, UINT64_MAX);
         give_back(&world, b, held[0].lease, RETURN_UNMAPPED);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, held[0].block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held[0].block);
         expect_idle(&world);
         world_free(&world);
 }
@@ -66,11 +66,11 @@ START_TEST(several_are_served_by_one_release)
         ask(&world, a, 1, 4 * MIB, 0);
         ask(&world, a, 2, 4 * MIB, 0);
         ask(&world, a, 3, 4 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held.block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held.block);
         expect_refusal(&world, a, 3, GPUMEM_E_REFUSED);
         released(&world, held.block);
-        (void)take(&world, ORDER_CREATE);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
+        (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
         world_free(&world);
 }
@@ -109,7 +109,7 @@ START_TEST(block_that_is_being_made_has_no_deadline)
         struct block *block;
 
         ask(&world, a, 1, 4 * MIB, 2000);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
         policy_expire(world.policy, 3000);
         expect_idle(&world);
@@ -127,12 +127,12 @@ START_TEST(failure_of_the_driver_refuses_with_it)
 
         ask(&world, a, 1, 8 * MIB, UINT64_MAX);
         ask(&world, b, 1, 8 * MIB, UINT64_MAX);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         created(&world, block, GPUMEM_E_DRIVER);
         expect_refusal(&world, a, 1, GPUMEM_E_DRIVER);
         ck_assert_uint_eq(client_charged(a, 0), 0);
         /* Its room is the next one's. */
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         created(&world, block, -EIO);
         expect_refusal(&world, b, 1, -EIO);
         expect_totals(&world, 0, 0, 0);
@@ -161,8 +161,8 @@ START_TEST(in_turns_a_queue_is_walked_once_for_all)
         expect_release(&world, held.block);
         expect_release(&world, other.block);
         policy_serve(world.policy, world.now_ns);
-        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 4 * MIB);
-        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 4 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 4 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 4 * MIB);
         policy_serve(world.policy, world.now_ns);
         ck_assert_uint_eq(world.policy->n_walks, n_walks + 2);
         world_free(&world);
@@ -205,7 +205,7 @@ START_TEST(so_many_of_a_tenant_wait_and_no_more)
                                                           .deadline_ns = UINT64_MAX},
                                      world.now_ns);
         }
-        while (policy_next_order(world.policy).kind == ORDER_REFUSE)
+        while (policy_next_action(world.policy).kind == ACTION_REFUSE)
                 n++;
         ck_assert_uint_eq(n, 64);
         ask(&world, other, 1, 2 * MIB, UINT64_MAX);

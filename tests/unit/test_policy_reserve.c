@@ -15,7 +15,7 @@ START_TEST(a_little_stays)
 
         mark_idle(&world, a, held.lease);
         ask(&world, b, 1, 2 * ROOM_SPARE_BYTES, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
         ck_assert(!was_revoked(&world, a, held.lease));
         world_free(&world);
@@ -38,7 +38,7 @@ START_TEST(as_much_goes_as_is_made_and_the_oldest_of_it)
                          .serial = 1, .n_bytes = 2 * MIB, .properties = POLICY_SHAREABLE});
         expect_release(&world, held[0].block);
         expect_notice(&world, a, held[0].lease);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
         /* What is on its way counts no more: two are to stay less than one of these. */
         ask_with(&world, b,
@@ -49,7 +49,7 @@ START_TEST(as_much_goes_as_is_made_and_the_oldest_of_it)
         expect_notice(&world, a, held[1].lease);
         expect_release(&world, held[2].block);
         expect_notice(&world, a, held[2].lease);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
         ck_assert(!was_revoked(&world, a, held[3].lease));
         world_free(&world);
@@ -74,7 +74,7 @@ START_TEST(the_askers_own_goes_before_cached_ones_and_those_before_others)
                 if (order[i] != &cached)
                         expect_notice(&world, i ? kin : a, order[i]->lease);
         }
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
         /* That was a little. */
         ck_assert(!was_revoked(&world, other, others.lease));
@@ -95,15 +95,15 @@ START_TEST(another_tenant_is_not_robbed_for_it_twice_at_once)
         ask(&world, a, 1, 2 * MIB, 0);
         expect_release(&world, held[0].block);
         expect_notice(&world, other, held[0].lease);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ask(&world, a, 2, 4 * MIB, 0);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
         world.now_ns += IDLE_ROB_NS;
         ask(&world, a, 3, 6 * MIB, 0);
         expect_release(&world, held[1].block);
         expect_notice(&world, other, held[1].lease);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
         world_free(&world);
 }
@@ -128,7 +128,7 @@ static void lose_two(struct world *world, struct client *client, struct held *he
 }
 
 /* A new block of 10 MiB, beside one of ROOM_SPARE_BYTES that its tenant maps and need not have. */
-static void ask_below(uint64_t max_bytes, enum order_kind expected)
+static void ask_below(uint64_t max_bytes, enum action_kind expected)
 {
         const struct policy_ask shareable = {
                 .serial = 1, .n_bytes = 10 * MIB, .properties = POLICY_SHAREABLE};
@@ -141,11 +141,11 @@ static void ask_below(uint64_t max_bytes, enum order_kind expected)
                                           max_bytes, world.now_ns),
                          0);
         ask_with(&world, a, &shareable);
-        if (expected == ORDER_RELEASE) {
+        if (expected == ACTION_RELEASE) {
                 expect_release(&world, held[0].block);
                 expect_notice(&world, kin, held[0].lease);
         }
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
         ck_assert_uint_le(client_tenant_usage(a)->n[LIMIT_DEVICE_BYTES], max_bytes);
         world_free(&world);
@@ -154,8 +154,8 @@ static void ask_below(uint64_t max_bytes, enum order_kind expected)
 /* What lingers is charged to those who map it still. */
 START_TEST(no_limit_is_passed_for_it)
 {
-        ask_below(ROOM_SPARE_BYTES + 10 * MIB, ORDER_RELEASE);
-        ask_below(ROOM_SPARE_BYTES + 8 * MIB, ORDER_CREATE);
+        ask_below(ROOM_SPARE_BYTES + 10 * MIB, ACTION_RELEASE);
+        ask_below(ROOM_SPARE_BYTES + 8 * MIB, ACTION_CREATE);
 }
 END_TEST
 
@@ -169,7 +169,7 @@ START_TEST(pinned_memory_stays)
                 struct policy_ask pinned = {.pool = 1, .serial = i, .n_bytes = i * 80 * MIB};
 
                 ask_with(&world, a, &pinned);
-                created(&world, take(&world, ORDER_CREATE).block, 0);
+                created(&world, take(&world, ACTION_CREATE).block, 0);
                 give_back(&world, a, expect_grant(&world, a, i), RETURN_UNMAPPED);
                 expect_idle(&world);
         }
@@ -179,7 +179,7 @@ END_TEST
 
 static void expect_mark(struct world *world, const struct client *client)
 {
-        ck_assert_ptr_eq(take(world, ORDER_MARK).client, client);
+        ck_assert_ptr_eq(take(world, ACTION_MARK).client, client);
 }
 
 START_TEST(others_are_asked_what_is_idle_before_the_peak_rises)
@@ -194,21 +194,21 @@ START_TEST(others_are_asked_what_is_idle_before_the_peak_rises)
         ask(&world, a, 1, 8 * MIB, 0);
         expect_mark(&world, other);
         expect_mark(&world, kin);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, a, 1);
         /* Not twice within a moment; those who were not asked may be. */
         ask(&world, kin, 1, 16 * MIB, 0);
         expect_mark(&world, a);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         give_back(&world, kin, expect_grant(&world, kin, 1), RETURN_UNMAPPED);
         policy_free_all(world.policy, kin, 2, SCOPE_TENANT, 0);
-        released(&world, take(&world, ORDER_RELEASE).block);
-        (void)take(&world, ORDER_FREED);
+        released(&world, take(&world, ACTION_RELEASE).block);
+        (void)take(&world, ACTION_FREED);
         /* Below the peak nobody is asked. */
         world.now_ns += CLIENT_MARK_NS;
         ask(&world, a, 2, 16 * MIB, 0);
-        ck_assert_int_eq(policy_next_order(world.policy).kind, ORDER_CREATE);
-        ck_assert_int_eq(policy_next_order(world.policy).kind, ORDER_NONE);
+        ck_assert_int_eq(policy_next_action(world.policy).kind, ACTION_CREATE);
+        ck_assert_int_eq(policy_next_action(world.policy).kind, ACTION_NONE);
         ck_assert(!was_revoked(&world, kin, first.lease));
         world_free(&world);
 }
@@ -236,7 +236,7 @@ START_TEST(free_all_takes_what_is_idle)
         struct client *a = join(&world, 1), *kin = join(&world, 1), *other = join(&world, 2);
         struct held busy = hold(&world, a, 2 * MIB), idle = hold(&world, a, 4 * MIB);
         struct held others = hold(&world, other, 8 * MIB);
-        struct order order;
+        struct action action;
 
         mark_idle(&world, a, idle.lease);
         mark_idle(&world, other, others.lease);
@@ -246,14 +246,14 @@ START_TEST(free_all_takes_what_is_idle)
         expect_release(&world, idle.block);
         expect_notice(&world, a, idle.lease);
         unmap(&world, a, idle.id);
-        order = take(&world, ORDER_FREED);
-        ck_assert_uint_eq(order.n_bytes, 4 * MIB);
-        ck_assert_uint_eq(order.n_blocks, 1);
+        action = take(&world, ACTION_FREED);
+        ck_assert_uint_eq(action.n_bytes, 4 * MIB);
+        ck_assert_uint_eq(action.n_blocks, 1);
         ck_assert_int_eq(policy_free_all(world.policy, kin, 2, SCOPE_NODE, 0), 0);
         expect_release(&world, others.block);
         expect_notice(&world, other, others.lease);
         unmap(&world, other, others.id);
-        ck_assert_uint_eq(take(&world, ORDER_FREED).n_bytes, 8 * MIB);
+        ck_assert_uint_eq(take(&world, ACTION_FREED).n_bytes, 8 * MIB);
         ck_assert(!was_revoked(&world, a, busy.lease));
         expect_totals(&world, 2 * MIB, 0, 0);
         (void)policy_see_idle(world.policy);
@@ -311,17 +311,17 @@ START_TEST(full_driver_takes_what_is_idle_for_one_that_waits)
 
         mark_idle(&world, other, idle.lease);
         ask(&world, a, 1, 8 * MIB, 0);
-        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        created(&world, take(&world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
         expect_refusal(&world, a, 1, GPUMEM_E_DEVICE_FULL);
         ck_assert(!was_revoked(&world, other, idle.lease));
         /* It is less than is asked for, but perhaps all that is missing. */
         ask(&world, a, 2, 8 * MIB, UINT64_MAX);
-        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        created(&world, take(&world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
         expect_release(&world, idle.block);
         expect_notice(&world, other, idle.lease);
         expect_idle(&world);
         unmap(&world, other, idle.id);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, a, 2);
         world_free(&world);
 }

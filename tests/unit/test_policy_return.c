@@ -85,7 +85,7 @@ static struct lease *lease_shareable(struct world *world, struct client *client)
                 .serial = 1, .n_bytes = 4 * MIB, .properties = POLICY_SHAREABLE};
 
         ask_with(world, client, &request);
-        created(world, take(world, ORDER_CREATE).block, 0);
+        created(world, take(world, ACTION_CREATE).block, 0);
         return expect_grant(world, client, 1);
 }
 
@@ -98,7 +98,7 @@ START_TEST(shareable_block_is_never_cached)
         give_back(&world, client, lease, RETURN_UNMAPPED);
         expect_totals(&world, 0, 0, 4 * MIB);
         ck_assert_uint_eq(client_charged(client, 0), 0);
-        released(&world, take(&world, ORDER_RELEASE).block);
+        released(&world, take(&world, ACTION_RELEASE).block);
         expect_totals(&world, 0, 0, 0);
         ck_assert_uint_eq(figures(&world).n_blocks, 0);
         world_free(&world);
@@ -114,7 +114,7 @@ START_TEST(shareable_block_lingers_while_mapped)
 
         give_back(&world, client, lease, RETURN_MAPPED);
         ck_assert_uint_eq(client_charged(client, 0), 4 * MIB);
-        released(&world, take(&world, ORDER_RELEASE).block);
+        released(&world, take(&world, ACTION_RELEASE).block);
         expect_totals(&world, 0, 0, 4 * MIB);
         unmap(&world, client, id);
         expect_totals(&world, 0, 0, 0);

@@ -15,13 +15,13 @@ START_TEST(own_tenant_gives_first_and_the_oldest_first)
         ask(&world, a, 1, 8 * MIB, 0);
         expect_release(&world, of_a[0].block);
         expect_release(&world, of_a[1].block);
-        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 8 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 8 * MIB);
         expect_idle(&world);
         ask(&world, a, 2, 12 * MIB, 0);
         expect_release(&world, of_a[2].block);
         expect_release(&world, of_a[3].block);
         expect_release(&world, of_b.block);
-        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 12 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 12 * MIB);
         expect_totals(&world, 20 * MIB, 0, 0);
         world_free(&world);
 }
@@ -38,11 +38,11 @@ START_TEST(others_give_oldest_first_and_only_what_is_needed)
         ask(&world, a, 1, 6 * MIB, 0);
         expect_release(&world, first.block);
         expect_release(&world, second.block);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
         expect_totals(&world, 6 * MIB, 6 * MIB, 0);
         ask(&world, c, 1, 6 * MIB, 0);
-        ck_assert_ptr_eq(take(&world, ORDER_GRANT).block, third.block);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, third.block);
         world_free(&world);
 }
 END_TEST
@@ -55,7 +55,7 @@ START_TEST(request_out_of_time_is_kept_while_bytes_come_back)
         struct block *block;
 
         ask(&world, a, 1, 8 * MIB, 0);
-        block = take(&world, ORDER_RELEASE).block;
+        block = take(&world, ACTION_RELEASE).block;
         ck_assert_ptr_eq(block, held.block);
         expect_totals(&world, 0, 0, 8 * MIB);
         ck_assert_uint_eq(figures(&world).charged, 0);
@@ -64,7 +64,7 @@ START_TEST(request_out_of_time_is_kept_while_bytes_come_back)
         policy_expire(world.policy, world.now_ns + 100);
         expect_idle(&world);
         released(&world, block);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST
@@ -92,11 +92,11 @@ START_TEST(unmapped_blocks_are_preferred_to_mapped_ones)
         struct held unmapped;
 
         ask(&world, b, 1, 2 * MIB, 0);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         unmapped.lease = expect_grant(&world, b, 1);
         give_back(&world, b, unmapped.lease, RETURN_UNMAPPED);
         ask(&world, a, 1, 4 * MIB, UINT64_MAX);
-        ck_assert_ptr_ne(take(&world, ORDER_RELEASE).block, mapped.block);
+        ck_assert_ptr_ne(take(&world, ACTION_RELEASE).block, mapped.block);
         expect_idle(&world);
         world_free(&world);
 }
@@ -120,7 +120,7 @@ START_TEST(mapped_blocks_go_only_for_those_who_wait)
         ck_assert_uint_eq(client_charged(b, 0), 8 * MIB);
         ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
         unmap(&world, b, held[0].id);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
         unmap(&world, b, held[1].id);
         ck_assert_uint_eq(client_charged(b, 0), 0);
@@ -143,7 +143,7 @@ START_TEST(unmapping_makes_a_cached_block_fit_to_go)
         give_back(&world, b, leased.lease, RETURN_UNMAPPED);
         expect_release(&world, cached.block);
         expect_release(&world, leased.block);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
 END_TEST

@@ -37,7 +37,7 @@ static struct held hold_shareable(struct world *world, struct client *client, ui
         struct held held;
 
         ask_with(world, client, &request);
-        held.block = take(world, ORDER_CREATE).block;
+        held.block = take(world, ACTION_CREATE).block;
         created(world, held.block, 0);
         held.lease = expect_grant(world, client, 0);
         held.id = lease_id(held.lease);
@@ -359,7 +359,7 @@ START_TEST(a_shared_block_makes_no_room_for_others)
         expect_idle(&world);
         give_back(&world, b, of_b, RETURN_UNMAPPED);
         expect_release(&world, held.block);
-        ck_assert_ptr_eq(take(&world, ORDER_CREATE).client, a);
+        ck_assert_ptr_eq(take(&world, ACTION_CREATE).client, a);
         world_free(&world);
 }
 END_TEST

@@ -16,7 +16,7 @@ START_TEST(a_tenant_is_not_robbed_twice_at_once)
         expect_release(&world, first.block);
         expect_notice(&world, a, first.lease);
         unmap(&world, a, first.id);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, b, 1);
         ask(&world, b, 2, 8 * MIB, UINT64_MAX);
         world.now_ns += IDLE_ROB_NS - 1;
@@ -30,7 +30,7 @@ START_TEST(a_tenant_is_not_robbed_twice_at_once)
         ask(&world, b, 3, 8 * MIB, UINT64_MAX);
         expect_idle(&world);
         unmap(&world, c, third.id);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         world.now_ns += 1;
         policy_expire(world.policy, world.now_ns);
         expect_release(&world, second.block);
@@ -62,7 +62,7 @@ START_TEST(a_tenant_keeps_its_minimum)
         expect_release(&world, first.block);
         expect_notice(&world, a, first.lease);
         unmap(&world, a, first.id);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ask(&world, b, 2, 8 * MIB, UINT64_MAX);
         world.now_ns += IDLE_ROB_NS;
         policy_expire(world.policy, world.now_ns);
@@ -108,7 +108,7 @@ START_TEST(what_is_cached_is_in_no_minimum)
         set_min(&world, 16 * MIB);
         ask(&world, b, 1, 8 * MIB, 0);
         expect_release(&world, held.block);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ck_assert_int_eq(policy_set_pool_min(world.policy, 9, 0, 0), GPUMEM_E_NO_POOL);
         world_free(&world);
 }
@@ -126,7 +126,7 @@ START_TEST(ones_own_tenant_is_not_spared)
         expect_release(&world, first.block);
         expect_notice(&world, kin, first.lease);
         unmap(&world, kin, first.id);
-        (void)take(&world, ORDER_CREATE);
+        (void)take(&world, ACTION_CREATE);
         ask(&world, a, 2, 12 * MIB, UINT64_MAX);
         expect_release(&world, second.block);
         expect_notice(&world, kin, second.lease);

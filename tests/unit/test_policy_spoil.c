@@ -51,7 +51,7 @@ START_TEST(spoiled_room_serves_who_waits)
         expect_idle(&world);
         give_back(&world, one, held.lease, RETURN_UNMAPPED);
         expect_release(&world, held.block);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, other, 1);
         world_free(&world);
 }

@@ -52,7 +52,7 @@ START_TEST(who_may_wait_waits_until_its_deadline)
         expire(&world, 5000);
         expect_refusal(&world, client, 1, GPUMEM_E_STALLED);
         stand(&world, STANDING_SERVES);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, client, 2);
         world_free(&world);
 }
@@ -66,9 +66,9 @@ START_TEST(one_whose_block_hangs_is_refused_at_its_deadline)
         struct block *blocks[2];
 
         ask(&world, client, 1, 4 * MIB, 0);
-        blocks[0] = take(&world, ORDER_CREATE).block;
+        blocks[0] = take(&world, ACTION_CREATE).block;
         ask(&world, client, 2, 4 * MIB, 5000);
-        blocks[1] = take(&world, ORDER_CREATE).block;
+        blocks[1] = take(&world, ACTION_CREATE).block;
         expire(&world, 4000);
         expect_idle(&world);
         stand(&world, STANDING_STALLED);
@@ -94,13 +94,13 @@ START_TEST(a_lost_pool_refuses_everybody)
         struct held held = cache(&world, client, 4 * MIB, RETURN_UNMAPPED);
 
         stand(&world, STANDING_LOST);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held.block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held.block);
         ask(&world, client, 1, 4 * MIB, 9 * SECOND);
         expect_refusal(&world, client, 1, -ENODEV);
         expect_totals(&world, 0, 0, 4 * MIB);
         stand(&world, STANDING_SERVES);
         ask(&world, client, 2, 4 * MIB, 0);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, client, 2);
         released(&world, held.block);
         world_free(&world);
@@ -115,7 +115,7 @@ START_TEST(one_whose_block_is_being_made_is_refused_when_the_device_is_lost)
         struct block *block;
 
         ask(&world, client, 1, 4 * MIB, 9 * SECOND);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         stand(&world, STANDING_LOST);
         expect_refusal(&world, client, 1, -ENODEV);
         created(&world, block, 0);
@@ -133,7 +133,7 @@ START_TEST(what_was_leased_before_a_loss_is_not_cached_after_it)
         mark_idle(&world, client, idle.lease);
         stand(&world, STANDING_LOST);
         ck_assert(was_revoked(&world, client, idle.lease));
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, idle.block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, idle.block);
         expect_notice(&world, client, idle.lease);
         released(&world, idle.block);
         unmap(&world, client, idle.id);
@@ -152,7 +152,7 @@ START_TEST(a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it)
         struct held held = cache(&world, client, 8 * MIB, RETURN_UNMAPPED);
 
         ask(&world, client, 1, 4 * MIB, 5000);
-        ck_assert_ptr_eq(take(&world, ORDER_RELEASE).block, held.block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held.block);
         policy_not_released(world.policy, held.block, world.now_ns);
         policy_check(world.policy);
         expect_totals(&world, 0, 0, 8 * MIB);
@@ -286,14 +286,14 @@ START_TEST(what_is_no_block_lingers_too)
 
         ask(&world, client, 1, 8 * MIB, 5000);
         strand(&world, 8 * MIB);
-        created(&world, take(&world, ORDER_CREATE).block, -EIO);
+        created(&world, take(&world, ACTION_CREATE).block, -EIO);
         expect_refusal(&world, client, 1, -EIO);
         expect_totals(&world, 0, 0, 8 * MIB);
         ck_assert_uint_eq(client_charged(client, 0), 0);
         ask(&world, client, 2, 4 * MIB, 5000);
         expect_idle(&world);
         strand(&world, 4 * MIB);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, client, 2);
         expect_totals(&world, 4 * MIB, 0, 4 * MIB);
         strand(&world, 0);

@@ -37,12 +37,12 @@ static struct world world_of_pinned_memory(uint64_t max_bytes)
         return world;
 }
 
-static struct order must_take(struct world *world, enum order_kind kind)
+static struct action must_take(struct world *world, enum action_kind kind)
 {
-        struct order order = policy_next_order(world->policy);
+        struct action action = policy_next_action(world->policy);
 
-        ck_assert_int_eq(order.kind, kind);
-        return order;
+        ck_assert_int_eq(action.kind, kind);
+        return action;
 }
 
 /* As cache() does, but for the checks: they look at every tenant, of which there are many. */
@@ -53,9 +53,9 @@ static struct block *leave_cached(struct world *world, struct client *client)
         struct lease *lease;
 
         policy_lease(world->policy, client, &wanted, world->now_ns);
-        block = must_take(world, ORDER_CREATE).block;
+        block = must_take(world, ACTION_CREATE).block;
         policy_created(world->policy, block, 0, world, world->now_ns);
-        lease = must_take(world, ORDER_GRANT).lease;
+        lease = must_take(world, ACTION_GRANT).lease;
         ck_assert_int_eq(policy_return(world->policy, client, lease_id(lease), RETURN_UNMAPPED,
                                        world->now_ns),
                          0);
@@ -64,10 +64,10 @@ static struct block *leave_cached(struct world *world, struct client *client)
 
 static void must_release(struct world *world, const struct block *block)
 {
-        struct order order = must_take(world, ORDER_RELEASE);
+        struct action action = must_take(world, ACTION_RELEASE);
 
-        ck_assert_ptr_eq(order.block, block);
-        policy_released(world->policy, order.block, world->now_ns);
+        ck_assert_ptr_eq(action.block, block);
+        policy_released(world->policy, action.block, world->now_ns);
 }
 
 START_TEST(a_user_has_so_many_tenants_that_have_gone)
@@ -82,25 +82,25 @@ START_TEST(a_user_has_so_many_tenants_that_have_gone)
                 blocks[i] = leave_cached(&world, client);
                 end(&world, client);
         }
-        (void)must_take(&world, ORDER_NONE);
+        (void)must_take(&world, ACTION_NONE);
         /* One who is there makes no room, nor does another user take any. */
         client = join_in(&world, OTHER, 0);
-        (void)must_take(&world, ORDER_NONE);
+        (void)must_take(&world, ACTION_NONE);
         end(&world, client);
         client = join_in(&world, UID, 7);
-        (void)must_take(&world, ORDER_NONE);
+        (void)must_take(&world, ACTION_NONE);
         end(&world, client);
         client = join_in(&world, UID, TENANTS_A_USER);
         must_release(&world, blocks[1]);
-        (void)must_take(&world, ORDER_NONE);
+        (void)must_take(&world, ACTION_NONE);
         end(&world, client);
         client = join_in(&world, UID, TENANTS_A_USER + 1);
-        (void)must_take(&world, ORDER_NONE);
+        (void)must_take(&world, ACTION_NONE);
         (void)leave_cached(&world, client);
         end(&world, client);
         client = join_in(&world, UID, TENANTS_A_USER + 2);
         must_release(&world, blocks[2]);
-        (void)must_take(&world, ORDER_NONE);
+        (void)must_take(&world, ACTION_NONE);
         world_free(&world);
 }
 END_TEST

@@ -11,13 +11,13 @@ static void ask_several(struct world *world, struct client *client, unsigned n, 
                 ask(world, client, serial, n_bytes, UINT64_MAX);
 }
 
-/* The next order has a block made for the client's request; then it is. */
+/* The next action has a block made for the client's request; then it is. */
 static void expect_turn(struct world *world, const struct client *client, uint32_t serial)
 {
-        struct order order = take(world, ORDER_CREATE);
+        struct action action = take(world, ACTION_CREATE);
 
-        ck_assert_ptr_eq(order.client, client);
-        ck_assert_uint_eq(order.serial, serial);
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_uint_eq(action.serial, serial);
 }
 
 static void free_up(struct world *world, struct client *client, const struct held *held)
@@ -121,7 +121,7 @@ START_TEST(one_that_the_driver_had_nothing_for_loses_no_turn)
         ask(&world, a, 1, 4 * MIB, UINT64_MAX);
         ask(&world, b, 1, 4 * MIB, UINT64_MAX);
         free_up(&world, x, &held);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         created(&world, block, GPUMEM_E_DEVICE_FULL);
         free_up(&world, x, &other);
         expect_turn(&world, a, 1);
@@ -154,7 +154,7 @@ END_TEST
 static void pass(struct world *world, struct client *client)
 {
         ask(world, client, 1, 2 * MIB, 0);
-        created(world, take(world, ORDER_CREATE).block, -EIO);
+        created(world, take(world, ACTION_CREATE).block, -EIO);
         expect_refusal(world, client, 1, -EIO);
 }
 
@@ -274,7 +274,7 @@ START_TEST(nobody_is_held_up_for_long)
                 expect_idle(&world);
                 world.now_ns++;
                 policy_expire(world.policy, world.now_ns);
-                created(&world, take(&world, ORDER_CREATE).block, -EIO);
+                created(&world, take(&world, ACTION_CREATE).block, -EIO);
                 expect_refusal(&world, b, 1, -EIO);
                 ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
                 /* In the rest of the time it is passed more often, whatever else its tenant asks for. */
@@ -313,7 +313,7 @@ START_TEST(who_was_passed_and_leaves_lets_others_go_on)
                 if (end < 2)
                         expect_refusal(&world, a, 1,
                                        end == 0 ? GPUMEM_E_TIMED_OUT : GPUMEM_E_CANCELLED);
-                created(&world, take(&world, ORDER_CREATE).block, -EIO);
+                created(&world, take(&world, ACTION_CREATE).block, -EIO);
                 expect_refusal(&world, b, 1, -EIO);
         }
         world_free(&world);
@@ -327,7 +327,7 @@ START_TEST(only_what_is_smaller_passes)
         struct client *a = join(&world, 1), *b = join(&world, 2);
 
         ask(&world, a, 1, 4 * MIB, UINT64_MAX);
-        created(&world, take(&world, ORDER_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        created(&world, take(&world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
         ask(&world, b, 1, 6 * MIB, UINT64_MAX);
         ask(&world, b, 2, 4 * MIB, UINT64_MAX);
         expect_idle(&world);
@@ -345,7 +345,7 @@ static void come_and_go(struct world *world)
         struct block *block;
 
         ask(world, client, 1, 2 * MIB, UINT64_MAX);
-        block = take(world, ORDER_CREATE).block;
+        block = take(world, ACTION_CREATE).block;
         created(world, block, 0);
         (void)expect_grant(world, client, 1);
         ck_assert(!policy_client_eof(world->policy, client, world->now_ns));

@@ -23,13 +23,13 @@ START_TEST(no_more_is_mapped_than_the_limit_whatever_is_said)
         for (uint64_t n_bytes = 2 * MIB; n_bytes <= 14 * MIB; n_bytes += 2 * MIB) {
                 struct policy_ask request = {
                         .pool = PINNED, .serial = 5, .n_bytes = n_bytes, .n_most_bytes = n_bytes};
-                struct order order;
+                struct action action;
 
                 ask_with(&world, a, &request);
-                order = next_order(&world);
-                if (order.kind != ORDER_CREATE)
+                action = next_action(&world);
+                if (action.kind != ACTION_CREATE)
                         break;
-                created(&world, order.block, 0);
+                created(&world, action.block, 0);
                 give_back(&world, a, expect_grant(&world, a, 5), RETURN_MAPPED);
                 n_mapped += n_bytes;
         }
@@ -44,7 +44,7 @@ static struct held cache_pinned(struct world *world, struct client *client, uint
         struct held held;
 
         ask_with(world, client, &request);
-        held.block = take(world, ORDER_CREATE).block;
+        held.block = take(world, ACTION_CREATE).block;
         created(world, held.block, 0);
         held.lease = expect_grant(world, client, 5);
         held.id = lease_id(held.lease);
@@ -76,7 +76,7 @@ START_TEST(what_is_about_to_be_unmapped_is_charged_until_then)
         ask_with(&world, a, &again);
         expect_idle(&world);
         unmap(&world, a, lease_id(lease));
-        ck_assert_uint_eq(take(&world, ORDER_CREATE).serial, 2);
+        ck_assert_uint_eq(take(&world, ACTION_CREATE).serial, 2);
         ck_assert_uint_eq(client_charged(a, PINNED), 4 * MIB);
         world_free(&world);
 }

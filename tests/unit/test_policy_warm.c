@@ -46,17 +46,17 @@ END_TEST
 
 static struct block *make_ahead(struct world *world, uint64_t n_bytes)
 {
-        struct order order;
+        struct action action;
 
         ck_assert_int_eq(policy_warm(world->policy, 0, n_bytes, world->now_ns), 0);
         policy_check(world->policy);
-        order = take(world, ORDER_CREATE);
-        ck_assert_ptr_null(order.client);
-        ck_assert_uint_eq(block_bytes(order.block), n_bytes);
-        ck_assert(block_is_awaited(order.block));
-        ck_assert(block_is_nobodys(order.block));
-        created(world, order.block, 0);
-        return order.block;
+        action = take(world, ACTION_CREATE);
+        ck_assert_ptr_null(action.client);
+        ck_assert_uint_eq(block_bytes(action.block), n_bytes);
+        ck_assert(block_is_awaited(action.block));
+        ck_assert(block_is_nobodys(action.block));
+        created(world, action.block, 0);
+        return action.block;
 }
 
 START_TEST(the_first_that_asks_has_it_for_life)
@@ -75,7 +75,7 @@ START_TEST(the_first_that_asks_has_it_for_life)
         give_back(&world, a, lease, RETURN_UNMAPPED);
         /* It is his tenant's now, and for another one a new one is made. */
         ask(&world, b, 1, 8 * MIB, 0);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, b, 1);
         ask(&world, a, 2, 8 * MIB, 0);
         ck_assert_ptr_eq(lease_block(expect_grant(&world, a, 2)), block);
@@ -124,7 +124,7 @@ START_TEST(one_that_is_too_large_for_a_limit_is_not_taken)
                                           LIMIT_DEVICE_BYTES, 16 * MIB, 0),
                          0);
         ask(&world, a, 1, 16 * MIB, 0);
-        ck_assert_uint_eq(block_bytes(take(&world, ORDER_CREATE).block), 16 * MIB);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 16 * MIB);
         world_free(&world);
 }
 END_TEST
@@ -137,7 +137,7 @@ START_TEST(it_makes_room_for_what_it_does_not_fit)
 
         ask(&world, a, 1, 16 * MIB, 0);
         expect_release(&world, block);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, a, 1);
         world_free(&world);
 }
@@ -155,12 +155,12 @@ START_TEST(who_waits_for_room_is_passed_so_often)
         (void)hold(&world, a, 48 * MIB);
         ask(&world, b, 1, 96 * MIB, UINT64_MAX);
         for (unsigned i = 0; i < 12; i++) {
-                struct order order;
+                struct action action;
 
                 ask(&world, c, i, 4 * MIB, 0);
-                order = next_order(&world);
-                ck_assert(order.kind == ORDER_GRANT || order.kind == ORDER_REFUSE);
-                n_passes += order.kind == ORDER_GRANT;
+                action = next_action(&world);
+                ck_assert(action.kind == ACTION_GRANT || action.kind == ACTION_REFUSE);
+                n_passes += action.kind == ACTION_GRANT;
         }
         ck_assert_uint_eq(n_passes, 8);
         world_free(&world);
@@ -187,7 +187,7 @@ START_TEST(they_go_round_by_turns)
         policy_set_limits(world.policy, NULL, 0);
         (void)expect_grant(&world, a, 2);
         (void)expect_grant(&world, b, 2);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, a, 3);
         world_free(&world);
 }
@@ -204,7 +204,7 @@ START_TEST(what_cannot_be_made_is_told)
         ck_assert_int_eq(policy_warm(world.policy, 0, 3 * MIB, 0), GPUMEM_E_BAD_REQUEST);
         ck_assert_int_eq(policy_warm(world.policy, 0, 18 * MIB, 0), GPUMEM_E_REFUSED);
         ck_assert_int_eq(policy_warm(world.policy, 0, 16 * MIB, 0), 0);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         ck_assert_int_eq(policy_warm(world.policy, 0, 2 * MIB, 0), GPUMEM_E_REFUSED);
         created(&world, block, GPUMEM_E_DEVICE_FULL);
         expect_totals(&world, 0, 0, 0);
@@ -232,7 +232,7 @@ START_TEST(what_is_made_while_it_ends_goes_back)
         struct block *block;
 
         ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), 0);
-        block = take(&world, ORDER_CREATE).block;
+        block = take(&world, ACTION_CREATE).block;
         policy_shut_down(world.policy);
         ck_assert(!block_is_awaited(block));
         created(&world, block, 0);
@@ -298,7 +298,7 @@ START_TEST(what_is_kept_stays_beside_new_blocks)
                 struct world world = world_new(1024 * MIB);
                 struct client *a = join(&world, 1);
                 struct held held[2];
-                struct order order;
+                struct action action;
 
                 cache_several(&world, a, 128 * MIB, ARRAY_SIZE(held), held);
                 for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
@@ -308,8 +308,8 @@ START_TEST(what_is_kept_stays_beside_new_blocks)
                                                               POLICY_KEEP_FOR_EVER),
                                          0);
                 ask(&world, a, 9, 8 * MIB, 0);
-                order = next_order(&world);
-                ck_assert_int_eq(order.kind, keeps ? ORDER_CREATE : ORDER_RELEASE);
+                action = next_action(&world);
+                ck_assert_int_eq(action.kind, keeps ? ACTION_CREATE : ACTION_RELEASE);
                 world_free(&world);
         }
 }

@@ -17,7 +17,7 @@ START_TEST(word_says_busy_before_the_grant_is_told)
         atomic_store(word_of(&world, client, 0), UINT64_MAX);
         ask(&world, client, 1, 4 * MIB, 0);
         ck_assert_uint_eq(word(&world, client, 0), UINT64_MAX);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         ck_assert_uint_eq(word(&world, client, 0), board_word(1, BOARD_BUSY));
         lease = expect_grant(&world, client, 1);
         ck_assert_uint_eq(lease_id(lease), 1);
@@ -55,7 +55,7 @@ START_TEST(attached_lease_has_a_word_too)
         uint64_t n_bytes;
 
         ask_with(&world, a, &request);
-        created(&world, take(&world, ORDER_CREATE).block, 0);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
         lease = expect_grant(&world, a, 1);
         ck_assert_int_eq(policy_share(world.policy, a, lease_id(lease), &terms), 0);
         ck_assert_int_eq(policy_attach(world.policy, b, &terms.token, &lease, &n_bytes), 0);

@@ -5,7 +5,7 @@
 
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/report/figures.h"
-#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/scheduling/passing.h"
 #include "daemon/policy/accounting/payer.h"
 #include "daemon/policy/objects/pool.h"
@@ -24,9 +24,9 @@ static uint64_t check_leases_of(const struct block *block)
                 assert(!lease->left_in_use || (lease->state == LEASE_RETURNED && !lease->revoked &&
                                                (lease->client->eof || lease->client->dead)));
                 assert(!lease->called_in || lease->revoked);
-                assert(!order_is_queued(&lease->order) ||
-                       (lease->order.kind == ORDER_NOTICE ? lease->called_in
-                                                          : lease->state == LEASE_BUSY));
+                assert(!action_is_queued(&lease->action) ||
+                       (lease->action.kind == ACTION_NOTICE ? lease->called_in
+                                                            : lease->state == LEASE_BUSY));
                 n_busy += lease->state == LEASE_BUSY;
         }
         return n_busy;
@@ -90,8 +90,8 @@ static void check_block(const struct block *block)
         if (state == BLOCK_CACHED)
                 assert(!(block->bin->properties & POLICY_SHAREABLE) && !block->spoiled &&
                        !block_its_pool(block)->closing);
-        if (order_is_queued(&block->order))
-                assert(block->order.kind == ORDER_RELEASE
+        if (action_is_queued(&block->action))
+                assert(block->action.kind == ACTION_RELEASE
                                ? state == BLOCK_RELEASING
                                : state == BLOCK_CREATING ||
                                          (state == BLOCK_STOCKING && block_is_nobodys(block)));
@@ -246,47 +246,48 @@ void check_pools(const struct policy *policy)
         }
 }
 
-static uint64_t count_order(const struct policy *policy, const struct order_node *node)
+static uint64_t count_action(const struct policy *policy, const struct action_node *node)
 {
-        assert(!node->queue || node->queue == &policy->orders);
-        return order_is_queued(node);
+        assert(!node->queue || node->queue == &policy->actions);
+        return action_is_queued(node);
 }
 
-static uint64_t count_client_orders(const struct policy *policy, const struct client *client)
+static uint64_t count_client_actions(const struct policy *policy, const struct client *client)
 {
-        uint64_t n = count_order(policy, &client->spare.order) + count_order(policy, &client->mark);
+        uint64_t n = count_action(policy, &client->spare.action) +
+                     count_action(policy, &client->mark);
         const struct request *request;
         const struct free_all *free_all;
         const struct lease *lease;
 
         TAILQ_FOREACH (request, &client->requests, client_link) {
-                n += count_order(policy, &request->refusal.order);
-                assert(order_is_queued(&request->refusal.order) ==
+                n += count_action(policy, &request->refusal.action);
+                assert(action_is_queued(&request->refusal.action) ==
                        (request->state == REQUEST_REFUSED));
         }
         LIST_FOREACH (free_all, &client->free_alls, client_link) {
-                n += count_order(policy, &free_all->order);
-                assert(order_is_queued(&free_all->order) == LIST_EMPTY(&free_all->unreleased));
+                n += count_action(policy, &free_all->action);
+                assert(action_is_queued(&free_all->action) == LIST_EMPTY(&free_all->unreleased));
         }
         for (lease = client->leases; lease; lease = lease->hh.next)
-                n += count_order(policy, &lease->order);
+                n += count_action(policy, &lease->action);
         return n;
 }
 
-void check_orders(const struct policy *policy)
+void check_actions(const struct policy *policy)
 {
-        const struct order_node *node;
+        const struct action_node *node;
         const struct client *client;
         const struct block *block;
         uint64_t n = 0, n_queued = 0;
 
         LIST_FOREACH (client, &policy->clients, link)
-                n += count_client_orders(policy, client);
+                n += count_client_actions(policy, client);
         for (uint32_t i = 0; i < policy->n_pools; i++) {
                 LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link)
-                        n += count_order(policy, &block->order);
+                        n += count_action(policy, &block->action);
         }
-        TAILQ_FOREACH (node, &policy->orders.nodes, link)
+        TAILQ_FOREACH (node, &policy->actions.nodes, link)
                 n_queued++;
         assert(n == n_queued);
 }
@@ -298,5 +299,5 @@ void policy_check(const struct policy *policy)
         check_tenants(policy);
         check_clients(policy);
         check_shares(policy);
-        check_orders(policy);
+        check_actions(policy);
 }

@@ -26,5 +26,5 @@ void check_shares_of(const struct block *block);
 /* The table of tokens holds those of the blocks and no others. */
 void check_shares(const struct policy *policy);
 
-/* Every order that an object says is queued is, and no others are. */
-void check_orders(const struct policy *policy);
+/* Every action that an object says is queued is, and no others are. */
+void check_actions(const struct policy *policy);

@@ -6,7 +6,7 @@
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/check/check.h"
 #include "daemon/policy/objects/client.h"
-#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/state/slots.h"
 #include "daemon/policy/objects/tenant.h"
@@ -327,7 +327,7 @@ static void check_dropped(const struct client *client)
         assert(!client->eof || !client->dead);
         assert(TAILQ_EMPTY(&client->requests) && LIST_EMPTY(&client->free_alls));
         for (lease = client->leases; lease; lease = lease->hh.next)
-                assert(lease->state == LEASE_RETURNED && !order_is_queued(&lease->order));
+                assert(lease->state == LEASE_RETURNED && !action_is_queued(&lease->action));
 }
 
 void check_clients(const struct policy *policy)

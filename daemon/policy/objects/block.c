@@ -10,7 +10,7 @@
 #include "daemon/policy/accounting/charge.h"
 #include "daemon/policy/objects/free_all.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/objects/overdue.h"
 #include "daemon/policy/accounting/payer.h"
 #include "daemon/policy/objects/pool.h"
@@ -220,7 +220,7 @@ static void block_free(struct block *block)
 {
         assert(!block_is_mapped(block) && !block->charge.client && !block->free_all);
         assert(!block->n_busy && LIST_EMPTY(&block->shares) && !block->late);
-        order_withdraw(&block->order);
+        action_withdraw(&block->action);
         LIST_REMOVE(block, pool_link);
         bin_unref(block->bin);
         tenant_unref(block->holding->tenant);
@@ -240,7 +240,7 @@ int block_create(struct request *request, struct block **ret_block)
         block->request = request;
         set_state(block, BLOCK_CREATING);
         charge_init(&block->charge, client, holding->pool, request->n_bytes, CHARGE_HELD);
-        order_push(&holding->pool->policy->orders, &block->order, ORDER_CREATE);
+        action_push(&holding->pool->policy->actions, &block->action, ACTION_CREATE);
         *ret_block = block;
         return 0;
 }
@@ -254,7 +254,7 @@ int block_make_ahead(struct holding *holding, uint64_t n_bytes)
         if (r)
                 return r;
         set_state(block, BLOCK_STOCKING);
-        order_push(&holding->pool->policy->orders, &block->order, ORDER_CREATE);
+        action_push(&holding->pool->policy->actions, &block->action, ACTION_CREATE);
         return 0;
 }
 
@@ -352,7 +352,7 @@ void block_let_go(struct block *block)
         if (block_is_mapped(block))
                 overdue_expect(block);
         payer_find(block);
-        order_push(&block_its_pool(block)->policy->orders, &block->order, ORDER_RELEASE);
+        action_push(&block_its_pool(block)->policy->actions, &block->action, ACTION_RELEASE);
         TAILQ_FOREACH (lease, &block->leases, block_link)
                 lease_call_in(lease);
 }
@@ -361,7 +361,7 @@ void block_set_stuck(struct block *block)
 {
         struct totals before = {0};
 
-        assert(block->state == BLOCK_RELEASING && !order_is_queued(&block->order));
+        assert(block->state == BLOCK_RELEASING && !action_is_queued(&block->action));
         block_count(block, &before);
         block->stuck = true;
         recount(block, &before);
@@ -377,7 +377,7 @@ static void come_back(struct block *block)
 
 void block_released(struct block *block)
 {
-        assert(block->state == BLOCK_RELEASING && !order_is_queued(&block->order));
+        assert(block->state == BLOCK_RELEASING && !action_is_queued(&block->action));
         block->backing = NULL;
         block_its_pool(block)->n_releases++;
         if (!block_is_mapped(block)) {

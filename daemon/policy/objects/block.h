@@ -1,4 +1,4 @@
-/* A block: one driver allocation or memfd, from the order to make it until its last byte is back.
+/* A block: one driver allocation or memfd, from the action to make it until its last byte is back.
  *
  * Owned by its holding (it keeps the tenant alive); the server names it by pointer in between.
  * Leases that may still map it stand in its list, the holder that had it last first: see payer.h
@@ -10,7 +10,7 @@
 
 #include "daemon/policy/state/types.h"
 
-/* A block in CREATING, charged to the request's client, with its order given. -ENOMEM. */
+/* A block in CREATING, charged to the request's client, with its action given. -ENOMEM. */
 int block_create(struct request *request, struct block **ret_block);
 
 /* Before the worker has made it, or when it could not: the block was never there. */

@@ -8,7 +8,7 @@
 #include "daemon/policy/accounting/charge.h"
 #include "daemon/policy/objects/free_all.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/objects/overdue.h"
 #include "daemon/policy/objects/request.h"
 #include "daemon/policy/state/slots.h"
@@ -68,7 +68,7 @@ static void drop_lease(struct lease *lease)
         struct block *block = lease->block;
 
         if (lease->state != LEASE_BUSY) {
-                order_withdraw(&lease->order);
+                action_withdraw(&lease->action);
                 if (block)
                         overdue_blame(block);
                 return;
@@ -79,7 +79,7 @@ static void drop_lease(struct lease *lease)
         }
         lease_end_use(lease);
         lease->left_in_use = true;
-        if (order_is_queued(&lease->order)) {
+        if (action_is_queued(&lease->action)) {
                 lease_free(lease);
                 block_give_up(block);
         } else if (block->n_busy) {
@@ -97,8 +97,8 @@ void client_drop(struct client *client)
                 request_free(TAILQ_FIRST(&client->requests));
         while (!LIST_EMPTY(&client->free_alls))
                 free_all_free(LIST_FIRST(&client->free_alls));
-        order_withdraw(&client->spare.order);
-        order_withdraw(&client->mark);
+        action_withdraw(&client->spare.action);
+        action_withdraw(&client->mark);
         HASH_ITER(hh, client->leases, lease, next)
         drop_lease(lease);
 }
@@ -143,10 +143,10 @@ void client_ask_to_mark(struct client *client, uint64_t now_ns)
         bool is_too_soon = client->marked_ns && now_ns < client->marked_ns + CLIENT_MARK_NS;
 
         if (!client->words || client->eof || client->dead || is_too_soon ||
-            order_is_queued(&client->mark))
+            action_is_queued(&client->mark))
                 return;
         client->marked_ns = now_ns;
-        order_push(&client->policy->orders, &client->mark, ORDER_MARK);
+        action_push(&client->policy->actions, &client->mark, ACTION_MARK);
 }
 
 void client_refuse_spare(struct client *client, const struct policy_ask *ask, int outcome)
@@ -156,5 +156,5 @@ void client_refuse_spare(struct client *client, const struct policy_ask *ask, in
         client->spare.serial = ask->serial;
         client->spare.outcome = outcome;
         client->spare.n_bytes = ask->n_bytes;
-        order_push(&client->policy->orders, &client->spare.order, ORDER_REFUSE);
+        action_push(&client->policy->actions, &client->spare.action, ACTION_REFUSE);
 }

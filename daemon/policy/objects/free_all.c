@@ -5,7 +5,7 @@
 
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/state/action_queue.h"
 
 static void take_block(struct free_all *free_all, struct block *block)
 {
@@ -38,7 +38,7 @@ static void take_pool(struct free_all *free_all, struct pool *pool, enum policy_
 static void answer_if_done(struct free_all *free_all)
 {
         if (LIST_EMPTY(&free_all->unreleased))
-                order_push(&free_all->client->policy->orders, &free_all->order, ORDER_FREED);
+                action_push(&free_all->client->policy->actions, &free_all->action, ACTION_FREED);
 }
 
 static struct free_all *begin(struct client *client, uint32_t serial, uint32_t pool)
@@ -130,7 +130,7 @@ struct free_all *free_all_free(struct free_all *free_all)
                 return NULL;
         while (!LIST_EMPTY(&free_all->unreleased))
                 forget_block(LIST_FIRST(&free_all->unreleased));
-        order_withdraw(&free_all->order);
+        action_withdraw(&free_all->action);
         LIST_REMOVE(free_all, client_link);
         free(free_all);
         return NULL;

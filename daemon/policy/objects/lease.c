@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "daemon/policy/accounting/attached.h"
 #include "daemon/policy/objects/block.h"
-#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/state/slots.h"
 #include "proto/board.h"
 
@@ -64,7 +64,7 @@ struct lease *lease_free(struct lease *lease)
         if (!lease)
                 return NULL;
         assert(lease->state != LEASE_BUSY);
-        order_withdraw(&lease->order);
+        action_withdraw(&lease->action);
         if (lease->state == LEASE_RETURNED)
                 LIST_REMOVE(lease, returned_link);
         if (lease->block)
@@ -79,7 +79,7 @@ struct lease *lease_free(struct lease *lease)
 static bool is_told(const struct lease *lease)
 {
         return lease->state != LEASE_ASKED &&
-               !(order_is_queued(&lease->order) && lease->order.kind == ORDER_GRANT);
+               !(action_is_queued(&lease->action) && lease->action.kind == ACTION_GRANT);
 }
 
 struct lease *lease_find(struct client *client, uint64_t id)
@@ -110,7 +110,7 @@ void lease_grant(struct lease *lease, struct block *block)
 {
         begin_use(lease, block);
         block_lease(block, lease);
-        order_push(&lease->client->policy->orders, &lease->order, ORDER_GRANT);
+        action_push(&lease->client->policy->actions, &lease->action, ACTION_GRANT);
 }
 
 void lease_end_use(struct lease *lease)
@@ -163,5 +163,5 @@ void lease_call_in(struct lease *lease)
                 return;
         lease->called_in = true;
         block_its_pool(lease->block)->n_notices++;
-        order_push(&client->policy->orders, &lease->order, ORDER_NOTICE);
+        action_push(&client->policy->actions, &lease->action, ACTION_NOTICE);
 }

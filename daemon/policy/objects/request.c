@@ -9,7 +9,7 @@
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/line.h"
-#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/state/action_queue.h"
 #include "gpumem.h"
 
 static const unsigned legal_next[REQUEST_N_STATES] = {
@@ -80,7 +80,7 @@ static void abandon_block(struct request *request)
 
         if (!block)
                 return;
-        if (order_is_queued(&block->order))
+        if (action_is_queued(&block->action))
                 block_uncreate(block);
         else
                 block_stock(block);
@@ -108,7 +108,7 @@ struct request *request_free(struct request *request)
         if (!request)
                 return NULL;
         give_up(request);
-        order_withdraw(&request->refusal.order);
+        action_withdraw(&request->refusal.action);
         TAILQ_REMOVE(&request->client->requests, request, client_link);
         free(request);
         return NULL;
@@ -190,7 +190,7 @@ void request_refuse(struct request *request, int outcome)
         if (request->pool && outcome != GPUMEM_E_CANCELLED && !request->only_known)
                 request->pool->n_refusals++;
         request->refusal.outcome = outcome;
-        order_push(&request->client->policy->orders, &request->refusal.order, ORDER_REFUSE);
+        action_push(&request->client->policy->actions, &request->refusal.action, ACTION_REFUSE);
 }
 
 void request_refuse_limit(struct request *request, const struct limit_hit *hit)

@@ -31,7 +31,7 @@ struct passing {
         bool any;                   /* of them hold up others; else the next two mean nothing */
         uint64_t n_least_bytes;     /* that one of these waits for */
         unsigned n_may;             /* blocks that may be meant for others in the walk */
-        unsigned n_meant, n_passed; /* that were meant, and ordered */
+        unsigned n_meant, n_passed; /* that were meant, and made */
         struct passing_hold *quiet; /* the tenants that have not held up others yet */
 };
 

@@ -1,4 +1,4 @@
-/* What crosses the door of the policy: what the server says to it, and the orders that it takes from it. What
+/* What crosses the door of the policy: what the server says to it, and the actions that it takes from it. What
  * the objects behind the door are made of is in types.h, which the server does not see. */
 #pragma once
 
@@ -59,9 +59,9 @@ enum policy_scope { SCOPE_TENANT = 1, SCOPE_NODE = 2 };
 /* What a client asks for: one block. */
 struct policy_ask {
         uint32_t pool;
-        uint32_t serial;       /* names the request in orders and in cancel; unique in its client */
-        uint64_t n_bytes;      /* a multiple of 2 MiB */
-        uint64_t n_most_bytes; /* a cached block may be so large; 0, or more: 12.5 % larger */
+        uint32_t serial;  /* names the request in actions and in cancel; unique in its client */
+        uint64_t n_bytes; /* a multiple of 2 MiB */
+        uint64_t n_most_bytes;  /* a cached block may be so large; 0, or more: 12.5 % larger */
         uint64_t n_least_bytes; /* if there is none, one so small will do; 0, or more: n_bytes */
         bool known_will_do;     /* a block that the client maps still goes before all others */
         bool only_known;        /* and no other will do: nothing is made or waited for */
@@ -86,19 +86,19 @@ struct policy_share {
 };
 
 /* What the server is to do next. */
-enum order_kind {
-        ORDER_NONE,
-        ORDER_CREATE,  /* make `block` on its pool's worker, then policy_created() */
-        ORDER_RELEASE, /* let go of `block`'s backing on the worker, then policy_released() */
-        ORDER_GRANT,   /* answer `client`'s request `serial`: `lease` on `block` */
-        ORDER_REFUSE,  /* answer it with `outcome`, a GPUMEM_E_* or a negative errno */
-        ORDER_FREED,   /* answer its free_all: n_bytes and n_blocks went back to the driver */
-        ORDER_NOTICE,  /* tell `client` to unmap the block of `lease`, which was revoked */
-        ORDER_MARK,    /* ask `client` to mark idle now what it does not use */
+enum action_kind {
+        ACTION_NONE,
+        ACTION_CREATE,  /* make `block` on its pool's worker, then policy_created() */
+        ACTION_RELEASE, /* let go of `block`'s backing on the worker, then policy_released() */
+        ACTION_GRANT,   /* answer `client`'s request `serial`: `lease` on `block` */
+        ACTION_REFUSE,  /* answer it with `outcome`, a GPUMEM_E_* or a negative errno */
+        ACTION_FREED,   /* answer its free_all: n_bytes and n_blocks went back to the driver */
+        ACTION_NOTICE,  /* tell `client` to unmap the block of `lease`, which was revoked */
+        ACTION_MARK,    /* ask `client` to mark idle now what it does not use */
 };
 
-struct order {
-        enum order_kind kind;
+struct action {
+        enum action_kind kind;
         struct client *client; /* whose request it is, with `serial`; NULL in RELEASE */
         uint32_t pool;         /* the block's; else as it was asked for, which may not exist */
         uint32_t serial;
@@ -114,7 +114,7 @@ struct order {
         struct limit_hit limit; /* of a refusal with GPUMEM_E_LIMIT */
 };
 
-/* Told of what nobody asked for and no order says: an idle lease was taken back from the client, or it is late
+/* Told of what nobody asked for and no action says: an idle lease was taken back from the client, or it is late
  * with so much, which it was asked to unmap. The policy is at work then: nothing of it may be called but what
  * reads a client. */
 struct policy_witness {

@@ -15,7 +15,7 @@
  *                  |------ request -- lease, and the block that is being made for it
  *                  `------ free_all -- blocks that are not back yet
  *
- * An order says what the server must do next, and stands in the object that it is about. A charge says what
+ * An action says what the server must do next, and stands in the object that it is about. A charge says what
  * a client must answer for, and stands in the block that causes it. Sums over blocks are totals (totals.h),
  * sums over charges are usage (limit_table.h).
  *
@@ -40,7 +40,7 @@
 struct bins;
 struct free_all;
 struct holding;
-struct order_queue;
+struct action_queue;
 struct pool;
 struct request;
 struct share;
@@ -48,16 +48,16 @@ struct tenant;
 
 /* -- Parts that stand inside the objects -- */
 
-/* An order that waits to be taken, inside the object that it is about; see order_queue.h. */
-struct order_node {
-        enum order_kind kind;
-        struct order_queue *queue; /* NULL: not given, taken or withdrawn */
-        TAILQ_ENTRY(order_node) link;
+/* An action that waits to be taken, inside the object that it is about; see action_queue.h. */
+struct action_node {
+        enum action_kind kind;
+        struct action_queue *queue; /* NULL: not given, taken or withdrawn */
+        TAILQ_ENTRY(action_node) link;
 };
 
-/* Orders in the order of giving. */
-struct order_queue {
-        TAILQ_HEAD(order_nodes, order_node) nodes;
+/* Actions in the order of giving. */
+struct action_queue {
+        TAILQ_HEAD(action_nodes, action_node) nodes;
 };
 
 enum charge_kind {
@@ -119,9 +119,9 @@ struct passing_hold {
         unsigned n_may;         /* as in struct passing */
 };
 
-/* "No", as an order: the answer to one request, kept until the server takes it. */
+/* "No", as an action: the answer to one request, kept until the server takes it. */
 struct refusal {
-        struct order_node order;
+        struct action_node action;
         struct client *client;
         uint32_t pool; /* as it was asked for: there may be no such pool */
         uint32_t serial;
@@ -129,14 +129,14 @@ struct refusal {
         uint64_t n_bytes; /* as it was asked for */
         struct limit_hit hit;
         bool of_blocks;          /* too many of these */
-        struct request *request; /* ends when the order is taken; NULL when there is none */
+        struct request *request; /* ends when the action is taken; NULL when there is none */
 };
 
 /* -- The objects -- */
 
 /* Everything that the policy knows. Owns pools and clients; through these, all else. */
 struct policy {
-        struct order_queue orders;
+        struct action_queue actions;
         struct pool **pools;
         uint32_t n_pools;
         struct tenant *tenants; /* table by key */
@@ -269,7 +269,7 @@ struct client {
         uint64_t counted;      /* number of the count that saw it last */
         struct limited limited;
         struct refusal spare; /* for a request that there was no memory for */
-        struct order_node mark;
+        struct action_node mark;
         uint64_t marked_ns; /* when it was last asked to */
         LIST_ENTRY(client) link;
         uint64_t *late;     /* as charged: what it is late with, see overdue.h */
@@ -315,8 +315,8 @@ struct request {
 
 enum block_state {
         BLOCK_NONE,      /* not counted: just begun, or gone */
-        BLOCK_CREATING,  /* ordered for a request; counts as leased and is charged */
-        BLOCK_STOCKING,  /* ordered, but for no request, or none any more; counts as cached */
+        BLOCK_CREATING,  /* begun for a request; counts as leased and is charged */
+        BLOCK_STOCKING,  /* begun, but for no request, or none any more; counts as cached */
         BLOCK_LEASED,    /* in busy leases: one, or more when it is shared; charged to the client of
                           * the oldest */
         BLOCK_CACHED,    /* in no lease; found through its bin */
@@ -325,7 +325,7 @@ enum block_state {
         BLOCK_N_STATES,
 };
 
-/* One driver allocation or memfd, from the order to make it until its last byte is back; see block.h. */
+/* One driver allocation or memfd, from the action to make it until its last byte is back; see block.h. */
 struct block {
         uint64_t id;
         enum block_state state;
@@ -333,10 +333,10 @@ struct block {
         struct bin *bin; /* says its size and properties, for life */
         void *backing;   /* the server's; NULL before it is made and after it is let go */
         struct charge charge;
-        struct order_node order;   /* CREATE or RELEASE */
+        struct action_node action; /* CREATE or RELEASE */
         struct request *request;   /* the one it is made for, in CREATING only */
         struct free_all *free_all; /* the one that waits for its release, or NULL */
-        uint64_t made_ns;          /* when it was ordered */
+        uint64_t made_ns;          /* when its CREATE was given */
         uint64_t since_ns;         /* when its state changed last */
         uint64_t taken_from; /* number of the client that it was last taken from for another */
         uint64_t taken_ns;   /* when */
@@ -382,11 +382,11 @@ struct lease {
         enum lease_state state;
         struct client *client;
         struct block *block;
-        struct order_node order; /* GRANT; in RETURNED: NOTICE */
-        uint32_t serial;         /* of the request that it answers */
-        bool attached;           /* by a token, to a block that another lease was granted */
-        bool known_will_do;      /* the client asked so */
-        bool keeps_mapped;       /* the client does not unmap it when asked to */
+        struct action_node action; /* GRANT; in RETURNED: NOTICE */
+        uint32_t serial;           /* of the request that it answers */
+        bool attached;             /* by a token, to a block that another lease was granted */
+        bool known_will_do;        /* the client asked so */
+        bool keeps_mapped;         /* the client does not unmap it when asked to */
         bool left_in_use; /* its client ended with it in use, and its process may use it still */
         bool revoked;     /* it was taken from the client, not given back */
         bool called_in;   /* the client was told to unmap it */
@@ -416,6 +416,6 @@ struct free_all {
         uint64_t n_blocks;
         bool of_others; /* it may have blocks of other tenants than its own */
         LIST_HEAD(free_all_blocks, block) unreleased;
-        struct order_node order; /* FREED */
+        struct action_node action; /* FREED */
         LIST_ENTRY(free_all) client_link;
 };

@@ -162,7 +162,7 @@ static inline uint64_t server_now_ns(const struct server *server)
         return uv_now(&server->loop) * NS_PER_MS;
 }
 
-/* Executes what the policy has ordered. To be called after everything that was told to the policy: an order
+/* Executes what the policy decided. To be called after everything that was told to the policy: an action
  * says what is so when it is given, and may not be so after the next event. The queues are served, and the
  * deadline timer is set, once in a loop iteration, before the loop waits. */
 static inline void server_execute(struct server *server)

@@ -58,68 +58,68 @@ static void release(struct server *server, struct block *block)
         jobs_submit(server, block_pool(block), &backing->job);
 }
 
-static void note_grant(const struct order *order)
+static void note_grant(const struct action *action)
 {
-        event_log_note(client_owner(order->client), LISTED_EVENT_GRANTED, block_pool(order->block),
-                       block_bytes(order->block), NULL);
+        event_log_note(client_owner(action->client), LISTED_EVENT_GRANTED, block_pool(action->block),
+                       block_bytes(action->block), NULL);
 }
 
-static void grant_known(const struct order *order)
+static void grant_known(const struct action *action)
 {
         struct frame frame = FRAME_NULL;
 
         frame.known = (struct message_known){
-                .lease = lease_id(order->lease),
-                .block = block_id(order->block),
-                .n_bytes = block_bytes(order->block),
-                .slot = lease_slot(order->lease),
+                .lease = lease_id(action->lease),
+                .block = block_id(action->block),
+                .n_bytes = block_bytes(action->block),
+                .slot = lease_slot(action->lease),
         };
-        session_send(client_owner(order->client), &frame, MESSAGE_KNOWN, order->serial, NULL, 0);
+        session_send(client_owner(action->client), &frame, MESSAGE_KNOWN, action->serial, NULL, 0);
 }
 
-static void grant(const struct order *order)
+static void grant(const struct action *action)
 {
-        struct session *session = client_owner(order->client);
-        struct backing_block *backing = block_backing(order->block);
+        struct session *session = client_owner(action->client);
+        struct backing_block *backing = block_backing(action->block);
         struct frame frame = FRAME_NULL;
 
         frame.leased = (struct message_leased){
-                .lease = lease_id(order->lease),
-                .block = block_id(order->block),
-                .n_bytes = block_bytes(order->block),
-                .slot = lease_slot(order->lease),
+                .lease = lease_id(action->lease),
+                .block = block_id(action->block),
+                .n_bytes = block_bytes(action->block),
+                .slot = lease_slot(action->lease),
         };
-        proto_seal(&frame, MESSAGE_LEASED, order->serial, 1);
+        proto_seal(&frame, MESSAGE_LEASED, action->serial, 1);
         transport_send(&session->transport, &frame, &backing->fd, TRANSPORT_OF_BLOCK);
 }
 
-static void freed(const struct order *order)
+static void freed(const struct action *action)
 {
-        struct session *session = client_owner(order->client);
+        struct session *session = client_owner(action->client);
         struct frame frame = FRAME_NULL;
 
-        if (order->n_bytes && !order->of_others)
-                event_log_note(session, LISTED_EVENT_FREED, order->pool, order->n_bytes, NULL);
-        if (reclaim_answer(session, order))
+        if (action->n_bytes && !action->of_others)
+                event_log_note(session, LISTED_EVENT_FREED, action->pool, action->n_bytes, NULL);
+        if (reclaim_answer(session, action))
                 return;
-        frame.freed.n_bytes = order->n_bytes;
-        frame.freed.n_blocks = order->n_blocks;
-        session_send(session, &frame, MESSAGE_FREED, order->serial, NULL, 0);
+        frame.freed.n_bytes = action->n_bytes;
+        frame.freed.n_blocks = action->n_blocks;
+        session_send(session, &frame, MESSAGE_FREED, action->serial, NULL, 0);
 }
 
-static void call_in(const struct order *order)
+static void call_in(const struct action *action)
 {
         struct frame frame = FRAME_NULL;
 
         frame.notice.what = PROTO_NOTICE_UNMAP;
-        frame.notice.lease = lease_id(order->lease);
-        session_send(client_owner(order->client), &frame, MESSAGE_NOTICE, 0, NULL, 0);
+        frame.notice.lease = lease_id(action->lease);
+        session_send(client_owner(action->client), &frame, MESSAGE_NOTICE, 0, NULL, 0);
 }
 
 /* It is a hint: for a client that has yet to read the last one a second says nothing, and would pile up. */
-static void ask_to_mark(const struct order *order)
+static void ask_to_mark(const struct action *action)
 {
-        struct session *session = client_owner(order->client);
+        struct session *session = client_owner(action->client);
         struct frame frame = FRAME_NULL;
 
         if (session->asked_to_mark && !transport_is_read(&session->transport))
@@ -129,35 +129,35 @@ static void ask_to_mark(const struct order *order)
         session_send(session, &frame, MESSAGE_NOTICE, 0, NULL, 0);
 }
 
-static void execute_one(struct server *server, const struct order *order)
+static void execute_one(struct server *server, const struct action *action)
 {
-        switch (order->kind) {
-        case ORDER_CREATE:
-                create(server, order->block);
+        switch (action->kind) {
+        case ACTION_CREATE:
+                create(server, action->block);
                 break;
-        case ORDER_RELEASE:
-                release(server, order->block);
+        case ACTION_RELEASE:
+                release(server, action->block);
                 break;
-        case ORDER_GRANT:
-                note_grant(order);
-                if (order->known)
-                        grant_known(order);
+        case ACTION_GRANT:
+                note_grant(action);
+                if (action->known)
+                        grant_known(action);
                 else
-                        grant(order);
+                        grant(action);
                 break;
-        case ORDER_REFUSE:
-                refuse_lease(server, order);
+        case ACTION_REFUSE:
+                refuse_lease(server, action);
                 break;
-        case ORDER_FREED:
-                freed(order);
+        case ACTION_FREED:
+                freed(action);
                 break;
-        case ORDER_NOTICE:
-                call_in(order);
+        case ACTION_NOTICE:
+                call_in(action);
                 break;
-        case ORDER_MARK:
-                ask_to_mark(order);
+        case ACTION_MARK:
+                ask_to_mark(action);
                 break;
-        case ORDER_NONE:
+        case ACTION_NONE:
                 break;
         }
 }
@@ -208,18 +208,18 @@ static void set_deadline(struct server *server)
 /* Returns whether there was any. */
 static bool execute_all(struct server *server)
 {
-        struct order order = policy_next_order(server->policy);
-        bool any = order.kind != ORDER_NONE;
+        struct action action = policy_next_action(server->policy);
+        bool any = action.kind != ACTION_NONE;
 
-        for (; order.kind != ORDER_NONE; order = policy_next_order(server->policy))
-                execute_one(server, &order);
+        for (; action.kind != ACTION_NONE; action = policy_next_action(server->policy))
+                execute_one(server, &action);
         return any;
 }
 
 void execute_now(struct server *server)
 {
         server->is_dirty = true;
-        /* An order may end a session, which calls this: the outer loop goes on with what that adds. */
+        /* An action may end a session, which calls this: the outer loop goes on with what that adds. */
         if (server->is_executing)
                 return;
         server->is_executing = true;

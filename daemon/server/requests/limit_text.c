@@ -60,10 +60,10 @@ static void name_kept(const struct session *session, const struct limit_hit *hit
                                amount(hit->kind, n, size));
 }
 
-void limit_explain(const struct session *session, const struct order *order, char *text,
+void limit_explain(const struct session *session, const struct action *action, char *text,
                    size_t n_text)
 {
-        const struct limit_hit *hit = &order->limit;
+        const struct limit_hit *hit = &action->limit;
         char used[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
         char holder[96], kept[64];
         int length;
@@ -80,7 +80,7 @@ void limit_explain(const struct session *session, const struct order *order, cha
         else
                 (void)snprintf(
                         text + length, n_text - (size_t)length, "%s asked",
-                        amount(hit->kind, hit->kind == LIMIT_LEASES ? 1 : order->n_bytes, asked));
+                        amount(hit->kind, hit->kind == LIMIT_LEASES ? 1 : action->n_bytes, asked));
 }
 
 static const char *kind_name(uint32_t kind)

@@ -21,7 +21,7 @@ const char *limit_text(const struct limit_name *name, uint64_t max,
                        char text[static LIMIT_TEXT_MAX]);
 
 /* Which limit the refusal is about: whose, how much of it is charged, how much was asked for. */
-void limit_explain(const struct session *session, const struct order *order, char *text,
+void limit_explain(const struct session *session, const struct action *action, char *text,
                    size_t n_text);
 
 /* Of what the limit counts that which is in the cache, but kept mapped: only its keeper can change that. */

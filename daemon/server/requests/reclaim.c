@@ -120,22 +120,22 @@ static void add(const struct tenant_listing *tenant, void *argument)
         }
 }
 
-bool reclaim_answer(struct session *session, const struct order *order)
+bool reclaim_answer(struct session *session, const struct action *action)
 {
         struct reclaim *reclaim = session->reclaim;
         struct frame frame = FRAME_NULL;
         struct left left;
 
-        if (!reclaim || reclaim->state != RECLAIM_UNDER_WAY || reclaim->serial != order->serial)
+        if (!reclaim || reclaim->state != RECLAIM_UNDER_WAY || reclaim->serial != action->serial)
                 return false;
         reclaim->state = RECLAIM_ANSWERED;
-        frame.reclaimed.n_bytes = order->n_bytes;
-        frame.reclaimed.n_blocks = order->n_blocks;
+        frame.reclaimed.n_bytes = action->n_bytes;
+        frame.reclaimed.n_blocks = action->n_blocks;
         left = (struct left){.reclaim = reclaim, .reply = &frame.reclaimed};
         policy_list_tenants(session->server->policy, is_left, add, &left);
         frame.reclaimed.n_shared_bytes = policy_charged_to_others(session->server->policy, is_meant,
                                                                   reclaim);
         frame.reclaimed.n_left_bytes -= frame.reclaimed.n_shared_bytes;
-        session_send(session, &frame, MESSAGE_RECLAIMED, order->serial, NULL, 0);
+        session_send(session, &frame, MESSAGE_RECLAIMED, action->serial, NULL, 0);
         return true;
 }

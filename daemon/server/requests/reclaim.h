@@ -17,5 +17,5 @@ struct reclaim {
 /* Handler of dispatch.c. */
 void reclaim_take(struct session *session, const struct frame *frame);
 
-/* Whether the order is an answer to it, which is sent then. */
-bool reclaim_answer(struct session *session, const struct order *order);
+/* Whether the action is an answer to it, which is sent then. */
+bool reclaim_answer(struct session *session, const struct action *action);

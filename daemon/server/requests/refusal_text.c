@@ -132,24 +132,24 @@ static void append_holders(struct text *text, const struct holders *holders)
 }
 
 /* What is in the way first, of what the asker can do nothing about to what it can. */
-static enum proto_refused reason_of(const struct order *order, const struct pool_figures *figures,
+static enum proto_refused reason_of(const struct action *action, const struct pool_figures *figures,
                                     uint64_t n_idle_bytes, uint64_t n_unused_bytes)
 {
         uint64_t n_room_bytes = figures->max > figures->reserved ? figures->max - figures->reserved
                                                                  : 0;
 
-        if (order->outcome == GPUMEM_E_LIMIT)
+        if (action->outcome == GPUMEM_E_LIMIT)
                 return PROTO_REFUSED_QUOTA;
-        if (order->outcome == GPUMEM_E_DEVICE_FULL)
+        if (action->outcome == GPUMEM_E_DEVICE_FULL)
                 return PROTO_REFUSED_DEVICE_FULL;
-        if (order->outcome != GPUMEM_E_REFUSED && order->outcome != GPUMEM_E_TIMED_OUT)
+        if (action->outcome != GPUMEM_E_REFUSED && action->outcome != GPUMEM_E_TIMED_OUT)
                 return PROTO_REFUSED_OTHERWISE;
-        if (n_room_bytes + figures->lingering + figures->cached >= order->n_bytes &&
+        if (n_room_bytes + figures->lingering + figures->cached >= action->n_bytes &&
             figures->lingering)
                 return PROTO_REFUSED_LINGERING;
-        if (n_room_bytes + n_idle_bytes >= order->n_bytes && n_idle_bytes)
+        if (n_room_bytes + n_idle_bytes >= action->n_bytes && n_idle_bytes)
                 return PROTO_REFUSED_IDLE;
-        if (n_room_bytes + n_unused_bytes >= order->n_bytes)
+        if (n_room_bytes + n_unused_bytes >= action->n_bytes)
                 return PROTO_REFUSED_FRAGMENTATION;
         return PROTO_REFUSED_POOL_FULL;
 }
@@ -170,11 +170,11 @@ static const char *name_of(enum proto_refused reason)
 }
 
 /* Nothing that comes back helps a request that is larger than what may ever be held. */
-static bool is_beyond(const struct order *order)
+static bool is_beyond(const struct action *action)
 {
-        return order->outcome == GPUMEM_E_TOO_LARGE ||
-               (order->outcome == GPUMEM_E_LIMIT && order->limit.kind != LIMIT_LEASES &&
-                order->n_bytes > order->limit.max);
+        return action->outcome == GPUMEM_E_TOO_LARGE ||
+               (action->outcome == GPUMEM_E_LIMIT && action->limit.kind != LIMIT_LEASES &&
+                action->n_bytes > action->limit.max);
 }
 
 static const char *advice_for(enum proto_refused reason)
@@ -191,10 +191,10 @@ static const char *advice_for(enum proto_refused reason)
         return advice[reason];
 }
 
-static const char *advice(const struct session *asker, const struct order *order,
+static const char *advice(const struct session *asker, const struct action *action,
                           enum proto_refused reason)
 {
-        if (reason == PROTO_REFUSED_QUOTA && limit_kept(asker, &order->limit))
+        if (reason == PROTO_REFUSED_QUOTA && limit_kept(asker, &action->limit))
                 return "gpumem_flush where it is registered, free memory, or have the limit raised "
                        "(gpumemctl limits)";
         return advice_for(reason);
@@ -214,17 +214,17 @@ static void append_late(struct text *text, const struct holders *holders)
 }
 
 static void append_figures(struct text *text, const struct server *server,
-                           const struct order *order, const struct pool_figures *figures,
+                           const struct action *action, const struct pool_figures *figures,
                            uint64_t n_idle_bytes)
 {
         char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
         char idle[SIZE_TEXT_MAX], lingering[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
 
         append(text, "%s: %s of %s reserved, %s leased (%s idle), %s lingering; %s asked",
-               server->pools[order->pool].row.name, size_format(figures->reserved, reserved),
+               server->pools[action->pool].row.name, size_format(figures->reserved, reserved),
                size_format(figures->max, max), size_format(figures->leased, leased),
                size_format(n_idle_bytes, idle), size_format(figures->lingering, lingering),
-               size_format(order->n_bytes, asked));
+               size_format(action->n_bytes, asked));
 }
 
 /* Who asks only for that asks often, and for something else next: to look at all leases and clients for
@@ -236,9 +236,9 @@ static enum proto_refused append_unknown(struct text *text)
 }
 
 /* Whether that is why. */
-static bool append_blocks(struct text *text, const struct server *server, const struct order *order)
+static bool append_blocks(struct text *text, const struct server *server, const struct action *action)
 {
-        if (!order->of_blocks)
+        if (!action->of_blocks)
                 return false;
         append(text,
                ": a block more would be too many, of %" PRIu64
@@ -250,22 +250,22 @@ static bool append_blocks(struct text *text, const struct server *server, const 
 }
 
 /* Whether that is why. */
-static bool append_outage(struct text *text, const struct server *server, const struct order *order)
+static bool append_outage(struct text *text, const struct server *server, const struct action *action)
 {
-        const struct server_pool *pool = &server->pools[order->pool];
+        const struct server_pool *pool = &server->pools[action->pool];
         uint64_t since_ns = pool->driver.standing.since_ns, now_ns = server_now_ns(server);
 
-        if (order->outcome == GPUMEM_E_STALLED)
+        if (action->outcome == GPUMEM_E_STALLED)
                 append(text,
                        ": the driver does not answer, since %" PRIu64
                        " s. To do: try again later, or wait (wait_ms); what is cached is served",
                        (now_ns - since_ns) / NS_PER_S);
-        else if (order->outcome == -ENODEV && device_watch_is_barred(pool))
+        else if (action->outcome == -ENODEV && device_watch_is_barred(pool))
                 append(text,
                        ": the device is in error, NVML says: %s. Until it is well again no memory "
                        "is taken there",
                        nvml_health_text(pool->device.report.health));
-        else if (order->outcome == -ENODEV)
+        else if (action->outcome == -ENODEV)
                 append(text, ": the device is lost, the driver says. Until it is back nothing is "
                              "served there");
         else
@@ -273,10 +273,10 @@ static bool append_outage(struct text *text, const struct server *server, const 
         return true;
 }
 
-static enum proto_refused explain(struct server *server, const struct order *order,
+static enum proto_refused explain(struct server *server, const struct action *action,
                                   struct text *text)
 {
-        const struct session *asker = client_owner(order->client);
+        const struct session *asker = client_owner(action->client);
         struct pool_figures figures;
         struct holders holders;
         enum proto_refused reason;
@@ -284,42 +284,42 @@ static enum proto_refused explain(struct server *server, const struct order *ord
         uint64_t n_idle_bytes;
         bool is_late;
 
-        if (policy_pool_figures(server->policy, order->pool, &figures)) {
-                append(text, "no pool %" PRIu32 "; pools are 0 to %u", order->pool,
+        if (policy_pool_figures(server->policy, action->pool, &figures)) {
+                append(text, "no pool %" PRIu32 "; pools are 0 to %u", action->pool,
                        server->n_pools - 1);
                 return PROTO_REFUSED_OTHERWISE;
         }
-        policy_see_idle_of(server->policy, order->pool, server_now_ns(server));
-        n_idle_bytes = policy_idle_bytes(server->policy, order->pool);
-        holders = find_holders(asker, order->pool);
-        reason = reason_of(order, &figures, n_idle_bytes, holders.n_unused_bytes);
+        policy_see_idle_of(server->policy, action->pool, server_now_ns(server));
+        n_idle_bytes = policy_idle_bytes(server->policy, action->pool);
+        holders = find_holders(asker, action->pool);
+        reason = reason_of(action, &figures, n_idle_bytes, holders.n_unused_bytes);
         if (reason == PROTO_REFUSED_QUOTA) {
-                limit_explain(asker, order, text->bytes, text->n_bytes);
+                limit_explain(asker, action, text->bytes, text->n_bytes);
                 text->length = strlen(text->bytes);
         } else {
-                append_figures(text, server, order, &figures, n_idle_bytes);
+                append_figures(text, server, action, &figures, n_idle_bytes);
         }
         is_late = reason == PROTO_REFUSED_LINGERING && figures.late;
-        if (append_blocks(text, server, order) || append_outage(text, server, order))
+        if (append_blocks(text, server, action) || append_outage(text, server, action))
                 return PROTO_REFUSED_OTHERWISE;
-        if (is_beyond(order))
+        if (is_beyond(action))
                 append(text, ", which is more than there may ever be. To do: ask for less, or have "
                              "the limit raised (gpumemctl limits)");
-        if (is_beyond(order) || reason == PROTO_REFUSED_OTHERWISE)
+        if (is_beyond(action) || reason == PROTO_REFUSED_OTHERWISE)
                 return reason;
         if (reason != PROTO_REFUSED_QUOTA)
                 append(text, ": %s", name_of(reason));
         if (is_late)
                 append_late(text, &holders);
         if (reason == PROTO_REFUSED_DEVICE_FULL) {
-                device_watch_format_others(asker, order->pool, figures.reserved, others);
+                device_watch_format_others(asker, action->pool, figures.reserved, others);
                 append(text, "%s", others);
         }
-        if (reason != PROTO_REFUSED_QUOTA || order->limit.scope == LIMIT_OF_TENANT)
+        if (reason != PROTO_REFUSED_QUOTA || action->limit.scope == LIMIT_OF_TENANT)
                 append_holders(text, &holders);
         append(text, ". To do: %s",
                is_late ? "continue or end the process that does not answer"
-                       : advice(asker, order, reason));
+                       : advice(asker, action, reason));
         return reason;
 }
 
@@ -333,32 +333,32 @@ static enum proto_refused append_shutdown(struct text *text, const struct server
         return PROTO_REFUSED_OTHERWISE;
 }
 
-static enum proto_refused give_reason(struct server *server, const struct order *order,
+static enum proto_refused give_reason(struct server *server, const struct action *action,
                                       struct text *text)
 {
-        if (order->only_known && order->outcome == GPUMEM_E_REFUSED)
+        if (action->only_known && action->outcome == GPUMEM_E_REFUSED)
                 return append_unknown(text);
-        if (order->outcome != GPUMEM_E_SHUTTING_DOWN)
-                return explain(server, order, text);
+        if (action->outcome != GPUMEM_E_SHUTTING_DOWN)
+                return explain(server, action, text);
         return append_shutdown(text, server);
 }
 
-void refuse_lease(struct server *server, const struct order *order)
+void refuse_lease(struct server *server, const struct action *action)
 {
-        struct session *session = client_owner(order->client);
-        int code = order->outcome > 0 ? order->outcome : GPUMEM_E_DRIVER;
+        struct session *session = client_owner(action->client);
+        int code = action->outcome > 0 ? action->outcome : GPUMEM_E_DRIVER;
         struct frame frame = FRAME_NULL;
         char bytes[sizeof(frame.refused.text)] = "";
         struct text text = {bytes, sizeof(bytes), 0};
-        enum proto_refused reason = give_reason(server, order, &text);
+        enum proto_refused reason = give_reason(server, action, &text);
 
-        bool is_told = !order->only_known && order->outcome != GPUMEM_E_CANCELLED;
+        bool is_told = !action->only_known && action->outcome != GPUMEM_E_CANCELLED;
 
         if (is_told)
-                event_log_note_refusal(session, order->pool, order->n_bytes, (uint32_t)code, reason,
+                event_log_note_refusal(session, action->pool, action->n_bytes, (uint32_t)code, reason,
                                        bytes);
         if (!(session->features & PROTO_FEATURE_REFUSED)) {
-                session_tell_error(session, order->serial, code, bytes);
+                session_tell_error(session, action->serial, code, bytes);
                 return;
         }
         if (is_told)
@@ -366,5 +366,5 @@ void refuse_lease(struct server *server, const struct order *order)
         frame.refused.code = (uint32_t)code;
         frame.refused.reason = reason;
         proto_put_text(frame.refused.text, sizeof(frame.refused.text), bytes);
-        session_send(session, &frame, MESSAGE_REFUSED, order->serial, NULL, 0);
+        session_send(session, &frame, MESSAGE_REFUSED, action->serial, NULL, 0);
 }

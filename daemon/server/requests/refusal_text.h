@@ -10,4 +10,4 @@
 #define REFUSAL_N_NAMED 3
 
 /* Answers a LEASE that was refused. */
-void refuse_lease(struct server *server, const struct order *order);
+void refuse_lease(struct server *server, const struct action *action);

@@ -1,21 +1,21 @@
-/* Orders as the server sees them, out of the nodes that stand in the objects. */
+/* Actions as the server sees them, out of the nodes that stand in the objects. */
 #include "base/err.h"
 #include "daemon/policy/report/figures.h"
 #include "daemon/policy/objects/free_all.h"
-#include "daemon/policy/state/order_queue.h"
+#include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/objects/request.h"
 
-static struct order of_block(enum order_kind kind, struct order_node *node)
+static struct action of_block(enum action_kind kind, struct action_node *node)
 {
-        struct block *block = CONTAINER_OF(node, struct block, order);
-        struct order order = {.kind = kind, .pool = block_pool(block), .block = block};
+        struct block *block = CONTAINER_OF(node, struct block, action);
+        struct action action = {.kind = kind, .pool = block_pool(block), .block = block};
 
         if (block->request) {
-                order.client = block->request->client;
-                order.serial = block->request->refusal.serial;
+                action.client = block->request->client;
+                action.serial = block->request->refusal.serial;
         }
-        return order;
+        return action;
 }
 
 /* What was so when the block was chosen may be over. */
@@ -32,14 +32,14 @@ static bool is_known(const struct lease *granted)
         return false;
 }
 
-static struct order of_lease(struct order_node *node)
+static struct action of_lease(struct action_node *node)
 {
-        struct lease *lease = CONTAINER_OF(node, struct lease, order);
+        struct lease *lease = CONTAINER_OF(node, struct lease, action);
         bool known = is_known(lease);
 
         block_its_pool(lease->block)->n_known_grants += known;
-        return (struct order){
-                .kind = ORDER_GRANT,
+        return (struct action){
+                .kind = ACTION_GRANT,
                 .client = lease->client,
                 .pool = block_pool(lease->block),
                 .serial = lease->serial,
@@ -49,12 +49,12 @@ static struct order of_lease(struct order_node *node)
         };
 }
 
-static struct order of_notice(struct order_node *node)
+static struct action of_notice(struct action_node *node)
 {
-        struct lease *lease = CONTAINER_OF(node, struct lease, order);
+        struct lease *lease = CONTAINER_OF(node, struct lease, action);
 
-        return (struct order){
-                .kind = ORDER_NOTICE,
+        return (struct action){
+                .kind = ACTION_NOTICE,
                 .client = lease->client,
                 .pool = block_pool(lease->block),
                 .block = lease->block,
@@ -62,19 +62,19 @@ static struct order of_notice(struct order_node *node)
         };
 }
 
-static struct order of_client(struct order_node *node)
+static struct action of_client(struct action_node *node)
 {
-        return (struct order){
-                .kind = ORDER_MARK,
+        return (struct action){
+                .kind = ACTION_MARK,
                 .client = CONTAINER_OF(node, struct client, mark),
         };
 }
 
-static struct order of_refusal(struct order_node *node)
+static struct action of_refusal(struct action_node *node)
 {
-        struct refusal *refusal = CONTAINER_OF(node, struct refusal, order);
-        struct order order = {
-                .kind = ORDER_REFUSE,
+        struct refusal *refusal = CONTAINER_OF(node, struct refusal, action);
+        struct action action = {
+                .kind = ACTION_REFUSE,
                 .client = refusal->client,
                 .pool = refusal->pool,
                 .serial = refusal->serial,
@@ -86,14 +86,14 @@ static struct order of_refusal(struct order_node *node)
         };
 
         request_free(refusal->request);
-        return order;
+        return action;
 }
 
-static struct order of_free_all(struct order_node *node)
+static struct action of_free_all(struct action_node *node)
 {
-        struct free_all *free_all = CONTAINER_OF(node, struct free_all, order);
-        struct order order = {
-                .kind = ORDER_FREED,
+        struct free_all *free_all = CONTAINER_OF(node, struct free_all, action);
+        struct action action = {
+                .kind = ACTION_FREED,
                 .client = free_all->client,
                 .pool = free_all->pool,
                 .serial = free_all->serial,
@@ -103,29 +103,29 @@ static struct order of_free_all(struct order_node *node)
         };
 
         free_all_free(free_all);
-        return order;
+        return action;
 }
 
-struct order policy_next_order(struct policy *policy)
+struct action policy_next_action(struct policy *policy)
 {
-        struct order_node *node = order_take(&policy->orders);
+        struct action_node *node = action_take(&policy->actions);
 
-        switch (node ? node->kind : ORDER_NONE) {
-        case ORDER_CREATE:
-        case ORDER_RELEASE:
+        switch (node ? node->kind : ACTION_NONE) {
+        case ACTION_CREATE:
+        case ACTION_RELEASE:
                 return of_block(node->kind, node);
-        case ORDER_GRANT:
+        case ACTION_GRANT:
                 return of_lease(node);
-        case ORDER_REFUSE:
+        case ACTION_REFUSE:
                 return of_refusal(node);
-        case ORDER_FREED:
+        case ACTION_FREED:
                 return of_free_all(node);
-        case ORDER_NOTICE:
+        case ACTION_NOTICE:
                 return of_notice(node);
-        case ORDER_MARK:
+        case ACTION_MARK:
                 return of_client(node);
-        case ORDER_NONE:
+        case ACTION_NONE:
                 break;
         }
-        return (struct order){.kind = ORDER_NONE};
+        return (struct action){.kind = ACTION_NONE};
 }

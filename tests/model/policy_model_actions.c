@@ -1,79 +1,79 @@
-/* Each order that is taken, against what may be ordered. */
-#include "tests/model/policy_model_orders.h"
+/* Each action that is taken, against what may be done. */
+#include "tests/model/policy_model_actions.h"
 
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "daemon/policy/scheduling/passing.h"
 
-struct model_client *model_client_of(const struct model *model, const struct order *order)
+struct model_client *model_client_of(const struct model *model, const struct action *action)
 {
         struct model_client *client;
 
         LIST_FOREACH (client, &model->clients, link) {
-                if (client->client == order->client)
+                if (client->client == action->client)
                         return client;
         }
-        must(model, !"an order names a client that is gone");
+        must(model, !"an action names a client that is gone");
         return NULL;
 }
 
 /* A serial alone does not tell a request from one that is refused for having the same serial. */
-static bool may_answer(const struct order *order, const struct model_request *request)
+static bool may_answer(const struct action *action, const struct model_request *request)
 {
-        if (request->ask.serial != order->serial)
+        if (request->ask.serial != action->serial)
                 return false;
         if (!request->predicted)
                 return true;
-        if (order->kind == ORDER_REFUSE && order->outcome == GPUMEM_E_SHUTTING_DOWN)
+        if (action->kind == ACTION_REFUSE && action->outcome == GPUMEM_E_SHUTTING_DOWN)
                 return GPUMEM_E_SHUTTING_DOWN ==
                        (request->outcome ? request->outcome : request->failure);
-        return model_is_refused_for_what_it_is(order) ? request->outcome == order->outcome
-                                                      : request->outcome == 0;
+        return model_is_refused_for_what_it_is(action) ? request->outcome == action->outcome
+                                                       : request->outcome == 0;
 }
 
 /* The pool's limit may have been lowered since it was asked. */
-static bool may_have_become_too_large(const struct order *order,
+static bool may_have_become_too_large(const struct action *action,
                                       const struct model_request *request)
 {
-        return order->kind == ORDER_REFUSE && order->outcome == GPUMEM_E_TOO_LARGE &&
-               request->ask.serial == order->serial && !request->outcome;
+        return action->kind == ACTION_REFUSE && action->outcome == GPUMEM_E_TOO_LARGE &&
+               request->ask.serial == action->serial && !request->outcome;
 }
 
-struct model_request *model_request_of(const struct model *model, const struct order *order)
+struct model_request *model_request_of(const struct model *model, const struct action *action)
 {
-        struct model_client *client = model_client_of(model, order);
+        struct model_client *client = model_client_of(model, action);
         struct model_request *request;
 
         must(model, model_speaks(client));
         TAILQ_FOREACH (request, &model->requests, link) {
-                if (request->client == client && may_answer(order, request))
+                if (request->client == client && may_answer(action, request))
                         break;
         }
         if (!request) {
                 TAILQ_FOREACH (request, &model->requests, link) {
-                        if (request->client == client && may_have_become_too_large(order, request))
+                        if (request->client == client && may_have_become_too_large(action, request))
                                 break;
                 }
         }
         must(model, request);
-        must(model, order->pool == request->ask.pool);
+        must(model, action->pool == request->ask.pool);
         return request;
 }
 
-struct model_block *model_block_of(const struct model *model, const struct order *order)
+struct model_block *model_block_of(const struct model *model, const struct action *action)
 {
         struct model_block *block;
 
         LIST_FOREACH (block, &model->blocks, link) {
-                if (block->block == order->block)
+                if (block->block == action->block)
                         break;
         }
         must(model, block);
-        must(model, block_id(order->block) == block->id);
-        must(model, block_pool(order->block) == block->pool && order->pool == block->pool);
-        must(model, block_bytes(order->block) == block->n_bytes);
-        must(model, block_properties(order->block) == block->properties);
+        must(model, block_id(action->block) == block->id);
+        must(model, block_pool(action->block) == block->pool && action->pool == block->pool);
+        must(model, block_bytes(action->block) == block->n_bytes);
+        must(model, block_properties(action->block) == block->properties);
         return block;
 }
 
@@ -144,34 +144,34 @@ void model_check_turn(struct model *model, const struct model_request *request)
         }
 }
 
-static struct model_block *begin_block(struct model *model, const struct order *order,
+static struct model_block *begin_block(struct model *model, const struct action *action,
                                        struct model_block *block)
 {
         must(model, model->pools[block->pool].standing == STANDING_SERVES);
         must(model, !model->draining);
-        must(model, block_id(order->block) > model->last_block_id);
-        must(model, !block_backing(order->block));
-        block->block = order->block;
-        block->id = block_id(order->block);
+        must(model, block_id(action->block) > model->last_block_id);
+        must(model, !block_backing(action->block));
+        block->block = action->block;
+        block->id = block_id(action->block);
         model->last_block_id = block->id;
         model->pools[block->pool].n_jobs++;
-        return model_block_of(model, order);
+        return model_block_of(model, action);
 }
 
 /* For nobody: the one that was asked for first. */
-static struct model_block *take_create_ahead(struct model *model, const struct order *order)
+static struct model_block *take_create_ahead(struct model *model, const struct action *action)
 {
         struct model_block *block, *first = NULL;
 
         LIST_FOREACH (block, &model->blocks, link)
                 first = block->block ? first : block;
-        must(model, first && block_is_nobodys(order->block));
-        return begin_block(model, order, first);
+        must(model, first && block_is_nobodys(action->block));
+        return begin_block(model, action, first);
 }
 
-static struct model_block *take_create(struct model *model, const struct order *order)
+static struct model_block *take_create(struct model *model, const struct action *action)
 {
-        struct model_request *request = model_request_of(model, order);
+        struct model_request *request = model_request_of(model, action);
         struct model_block *block = calloc(1, sizeof(*block));
 
         must(model, block && !request->block && !request->cancelled && !request->failure);
@@ -192,19 +192,19 @@ static struct model_block *take_create(struct model *model, const struct order *
         };
         TAILQ_INIT(&block->leases);
         LIST_INSERT_HEAD(&model->blocks, block, link);
-        model->pools[block->pool].was_ordered = true;
+        model->pools[block->pool].had_action = true;
         model_give(model, request, request->ask.n_bytes);
         request->block = block;
         request->n_backs = model->pools[block->pool].n_backs;
-        return begin_block(model, order, block);
+        return begin_block(model, action, block);
 }
 
-static struct model_block *take_release(struct model *model, const struct order *order)
+static struct model_block *take_release(struct model *model, const struct action *action)
 {
-        struct model_block *block = model_block_of(model, order);
+        struct model_block *block = model_block_of(model, action);
 
-        must(model, !order->client && block_backing(order->block) == block);
-        must(model, !block->release_ordered);
+        must(model, !action->client && block_backing(action->block) == block);
+        must(model, !block->release_given);
         if (model->errand)
                 model_check_errand(model, block);
         if (block->state == MODEL_CACHED) {
@@ -214,37 +214,37 @@ static struct model_block *take_release(struct model *model, const struct order 
                         model->pools[block->pool].evicted_last = block;
         }
         must(model, block->state == MODEL_RELEASING);
-        block->release_ordered = true;
+        block->release_given = true;
         model->pools[block->pool].n_jobs++;
         return block;
 }
 
-static void take_freed(struct model *model, const struct order *order)
+static void take_freed(struct model *model, const struct action *action)
 {
-        struct model_client *client = model_client_of(model, order);
+        struct model_client *client = model_client_of(model, action);
         struct model_free_all *free_all;
 
         LIST_FOREACH (free_all, &model->free_alls, link) {
-                if (free_all->client == client && free_all->serial == order->serial)
+                if (free_all->client == client && free_all->serial == action->serial)
                         break;
         }
         must(model, free_all);
         must(model, free_all->n_unreleased == 0);
-        must(model, order->n_bytes == free_all->n_bytes);
-        must(model, order->n_blocks == free_all->n_blocks);
+        must(model, action->n_bytes == free_all->n_bytes);
+        must(model, action->n_blocks == free_all->n_blocks);
         LIST_REMOVE(free_all, link);
         free(free_all);
 }
 
-static void take_notice(struct model *model, const struct order *order)
+static void take_notice(struct model *model, const struct action *action)
 {
-        struct model_client *client = model_client_of(model, order);
-        struct model_block *block = model_block_of(model, order);
+        struct model_client *client = model_client_of(model, action);
+        struct model_block *block = model_block_of(model, action);
         struct model_lease *lease;
 
         must(model, model_speaks(client));
         LIST_FOREACH (lease, &client->leases, client_link) {
-                if (lease->id == lease_id(order->lease))
+                if (lease->id == lease_id(action->lease))
                         break;
         }
         must(model, lease && lease->block == block && lease->revoked && !lease->called_in);
@@ -253,41 +253,41 @@ static void take_notice(struct model *model, const struct order *order)
         model->n_called_in++;
 }
 
-enum order_kind model_take(struct model *model, struct model_block **ret_block)
+enum action_kind model_take(struct model *model, struct model_block **ret_block)
 {
-        struct order order = policy_next_order(model->policy);
+        struct action action = policy_next_action(model->policy);
 
         model_note_revoked(model);
         if (model->errand)
-                must(model, order.kind == ORDER_RELEASE || order.kind == ORDER_FREED ||
-                                    order.kind == ORDER_NOTICE || order.kind == ORDER_NONE);
-        switch (order.kind) {
-        case ORDER_CREATE:
-                *ret_block = order.client ? take_create(model, &order)
-                                          : take_create_ahead(model, &order);
+                must(model, action.kind == ACTION_RELEASE || action.kind == ACTION_FREED ||
+                                    action.kind == ACTION_NOTICE || action.kind == ACTION_NONE);
+        switch (action.kind) {
+        case ACTION_CREATE:
+                *ret_block = action.client ? take_create(model, &action)
+                                           : take_create_ahead(model, &action);
                 break;
-        case ORDER_RELEASE:
-                *ret_block = take_release(model, &order);
+        case ACTION_RELEASE:
+                *ret_block = take_release(model, &action);
                 break;
-        case ORDER_GRANT:
-                model_take_grant(model, &order);
+        case ACTION_GRANT:
+                model_take_grant(model, &action);
                 break;
-        case ORDER_REFUSE:
-                model_take_refusal(model, &order);
+        case ACTION_REFUSE:
+                model_take_refusal(model, &action);
                 break;
-        case ORDER_FREED:
-                take_freed(model, &order);
+        case ACTION_FREED:
+                take_freed(model, &action);
                 break;
-        case ORDER_NOTICE:
-                take_notice(model, &order);
+        case ACTION_NOTICE:
+                take_notice(model, &action);
                 break;
-        case ORDER_MARK:
+        case ACTION_MARK:
                 /* Whom and when is room's choice: the model knows who can be asked. */
-                must(model, model_speaks(model_client_of(model, &order)));
+                must(model, model_speaks(model_client_of(model, &action)));
                 break;
-        case ORDER_NONE:
+        case ACTION_NONE:
                 model->settled = true;
                 break;
         }
-        return order.kind;
+        return action.kind;
 }
