@@ -165,13 +165,13 @@ static bool is_of_host(struct piece path)
         return equals(name, "init.scope") || ends(name, ".slice") || ends(name, ".service");
 }
 
-struct line {
+struct fair_queue {
         struct piece controllers;
         struct piece path;
 };
 
 /* "HIERARCHY:CONTROLLERS:PATH"; the first ':' of the path is the third. */
-static int read_line(const char **text, struct line *ret_line)
+static int read_line(const char **text, struct fair_queue *ret_line)
 {
         const char *at = *text, *end = strchrnul(at, '\n');
         const char *first = memchr(at, ':', (size_t)(end - at)), *second;
@@ -186,7 +186,7 @@ static int read_line(const char **text, struct line *ret_line)
 }
 
 /* Of v2 and of systemd's own tree: these say of everything where it belongs. */
-static bool is_of_units(const struct line *line)
+static bool is_of_units(const struct fair_queue *line)
 {
         return line->controllers.n == 0 || begins(line->controllers, "name=");
 }
@@ -198,7 +198,7 @@ int cgroup_find_container(const char *cgroups, char ret_path[static CGROUP_PATH_
         if (!*cgroups)
                 return -EPROTO;
         while (*cgroups) {
-                struct line line;
+                struct fair_queue line;
                 struct piece path;
                 int r = read_line(&cgroups, &line);
 

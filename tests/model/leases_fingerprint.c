@@ -175,16 +175,16 @@ static unsigned hold_of(const struct holding *holding)
 }
 
 /* What decides who is looked at next, but not by how many bytes. */
-static void add_line(struct text *text, const struct pool *pool)
+static void add_fair_queue(struct text *text, const struct pool *pool)
 {
         const struct holding *holding, *other;
         const struct request *request;
 
-        TAILQ_FOREACH (holding, &pool->line.holdings, line_link) {
-                TAILQ_FOREACH (other, &pool->line.holdings, line_link)
+        TAILQ_FOREACH (holding, &pool->queue.holdings, queue_link) {
+                TAILQ_FOREACH (other, &pool->queue.holdings, queue_link)
                         add(text, other->n_given_bytes < holding->n_given_bytes);
                 add(text, hold_of(holding));
-                TAILQ_FOREACH (request, &holding->waiting, line_link)
+                TAILQ_FOREACH (request, &holding->waiting, queue_link)
                         add(text, (uint64_t)index_of(request->client) << 8 | request->n_passed);
         }
         add(text, UINT32_MAX);
@@ -196,7 +196,7 @@ static void add_pool(struct text *text, const struct pool *pool)
         const struct tenant *tenant;
 
         add(text, pool->unserved);
-        add_line(text, pool);
+        add_fair_queue(text, pool);
         LIST_FOREACH (block, &pool->blocks, pool_link)
                 add_policy_block(text, block);
         for (tenant = world->policy->tenants; tenant; tenant = tenant->hh.next)

@@ -44,7 +44,7 @@ static const struct model_request *first_in_turn(const struct model *model, uint
         return first;
 }
 
-/* The first in a line gets what room there is, and what can be made. With the worker idle nothing
+/* The first in a queue gets what room there is, and what can be made. With the worker idle nothing
  * is on its way, so it is in want of others' deeds. */
 static void check_first_must_wait(struct model *model, const struct model_request *request)
 {

@@ -1,7 +1,7 @@
 /* Whether a client and its tenant may be charged for one more block.
  *
  * A request that would pass a limit waits, if it may, for its own side to give something back: it
- * holds up no other tenant. Within one walk along a pool's line, those of the same client or tenant that
+ * holds up no other tenant. Within one walk along a pool's queue, those of the same client or tenant that
  * asked later wait behind it, or small requests would keep a large one waiting for ever. */
 #pragma once
 

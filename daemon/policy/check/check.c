@@ -188,12 +188,13 @@ static uint64_t check_queue(const struct holding *holding)
         const struct request *request;
         uint64_t n = 0, last = 0;
 
-        TAILQ_FOREACH (request, &holding->waiting, line_link) {
+        TAILQ_FOREACH (request, &holding->waiting, queue_link) {
                 assert(request->state == REQUEST_WAITING || request->state == REQUEST_CREATING);
                 assert(request->pool == holding->pool &&
                        request->refusal.pool == request->pool->id);
                 assert(request->client->tenant == holding->tenant);
-                assert(request->number > last && request->number <= request->pool->line.n_joined);
+                assert(request->number > last &&
+                       request->number <= request->pool->queue.n_enqueued);
                 assert(request->n_passed <= PASSING_MAX);
                 last = request->number;
                 n++;
@@ -206,7 +207,7 @@ static void check_waiting(const struct pool *pool)
         const struct holding *holding;
         uint64_t n = 0;
 
-        TAILQ_FOREACH (holding, &pool->line.holdings, line_link) {
+        TAILQ_FOREACH (holding, &pool->queue.holdings, queue_link) {
                 assert(holding->pool == pool && !TAILQ_EMPTY(&holding->waiting));
                 n += check_queue(holding);
         }

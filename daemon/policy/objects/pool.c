@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/state/line.h"
+#include "daemon/policy/state/fair_queue.h"
 
 int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *settings,
              struct pool **ret_pool)
@@ -21,7 +21,7 @@ int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *setti
         TAILQ_INIT(&pool->cached);
         TAILQ_INIT(&pool->leased);
         TAILQ_INIT(&pool->expected);
-        line_init(&pool->line);
+        fair_queue_init(&pool->queue);
         *ret_pool = pool;
         return 0;
 }
@@ -31,7 +31,7 @@ struct pool *pool_free(struct pool *pool)
         if (!pool)
                 return NULL;
         assert(LIST_EMPTY(&pool->blocks) && TAILQ_EMPTY(&pool->expected) &&
-               TAILQ_EMPTY(&pool->line.holdings));
+               TAILQ_EMPTY(&pool->queue.holdings));
         free(pool);
         return NULL;
 }

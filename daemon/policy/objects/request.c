@@ -8,7 +8,7 @@
 #include "daemon/policy/state/bins.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/state/line.h"
+#include "daemon/policy/state/fair_queue.h"
 #include "daemon/policy/state/action_queue.h"
 #include "gpumem.h"
 
@@ -88,7 +88,7 @@ static void abandon_block(struct request *request)
 
 static void leave_queue(struct request *request)
 {
-        line_leave(request);
+        fair_queue_dequeue(request);
         request->pool->n_waiting--;
         request->client->n_waiting--;
         request->client->tenant->n_waiting--;
@@ -146,7 +146,7 @@ void request_wait(struct request *request, struct pool *pool, struct lease *take
         request->lease = take_lease;
         /* It may be said of any block: of a device's it would only keep others from it, beside every limit. */
         request->keeps_mapped = request->keeps_mapped && pool->settings.kind == POLICY_PINNED;
-        line_join(request);
+        fair_queue_enqueue(request);
         pool->n_waiting++;
         request->client->n_waiting++;
         request->client->tenant->n_waiting++;
@@ -158,7 +158,7 @@ int request_create(struct request *request)
 
         if (r)
                 return r;
-        line_give(request->block->holding, request->n_bytes);
+        fair_queue_give(request->block->holding, request->n_bytes);
         set_state(request, REQUEST_CREATING);
         request->covered = false;
         request->n_backs = request->pool->n_backs;
@@ -167,7 +167,7 @@ int request_create(struct request *request)
 
 void request_device_full(struct request *request)
 {
-        line_take_back(request->block->holding, request->n_bytes);
+        fair_queue_take_back(request->block->holding, request->n_bytes);
         request->block = block_uncreate(request->block);
         request->device_full = true;
         set_state(request, REQUEST_WAITING);

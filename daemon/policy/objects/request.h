@@ -1,6 +1,6 @@
 /* A request for a block, until it is granted, withdrawn, or its refusal has been taken.
  *
- * Owned by its client. It stands in its pool's line while it is unanswered, also while its block
+ * Owned by its client. It stands in its pool's queue while it is unanswered, also while its block
  * is being made: should that fail because the device is full, it still has its place. */
 #pragma once
 
@@ -21,7 +21,7 @@ struct bin_range request_takes(const struct request *request);
 /* The client's unanswered request of this serial, or NULL. */
 struct request *request_find(struct client *client, uint32_t serial);
 
-/* Takes `lease` over and joins the end of its tenant's queue. */
+/* Takes `lease` over and enters the end of its tenant's queue. */
 void request_wait(struct request *request, struct pool *pool, struct lease *take_lease);
 
 /* Has a block made for it; -ENOMEM. */

@@ -8,7 +8,7 @@
 #include "daemon/policy/scheduling/files.h"
 #include "daemon/policy/scheduling/idle.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/state/line.h"
+#include "daemon/policy/state/fair_queue.h"
 #include "daemon/policy/objects/overdue.h"
 #include "daemon/policy/scheduling/passing.h"
 #include "daemon/policy/objects/pool.h"
@@ -20,10 +20,10 @@
 
 #define BLOCK_UNIT (2 * MIB)
 
-/* One walk along a pool's line: a request is before those that are looked at later. */
+/* One walk along a pool's queue: a request is before those that are looked at later. */
 struct turn {
         struct pool *pool;
-        struct line_walk walk;
+        struct fair_queue_walk walk;
         uint64_t now_ns;
         uint64_t number;
         uint64_t n_owed_bytes;  /* above the pool's limit; then nothing is sure */
@@ -162,7 +162,7 @@ static void serve_fresh(struct turn *turn, struct request *request)
         request->covered = is_allowed && cover(turn, request);
         if (request->covered) {
                 passing_mean(&turn->passing);
-                line_mean(&turn->walk, n_bytes);
+                fair_queue_assign(&turn->walk, n_bytes);
                 if (serve_covered(turn, request))
                         turn->n_sure_bytes -= n_bytes < turn->n_sure_bytes ? n_bytes
                                                                            : turn->n_sure_bytes;
@@ -262,8 +262,8 @@ static bool serve_from_nobodys(struct turn *turn, struct request *request)
                 return false;
         passing_mean(&turn->passing);
         passing_count(&turn->passing);
-        line_mean(&turn->walk, block->bin->n_bytes);
-        line_give(block->holding, block->bin->n_bytes);
+        fair_queue_assign(&turn->walk, block->bin->n_bytes);
+        fair_queue_give(block->holding, block->bin->n_bytes);
         return serve_by(turn, request, block);
 }
 
@@ -313,8 +313,8 @@ static void walk(struct pool *pool, uint64_t now_ns)
         if (!turn.n_owed_bytes)
                 turn.n_sure_bytes = pool->settings.max_bytes + pool->totals.incoming -
                                     totals_reserved(&pool->totals);
-        turn.walk = line_begin(&pool->line);
-        while ((request = line_next(&turn.walk))) {
+        turn.walk = fair_queue_begin(&pool->queue);
+        while ((request = fair_queue_next(&turn.walk))) {
                 if (request->state == REQUEST_WAITING)
                         serve_with_looks(&turn, request);
                 else if (pool->standing != STANDING_SERVES)
@@ -428,7 +428,7 @@ static bool add_deadlines(const struct holding *holding, uint64_t *earliest_ns)
         /* Then others go on. */
         if (hold_end_ns > holding->pool->policy->now_ns && hold_end_ns < *earliest_ns)
                 *earliest_ns = hold_end_ns;
-        TAILQ_FOREACH (request, &holding->waiting, line_link) {
+        TAILQ_FOREACH (request, &holding->waiting, queue_link) {
                 if (holding->pool->standing == STANDING_SERVES &&
                     (request->state != REQUEST_WAITING || request->covered))
                         continue;
@@ -445,7 +445,7 @@ uint64_t admission_next_deadline(const struct pool *pool)
         const struct holding *holding;
         bool any = false;
 
-        TAILQ_FOREACH (holding, &pool->line.holdings, line_link)
+        TAILQ_FOREACH (holding, &pool->queue.holdings, queue_link)
                 any = add_deadlines(holding, &earliest_ns) || any;
         if ((any || pool->n_awaited) && overdue_next(pool) < earliest_ns)
                 earliest_ns = overdue_next(pool);

@@ -1,4 +1,4 @@
-/* Who is served next: every request goes through its pool's line.
+/* Who is served next: every request goes through its pool's queue.
  *
  * A request is served by a cached block of its tenant, else by one that another client of the tenant
  * leases and does not use, else by one that was made ahead (warm.h), else by a new block in the room that the pool has left, else by one in the
@@ -9,7 +9,7 @@
  * more than a little is cached or idle that did not serve the request, as much of that goes (room.h).
  *
  * Fairness: within a tenant room goes to requests in the order of asking, between tenants by turns
- * (line.h). A request that fits may pass larger ones that do not, so many times (passing.h): it takes room
+ * (fair_queue.h). A request that fits may pass larger ones that do not, so many times (passing.h): it takes room
  * that they wait for, or lets it go for itself. So a large request is not starved by small ones, nor may one
  * that cannot be met bring the others to a stand. One thing
  * passes without being counted: a cached block serves the oldest request of its own tenant that it fits.

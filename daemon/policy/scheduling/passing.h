@@ -1,4 +1,4 @@
-/* Requests that wait for what others hold, in one walk through a pool's line, and those that pass them.
+/* Requests that wait for what others hold, in one walk through a pool's queue, and those that pass them.
  *
  * A request that fits into what there is may pass larger ones that do not. Each may be passed so many
  * times; then those behind it wait, small as they may be, or a large request would never see enough

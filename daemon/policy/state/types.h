@@ -4,12 +4,12 @@
  * A tenant is a user in a container; its processes trust each other. What one tenant has in one pool is a
  * holding. Blocks belong to holdings: a block is one driver allocation, and its tenant does not change.
  * A client is one connection, and belongs to a tenant. It asks for a block with a request, which waits in
- * the line of its pool. A granted request becomes a lease: the client's right to one block. A block that no
+ * the fair queue of its pool. A granted request becomes a lease: the client's right to one block. A block that no
  * client leases is cached for its tenant, and is found again through a bin. A shared block is in several
  * leases; a share is the token by which a client attaches it. A free_all is one call that waits until
  * blocks are back at the driver.
  *
- *      policy -- pool -- line of holdings that wait; every block of the pool
+ *      policy -- pool -- queue of holdings that wait; every block of the pool
  *        |------ tenant -- holding, one a pool -- bins -- bin -- block -- share
  *        `------ client -- lease on a block
  *                  |------ request -- lease, and the block that is being made for it
@@ -101,10 +101,10 @@ struct bins {
         TAILQ_HEAD(bin_class, bin) classes[SIZE_N_CLASSES];
 };
 
-/* The holdings whose requests wait for a pool's memory; see line.h. */
-struct line {
-        TAILQ_HEAD(line_holdings, holding) holdings; /* that wait; sorted in a walk only */
-        uint64_t n_joined;                           /* requests, ever: dates them */
+/* The holdings whose requests wait for a pool's memory; see fair_queue.h. */
+struct fair_queue {
+        TAILQ_HEAD(fair_queue_holdings, holding) holdings; /* that wait; sorted in a walk only */
+        uint64_t n_enqueued;                               /* requests, ever: dates them */
         uint64_t reached; /* where a tenant stands at least that begins to wait */
 };
 
@@ -160,7 +160,7 @@ struct policy {
         struct policy_witness witness;
 };
 
-/* One pool: its limit, its blocks, and the line of those who wait; see pool.h. */
+/* One pool: its limit, its blocks, and the fair queue of those who wait; see pool.h. */
 struct pool {
         struct policy *policy;
         uint32_t id;
@@ -192,7 +192,7 @@ struct pool {
         uint64_t n_searches; /* for idle leases of others, ever */
         uint64_t n_cachings; /* ever: dates a block's place among the cached */
 
-        struct line line; /* who waits */
+        struct fair_queue queue; /* who waits */
         uint64_t n_waiting;
         bool unserved;    /* something has happened since the queue was walked */
         uint64_t n_backs; /* times that bytes came back to the driver, or may have */
@@ -218,11 +218,11 @@ struct holding {
         struct holding_blocks
                 leased; /* that may be idle; leased, or seen in use, longest ago first */
         TAILQ_HEAD(holding_waiting, request) waiting; /* the one that asked first is first */
-        uint64_t n_given_bytes;                       /* of new blocks; see line.h */
-        uint64_t place; /* these three in a line's walk, and while the tenant waits */
+        uint64_t n_given_bytes;                       /* of new blocks; see fair_queue.h */
+        uint64_t place; /* these three in a walk along the queue, and while the tenant waits */
         struct request *next;
         struct passing_hold hold;
-        TAILQ_ENTRY(holding) line_link;
+        TAILQ_ENTRY(holding) queue_link;
         uint64_t robbed_ns; /* when idle leases were last taken for another tenant */
         bool was_robbed;
         uint64_t search;        /* the last one for idle leases to take for another tenant */
@@ -305,11 +305,11 @@ struct request {
         struct block *block; /* in CREATING only */
         struct refusal refusal;
         TAILQ_ENTRY(request) client_link;
-        TAILQ_ENTRY(request) line_link; /* in WAITING and CREATING only, as its number */
-        uint64_t number;                /* in the order of asking */
-        unsigned n_passed;              /* times that a later one got what it waits for; PASSING_MAX
+        TAILQ_ENTRY(request) queue_link; /* in WAITING and CREATING only, as its number */
+        uint64_t number;                 /* in the order of asking */
+        unsigned n_passed;        /* times that a later one got what it waits for; PASSING_MAX
                                          * stands for more */
-        unsigned n_passed_before;       /* these two in a walk; see passing.h */
+        unsigned n_passed_before; /* these two in a walk; see passing.h */
         struct request *waits_next;
 };
 

@@ -1,4 +1,4 @@
-/* Who is looked at next of those who wait for a pool's memory.
+/* Which request is served next of those that wait for a pool's memory.
  *
  * Each tenant has a queue of its own, in the order of asking. Between tenants turns go round by bytes:
  * first is the tenant that was given the fewest bytes of new blocks, of those equal the one whose head
@@ -13,32 +13,32 @@
 
 #include "daemon/policy/state/types.h"
 
-void line_init(struct line *line);
+void fair_queue_init(struct fair_queue *queue);
 
 /* The request's tenant waits, or does so no more; the request stands in, or leaves, its queue. */
-void line_join(struct request *request);
-void line_leave(struct request *request);
+void fair_queue_enqueue(struct request *request);
+void fair_queue_dequeue(struct request *request);
 
 /* The tenant has a block made; or the driver did not have it. */
-void line_give(struct holding *holding, uint64_t n_bytes);
-void line_take_back(struct holding *holding, uint64_t n_bytes);
+void fair_queue_give(struct holding *holding, uint64_t n_bytes);
+void fair_queue_take_back(struct holding *holding, uint64_t n_bytes);
 
 /* The tenant ends. Who comes after it stands where it stood, or level with the first of those who wait. */
-void line_end(const struct holding *holding);
+void fair_queue_end(const struct holding *holding);
 
-/* A walk along the line. The request that line_next gave last may leave the line before the next one is
+/* A walk along the queue. The request that fair_queue_next gave last may leave the queue before the next one is
  * looked for, but no other. */
-struct line_walk {
-        struct line *line;
+struct fair_queue_walk {
+        struct fair_queue *queue;
         struct holding *at;
         struct holding *after;
 };
 
-struct line_walk line_begin(struct line *line);
+struct fair_queue_walk fair_queue_begin(struct fair_queue *queue);
 
-/* Every request of the line once; NULL at the end. */
-struct request *line_next(struct line_walk *walk);
+/* Every request of the queue once; NULL at the end. */
+struct request *fair_queue_next(struct fair_queue_walk *walk);
 
-/* So many bytes are meant for the request that line_next gave last: its tenant's next one stands so much
+/* So many bytes are meant for the request that fair_queue_next gave last: its tenant's next one stands so much
  * further behind in this walk. */
-void line_mean(struct line_walk *walk, uint64_t n_bytes);
+void fair_queue_assign(struct fair_queue_walk *walk, uint64_t n_bytes);
