@@ -58,7 +58,7 @@ void policy_lease(struct policy *policy, struct client *client, const struct pol
                   uint64_t now_ns);
 
 /* Withdraws a waiting request: it is refused with GPUMEM_E_CANCELLED. One that has been answered,
- * or never was, is passed over in silence: the answer is on its way. Returns whether it waited. */
+ * or never was, is ignored in silence: the answer is on its way. Returns whether it waited. */
 bool policy_cancel(struct policy *policy, struct client *client, uint32_t serial, uint64_t now_ns);
 
 /* Gives a lease back. RETURN_MAPPED: the client still maps the block, keeps the slot, and says

@@ -12,7 +12,7 @@
 #include "base/fdset.h"
 #include "base/memfd.h"
 #include "base/size.h"
-#include "daemon/policy/scheduling/passing.h"
+#include "daemon/policy/scheduling/backfill.h"
 #include "gpumem.h"
 #include "proto/board.h"
 #include "tests/live/daemon.h"
@@ -361,7 +361,7 @@ TEST(who_asks_in_vain_holds_nobody_up_for_long, NEEDS_ROOT)
         must_lease(&holder, 2 * MIB);
         ck_assert_int_eq(pthread_create(&thread, NULL, lease_all, &greedy), 0);
         daemon_await(FIGURE_waiting, 1);
-        for (unsigned i = 0; i < PASSING_MAX; i++)
+        for (unsigned i = 0; i < BACKFILL_MAX; i++)
                 must_lease(&small, 2 * MIB);
         must_be_refused(&small, 2 * MIB, 0, text);
         ck_assert_int_eq(

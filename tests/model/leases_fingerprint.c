@@ -5,7 +5,7 @@
 
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/scheduling/idle.h"
-#include "daemon/policy/scheduling/passing.h"
+#include "daemon/policy/scheduling/backfill.h"
 #include "daemon/policy/state/types.h"
 #include "tests/model/leases_world.h"
 
@@ -169,9 +169,9 @@ static bool is_spared(const struct tenant *tenant)
 /* Whether its requests hold up others, or may not just now. */
 static unsigned hold_of(const struct holding *holding)
 {
-        if (!holding->hold.was || world->now_ns >= holding->hold.since_ns + PASSING_ROUND_NS)
+        if (!holding->hold.was || world->now_ns >= holding->hold.since_ns + BACKFILL_ROUND_NS)
                 return 0;
-        return world->now_ns < passing_hold_end(&holding->hold) ? 1 : 2;
+        return world->now_ns < backfill_hold_end(&holding->hold) ? 1 : 2;
 }
 
 /* What decides who is looked at next, but not by how many bytes. */
@@ -185,7 +185,7 @@ static void add_fair_queue(struct text *text, const struct pool *pool)
                         add(text, other->n_given_bytes < holding->n_given_bytes);
                 add(text, hold_of(holding));
                 TAILQ_FOREACH (request, &holding->waiting, queue_link)
-                        add(text, (uint64_t)index_of(request->client) << 8 | request->n_passed);
+                        add(text, (uint64_t)index_of(request->client) << 8 | request->n_bypassed);
         }
         add(text, UINT32_MAX);
 }

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "daemon/policy/scheduling/idle.h"
 #include "daemon/policy/objects/overdue.h"
-#include "daemon/policy/scheduling/passing.h"
+#include "daemon/policy/scheduling/backfill.h"
 #include "proto/board.h"
 
 #define MAX_N_CLIENTS 8
@@ -212,7 +212,7 @@ static void work(struct play *play)
 static void pass_time(struct play *play)
 {
         if (play_one_in(play, 100))
-                play->model.now_ns += play_below(play, PASSING_ROUND_NS);
+                play->model.now_ns += play_below(play, BACKFILL_ROUND_NS);
         else
                 play->model.now_ns += play_one_in(play, 20) ? play_below(play, IDLE_ROB_NS)
                                                             : play_below(play, 40);

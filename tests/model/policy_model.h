@@ -93,8 +93,8 @@ struct model_request {
         int outcome;
         bool room_was_there; /* when it was asked, in `step` */
         unsigned long step;
-        uint64_t number;   /* in the order of asking */
-        unsigned n_passed; /* times for certain; it may have been more */
+        uint64_t number;     /* in the order of asking */
+        unsigned n_bypassed; /* times for certain; it may have been more */
         bool device_full;
         uint64_t n_backs;
         int failure; /* the driver's or its standing, which it must be refused with */
@@ -130,11 +130,11 @@ struct model_client {
         LIST_ENTRY(model_client) link;
 };
 
-/* While a tenant's requests may be passed as often as others like: seen from what happens. */
+/* While a tenant's requests may be bypassed as often as others like: seen from what happens. */
 struct model_rest {
         uint64_t asked_ns; /* when the tenant asked first; 0: it has not */
         uint64_t began_ns; /* 0: there was none */
-        uint64_t last_ns;  /* when one was passed in it last */
+        uint64_t last_ns;  /* when one was bypassed in it last */
 };
 
 struct model_pool {
@@ -147,8 +147,7 @@ struct model_pool {
         bool was_limited;       /* or for one that was refused in the end */
         bool had_action;        /* since then a new block, beside which unused ones do not stay */
         uint64_t n_backs;
-        uint64_t n_given_bytes
-                [MODEL_N_TENANTS]; /* of new blocks, see daemon/policy/state/fair_queue.h */
+        uint64_t n_given_bytes[MODEL_N_TENANTS]; /* of new blocks, see fair_queue.h */
         uint64_t reached;
         struct model_rest rests[MODEL_N_TENANTS];
         uint64_t keep_bytes; /* of what is cached, see daemon/policy/warm.h */
@@ -193,7 +192,7 @@ struct model {
         uint32_t last_serial;
         uint64_t n_cachings;
         uint64_t n_asked;
-        uint64_t n_passed;
+        uint64_t n_bypassed;
         uint64_t n_grants;
         uint64_t n_attached;
         uint64_t n_revoked;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/scheduling/passing.h"
+#include "daemon/policy/scheduling/backfill.h"
 
 struct model_client *model_client_of(const struct model *model, const struct action *action)
 {
@@ -111,21 +111,21 @@ static bool was_before(const struct model *model, const struct model_request *ot
 
 /* A tenant's requests hold up others for a time before they do so no more for a while: between two of its
  * rests there is such a time again, and a rest is no longer than that while. */
-static void check_rest(struct model *model, const struct model_request *passed)
+static void check_rest(struct model *model, const struct model_request *bypassed)
 {
-        struct model_rest *rest = &model->pools[passed->ask.pool].rests[passed->client->uid];
-        uint64_t end_ns = rest->began_ns + PASSING_ROUND_NS - PASSING_HOLD_NS;
+        struct model_rest *rest = &model->pools[bypassed->ask.pool].rests[bypassed->client->uid];
+        uint64_t end_ns = rest->began_ns + BACKFILL_ROUND_NS - BACKFILL_HOLD_NS;
 
         if (!rest->began_ns || model->now_ns >= end_ns) {
                 uint64_t before_ns = rest->began_ns ? rest->last_ns : rest->asked_ns;
 
-                must(model, model->now_ns >= before_ns + PASSING_HOLD_NS);
+                must(model, model->now_ns >= before_ns + BACKFILL_HOLD_NS);
                 rest->began_ns = model->now_ns;
         }
         rest->last_ns = model->now_ns;
 }
 
-/* Room goes to requests in their turn; what does not fit may be passed by smaller ones, some times, and by
+/* Room goes to requests in their turn; what does not fit may be bypassed by smaller ones, some times, and by
  * all while its tenant holds up nobody. */
 void model_check_turn(struct model *model, const struct model_request *request)
 {
@@ -138,9 +138,10 @@ void model_check_turn(struct model *model, const struct model_request *request)
                 if (other == request || !is_queued(other, request) || model_held(model, other) ||
                     !was_before(model, other, request))
                         continue;
-                if (++other->n_passed > PASSING_MAX || request->ask.n_bytes >= other->ask.n_bytes)
+                if (++other->n_bypassed > BACKFILL_MAX ||
+                    request->ask.n_bytes >= other->ask.n_bytes)
                         check_rest(model, other);
-                model->n_passed++;
+                model->n_bypassed++;
         }
 }
 

@@ -3,8 +3,8 @@
 #include "tests/model/policy_model_compare.h"
 
 /* Room made beside a new block passes no limit: what its mapper had no room for, once charged with it, was
- * passed over. With leases revoked, charges may have fallen since. */
-static bool was_passed_over(const struct model *model, const struct model_block *block)
+ * bypassed. With leases revoked, charges may have fallen since. */
+static bool was_bypassed(const struct model *model, const struct model_block *block)
 {
         if (!model->pools[block->pool].had_action || block->pool == MODEL_PINNED_POOL ||
             model_mapped(block) != MODEL_MAPPED)
@@ -23,8 +23,7 @@ static void check_oldest_went(struct model *model, const struct model_block *evi
                 if (block->state != MODEL_CACHED || block->pool != evicted->pool ||
                     block->uid != evicted->uid || model_mapped(block) != model_mapped(evicted))
                         continue;
-                must(model,
-                     block->cached_at >= evicted->cached_at || was_passed_over(model, block));
+                must(model, block->cached_at >= evicted->cached_at || was_bypassed(model, block));
         }
 }
 

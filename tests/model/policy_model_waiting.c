@@ -1,7 +1,7 @@
 /* The absence of needless waiting, once no action is left. */
 #include "base/err.h"
 #include "daemon/policy/objects/overdue.h"
-#include "daemon/policy/scheduling/passing.h"
+#include "daemon/policy/scheduling/backfill.h"
 #include "tests/model/policy_model_compare.h"
 
 /* No cached block lies about that serves somebody who waits. */
@@ -157,7 +157,7 @@ void model_check_waiting(struct model *model)
         /* Where somebody waits, others may be held up for so long at most, and be looked at then. */
         must(model, earliest_ns > model->now_ns);
         if (earliest_ns < expected_ns && !TAILQ_EMPTY(&model->requests) &&
-            earliest_ns <= model->now_ns + PASSING_HOLD_NS)
+            earliest_ns <= model->now_ns + BACKFILL_HOLD_NS)
                 return;
         must(model, model->kind == MODEL_LAZY || earliest_ns >= expected_ns);
         must(model, !is_idle || earliest_ns <= expected_ns);

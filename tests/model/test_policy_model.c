@@ -94,7 +94,7 @@ static void expect_much_happened(const struct play *play, unsigned long n)
         must(model, !is_sharing || model->n_attached > n / 100);
         must(model, model->n_revoked > n / (is_sharing ? 10000 : 1000));
         must(model, is_sharing || (model->n_called_in > 0 && model->n_known > 0));
-        must(model, model->kind == MODEL_LAZY || model->n_passed > n / 10000);
+        must(model, model->kind == MODEL_LAZY || model->n_bypassed > n / 10000);
         must(model, model->n_limit_refusals > n / 500);
         must(model, model->kind == MODEL_LAZY || model->n_overdue > 0);
         must(model, model->n_stalled > 0 && model->n_lost > 0 && model->n_stuck > 0);

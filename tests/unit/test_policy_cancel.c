@@ -8,7 +8,7 @@ static void cancel(struct world *world, struct client *client, uint32_t serial)
         policy_check(world->policy);
 }
 
-START_TEST(unknown_and_answered_are_passed_over)
+START_TEST(unknown_and_answered_are_ignored)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1);
@@ -161,7 +161,7 @@ END_TEST
 int main(void)
 {
         const TTest *tests[] = {
-                unknown_and_answered_are_passed_over,
+                unknown_and_answered_are_ignored,
                 waiting_one_makes_way_for_the_next,
                 serial_may_be_used_again,
                 block_whose_action_is_not_taken_is_never_made,

@@ -1,8 +1,8 @@
-/* Those that wait: whose turn it is, and who may pass whom. */
+/* Those that wait: whose turn it is, and which may bypass which. */
 #include <errno.h>
 
 #include "base/err.h"
-#include "daemon/policy/scheduling/passing.h"
+#include "daemon/policy/scheduling/backfill.h"
 #include "tests/unit/policy_world.h"
 
 static void ask_several(struct world *world, struct client *client, unsigned n, uint64_t n_bytes)
@@ -151,28 +151,28 @@ START_TEST(what_fits_passes_what_does_not)
 END_TEST
 
 /* One that fits, and whose block is not made in the end. */
-static void pass(struct world *world, struct client *client)
+static void bypass(struct world *world, struct client *client)
 {
         ask(world, client, 1, 2 * MIB, 0);
         created(world, take(world, ACTION_CREATE).block, -EIO);
         expect_refusal(world, client, 1, -EIO);
 }
 
-START_TEST(nobody_is_passed_more_often_than_that)
+START_TEST(no_request_is_bypassed_more_often_than_that)
 {
         struct world world = world_new(8 * MIB);
         struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
         struct held held = hold(&world, x, 4 * MIB);
 
         ask(&world, a, 1, 8 * MIB, world.now_ns + 1000);
-        for (unsigned i = 0; i < PASSING_MAX; i++)
-                pass(&world, b);
+        for (unsigned i = 0; i < BACKFILL_MAX; i++)
+                bypass(&world, b);
         ask(&world, b, 1, 2 * MIB, 0);
         expect_refusal(&world, b, 1, GPUMEM_E_REFUSED);
         ask(&world, b, 2, 2 * MIB, UINT64_MAX);
         ask(&world, a, 2, 2 * MIB, UINT64_MAX);
         expect_idle(&world);
-        /* What comes is for the one that was passed; they go on behind it. */
+        /* What comes is for the one that was bypassed; they go on behind it. */
         free_up(&world, x, &held);
         expect_turn(&world, a, 1);
         expect_idle(&world);
@@ -198,9 +198,9 @@ START_TEST(one_that_asks_for_little_in_vain_holds_nobody_up)
         ask(&world, a, 1, 2 * MIB, UINT64_MAX);
         expect_idle(&world);
         ask(&world, b2, 1, 8 * MIB, world.now_ns + 600 * 1000000000ULL);
-        world.now_ns += PASSING_HOLD_NS;
+        world.now_ns += BACKFILL_HOLD_NS;
         policy_expire(world.policy, world.now_ns);
-        world.now_ns += PASSING_ROUND_NS / 2;
+        world.now_ns += BACKFILL_ROUND_NS / 2;
         policy_expire(world.policy, world.now_ns);
         ck_assert(was_revoked(&world, b, idle[0].lease));
         ck_assert(was_revoked(&world, b, idle[1].lease));
@@ -221,12 +221,12 @@ START_TEST(those_that_ask_in_vain_hold_up_others_at_the_same_time)
         mark_idle(&world, b, idle.lease);
         for (uint32_t uid = 10; uid < 20; uid++)
                 ask(&world, join(&world, uid), 1, 2 * MIB, UINT64_MAX);
-        world.now_ns += PASSING_ROUND_NS;
+        world.now_ns += BACKFILL_ROUND_NS;
         policy_expire(world.policy, world.now_ns);
         ask(&world, b2, 1, 6 * MIB, UINT64_MAX);
-        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + PASSING_HOLD_NS);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + BACKFILL_HOLD_NS);
         ck_assert(!was_revoked(&world, b, idle.lease));
-        world.now_ns += PASSING_HOLD_NS;
+        world.now_ns += BACKFILL_HOLD_NS;
         policy_expire(world.policy, world.now_ns);
         ck_assert(was_revoked(&world, b, idle.lease));
         world_free(&world);
@@ -264,12 +264,12 @@ START_TEST(nobody_is_held_up_for_long)
                 uint64_t since_ns = world.now_ns;
 
                 ask(&world, a, round, 8 * MIB, UINT64_MAX);
-                for (unsigned i = 0; i < PASSING_MAX && !round; i++)
-                        pass(&world, b);
+                for (unsigned i = 0; i < BACKFILL_MAX && !round; i++)
+                        bypass(&world, b);
                 ask(&world, b, 1, 2 * MIB, UINT64_MAX);
                 expect_idle(&world);
-                ck_assert_uint_eq(policy_next_deadline(world.policy), since_ns + PASSING_HOLD_NS);
-                world.now_ns = since_ns + PASSING_HOLD_NS - 1;
+                ck_assert_uint_eq(policy_next_deadline(world.policy), since_ns + BACKFILL_HOLD_NS);
+                world.now_ns = since_ns + BACKFILL_HOLD_NS - 1;
                 policy_expire(world.policy, world.now_ns);
                 expect_idle(&world);
                 world.now_ns++;
@@ -277,10 +277,10 @@ START_TEST(nobody_is_held_up_for_long)
                 created(&world, take(&world, ACTION_CREATE).block, -EIO);
                 expect_refusal(&world, b, 1, -EIO);
                 ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
-                /* In the rest of the time it is passed more often, whatever else its tenant asks for. */
-                world.now_ns = since_ns + PASSING_ROUND_NS - 1;
-                for (unsigned i = 0; i < 2 * PASSING_MAX; i++)
-                        pass(&world, b);
+                /* In the rest of the time it is bypassed more often, whatever else its tenant asks for. */
+                world.now_ns = since_ns + BACKFILL_ROUND_NS - 1;
+                for (unsigned i = 0; i < 2 * BACKFILL_MAX; i++)
+                        bypass(&world, b);
                 world.now_ns++;
         }
         ask(&world, b, 1, 2 * MIB, UINT64_MAX);
@@ -291,7 +291,7 @@ START_TEST(nobody_is_held_up_for_long)
 }
 END_TEST
 
-START_TEST(who_was_passed_and_leaves_lets_others_go_on)
+START_TEST(bypassed_client_that_leaves_lets_others_go_on)
 {
         struct world world = world_new(8 * MIB);
         struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
@@ -299,8 +299,8 @@ START_TEST(who_was_passed_and_leaves_lets_others_go_on)
         (void)hold(&world, x, 4 * MIB);
         for (unsigned end = 0; end < 3; end++) {
                 ask(&world, a, 1, 8 * MIB, world.now_ns + 1000);
-                for (unsigned i = 0; i < PASSING_MAX; i++)
-                        pass(&world, b);
+                for (unsigned i = 0; i < BACKFILL_MAX; i++)
+                        bypass(&world, b);
                 ask(&world, b, 1, 2 * MIB, UINT64_MAX);
                 expect_idle(&world);
                 world.now_ns += end == 0 ? 1000 : 0;
@@ -363,8 +363,8 @@ START_TEST(who_comes_and_goes_begins_no_better)
         (void)hold(&world, b, 4 * MIB);
         ask(&world, b, 1, 4 * MIB, UINT64_MAX);
         expect_idle(&world);
-        /* Two before it, as much as it has; then those that pass it. */
-        for (unsigned i = 0; i < 2 + PASSING_MAX; i++)
+        /* Two before it, as much as it has; then those that bypass it. */
+        for (unsigned i = 0; i < 2 + BACKFILL_MAX; i++)
                 come_and_go(&world);
         ask(&world, join(&world, 1), 1, 2 * MIB, UINT64_MAX);
         expect_idle(&world);
@@ -381,12 +381,12 @@ int main(void)
                 who_begins_to_wait_has_no_claim_from_before,
                 one_that_the_driver_had_nothing_for_loses_no_turn,
                 what_fits_passes_what_does_not,
-                nobody_is_passed_more_often_than_that,
+                no_request_is_bypassed_more_often_than_that,
                 nobody_is_held_up_for_long,
                 one_that_asks_for_little_in_vain_holds_nobody_up,
                 those_that_ask_in_vain_hold_up_others_at_the_same_time,
                 own_idle_leases_make_room,
-                who_was_passed_and_leaves_lets_others_go_on,
+                bypassed_client_that_leaves_lets_others_go_on,
                 only_what_is_smaller_passes,
                 who_comes_and_goes_begins_no_better,
         };

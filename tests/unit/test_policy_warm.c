@@ -143,8 +143,8 @@ START_TEST(it_makes_room_for_what_it_does_not_fit)
 }
 END_TEST
 
-/* That is a pass as any other: so many, and no more. */
-START_TEST(who_waits_for_room_is_passed_so_often)
+/* That is a bypass as any other: so many, and no more. */
+START_TEST(request_that_waits_for_room_is_bypassed_so_often)
 {
         struct world world = world_new(96 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
@@ -384,7 +384,7 @@ int main(void)
                 a_smaller_one_will_do_where_it_may,
                 one_that_is_too_large_for_a_limit_is_not_taken,
                 it_makes_room_for_what_it_does_not_fit,
-                who_waits_for_room_is_passed_so_often,
+                request_that_waits_for_room_is_bypassed_so_often,
                 they_go_round_by_turns,
                 what_cannot_be_made_is_told,
                 what_is_made_while_it_ends_goes_back,

@@ -6,7 +6,7 @@
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/report/figures.h"
 #include "daemon/policy/state/action_queue.h"
-#include "daemon/policy/scheduling/passing.h"
+#include "daemon/policy/scheduling/backfill.h"
 #include "daemon/policy/accounting/payer.h"
 #include "daemon/policy/objects/pool.h"
 
@@ -195,7 +195,7 @@ static uint64_t check_queue(const struct holding *holding)
                 assert(request->client->tenant == holding->tenant);
                 assert(request->number > last &&
                        request->number <= request->pool->queue.n_enqueued);
-                assert(request->n_passed <= PASSING_MAX);
+                assert(request->n_bypassed <= BACKFILL_MAX);
                 last = request->number;
                 n++;
         }

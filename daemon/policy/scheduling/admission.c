@@ -3,14 +3,14 @@
 #include <errno.h>
 
 #include "base/size.h"
-#include "daemon/policy/scheduling/choice.h"
+#include "daemon/policy/scheduling/block_search.h"
 #include "daemon/policy/objects/client.h"
 #include "daemon/policy/scheduling/files.h"
 #include "daemon/policy/scheduling/idle.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/fair_queue.h"
 #include "daemon/policy/objects/overdue.h"
-#include "daemon/policy/scheduling/passing.h"
+#include "daemon/policy/scheduling/backfill.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/objects/request.h"
@@ -26,12 +26,12 @@ struct turn {
         struct fair_queue_walk walk;
         uint64_t now_ns;
         uint64_t number;
-        uint64_t n_owed_bytes;  /* above the pool's limit; then nothing is sure */
-        uint64_t n_sure_bytes;  /* room and incoming, less what requests before will take of it */
-        struct looks looks;     /* for idle leases that the request before us may still cause */
-        unsigned n_looks;       /* that those after it may, too */
-        bool held;              /* a request before waits for room, which it gets before others */
-        struct passing passing; /* those before that may wait for ever */
+        uint64_t n_owed_bytes;    /* above the pool's limit; then nothing is sure */
+        uint64_t n_sure_bytes;    /* room and incoming, less what requests before will take of it */
+        struct looks looks;       /* for idle leases that the request before us may still cause */
+        unsigned n_looks;         /* that those after it may, too */
+        bool held;                /* a request before waits for room, which it gets before others */
+        struct backfill backfill; /* those before that may wait for ever */
 };
 
 static struct holding *holding_of(const struct request *request)
@@ -121,7 +121,7 @@ static bool serve_covered(struct turn *turn, struct request *request)
         if (r)
                 request_refuse(request, r);
         else
-                passing_count(&turn->passing);
+                backfill_count(&turn->backfill);
         return !r;
 }
 
@@ -136,12 +136,13 @@ static bool serve_by(struct turn *turn, struct request *request, struct block *b
 
 static bool serve_from_what_there_is(struct turn *turn, struct request *request)
 {
-        return serve_by(turn, request, choice_find(request, &turn->looks));
+        return serve_by(turn, request, block_search_find(request, &turn->looks));
 }
 
 static bool serve_from_own(struct turn *turn, struct request *request)
 {
-        return serve_by(turn, request, choice_find_charged(request, CHOICE_OWN, &turn->looks));
+        return serve_by(turn, request,
+                        block_search_find_charged(request, BLOCK_SEARCH_OWN, &turn->looks));
 }
 
 /* What there is serves it at its deadline, also what would be left alone before. */
@@ -155,13 +156,13 @@ static void serve_late(struct turn *turn, struct request *request, int outcome)
 static void serve_fresh(struct turn *turn, struct request *request)
 {
         uint64_t n_bytes = request->n_bytes;
-        bool is_allowed = passing_is_allowed(&turn->passing, request);
+        bool is_allowed = backfill_is_allowed(&turn->backfill, request);
 
         if (!is_allowed)
-                passing_hold_up(&turn->passing, request, turn->now_ns);
+                backfill_hold_up(&turn->backfill, request, turn->now_ns);
         request->covered = is_allowed && cover(turn, request);
         if (request->covered) {
-                passing_mean(&turn->passing);
+                backfill_assign(&turn->backfill);
                 fair_queue_assign(&turn->walk, n_bytes);
                 if (serve_covered(turn, request))
                         turn->n_sure_bytes -= n_bytes < turn->n_sure_bytes ? n_bytes
@@ -169,7 +170,7 @@ static void serve_fresh(struct turn *turn, struct request *request)
         } else if (request->deadline_ns <= turn->now_ns) {
                 serve_late(turn, request, timeout_outcome(request));
         } else {
-                passing_wait(&turn->passing, request, turn->now_ns);
+                backfill_wait(&turn->backfill, request, turn->now_ns);
         }
 }
 
@@ -189,13 +190,14 @@ enum relief { RELIEF_NONE, RELIEF_ENOUGH, RELIEF_SERVED };
 
 static enum relief relieve(struct turn *turn, struct request *request, const struct limit_hit *hit)
 {
-        enum choice_whose whose = hit->scope == LIMIT_OF_TENANT ? CHOICE_TENANTS : CHOICE_OWN;
+        enum block_search_scope scope = hit->scope == LIMIT_OF_TENANT ? BLOCK_SEARCH_TENANTS
+                                                                      : BLOCK_SEARCH_OWN;
         enum relief relief = RELIEF_NONE;
 
         if (hit->why != LIMIT_WOULD_BE_PASSED)
                 return serve_from_own(turn, request) ? RELIEF_SERVED : RELIEF_NONE;
         turn->looks.back_too = request->deadline_ns <= turn->now_ns;
-        if (serve_by(turn, request, choice_find_charged(request, whose, &turn->looks)))
+        if (serve_by(turn, request, block_search_find_charged(request, scope, &turn->looks)))
                 relief = RELIEF_SERVED;
         else if (idle_relieve(request, hit, &turn->looks))
                 relief = RELIEF_ENOUGH;
@@ -240,7 +242,7 @@ static void wait_for_driver(const struct turn *turn, struct request *request)
                 request_refuse(request, outage_outcome(turn->pool));
 }
 
-/* It passes nobody, and holds nobody up: others may have what it may not. */
+/* It bypasses no request, and holds none up: others may have what it may not. */
 static void wait_for_file(struct turn *turn, struct request *request)
 {
         turn->pool->policy->wants_file = true;
@@ -250,18 +252,18 @@ static void wait_for_file(struct turn *turn, struct request *request)
                 serve_late(turn, request, GPUMEM_E_TOO_MANY);
 }
 
-/* It passes those who wait for room as a new block would: they could have it for theirs. */
+/* It bypasses those that wait for room as a new block would: they could have it for theirs. */
 static bool serve_from_nobodys(struct turn *turn, struct request *request)
 {
         struct block *block;
 
-        if (turn->held || !passing_is_allowed(&turn->passing, request))
+        if (turn->held || !backfill_is_allowed(&turn->backfill, request))
                 return false;
-        block = choice_take_nobodys(request);
+        block = block_search_take_unowned(request);
         if (!block)
                 return false;
-        passing_mean(&turn->passing);
-        passing_count(&turn->passing);
+        backfill_assign(&turn->backfill);
+        backfill_count(&turn->backfill);
         fair_queue_assign(&turn->walk, block->bin->n_bytes);
         fair_queue_give(block->holding, block->bin->n_bytes);
         return serve_by(turn, request, block);
@@ -320,7 +322,7 @@ static void walk(struct pool *pool, uint64_t now_ns)
                 else if (pool->standing != STANDING_SERVES)
                         wait_for_driver(&turn, request);
         }
-        passing_end(&turn.passing);
+        backfill_end(&turn.backfill);
 }
 
 /* Whether what happens in one pool may serve who waits in another. */
@@ -421,7 +423,7 @@ void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t
 /* True: somebody is in want of what may come from several. */
 static bool add_deadlines(const struct holding *holding, uint64_t *earliest_ns)
 {
-        uint64_t hold_end_ns = passing_hold_end(&holding->hold);
+        uint64_t hold_end_ns = backfill_hold_end(&holding->hold);
         const struct request *request;
         bool any = false;
 

@@ -9,10 +9,10 @@
  * more than a little is cached or idle that did not serve the request, as much of that goes (room.h).
  *
  * Fairness: within a tenant room goes to requests in the order of asking, between tenants by turns
- * (fair_queue.h). A request that fits may pass larger ones that do not, so many times (passing.h): it takes room
+ * (fair_queue.h). A request that fits may bypass larger ones that do not, so many times (backfill.h): it takes room
  * that they wait for, or lets it go for itself. So a large request is not starved by small ones, nor may one
  * that cannot be met bring the others to a stand. One thing
- * passes without being counted: a cached block serves the oldest request of its own tenant that it fits.
+ * bypasses without being counted: a cached block serves the oldest request of its own tenant that it fits.
  * The deadline bounds what that can cost.
  *
  * A request that its client's or its tenant's limits do not allow waits too, but holds up only those

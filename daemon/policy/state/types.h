@@ -108,15 +108,15 @@ struct fair_queue {
         uint64_t reached; /* where a tenant stands at least that begins to wait */
 };
 
-/* When a tenant's requests for a pool began to hold up others, the last time; see passing.h. */
-struct passing_hold {
+/* When a tenant's requests for a pool began to hold up others, the last time; see backfill.h. */
+struct backfill_hold {
         bool was;
         uint64_t since_ns;
         /* These in a walk, while it has not begun. */
         bool is_listed;
-        struct passing_hold *next;
+        struct backfill_hold *next;
         uint64_t n_least_bytes; /* that one of them waits for */
-        unsigned n_may;         /* as in struct passing */
+        unsigned n_allowed;     /* as in struct backfill */
 };
 
 /* "No", as an action: the answer to one request, kept until the server takes it. */
@@ -221,7 +221,7 @@ struct holding {
         uint64_t n_given_bytes;                       /* of new blocks; see fair_queue.h */
         uint64_t place; /* these three in a walk along the queue, and while the tenant waits */
         struct request *next;
-        struct passing_hold hold;
+        struct backfill_hold hold;
         TAILQ_ENTRY(holding) queue_link;
         uint64_t robbed_ns; /* when idle leases were last taken for another tenant */
         bool was_robbed;
@@ -307,9 +307,9 @@ struct request {
         TAILQ_ENTRY(request) client_link;
         TAILQ_ENTRY(request) queue_link; /* in WAITING and CREATING only, as its number */
         uint64_t number;                 /* in the order of asking */
-        unsigned n_passed;        /* times that a later one got what it waits for; PASSING_MAX
+        unsigned n_bypassed;      /* times that a later one got what it waits for; BACKFILL_MAX
                                          * stands for more */
-        unsigned n_passed_before; /* these two in a walk; see passing.h */
+        unsigned n_served_before; /* these two in a walk; see backfill.h */
         struct request *waits_next;
 };
 

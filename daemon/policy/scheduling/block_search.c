@@ -1,4 +1,4 @@
-#include "daemon/policy/scheduling/choice.h"
+#include "daemon/policy/scheduling/block_search.h"
 
 #include "daemon/policy/state/bins.h"
 #include "daemon/policy/objects/block.h"
@@ -84,7 +84,7 @@ static bool maps(const struct client *client, const struct block *block)
 
 /* Of those in the bin that somebody is charged for already. */
 static struct block *find_charged_in(const struct bin *bin, const struct client *client,
-                                     enum choice_whose whose, struct looks *looks)
+                                     enum block_search_scope scope, struct looks *looks)
 {
         struct block *block, *found = NULL;
 
@@ -92,7 +92,7 @@ static struct block *find_charged_in(const struct bin *bin, const struct client 
                 if (!looks->n_left)
                         break;
                 looks->n_left--;
-                if ((whose == CHOICE_OWN && block->charge.client != client) ||
+                if ((scope == BLOCK_SEARCH_OWN && block->charge.client != client) ||
                     quota_bars_cached(client, block))
                         continue;
                 if (maps(client, block))
@@ -102,7 +102,7 @@ static struct block *find_charged_in(const struct bin *bin, const struct client 
         return found;
 }
 
-static struct block *find_charged(const struct request *request, enum choice_whose whose,
+static struct block *find_charged(const struct request *request, enum block_search_scope scope,
                                   struct looks *looks)
 {
         const struct bins *bins = &holding_of(request)->bins;
@@ -119,7 +119,7 @@ static struct block *find_charged(const struct request *request, enum choice_who
                 if (!bin)
                         break;
                 rest.n_least_bytes = bin->n_bytes + 1;
-                block = find_charged_in(bin, request->client, whose, looks);
+                block = find_charged_in(bin, request->client, scope, looks);
         }
         looks->n_left += n_kept_looks;
         return block;
@@ -136,7 +136,7 @@ static struct block *find_cached(const struct request *request, struct looks *lo
         /* A block may be larger than what was asked for; if this one is too large, all are, but for those
          * that the limit counts already. */
         if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit)) {
-                block = find_charged(request, CHOICE_TENANTS, looks);
+                block = find_charged(request, BLOCK_SEARCH_TENANTS, looks);
                 if (block)
                         return block;
                 bin = NULL;
@@ -160,7 +160,7 @@ static struct block *find_idle(const struct request *request, struct looks *look
                      : idle_revoke_one(holding, request->client, &less, IDLE_LARGEST, looks);
 }
 
-struct block *choice_find(const struct request *request, struct looks *looks)
+struct block *block_search_find(const struct request *request, struct looks *looks)
 {
         struct block *block = request->known_will_do ? find_known(request, looks) : NULL;
 
@@ -171,18 +171,18 @@ struct block *choice_find(const struct request *request, struct looks *looks)
         return block ? block : find_idle(request, looks);
 }
 
-struct block *choice_find_charged(const struct request *request, enum choice_whose whose,
-                                  struct looks *looks)
+struct block *block_search_find_charged(const struct request *request,
+                                        enum block_search_scope scope, struct looks *looks)
 {
         struct bin_range fits = request_fits(request);
         struct block *block = NULL;
 
-        if (whose == CHOICE_OWN)
-                return find_charged(request, whose, looks);
+        if (scope == BLOCK_SEARCH_OWN)
+                return find_charged(request, scope, looks);
         if (request->known_will_do)
                 block = find_known(request, looks);
         if (!block && !request->only_known)
-                block = find_charged(request, whose, looks);
+                block = find_charged(request, scope, looks);
         if (!block && !request->only_known)
                 block = idle_revoke_one(holding_of(request), request->client, &fits, IDLE_SMALLEST,
                                         looks);
@@ -209,7 +209,7 @@ static struct block *find_nobodys(const struct request *request)
         return bin ? TAILQ_FIRST(&bin->sides[BIN_CACHED]) : NULL;
 }
 
-struct block *choice_take_nobodys(const struct request *request)
+struct block *block_search_take_unowned(const struct request *request)
 {
         struct block *block = find_nobodys(request);
 
