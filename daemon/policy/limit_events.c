@@ -4,7 +4,7 @@
 
 #include "daemon/policy/state/limit_table.h"
 #include "daemon/policy/policy.h"
-#include "daemon/policy/scheduling/room.h"
+#include "daemon/policy/scheduling/eviction.h"
 #include "gpumem.h"
 
 void policy_set_limits(struct policy *policy, struct limit_table *take_table, uint64_t now_ns)
@@ -61,7 +61,7 @@ int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes
         if (pool >= policy->n_pools)
                 return GPUMEM_E_NO_POOL;
         policy->pools[pool]->settings.max_bytes = max_bytes;
-        room_trim(policy->pools[pool]);
+        eviction_trim_to_limit(policy->pools[pool]);
         policy_expire(policy, now_ns);
         return 0;
 }

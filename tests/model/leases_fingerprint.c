@@ -94,7 +94,7 @@ static void add_policy_lease(struct text *text, const struct lease *lease)
         add_lease(text, lease->id);
         add_block(text, lease->block);
         add(text, (uint64_t)lease->slot << 16 | (uint64_t)lease->state << 8 |
-                          (uint64_t)lease->revoked << 1 | lease->called_in);
+                          (uint64_t)lease->revoked << 1 | lease->recalled);
 }
 
 static void add_client(struct text *text, const struct client *client)

@@ -76,7 +76,7 @@ struct model_lease {
         bool attached;
         bool keeps_mapped;
         bool revoked;
-        bool called_in;
+        bool recalled;
         bool idle_at_end; /* of its client */
         struct model_client *client;
         struct model_block *block;
@@ -196,7 +196,7 @@ struct model {
         uint64_t n_grants;
         uint64_t n_attached;
         uint64_t n_revoked;
-        uint64_t n_called_in;
+        uint64_t n_recalled;
         uint64_t n_overdue; /* comparisons in which something was */
         uint64_t n_known;
         uint64_t n_taken_back;

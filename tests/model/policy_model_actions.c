@@ -248,10 +248,10 @@ static void take_notice(struct model *model, const struct action *action)
                 if (lease->id == lease_id(action->lease))
                         break;
         }
-        must(model, lease && lease->block == block && lease->revoked && !lease->called_in);
+        must(model, lease && lease->block == block && lease->revoked && !lease->recalled);
         must(model, block->state == MODEL_RELEASING || block->state == MODEL_LINGERING);
-        lease->called_in = true;
-        model->n_called_in++;
+        lease->recalled = true;
+        model->n_recalled++;
 }
 
 enum action_kind model_take(struct model *model, struct model_block **ret_block)

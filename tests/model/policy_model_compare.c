@@ -74,7 +74,7 @@ static void compare_figures(struct model *model, uint32_t pool)
 }
 
 /* Whose revoked block is wanted back has been told so. */
-static void check_called_in(struct model *model)
+static void check_recalled(struct model *model)
 {
         const struct model_client *client;
         const struct model_lease *lease;
@@ -85,7 +85,7 @@ static void check_called_in(struct model *model)
 
                         if (lease->revoked && model_speaks(client) &&
                             (block->state == MODEL_RELEASING || block->state == MODEL_LINGERING))
-                                must(model, lease->called_in);
+                                must(model, lease->recalled);
                 }
         }
 }
@@ -208,7 +208,7 @@ void model_compare(struct model *model)
         check_looks_are_due(model);
         model_check_waiting(model);
         model_check_evictions(model);
-        check_called_in(model);
+        check_recalled(model);
         forget_revoked(model);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
                 begin_anew(model, i);

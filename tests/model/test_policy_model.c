@@ -93,7 +93,7 @@ static void expect_much_happened(const struct play *play, unsigned long n)
         must(model, model->n_grants > n / (is_sharing ? 100 : 50));
         must(model, !is_sharing || model->n_attached > n / 100);
         must(model, model->n_revoked > n / (is_sharing ? 10000 : 1000));
-        must(model, is_sharing || (model->n_called_in > 0 && model->n_known > 0));
+        must(model, is_sharing || (model->n_recalled > 0 && model->n_known > 0));
         must(model, model->kind == MODEL_LAZY || model->n_bypassed > n / 10000);
         must(model, model->n_limit_refusals > n / 500);
         must(model, model->kind == MODEL_LAZY || model->n_overdue > 0);

@@ -329,7 +329,7 @@ START_TEST(idle_lease_of_the_dead_serves_who_waits)
 }
 END_TEST
 
-START_TEST(nobody_is_called_in_after_the_end)
+START_TEST(no_lease_is_recalled_after_the_end)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -370,7 +370,7 @@ int main(void)
         const TTest *tests[] = {
                 idle_leases_are_cached_at_the_first_sign,
                 idle_lease_of_the_dead_serves_who_waits,
-                nobody_is_called_in_after_the_end,
+                no_lease_is_recalled_after_the_end,
                 lies_of_the_dead_are_not_believed,
                 what_was_in_use_at_the_end_may_be_used_still,
                 what_the_dead_had_is_used_by_nobody,

@@ -2,19 +2,19 @@
 #include "base/err.h"
 #include "daemon/policy/objects/client.h"
 #include "daemon/policy/scheduling/idle.h"
-#include "daemon/policy/scheduling/room.h"
+#include "daemon/policy/scheduling/eviction.h"
 #include "tests/unit/policy_world.h"
 
-#define LARGE (8 * ROOM_SPARE_BYTES)
+#define LARGE (8 * EVICTION_SPARE_BYTES)
 
 START_TEST(a_little_stays)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1), *b = join(&world, 1);
-        struct held held = hold(&world, a, ROOM_SPARE_BYTES);
+        struct held held = hold(&world, a, EVICTION_SPARE_BYTES);
 
         mark_idle(&world, a, held.lease);
-        ask(&world, b, 1, 2 * ROOM_SPARE_BYTES, 0);
+        ask(&world, b, 1, 2 * EVICTION_SPARE_BYTES, 0);
         (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
         ck_assert(!was_revoked(&world, a, held.lease));
@@ -29,7 +29,7 @@ START_TEST(as_much_goes_as_is_made_and_the_oldest_of_it)
         struct held held[4];
 
         for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
-                held[i] = hold(&world, a, ROOM_SPARE_BYTES);
+                held[i] = hold(&world, a, EVICTION_SPARE_BYTES);
         for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
                 mark_idle(&world, a, held[i].lease);
         /* Its properties are others. */
@@ -43,7 +43,7 @@ START_TEST(as_much_goes_as_is_made_and_the_oldest_of_it)
         /* What is on its way counts no more: two are to stay less than one of these. */
         ask_with(&world, b,
                  &(struct policy_ask){.serial = 2,
-                                      .n_bytes = 2 * ROOM_SPARE_BYTES,
+                                      .n_bytes = 2 * EVICTION_SPARE_BYTES,
                                       .properties = POLICY_SHAREABLE});
         expect_release(&world, held[1].block);
         expect_notice(&world, a, held[1].lease);
@@ -60,15 +60,15 @@ START_TEST(the_askers_own_goes_before_cached_ones_and_those_before_others)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1), *kin = join(&world, 1), *other = join(&world, 2);
-        struct held others = hold(&world, other, ROOM_SPARE_BYTES);
-        struct held kins = hold(&world, kin, ROOM_SPARE_BYTES), own = hold(&world, a, 2 * MIB);
+        struct held others = hold(&world, other, EVICTION_SPARE_BYTES);
+        struct held kins = hold(&world, kin, EVICTION_SPARE_BYTES), own = hold(&world, a, 2 * MIB);
         struct held cached = cache(&world, kin, 2 * MIB, RETURN_UNMAPPED);
         const struct held *order[] = {&own, &cached, &kins, &others};
 
         mark_idle(&world, other, others.lease);
         mark_idle(&world, kin, kins.lease);
         mark_idle(&world, a, own.lease);
-        ask(&world, a, 1, 3 * ROOM_SPARE_BYTES, 0);
+        ask(&world, a, 1, 3 * EVICTION_SPARE_BYTES, 0);
         for (unsigned i = 0; i + 1 < ARRAY_SIZE(order); i++) {
                 expect_release(&world, order[i]->block);
                 if (order[i] != &cached)
@@ -89,7 +89,7 @@ START_TEST(another_tenant_is_not_robbed_for_it_twice_at_once)
         struct held held[4];
 
         for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
-                held[i] = hold(&world, other, ROOM_SPARE_BYTES);
+                held[i] = hold(&world, other, EVICTION_SPARE_BYTES);
         for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
                 mark_idle(&world, other, held[i].lease);
         ask(&world, a, 1, 2 * MIB, 0);
@@ -116,10 +116,10 @@ static void lose_two(struct world *world, struct client *client, struct held *he
         struct lease *lease[2];
 
         for (unsigned i = 0; i < 2; i++)
-                held[i] = hold(world, client, ROOM_SPARE_BYTES);
+                held[i] = hold(world, client, EVICTION_SPARE_BYTES);
         for (uint32_t i = 0; i < 2; i++) {
                 mark_idle(world, client, held[i].lease);
-                ask(world, kin, i, ROOM_SPARE_BYTES, 0);
+                ask(world, kin, i, EVICTION_SPARE_BYTES, 0);
                 lease[i] = expect_grant(world, kin, i);
         }
         for (unsigned i = 0; i < 2; i++)
@@ -127,7 +127,7 @@ static void lose_two(struct world *world, struct client *client, struct held *he
         ck_assert_uint_eq(client_tenant_usage(client)->n[LIMIT_DEVICE_BYTES], 0);
 }
 
-/* A new block of 10 MiB, beside one of ROOM_SPARE_BYTES that its tenant maps and need not have. */
+/* A new block of 10 MiB, beside one of EVICTION_SPARE_BYTES that its tenant maps and need not have. */
 static void ask_below(uint64_t max_bytes, enum action_kind expected)
 {
         const struct policy_ask shareable = {
@@ -154,8 +154,8 @@ static void ask_below(uint64_t max_bytes, enum action_kind expected)
 /* What lingers is charged to those who map it still. */
 START_TEST(no_limit_is_passed_for_it)
 {
-        ask_below(ROOM_SPARE_BYTES + 10 * MIB, ACTION_RELEASE);
-        ask_below(ROOM_SPARE_BYTES + 8 * MIB, ACTION_CREATE);
+        ask_below(EVICTION_SPARE_BYTES + 10 * MIB, ACTION_RELEASE);
+        ask_below(EVICTION_SPARE_BYTES + 8 * MIB, ACTION_CREATE);
 }
 END_TEST
 

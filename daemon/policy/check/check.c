@@ -23,9 +23,9 @@ static uint64_t check_leases_of(const struct block *block)
                 assert(!lease->revoked || lease->state == LEASE_RETURNED);
                 assert(!lease->left_in_use || (lease->state == LEASE_RETURNED && !lease->revoked &&
                                                (lease->client->eof || lease->client->dead)));
-                assert(!lease->called_in || lease->revoked);
+                assert(!lease->recalled || lease->revoked);
                 assert(!action_is_queued(&lease->action) ||
-                       (lease->action.kind == ACTION_NOTICE ? lease->called_in
+                       (lease->action.kind == ACTION_NOTICE ? lease->recalled
                                                             : lease->state == LEASE_BUSY));
                 n_busy += lease->state == LEASE_BUSY;
         }
@@ -103,7 +103,7 @@ static bool is_late_with(const struct client *client, const struct block *block)
 {
         const struct lease *last = TAILQ_FIRST(&block->leases);
 
-        return block->is_overdue && last && last->client == client && last->called_in &&
+        return block->is_overdue && last && last->client == client && last->recalled &&
                !client->eof && !client->dead;
 }
 

@@ -354,7 +354,7 @@ void block_let_go(struct block *block)
         payer_find(block);
         action_push(&block_its_pool(block)->policy->actions, &block->action, ACTION_RELEASE);
         TAILQ_FOREACH (lease, &block->leases, block_link)
-                lease_call_in(lease);
+                lease_recall(lease);
 }
 
 void block_set_stuck(struct block *block)

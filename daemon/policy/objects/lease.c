@@ -155,13 +155,13 @@ bool lease_revoke(struct lease *lease)
         return true;
 }
 
-void lease_call_in(struct lease *lease)
+void lease_recall(struct lease *lease)
 {
         const struct client *client = lease->client;
 
-        if (!lease->revoked || lease->called_in || client->eof || client->dead)
+        if (!lease->revoked || lease->recalled || client->eof || client->dead)
                 return;
-        lease->called_in = true;
+        lease->recalled = true;
         block_its_pool(lease->block)->n_notices++;
         action_push(&client->policy->actions, &lease->action, ACTION_NOTICE);
 }

@@ -40,7 +40,7 @@ static struct client *late_with(const struct block *block)
 {
         const struct lease *lease = TAILQ_FIRST(&block->leases);
 
-        return block->is_overdue && lease && lease->called_in && !lease->client->eof &&
+        return block->is_overdue && lease && lease->recalled && !lease->client->eof &&
                                !lease->client->dead
                        ? lease->client
                        : NULL;

@@ -14,7 +14,7 @@
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/objects/request.h"
-#include "daemon/policy/scheduling/room.h"
+#include "daemon/policy/scheduling/eviction.h"
 #include "daemon/policy/objects/tenant.h"
 #include "gpumem.h"
 
@@ -51,11 +51,11 @@ static bool is_hopeless(const struct request *request)
 static bool cover_hopeless(struct turn *turn, const struct request *request)
 {
         if (request->pool->totals.incoming > 0 ||
-            room_evict(holding_of(request), request->n_bytes, ROOM_UNMAPPED) > 0)
+            eviction_release(holding_of(request), request->n_bytes, EVICTION_UNMAPPED) > 0)
                 return true;
         if (request->deadline_ns > turn->now_ns)
-                room_call_in(turn->pool, request->client, request->n_bytes, ROOM_SOME, turn->now_ns,
-                             &turn->looks);
+                eviction_recall(turn->pool, request->client, request->n_bytes, EVICTION_SOME,
+                                turn->now_ns, &turn->looks);
         return false;
 }
 
@@ -71,11 +71,12 @@ static bool cover(struct turn *turn, const struct request *request)
         n_missing_bytes = request->n_bytes + turn->n_owed_bytes - turn->n_sure_bytes;
         if (turn->pool->totals.evictable < n_missing_bytes) {
                 if (request->deadline_ns > turn->now_ns)
-                        room_call_in(turn->pool, request->client, n_missing_bytes, ROOM_ENOUGH,
-                                     turn->now_ns, &turn->looks);
+                        eviction_recall(turn->pool, request->client, n_missing_bytes,
+                                        EVICTION_ENOUGH, turn->now_ns, &turn->looks);
                 return false;
         }
-        turn->n_sure_bytes += room_evict(holding_of(request), n_missing_bytes, ROOM_UNMAPPED);
+        turn->n_sure_bytes += eviction_release(holding_of(request), n_missing_bytes,
+                                               EVICTION_UNMAPPED);
         turn->n_sure_bytes -= turn->n_owed_bytes;
         turn->n_owed_bytes = 0;
         return true;
@@ -96,14 +97,14 @@ static unsigned take_looks(struct turn *turn, unsigned n)
         return n;
 }
 
-/* Before a block is made: see room.h. */
-static void thin_out(struct turn *turn, const struct request *request)
+/* Before a block is made: see eviction.h. */
+static void trim_cache(struct turn *turn, const struct request *request)
 {
-        struct looks looks = {.n_left = take_looks(turn, ROOM_LOOKS_A_BLOCK),
+        struct looks looks = {.n_left = take_looks(turn, EVICTION_SCANS_A_BLOCK),
                               .asker = request->client};
 
-        turn->n_sure_bytes += room_thin_out(turn->pool, request->client, request->n_bytes,
-                                            turn->now_ns, &looks);
+        turn->n_sure_bytes += eviction_trim_cache(turn->pool, request->client, request->n_bytes,
+                                                  turn->now_ns, &looks);
         turn->n_looks += looks.n_left;
 }
 
@@ -116,7 +117,7 @@ static bool serve_covered(struct turn *turn, struct request *request)
                 turn->held = true;
                 return true;
         }
-        thin_out(turn, request);
+        trim_cache(turn, request);
         r = request_create(request);
         if (r)
                 request_refuse(request, r);
@@ -246,7 +247,7 @@ static void wait_for_driver(const struct turn *turn, struct request *request)
 static void wait_for_file(struct turn *turn, struct request *request)
 {
         turn->pool->policy->wants_file = true;
-        request->covered = files_call_in(request, &turn->looks);
+        request->covered = files_recall(request, &turn->looks);
         request->refusal.of_blocks = !request->covered && request->deadline_ns <= turn->now_ns;
         if (request->refusal.of_blocks)
                 serve_late(turn, request, GPUMEM_E_TOO_MANY);

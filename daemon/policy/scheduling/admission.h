@@ -2,11 +2,11 @@
  *
  * A request is served by a cached block of its tenant, else by one that another client of the tenant
  * leases and does not use, else by one that was made ahead (warm.h), else by a new block in the room that the pool has left, else by one in the
- * room that letting go of blocks makes (room.h). While bytes that
+ * room that letting go of blocks makes (eviction.h). While bytes that
  * come for certain will serve it, it is kept whatever its deadline: that is no waiting for others.
  *
  * What nobody uses does not pile up beside what is used: where a new block of a device is made although
- * more than a little is cached or idle that did not serve the request, as much of that goes (room.h).
+ * more than a little is cached or idle that did not serve the request, as much of that goes (eviction.h).
  *
  * Fairness: within a tenant room goes to requests in the order of asking, between tenants by turns
  * (fair_queue.h). A request that fits may bypass larger ones that do not, so many times (backfill.h): it takes room

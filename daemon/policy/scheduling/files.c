@@ -1,7 +1,7 @@
 #include "daemon/policy/scheduling/files.h"
 
 #include "daemon/policy/scheduling/idle.h"
-#include "daemon/policy/scheduling/room.h"
+#include "daemon/policy/scheduling/eviction.h"
 
 /* A block is let go whole: one byte of it is enough to ask for. */
 #define ONE_BLOCK 1
@@ -62,11 +62,11 @@ bool files_have_room(const struct tenant *tenant)
         return has_room(tenant, n_open(tenant));
 }
 
-static bool evict_own(struct tenant *tenant, enum room_kind kind)
+static bool evict_own(struct tenant *tenant, enum eviction_kind kind)
 {
         for (uint32_t i = 0; i < tenant->n_holdings; i++) {
                 if (closes(tenant->holdings[i].pool) &&
-                    room_evict_own(&tenant->holdings[i], ONE_BLOCK, kind))
+                    eviction_release_own(&tenant->holdings[i], ONE_BLOCK, kind))
                         return true;
         }
         return false;
@@ -93,18 +93,18 @@ static bool evict_others(struct tenant *tenant)
                 return false;
         for (uint32_t i = 0; i < tenant->n_holdings; i++) {
                 if (closes(tenant->holdings[i].pool) &&
-                    room_evict(&tenant->holdings[i], ONE_BLOCK, ROOM_UNMAPPED))
+                    eviction_release(&tenant->holdings[i], ONE_BLOCK, EVICTION_UNMAPPED))
                         return true;
         }
         return false;
 }
 
-bool files_call_in(const struct request *request, struct looks *looks)
+bool files_recall(const struct request *request, struct looks *looks)
 {
         struct tenant *tenant = request->client->tenant;
 
         while (!has_room(tenant, n_open_soon(tenant))) {
-                if (!evict_own(tenant, ROOM_UNMAPPED) && !evict_own(tenant, ROOM_MAPPED) &&
+                if (!evict_own(tenant, EVICTION_UNMAPPED) && !evict_own(tenant, EVICTION_MAPPED) &&
                     !evict_others(tenant) && !let_idle_go(request, looks))
                         return false;
         }

@@ -389,7 +389,7 @@ struct lease {
         bool keeps_mapped;         /* the client does not unmap it when asked to */
         bool left_in_use; /* its client ended with it in use, and its process may use it still */
         bool revoked;     /* it was taken from the client, not given back */
-        bool called_in;   /* the client was told to unmap it */
+        bool recalled;    /* the client was told to unmap it */
         bool counts_for_client; /* see attached.h */
         bool counts_for_tenant;
         UT_hash_handle hh; /* in its client's table, by id */

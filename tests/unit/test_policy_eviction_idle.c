@@ -277,7 +277,7 @@ START_TEST(oldest_goes_first_and_use_makes_young)
 }
 END_TEST
 
-START_TEST(revoked_leases_are_called_in_once_when_their_block_goes)
+START_TEST(revoked_leases_are_recalled_once_when_their_block_goes)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -340,7 +340,7 @@ int main(void)
                 those_nearest_to_the_asker_go_first,
                 oldest_goes_first_and_use_makes_young,
                 of_a_device_nothing_stays_mapped,
-                revoked_leases_are_called_in_once_when_their_block_goes,
+                revoked_leases_are_recalled_once_when_their_block_goes,
                 a_witness_is_told_of_what_is_taken_back_and_of_who_is_late,
         };
 

@@ -1,4 +1,4 @@
-#include "daemon/policy/scheduling/room.h"
+#include "daemon/policy/scheduling/eviction.h"
 
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
@@ -13,11 +13,11 @@ struct newcomer {
         struct usage usage;
 };
 
-static bool is_kind(const struct block *block, enum room_kind kind)
+static bool is_kind(const struct block *block, enum eviction_kind kind)
 {
         if (block_is_kept(block))
-                return kind == ROOM_KEPT;
-        return block_is_mapped(block) ? kind == ROOM_MAPPED : kind == ROOM_UNMAPPED;
+                return kind == EVICTION_KEPT;
+        return block_is_mapped(block) ? kind == EVICTION_MAPPED : kind == EVICTION_UNMAPPED;
 }
 
 /* Whether the block, charged to its mapper again until that has unmapped it, would pass a limit, or leave
@@ -37,14 +37,14 @@ static bool would_pass_limit(const struct block *block, const struct newcomer *n
                           is_tenant ? &newcomer->usage : &nothing);
 }
 
-static bool is_meant(const struct block *block, enum room_kind kind,
+static bool is_meant(const struct block *block, enum eviction_kind kind,
                      const struct newcomer *newcomer)
 {
         return is_kind(block, kind) &&
                (!newcomer || !block_is_mapped(block) || !would_pass_limit(block, newcomer));
 }
 
-static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum room_kind kind,
+static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum eviction_kind kind,
                           const struct newcomer *newcomer)
 {
         struct block *block, *next;
@@ -61,12 +61,12 @@ static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum room_k
         return n_evicted_bytes;
 }
 
-uint64_t room_evict_own(struct holding *holding, uint64_t n_bytes, enum room_kind kind)
+uint64_t eviction_release_own(struct holding *holding, uint64_t n_bytes, enum eviction_kind kind)
 {
         return evict_own(holding, n_bytes, kind, NULL);
 }
 
-static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum room_kind kind,
+static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum eviction_kind kind,
                           const struct newcomer *newcomer)
 {
         struct block *block, *next;
@@ -82,7 +82,7 @@ static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum room_kind ki
         return n_evicted_bytes;
 }
 
-static uint64_t evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind,
+static uint64_t evict(struct holding *asker, uint64_t n_bytes, enum eviction_kind kind,
                       const struct newcomer *newcomer)
 {
         uint64_t n_own_bytes = evict_own(asker, n_bytes, kind, newcomer);
@@ -93,7 +93,7 @@ static uint64_t evict(struct holding *asker, uint64_t n_bytes, enum room_kind ki
         return n_own_bytes + evict_any(asker->pool, n_bytes - n_own_bytes, kind, newcomer);
 }
 
-uint64_t room_evict(struct holding *asker, uint64_t n_bytes, enum room_kind kind)
+uint64_t eviction_release(struct holding *asker, uint64_t n_bytes, enum eviction_kind kind)
 {
         return evict(asker, n_bytes, kind, NULL);
 }
@@ -103,8 +103,8 @@ static uint64_t less(uint64_t n_bytes, uint64_t n_gone_bytes)
         return n_bytes > n_gone_bytes ? n_bytes - n_gone_bytes : 0;
 }
 
-void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
-                  enum room_amount amount, uint64_t now_ns, struct looks *looks)
+void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
+                     enum eviction_amount amount, uint64_t now_ns, struct looks *looks)
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
         struct idle_leases own = {.n = 0}, others = {.n = 0};
@@ -122,20 +122,20 @@ void room_call_in(struct pool *pool, const struct client *asker, uint64_t n_miss
                 idle_add_others(&others, holding, n_left_bytes - n_there_bytes, now_ns, looks);
                 n_there_bytes += others.n_bytes;
         }
-        if (n_there_bytes < n_left_bytes && amount == ROOM_ENOUGH)
+        if (n_there_bytes < n_left_bytes && amount == EVICTION_ENOUGH)
                 return;
         n_left_bytes = less(n_left_bytes, idle_let_go(&own, asker, n_left_bytes));
         n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
-        n_left_bytes = less(n_left_bytes, room_evict(holding, n_left_bytes, ROOM_MAPPED));
+        n_left_bytes = less(n_left_bytes, eviction_release(holding, n_left_bytes, EVICTION_MAPPED));
         idle_rob(&others, n_left_bytes, now_ns);
 }
 
 static uint64_t spare_bytes(const struct pool *pool)
 {
-        uint64_t n_bytes = pool->reserved_peak / ROOM_SPARE_PART;
+        uint64_t n_bytes = pool->reserved_peak / EVICTION_SPARE_PART;
 
-        if (n_bytes < ROOM_SPARE_BYTES)
-                n_bytes = ROOM_SPARE_BYTES;
+        if (n_bytes < EVICTION_SPARE_BYTES)
+                n_bytes = EVICTION_SPARE_BYTES;
         return n_bytes > pool->keep_bytes ? n_bytes : pool->keep_bytes;
 }
 
@@ -165,8 +165,8 @@ static void ask_others(const struct pool *pool, const struct client *asker, uint
         }
 }
 
-uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
-                       uint64_t now_ns, struct looks *looks)
+uint64_t eviction_trim_cache(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
+                             uint64_t now_ns, struct looks *looks)
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
         struct idle_leases own = {.n = 0}, others = {.n = 0};
@@ -181,11 +181,11 @@ uint64_t room_thin_out(struct pool *pool, const struct client *asker, uint64_t n
         if (n_left_bytes > n_new_bytes)
                 n_left_bytes = n_new_bytes;
         n_left_bytes = less(n_left_bytes, idle_let_go(&own, asker, n_left_bytes));
-        n_sure_bytes = room_evict(holding, n_left_bytes, ROOM_UNMAPPED);
+        n_sure_bytes = eviction_release(holding, n_left_bytes, EVICTION_UNMAPPED);
         n_left_bytes = less(n_left_bytes, n_sure_bytes);
         n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
         usage_add(&newcomer.usage, pool->settings.kind, n_new_bytes);
-        n_left_bytes = less(n_left_bytes, evict(holding, n_left_bytes, ROOM_MAPPED, &newcomer));
+        n_left_bytes = less(n_left_bytes, evict(holding, n_left_bytes, EVICTION_MAPPED, &newcomer));
         idle_rob(&others, n_left_bytes, now_ns);
         if (totals_reserved(&pool->totals) + n_new_bytes > pool->reserved_peak)
                 ask_others(pool, asker, now_ns);
@@ -203,10 +203,10 @@ static void revoke_excess(struct pool *pool)
         }
 }
 
-void room_trim(struct pool *pool)
+void eviction_trim_to_limit(struct pool *pool)
 {
-        (void)evict_any(pool, pool_excess(pool), ROOM_UNMAPPED, NULL);
-        (void)evict_any(pool, pool_excess(pool), ROOM_MAPPED, NULL);
-        (void)evict_any(pool, pool_excess(pool), ROOM_KEPT, NULL);
+        (void)evict_any(pool, pool_excess(pool), EVICTION_UNMAPPED, NULL);
+        (void)evict_any(pool, pool_excess(pool), EVICTION_MAPPED, NULL);
+        (void)evict_any(pool, pool_excess(pool), EVICTION_KEPT, NULL);
         revoke_excess(pool);
 }
