@@ -10,7 +10,7 @@
 /* A wait that does not end by itself. */
 #define FAR_NS (UINT64_MAX - 1)
 
-/* Between looks; long enough for the tenant who was robbed to be robbed again. */
+/* Between looks; long enough for leases to be revoked from the same tenant again. */
 #define LOOK_NS UINT64_C(200000000)
 
 static struct pool *pool(void)
@@ -262,7 +262,7 @@ bool daemon_may(const struct step *step)
         case STEP_CUT:
                 return world->n_faults_left && party->session == SESSION_READY;
         case STEP_REVOKE:
-        case STEP_ROB:
+        case STEP_REVOKE_FROM_OTHER:
                 return world->n_revokes_left && find_idle(party, step->slot);
         case STEP_TURN:
                 return is_first && pool()->unserved;
@@ -288,7 +288,7 @@ void daemon_step(const struct step *step)
                 end_process(party);
         else if (step->kind == STEP_CUT)
                 cut(party);
-        else if (step->kind == STEP_REVOKE || step->kind == STEP_ROB)
+        else if (step->kind == STEP_REVOKE || step->kind == STEP_REVOKE_FROM_OTHER)
                 revoke(party, step);
         else if (step->kind == STEP_WORK)
                 work();

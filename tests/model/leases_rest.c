@@ -1,6 +1,6 @@
 /* From any state on, all memory can come free: those who run finish what they do and want nothing more;
  * what those who stand still hold comes free when they end. */
-#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/types.h"
 #include "tests/model/leases_world.h"
@@ -8,7 +8,7 @@
 /* More than any state needs: no step is made for ever. */
 #define N_STEPS_OF_REST 1000
 
-/* A tenant may be robbed of one block at each. */
+/* One lease may be revoked from another tenant at each. */
 #define N_LOOKS_OF_REST 3
 
 /* Whether those who run take back what they have marked, and so see what was revoked; or wait to be told. */
@@ -133,7 +133,7 @@ static void check_obtainable(struct party *party)
         unsigned n = count_obtainable(party);
         struct step step;
 
-        world->now_ns += IDLE_BACK_NS;
+        world->now_ns += REVOCATION_BACK_NS;
         for (unsigned i = 0; i < n && i < N_SLOTS - 1; i++) {
                 ask.serial = i + 1;
                 policy_lease(world->policy, party->client, &ask, world->now_ns);

@@ -76,7 +76,7 @@ static bool has_slot(unsigned kind)
 {
         return (kind >= STEP_USE && kind <= STEP_RETURN_MAPPED) ||
                (kind >= STEP_LIE && kind <= STEP_LIE_LAST) || kind == STEP_REVOKE ||
-               kind == STEP_ROB;
+               kind == STEP_REVOKE_FROM_OTHER;
 }
 
 unsigned world_steps(struct step *steps)
@@ -129,7 +129,7 @@ const char *step_name(const struct step *step)
                 [STEP_SEE_DEATH] = "is seen to be dead",
                 [STEP_CUT] = "is cut off",
                 [STEP_REVOKE] = "has it revoked",
-                [STEP_ROB] = "is robbed of it",
+                [STEP_REVOKE_FROM_OTHER] = "has it revoked for another tenant",
                 [STEP_TURN] = "(daemon) serves",
                 [STEP_LOOK] = "(daemon) looks again",
                 [STEP_WORK] = "(driver) works",

@@ -165,7 +165,7 @@ enum step_kind {
         STEP_SEE_DEATH,
         STEP_CUT,
         STEP_REVOKE,
-        STEP_ROB,
+        STEP_REVOKE_FROM_OTHER,
         STEP_TURN,
         STEP_LOOK,
         STEP_WORK,

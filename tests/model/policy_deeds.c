@@ -2,7 +2,7 @@
 #include "tests/model/policy_deeds.h"
 
 #include "base/err.h"
-#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/objects/overdue.h"
 #include "daemon/policy/scheduling/backfill.h"
 #include "proto/board.h"
@@ -214,7 +214,7 @@ static void pass_time(struct play *play)
         if (play_one_in(play, 100))
                 play->model.now_ns += play_below(play, BACKFILL_ROUND_NS);
         else
-                play->model.now_ns += play_one_in(play, 20) ? play_below(play, IDLE_ROB_NS)
+                play->model.now_ns += play_one_in(play, 20) ? play_below(play, REVOCATION_OTHERS_NS)
                                                             : play_below(play, 40);
         if (play_one_in(play, 100))
                 play->model.now_ns += OVERDUE_NS;

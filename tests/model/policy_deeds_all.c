@@ -2,7 +2,7 @@
 #include "tests/model/policy_deeds.h"
 
 #include "base/err.h"
-#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/revocation.h"
 
 void deed_free_all(struct play *play)
 {
@@ -53,8 +53,9 @@ void deed_change_keep(struct play *play)
         if (play_one_in(play, 2))
                 return_after_ns = play_one_in(play, 4)
                                           ? 0
-                                          : play_below(play,
-                                                       play_one_in(play, 3) ? IDLE_ROB_NS : 500);
+                                          : play_below(play, play_one_in(play, 3)
+                                                                     ? REVOCATION_OTHERS_NS
+                                                                     : 500);
         model_set_pool_keep(&play->model, pool, play_one_in(play, 3) ? 0 : keep_bytes,
                             return_after_ns);
 }

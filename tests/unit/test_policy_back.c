@@ -1,7 +1,7 @@
 /* Two processes of a tenant that want the same memory in turns: what one took from the other is not
  * taken back at once, if there is another way. */
 #include "base/err.h"
-#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "tests/unit/policy_world.h"
 
 /* The client is granted the block of an idle lease of another one, which is told nothing. */
@@ -10,7 +10,7 @@ static struct held take_over(struct world *world, struct client *client, uint64_
         struct held held = {.lease = NULL};
         struct action action;
 
-        ask(world, client, 7, n_bytes, world->now_ns + IDLE_ROB_NS);
+        ask(world, client, 7, n_bytes, world->now_ns + REVOCATION_OTHERS_NS);
         action = take(world, ACTION_GRANT);
         ck_assert_ptr_eq(action.client, client);
         held.lease = action.lease;
@@ -53,7 +53,7 @@ START_TEST(where_there_is_none_it_comes_back_after_a_while)
         /* Nor by way of the driver, for another size. */
         ask(&world, a, 2, 4 * MIB, UINT64_MAX);
         expect_idle(&world);
-        world.now_ns += IDLE_BACK_NS - 1;
+        world.now_ns += REVOCATION_BACK_NS - 1;
         policy_expire(world.policy, world.now_ns);
         expect_idle(&world);
         world.now_ns++;
@@ -132,7 +132,7 @@ START_TEST(a_limit_is_no_reason_either)
         mark_idle(&world, b, second.lease);
         ask(&world, a, 1, 16 * MIB, UINT64_MAX);
         expect_idle(&world);
-        world.now_ns += IDLE_BACK_NS;
+        world.now_ns += REVOCATION_BACK_NS;
         policy_expire(world.policy, world.now_ns);
         ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, first.block);
         world_free(&world);

@@ -1,7 +1,7 @@
 /* What nobody uses does not pile up beside new blocks. */
 #include "base/err.h"
 #include "daemon/policy/objects/client.h"
-#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/scheduling/eviction.h"
 #include "tests/unit/policy_world.h"
 
@@ -82,7 +82,7 @@ START_TEST(the_askers_own_goes_before_cached_ones_and_those_before_others)
 }
 END_TEST
 
-START_TEST(another_tenant_is_not_robbed_for_it_twice_at_once)
+START_TEST(it_is_not_revoked_from_another_tenant_twice_at_once)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1), *other = join(&world, 2);
@@ -99,7 +99,7 @@ START_TEST(another_tenant_is_not_robbed_for_it_twice_at_once)
         ask(&world, a, 2, 4 * MIB, 0);
         (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
-        world.now_ns += IDLE_ROB_NS;
+        world.now_ns += REVOCATION_OTHERS_NS;
         ask(&world, a, 3, 6 * MIB, 0);
         expect_release(&world, held[1].block);
         expect_notice(&world, other, held[1].lease);
@@ -333,7 +333,7 @@ int main(void)
                 a_little_stays,
                 as_much_goes_as_is_made_and_the_oldest_of_it,
                 the_askers_own_goes_before_cached_ones_and_those_before_others,
-                another_tenant_is_not_robbed_for_it_twice_at_once,
+                it_is_not_revoked_from_another_tenant_twice_at_once,
                 no_limit_is_passed_for_it,
                 pinned_memory_stays,
                 others_are_asked_what_is_idle_before_the_peak_rises,

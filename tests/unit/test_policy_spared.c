@@ -1,9 +1,9 @@
 /* Idle leases of other tenants: what is not taken of them. */
 #include "base/err.h"
-#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "tests/unit/policy_world.h"
 
-START_TEST(a_tenant_is_not_robbed_twice_at_once)
+START_TEST(it_is_not_revoked_from_a_tenant_twice_at_once)
 {
         struct world world = world_new(24 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
@@ -19,7 +19,7 @@ START_TEST(a_tenant_is_not_robbed_twice_at_once)
         created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, b, 1);
         ask(&world, b, 2, 8 * MIB, UINT64_MAX);
-        world.now_ns += IDLE_ROB_NS - 1;
+        world.now_ns += REVOCATION_OTHERS_NS - 1;
         policy_expire(world.policy, world.now_ns);
         expect_idle(&world);
         /* Another one may be meanwhile. */
@@ -64,7 +64,7 @@ START_TEST(a_tenant_keeps_its_minimum)
         unmap(&world, a, first.id);
         (void)take(&world, ACTION_CREATE);
         ask(&world, b, 2, 8 * MIB, UINT64_MAX);
-        world.now_ns += IDLE_ROB_NS;
+        world.now_ns += REVOCATION_OTHERS_NS;
         policy_expire(world.policy, world.now_ns);
         expect_idle(&world);
         ck_assert(!was_revoked(&world, a, second.lease));
@@ -137,8 +137,10 @@ END_TEST
 int main(void)
 {
         const TTest *tests[] = {
-                a_tenant_is_not_robbed_twice_at_once, a_tenant_keeps_its_minimum,
-                the_minimum_is_kept_in_one_go_too,    what_is_cached_is_in_no_minimum,
+                it_is_not_revoked_from_a_tenant_twice_at_once,
+                a_tenant_keeps_its_minimum,
+                the_minimum_is_kept_in_one_go_too,
+                what_is_cached_is_in_no_minimum,
                 ones_own_tenant_is_not_spared,
         };
 

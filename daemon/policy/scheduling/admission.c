@@ -6,7 +6,7 @@
 #include "daemon/policy/scheduling/block_search.h"
 #include "daemon/policy/objects/client.h"
 #include "daemon/policy/scheduling/files.h"
-#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/fair_queue.h"
 #include "daemon/policy/objects/overdue.h"
@@ -200,7 +200,7 @@ static enum relief relieve(struct turn *turn, struct request *request, const str
         turn->looks.back_too = request->deadline_ns <= turn->now_ns;
         if (serve_by(turn, request, block_search_find_charged(request, scope, &turn->looks)))
                 relief = RELIEF_SERVED;
-        else if (idle_relieve(request, hit, &turn->looks))
+        else if (revocation_relieve(request, hit, &turn->looks))
                 relief = RELIEF_ENOUGH;
         turn->looks.back_too = false;
         return relief;
@@ -295,7 +295,7 @@ static void serve_one(struct turn *turn, struct request *request)
 /* Looks are shared out, or one that waits in vain would leave none for those behind it. */
 static void serve_with_looks(struct turn *turn, struct request *request)
 {
-        turn->looks = (struct looks){.n_left = take_looks(turn, IDLE_LOOKS_A_REQUEST),
+        turn->looks = (struct looks){.n_left = take_looks(turn, REVOCATION_SCANS_A_REQUEST),
                                      .asker = request->client};
         serve_one(turn, request);
         turn->n_looks += turn->looks.n_left;
@@ -308,7 +308,7 @@ static void walk(struct pool *pool, uint64_t now_ns)
                 .now_ns = now_ns,
                 .number = ++pool->policy->n_walks,
                 .n_owed_bytes = pool_debt(pool),
-                .n_looks = IDLE_LOOKS_A_WALK,
+                .n_looks = REVOCATION_SCANS_A_WALK,
         };
         struct request *request;
 

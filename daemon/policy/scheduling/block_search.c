@@ -3,7 +3,7 @@
 #include "daemon/policy/state/bins.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/scheduling/files.h"
-#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/objects/request.h"
 
@@ -28,7 +28,7 @@ static bool may_have(const struct request *request, const struct block *block)
 
         if (block->state == BLOCK_CACHED)
                 return !quota_bars_cached(client, block);
-        return idle_may_go_to(block, client);
+        return revocation_is_allowed(block, client);
 }
 
 /* One that the client gave back, or had to give, and maps still: it costs no call of the driver. */
@@ -51,7 +51,7 @@ static struct block *find_known(const struct request *request, struct looks *loo
         }
         if (!found || found->state == BLOCK_CACHED)
                 return found;
-        return idle_revoke(found) ? found : NULL;
+        return revocation_try(found) ? found : NULL;
 }
 
 /* Among equals the one that the client still maps is cheapest: it was cached last of these. */
@@ -155,9 +155,10 @@ static struct block *find_idle(const struct request *request, struct looks *look
         struct holding *holding = holding_of(request);
         struct block *block;
 
-        block = idle_revoke_one(holding, request->client, &fits, IDLE_SMALLEST, looks);
+        block = revocation_take_one(holding, request->client, &fits, REVOCATION_SMALLEST, looks);
         return block ? block
-                     : idle_revoke_one(holding, request->client, &less, IDLE_LARGEST, looks);
+                     : revocation_take_one(holding, request->client, &less, REVOCATION_LARGEST,
+                                           looks);
 }
 
 struct block *block_search_find(const struct request *request, struct looks *looks)
@@ -184,8 +185,8 @@ struct block *block_search_find_charged(const struct request *request,
         if (!block && !request->only_known)
                 block = find_charged(request, scope, looks);
         if (!block && !request->only_known)
-                block = idle_revoke_one(holding_of(request), request->client, &fits, IDLE_SMALLEST,
-                                        looks);
+                block = revocation_take_one(holding_of(request), request->client, &fits,
+                                            REVOCATION_SMALLEST, looks);
         return block && !quota_bars_cached(request->client, block) ? block : NULL;
 }
 

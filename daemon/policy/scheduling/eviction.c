@@ -2,7 +2,7 @@
 
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
-#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/accounting/quota.h"
@@ -115,19 +115,20 @@ void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_m
 
         if (!n_left_bytes)
                 return;
-        idle_add_own(&own, holding, NULL, looks);
-        idle_spare_kept(&own);
+        revocation_add_own(&own, holding, NULL, looks);
+        revocation_drop_kept(&own);
         n_there_bytes += own.n_bytes;
         if (n_there_bytes < n_left_bytes) {
-                idle_add_others(&others, holding, n_left_bytes - n_there_bytes, now_ns, looks);
+                revocation_add_others(&others, holding, n_left_bytes - n_there_bytes, now_ns,
+                                      looks);
                 n_there_bytes += others.n_bytes;
         }
         if (n_there_bytes < n_left_bytes && amount == EVICTION_ENOUGH)
                 return;
-        n_left_bytes = less(n_left_bytes, idle_let_go(&own, asker, n_left_bytes));
-        n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
+        n_left_bytes = less(n_left_bytes, revocation_release(&own, asker, n_left_bytes));
+        n_left_bytes = less(n_left_bytes, revocation_release(&own, NULL, n_left_bytes));
         n_left_bytes = less(n_left_bytes, eviction_release(holding, n_left_bytes, EVICTION_MAPPED));
-        idle_rob(&others, n_left_bytes, now_ns);
+        revocation_release_others(&others, n_left_bytes, now_ns);
 }
 
 static uint64_t spare_bytes(const struct pool *pool)
@@ -147,10 +148,10 @@ static uint64_t find_unused(struct holding *holding, uint64_t n_bytes, uint64_t 
         const struct totals *totals = &holding->pool->totals;
         uint64_t n_found_bytes = totals->evictable + totals->mapped_cached;
 
-        idle_add_own(own, holding, NULL, looks);
+        revocation_add_own(own, holding, NULL, looks);
         n_found_bytes += own->n_bytes;
         if (n_found_bytes < n_bytes)
-                idle_add_others(others, holding, n_bytes - n_found_bytes, now_ns, looks);
+                revocation_add_others(others, holding, n_bytes - n_found_bytes, now_ns, looks);
         return n_found_bytes + others->n_bytes;
 }
 
@@ -180,13 +181,13 @@ uint64_t eviction_trim_cache(struct pool *pool, const struct client *asker, uint
                 n_spare_bytes);
         if (n_left_bytes > n_new_bytes)
                 n_left_bytes = n_new_bytes;
-        n_left_bytes = less(n_left_bytes, idle_let_go(&own, asker, n_left_bytes));
+        n_left_bytes = less(n_left_bytes, revocation_release(&own, asker, n_left_bytes));
         n_sure_bytes = eviction_release(holding, n_left_bytes, EVICTION_UNMAPPED);
         n_left_bytes = less(n_left_bytes, n_sure_bytes);
-        n_left_bytes = less(n_left_bytes, idle_let_go(&own, NULL, n_left_bytes));
+        n_left_bytes = less(n_left_bytes, revocation_release(&own, NULL, n_left_bytes));
         usage_add(&newcomer.usage, pool->settings.kind, n_new_bytes);
         n_left_bytes = less(n_left_bytes, evict(holding, n_left_bytes, EVICTION_MAPPED, &newcomer));
-        idle_rob(&others, n_left_bytes, now_ns);
+        revocation_release_others(&others, n_left_bytes, now_ns);
         if (totals_reserved(&pool->totals) + n_new_bytes > pool->reserved_peak)
                 ask_others(pool, asker, now_ns);
         return n_sure_bytes;

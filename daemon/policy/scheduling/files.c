@@ -1,6 +1,6 @@
 #include "daemon/policy/scheduling/files.h"
 
-#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/scheduling/eviction.h"
 
 /* A block is let go whole: one byte of it is enough to ask for. */
@@ -76,9 +76,10 @@ static bool let_idle_go(const struct request *request, struct looks *looks)
 {
         struct idle_leases own = {.n = 0};
 
-        idle_add_own(&own, &request->client->tenant->holdings[request->pool->id], NULL, looks);
-        idle_spare_kept(&own);
-        return idle_let_go(&own, NULL, ONE_BLOCK) > 0;
+        revocation_add_own(&own, &request->client->tenant->holdings[request->pool->id], NULL,
+                           looks);
+        revocation_drop_kept(&own);
+        return revocation_release(&own, NULL, ONE_BLOCK) > 0;
 }
 
 /* What others have cached goes only where that is enough: it may be the tenant's own share that is used up. */

@@ -223,8 +223,8 @@ struct holding {
         struct request *next;
         struct backfill_hold hold;
         TAILQ_ENTRY(holding) queue_link;
-        uint64_t robbed_ns; /* when idle leases were last taken for another tenant */
-        bool was_robbed;
+        uint64_t revoked_ns; /* when idle leases were last taken for another tenant */
+        bool was_revoked_from;
         uint64_t search;        /* the last one for idle leases to take for another tenant */
         uint64_t n_found_bytes; /* of this one, in it */
 };

@@ -1,6 +1,6 @@
 /* Idle leases change hands within a tenant, without the holder's help. */
 #include "base/err.h"
-#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "proto/board.h"
 #include "tests/unit/policy_world.h"
 
@@ -193,7 +193,7 @@ END_TEST
 START_TEST(many_busy_leases_do_not_hide_an_idle_one)
 {
         struct world world = world_new(100 * GIB);
-        struct client *holders[2 * IDLE_LOOKS_A_REQUEST / WORLD_N_SLOTS + 1];
+        struct client *holders[2 * REVOCATION_SCANS_A_REQUEST / WORLD_N_SLOTS + 1];
         struct client *b = join(&world, 1);
         struct held last;
         unsigned n = 0;
@@ -203,7 +203,7 @@ START_TEST(many_busy_leases_do_not_hide_an_idle_one)
                 for (unsigned j = 0; j < WORLD_N_SLOTS; j++, n++)
                         last = hold(&world, holders[i], 2 * MIB);
         }
-        ck_assert_uint_gt(n, 2 * IDLE_LOOKS_A_REQUEST);
+        ck_assert_uint_gt(n, 2 * REVOCATION_SCANS_A_REQUEST);
         mark_idle(&world, holders[ARRAY_SIZE(holders) - 1], last.lease);
         for (uint32_t i = 0; i < 2; i++) {
                 ask(&world, b, i, 2 * MIB, 0);

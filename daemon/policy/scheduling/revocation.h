@@ -11,11 +11,11 @@
 
 #include "daemon/policy/state/types.h"
 
-#define IDLE_LOOKS_A_REQUEST 256
-#define IDLE_LOOKS_A_WALK    2048
+#define REVOCATION_SCANS_A_REQUEST 256
+#define REVOCATION_SCANS_A_WALK    2048
 
 /* A tenant's idle leases are not taken for others twice within this time. */
-#define IDLE_ROB_NS UINT64_C(100000000)
+#define REVOCATION_OTHERS_NS UINT64_C(100000000)
 
 struct bin_range;
 
@@ -23,7 +23,7 @@ struct bin_range;
  * while anything else may serve it: two that use their memory in turns do not pass one block to and fro,
  * unmapping and mapping it, whenever somebody looks. So the 0.3 ms that it costs stay below 2 %. One that
  * both map costs nothing, and is no matter of this; who is out of time takes it all the same. */
-#define IDLE_BACK_NS UINT64_C(10000000)
+#define REVOCATION_BACK_NS UINT64_C(10000000)
 
 /* Looks that a search may still make, and for whom. */
 struct looks {
@@ -35,45 +35,47 @@ struct looks {
 /* Some leases that were idle when they were looked at, longest ago first. They are found again before
  * anything else is told to the policy: they do not end meanwhile. */
 struct idle_leases {
-        struct lease *leases[IDLE_LOOKS_A_REQUEST];
+        struct lease *leases[REVOCATION_SCANS_A_REQUEST];
         unsigned n;
         uint64_t n_bytes;
 };
 
 /* Whether the block's lease is idle in another client's hands, and the client's own limit allows it the
  * block. The tenant is charged for it already. */
-bool idle_may_go_to(const struct block *block, const struct client *client);
+bool revocation_is_allowed(const struct block *block, const struct client *client);
 
 /* Revokes the block's lease if it is idle. True if the block is cached now. */
-bool idle_revoke(struct block *block);
+bool revocation_try(struct block *block);
 
 /* Revokes an idle lease of another client of the holding's tenant: its block, which is cached now, is
  * the smallest in the range; or the largest. NULL: none was found. */
-enum idle_choice { IDLE_SMALLEST, IDLE_LARGEST };
-struct block *idle_revoke_one(struct holding *holding, const struct client *asker,
-                              const struct bin_range *range, enum idle_choice choice,
-                              struct looks *looks);
+enum revocation_choice { REVOCATION_SMALLEST, REVOCATION_LARGEST };
+struct block *revocation_take_one(struct holding *holding, const struct client *asker,
+                                  const struct bin_range *range, enum revocation_choice choice,
+                                  struct looks *looks);
 
 /* Adds those of the tenant in one pool; of one client only, or NULL. */
-void idle_add_own(struct idle_leases *idle, struct holding *holding, const struct client *client,
-                  struct looks *looks);
+void revocation_add_own(struct idle_leases *idle, struct holding *holding,
+                        const struct client *client, struct looks *looks);
 
 /* Forgets those whose clients would not unmap them. */
-void idle_spare_kept(struct idle_leases *idle);
+void revocation_drop_kept(struct idle_leases *idle);
 
 /* Adds those of other tenants that these would unmap, until there are n_bytes; none that would leave a
  * tenant less in leases than the pool's min_bytes. */
-void idle_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
-                     uint64_t now_ns, struct looks *looks);
+void revocation_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
+                           uint64_t now_ns, struct looks *looks);
 
 /* Revokes leases (of one client, or of all: NULL) and lets go of their blocks until it was n_bytes;
  * returns how many. */
-uint64_t idle_let_go(const struct idle_leases *idle, const struct client *client, uint64_t n_bytes);
+uint64_t revocation_release(const struct idle_leases *idle, const struct client *client,
+                            uint64_t n_bytes);
 
 /* The same with those of other tenants, who are spared for a while then. */
-void idle_rob(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns);
+void revocation_release_others(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns);
 
 /* A limit is in the way of the request that idle leases of its own side are charged against: they are
  * revoked and their blocks cached, if that is enough. Those that would be kept mapped are charged as
  * before then: they are no help. */
-bool idle_relieve(const struct request *request, const struct limit_hit *hit, struct looks *looks);
+bool revocation_relieve(const struct request *request, const struct limit_hit *hit,
+                        struct looks *looks);

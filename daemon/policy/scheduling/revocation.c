@@ -1,4 +1,4 @@
-#include "daemon/policy/scheduling/idle.h"
+#include "daemon/policy/scheduling/revocation.h"
 
 #include "daemon/policy/state/bins.h"
 #include "daemon/policy/objects/block.h"
@@ -22,17 +22,17 @@ static bool is_within_limit(const struct client *client, const struct bin *bin,
 static bool would_go_back(const struct block *block, const struct looks *looks)
 {
         return !looks->back_too && block->taken_from == looks->asker->number &&
-               looks->asker->policy->now_ns < block->taken_ns + IDLE_BACK_NS;
+               looks->asker->policy->now_ns < block->taken_ns + REVOCATION_BACK_NS;
 }
 
-bool idle_may_go_to(const struct block *block, const struct client *client)
+bool revocation_is_allowed(const struct block *block, const struct client *client)
 {
         return block_may_be_idle(block) && lease_of(block)->client != client &&
                lease_is_idle(lease_of(block)) &&
                is_within_limit(client, block->bin, block_its_pool(block));
 }
 
-bool idle_revoke(struct block *block)
+bool revocation_try(struct block *block)
 {
         const struct client *holder = lease_of(block)->client;
 
@@ -56,7 +56,7 @@ static struct block *revoke_in(struct bin *bin, const struct client *asker, stru
                 was_last = block == last;
                 looks->n_left--;
                 if (lease_of(block)->client != asker && !would_go_back(block, looks) &&
-                    idle_revoke(block))
+                    revocation_try(block))
                         return block;
                 if (block_may_be_idle(block)) {
                         TAILQ_REMOVE(blocks, block, bin_link);
@@ -66,21 +66,21 @@ static struct block *revoke_in(struct bin *bin, const struct client *asker, stru
         return NULL;
 }
 
-struct block *idle_revoke_one(struct holding *holding, const struct client *asker,
-                              const struct bin_range *range, enum idle_choice choice,
-                              struct looks *looks)
+struct block *revocation_take_one(struct holding *holding, const struct client *asker,
+                                  const struct bin_range *range, enum revocation_choice choice,
+                                  struct looks *looks)
 {
         struct bin_range rest = *range;
         struct block *block = NULL;
 
         while (!block && looks->n_left && rest.n_least_bytes <= rest.n_most_bytes) {
-                struct bin *bin = choice == IDLE_SMALLEST
+                struct bin *bin = choice == REVOCATION_SMALLEST
                                           ? bins_find(&holding->bins, BIN_LEASED, &rest)
                                           : bins_find_last(&holding->bins, BIN_LEASED, &rest);
 
                 if (!bin)
                         break;
-                if (choice == IDLE_SMALLEST)
+                if (choice == REVOCATION_SMALLEST)
                         rest.n_least_bytes = bin->n_bytes + 1;
                 else
                         rest.n_most_bytes = bin->n_bytes - 1;
@@ -92,7 +92,7 @@ struct block *idle_revoke_one(struct holding *holding, const struct client *aske
 
 static bool is_full(const struct idle_leases *idle)
 {
-        return idle->n == IDLE_LOOKS_A_REQUEST;
+        return idle->n == REVOCATION_SCANS_A_REQUEST;
 }
 
 /* Whether it is idle, and noted. */
@@ -108,8 +108,8 @@ static bool look(struct idle_leases *idle, const struct block *block, struct loo
         return true;
 }
 
-void idle_add_own(struct idle_leases *idle, struct holding *holding, const struct client *client,
-                  struct looks *looks)
+void revocation_add_own(struct idle_leases *idle, struct holding *holding,
+                        const struct client *client, struct looks *looks)
 {
         struct holding_blocks *blocks = &holding->leased;
         const struct block *last = TAILQ_LAST(blocks, holding_blocks);
@@ -152,7 +152,7 @@ static void spare(struct idle_leases *idle, bool (*is_spared)(const struct block
         idle->n = n;
 }
 
-void idle_spare_kept(struct idle_leases *idle)
+void revocation_drop_kept(struct idle_leases *idle)
 {
         spare(idle, block_is_kept);
 }
@@ -166,11 +166,11 @@ static bool keeps_enough(const struct block *block)
                holding->n_found_bytes + block->bin->n_bytes + holding->pool->settings.min_bytes;
 }
 
-static bool may_be_robbed(const struct block *block, uint64_t now_ns)
+static bool may_be_revoked_from(const struct block *block, uint64_t now_ns)
 {
         struct holding *holding = block->holding;
 
-        if (holding->was_robbed && now_ns < holding->robbed_ns + IDLE_ROB_NS)
+        if (holding->was_revoked_from && now_ns < holding->revoked_ns + REVOCATION_OTHERS_NS)
                 return false;
         if (holding->search != holding->pool->n_searches) {
                 holding->search = holding->pool->n_searches;
@@ -179,8 +179,8 @@ static bool may_be_robbed(const struct block *block, uint64_t now_ns)
         return keeps_enough(block);
 }
 
-void idle_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
-                     uint64_t now_ns, struct looks *looks)
+void revocation_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
+                           uint64_t now_ns, struct looks *looks)
 {
         struct pool_blocks_by_age *blocks = &asker->pool->leased;
         const struct block *last = TAILQ_LAST(blocks, pool_blocks_by_age);
@@ -192,7 +192,7 @@ void idle_add_others(struct idle_leases *idle, const struct holding *asker, uint
              block && !was_last && looks->n_left && !is_full(idle) && idle->n_bytes < n_bytes;
              block = next) {
                 bool is_wanted = block->holding != asker && !block_is_kept(block) &&
-                                 may_be_robbed(block, now_ns);
+                                 may_be_revoked_from(block, now_ns);
 
                 next = TAILQ_NEXT(block, pool_age_link);
                 was_last = block == last;
@@ -206,7 +206,8 @@ void idle_add_others(struct idle_leases *idle, const struct holding *asker, uint
         }
 }
 
-uint64_t idle_let_go(const struct idle_leases *idle, const struct client *client, uint64_t n_bytes)
+uint64_t revocation_release(const struct idle_leases *idle, const struct client *client,
+                            uint64_t n_bytes)
 {
         uint64_t n_gone_bytes = 0;
 
@@ -221,7 +222,7 @@ uint64_t idle_let_go(const struct idle_leases *idle, const struct client *client
         return n_gone_bytes;
 }
 
-void idle_rob(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns)
+void revocation_release_others(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns)
 {
         uint64_t n_gone_bytes = 0;
 
@@ -231,8 +232,8 @@ void idle_rob(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns)
 
                 if (!lease_revoke(lease))
                         continue;
-                holding->was_robbed = true;
-                holding->robbed_ns = now_ns;
+                holding->was_revoked_from = true;
+                holding->revoked_ns = now_ns;
                 block_let_go(lease->block);
                 n_gone_bytes += lease->block->bin->n_bytes;
         }
@@ -249,12 +250,13 @@ static void add_limited(struct idle_leases *idle, const struct client *client,
 
                 if (hit->kind == LIMIT_LEASES ||
                     holding->pool->settings.kind == pool->settings.kind)
-                        idle_add_own(idle, holding, hit->scope == LIMIT_OF_CLIENT ? client : NULL,
-                                     looks);
+                        revocation_add_own(idle, holding,
+                                           hit->scope == LIMIT_OF_CLIENT ? client : NULL, looks);
         }
 }
 
-bool idle_relieve(const struct request *request, const struct limit_hit *hit, struct looks *looks)
+bool revocation_relieve(const struct request *request, const struct limit_hit *hit,
+                        struct looks *looks)
 {
         bool is_count = hit->kind == LIMIT_LEASES;
         uint64_t n_asked = is_count ? 1 : request->n_bytes;
