@@ -1,5 +1,5 @@
 /* A node as the daemon's own policy runs it, for replays to lease from: one pool of device memory, one
- * tenant; blocks are made and let go at once. One thread. */
+ * tenant; blocks are made and released at once. One thread. */
 #pragma once
 
 #include <stdatomic.h>
@@ -38,7 +38,7 @@ int member_lease(struct member *member, uint64_t n_bytes, uint64_t n_least_bytes
 void member_return(struct member *member, uint64_t lease);
 void member_unmapped(struct member *member, uint64_t lease);
 
-/* Its process has ended: what it used is let go, what was idle is the others'. */
+/* Its process has ended: what it used is released, what was idle is the others'. */
 void member_leave(struct member *member);
 
 /* What the daemon has told the member since it was last asked: each is more than the one before. */

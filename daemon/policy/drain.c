@@ -76,7 +76,7 @@ static void take_idle(struct pool *pool, unsigned n_looks)
                 next = TAILQ_NEXT(block, pool_age_link);
                 was_last = block == last;
                 if (lease_revoke(TAILQ_FIRST(&block->leases))) {
-                        block_let_go(block);
+                        block_release(block);
                 } else {
                         TAILQ_REMOVE(&pool->leased, block, pool_age_link);
                         TAILQ_INSERT_TAIL(&pool->leased, block, pool_age_link);

@@ -14,11 +14,11 @@ static void write_off(struct pool *pool)
         LIST_FOREACH (block, &pool->blocks, pool_link)
                 block->spoiled = true;
         while (!TAILQ_EMPTY(&pool->cached))
-                block_let_go(TAILQ_FIRST(&pool->cached));
+                block_release(TAILQ_FIRST(&pool->cached));
         for (block = TAILQ_FIRST(&pool->leased); block; block = next) {
                 next = TAILQ_NEXT(block, pool_age_link);
                 if (lease_revoke(TAILQ_FIRST(&block->leases)))
-                        block_let_go(block);
+                        block_release(block);
         }
 }
 

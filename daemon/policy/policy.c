@@ -314,7 +314,7 @@ void policy_spoil(struct policy *policy, struct block *block, uint64_t now_ns)
         block->spoiled = true;
         if (block->state != BLOCK_CACHED)
                 return;
-        block_let_go(block);
+        block_release(block);
         admission_serve(pool, now_ns);
 }
 
@@ -361,6 +361,6 @@ void policy_shut_down(struct policy *policy)
 
                 pool->closing = true;
                 while (!TAILQ_EMPTY(&pool->cached))
-                        block_let_go(TAILQ_FIRST(&pool->cached));
+                        block_release(TAILQ_FIRST(&pool->cached));
         }
 }

@@ -1,7 +1,7 @@
 /* Who gets which block: the daemon's decisions, without any of its deeds.
  *
  * Pure: no I/O, no clock, no driver. The server tells what happened (a request, a death, a block
- * that was made) and then takes actions until none is left: what to make, what to let go, what to
+ * that was made) and then takes actions until none is left: what to make, what to release, what to
  * answer. Time is an argument. One thread.
  *
  * Every byte of a pool is in exactly one of: leased, cached, lingering. `reserved` is their sum. */
@@ -18,7 +18,7 @@ int policy_new(struct policy **ret_policy);
 /* From now on; NULL: nobody. Copied. */
 void policy_set_witness(struct policy *policy, const struct policy_witness *witness);
 
-/* Frees everything; what `backing` pointers name must have been let go before. */
+/* Frees everything; what `backing` pointers name must have been released before. */
 struct policy *policy_free(struct policy *policy);
 
 /* Pools are numbered 0, 1, ... in order of addition. -EBUSY once a client was added. */
@@ -46,7 +46,7 @@ int policy_declare(struct policy *policy, struct client *client, uint32_t pool, 
                    uint64_t now_ns);
 
 /* The two signs of an end. The first one drops the client: waiting requests are withdrawn without
- * an answer, idle leases' blocks are cached, the other blocks are let go and linger on its charge.
+ * an answer, idle leases' blocks are cached, the other blocks are released and linger on its charge.
  * When both have come the charge ends and `client` is freed; true is returned then. */
 bool policy_client_eof(struct policy *policy, struct client *client, uint64_t now_ns);
 bool policy_client_dead(struct policy *policy, struct client *client, uint64_t now_ns);
@@ -87,10 +87,10 @@ int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial
                    const void *argument, uint64_t *ret_n_blocks);
 
 /* The block of a lease that this client was told of, also one that it has returned and still maps;
- * NULL for another id, and for a block that is let go. */
+ * NULL for another id, and for a block that is released. */
 struct block *policy_leased_block(struct client *client, uint64_t lease_id);
 
-/* Something is wrong with the block's bytes: nobody is served it any more. It is let go when its
+/* Something is wrong with the block's bytes: nobody is served it any more. It is released when its
  * lease ends, or now if it is cached. */
 void policy_spoil(struct policy *policy, struct block *block, uint64_t now_ns);
 
@@ -102,7 +102,7 @@ int policy_share(struct policy *policy, struct client *client, uint64_t lease_id
                  const struct policy_share *share);
 
 /* A lease on a shared block, at once and without an action. The first of its holders is charged for
- * it; when that lease ends the next one is, and when the last one ends it is let go.
+ * it; when that lease ends the next one is, and when the last one ends it is released.
  * GPUMEM_E_NO_TOKEN, also for a token that is not for this client; GPUMEM_E_LIMIT for a client that
  * could not be charged now for the block and all else that it has attached, though it is not yet;
  * GPUMEM_E_DRIVER where the device is lost; GPUMEM_E_SHUTTING_DOWN; GPUMEM_E_TOO_MANY, also when the block has
@@ -162,7 +162,7 @@ int policy_set_limit(struct policy *policy, enum limit_scope scope, uint32_t uid
 /* The table in force, or NULL. */
 const struct limit_table *policy_limits(const struct policy *policy);
 
-/* The most that a pool may reserve from now on. Cached blocks beyond it are let go, then those of
+/* The most that a pool may reserve from now on. Cached blocks beyond it are released, then those of
  * idle leases, longest ago first; busy ones stay.
  * GPUMEM_E_NO_POOL. */
 int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes, uint64_t now_ns);

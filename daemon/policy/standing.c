@@ -56,7 +56,7 @@ bool standing_hear(struct standing *standing, int result, uint64_t now_ns)
 bool standing_hear_release(struct standing *standing, uint64_t n_losses, int result,
                            uint64_t now_ns)
 {
-        /* To let go of something is no sign of a device that works. */
+        /* To release something is no sign of a device that works. */
         if (result != -ENODEV || n_losses != standing->n_losses)
                 return false;
         return standing_hear(standing, result, now_ns);

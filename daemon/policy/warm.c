@@ -93,7 +93,7 @@ bool policy_keeps_more(const struct policy *policy)
 }
 
 /* The list is in the order of caching: what comes after one that is not old enough is not, either. A block
- * goes whole, and so only as far as what is kept is not touched. What goes makes the rest no easier to let go
+ * goes whole, and so only as far as what is kept is not touched. What goes makes the rest no easier to release
  * of: one pass says all, unless something comes meanwhile. */
 static void return_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
 {
@@ -112,7 +112,7 @@ static void return_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
                         return;
                 }
                 if (!block_is_kept(block) && block->bin->n_bytes <= over_bytes(pool))
-                        block_let_go(block);
+                        block_release(block);
                 block = next;
         }
         pool->return_next = over_bytes(pool) ? block : NULL;

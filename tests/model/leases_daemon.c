@@ -228,7 +228,7 @@ static void revoke(struct party *party, const struct step *step)
         if (step->kind == STEP_REVOKE)
                 block_give_up(block);
         else
-                block_let_go(block);
+                block_release(block);
 }
 
 static void work(void)

@@ -115,7 +115,7 @@ struct party {
         _Atomic uint64_t words[N_SLOTS];
 };
 
-/* What the driver has made, for whose tenant; there until it was let go of. */
+/* What the driver has made, for whose tenant; there until it was released. */
 struct made {
         uint64_t block;
         uint32_t uid;

@@ -194,10 +194,10 @@ void model_look_for_end(struct model *model, uint32_t uid)
                 end_turn(model, i, uid);
 }
 
-void model_let_go(const struct model *model, struct model_block *block)
+void model_release(const struct model *model, struct model_block *block)
 {
         block->state = MODEL_RELEASING;
-        block->let_go_ns = model->now_ns;
+        block->release_ns = model->now_ns;
 }
 
 void model_cache(struct model *model, struct model_block *block)
@@ -206,7 +206,7 @@ void model_cache(struct model *model, struct model_block *block)
         /* With actions standing the policy knows more: then an action to release it may come. */
         if (block->properties & POLICY_SHAREABLE || block->spoiled || model->closing ||
             (model->kind == MODEL_EXACT && model_excess(model, block->pool))) {
-                model_let_go(model, block);
+                model_release(model, block);
                 return;
         }
         block->state = MODEL_CACHED;

@@ -61,7 +61,7 @@ struct model_block {
         const struct model_client *lost_by;    /* the lease that was revoked last */
         const struct model_client *taken_from; /* the same, when it was granted to another last */
         uint64_t taken_ns;
-        uint64_t let_go_ns;
+        uint64_t release_ns;
         bool was_idle; /* it was revoked since the last comparison */
         enum action_kind job;
         TAILQ_ENTRY(model_block) job_link;              /* in the worker's queue */
@@ -334,7 +334,7 @@ unsigned model_n_queued(const struct model *model, uint32_t pool);
 /* If nobody and nothing of the tenant is left, it is known no more. */
 void model_look_for_end(struct model *model, uint32_t uid);
 void model_give(struct model *model, const struct model_request *request, uint64_t n_bytes);
-void model_let_go(const struct model *model, struct model_block *block);
+void model_release(const struct model *model, struct model_block *block);
 void model_cache(struct model *model, struct model_block *block);
 /* The lease is a mapping at most from now on; its tokens go with a block's last user. */
 void model_end_use(struct model *model, struct model_lease *lease);

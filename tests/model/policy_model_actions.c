@@ -209,7 +209,7 @@ static struct model_block *take_release(struct model *model, const struct action
         if (model->errand)
                 model_check_errand(model, block);
         if (block->state == MODEL_CACHED) {
-                model_let_go(model, block);
+                model_release(model, block);
                 block->evicted = !model->errand;
                 if (model->kind == MODEL_EXACT && !model->errand)
                         model->pools[block->pool].evicted_last = block;

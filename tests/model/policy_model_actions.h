@@ -17,7 +17,7 @@ bool model_maps(const struct model_client *client, const struct model_block *blo
  * all while its tenant holds up nobody. */
 void model_check_turn(struct model *model, const struct model_request *request);
 
-/* The block is let go on an errand: that is what it is for. */
+/* The block is released on an errand: that is what it is for. */
 void model_check_errand(struct model *model, const struct model_block *block);
 
 void model_take_grant(struct model *model, const struct action *action);

@@ -17,7 +17,7 @@ void model_spoil(struct model *model, struct model_lease *lease)
                 return;
         block->spoiled = true;
         if (block->state == MODEL_CACHED)
-                model_let_go(model, block);
+                model_release(model, block);
         policy_spoil(model->policy, found, model->now_ns);
         model_happened(model);
 }
@@ -60,7 +60,7 @@ void model_released(struct model *model, struct model_block *block)
         model->pools[block->pool].n_jobs--;
         model->pools[block->pool].n_releases++;
         if (model_is_mapped(block) &&
-            (model_mapped(block) == MODEL_KEPT || model->now_ns >= block->let_go_ns + OVERDUE_NS))
+            (model_mapped(block) == MODEL_KEPT || model->now_ns >= block->release_ns + OVERDUE_NS))
                 model_not_freed(block);
         else if (!model_is_mapped(block))
                 model_freed(block);
@@ -104,7 +104,7 @@ static void give_up_on_mappers(struct model *model)
 
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->state == MODEL_LINGERING &&
-                    model->now_ns >= block->let_go_ns + OVERDUE_NS)
+                    model->now_ns >= block->release_ns + OVERDUE_NS)
                         model_not_freed(block);
         }
 }
@@ -128,7 +128,7 @@ static void lose(struct model *model, uint32_t pool)
                         continue;
                 block->spoiled = true;
                 if (block->state == MODEL_CACHED)
-                        model_let_go(model, block);
+                        model_release(model, block);
         }
         TAILQ_FOREACH (request, &model->requests, link) {
                 if (request->ask.pool != pool)

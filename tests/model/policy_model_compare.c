@@ -22,10 +22,10 @@ bool model_is_expected(const struct model_block *block)
                (block->state == MODEL_RELEASING || block->state == MODEL_LINGERING);
 }
 
-/* Since the queues were walked last nothing was let go so long ago. */
+/* Since the queues were walked last nothing was released so long ago. */
 bool model_is_overdue(const struct model *model, const struct model_block *block)
 {
-        return model_is_expected(block) && model->now_ns >= block->let_go_ns + OVERDUE_NS;
+        return model_is_expected(block) && model->now_ns >= block->release_ns + OVERDUE_NS;
 }
 
 static void compare_figures(struct model *model, uint32_t pool)
@@ -135,7 +135,7 @@ static void compare_held(struct model *model)
         must(model, policy_held_bytes(model->policy) == n_bytes);
 }
 
-/* Where no look is due, none would ever let go of anything. */
+/* Where no look is due, none would ever release anything. */
 static void check_looks_are_due(struct model *model)
 {
         const struct model_block *block;

@@ -3,10 +3,10 @@
 
 #include "tests/model/policy_model.h"
 
-/* It was let go, and somebody maps it who is to unmap it. */
+/* It was released, and somebody maps it who is to unmap it. */
 bool model_is_expected(const struct model_block *block);
 
-/* Since the queues were walked last nothing was let go so long ago. */
+/* Since the queues were walked last nothing was released so long ago. */
 bool model_is_overdue(const struct model *model, const struct model_block *block);
 
 void model_check_waiting(struct model *model);

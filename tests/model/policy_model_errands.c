@@ -1,4 +1,4 @@
-/* What is done for nobody who waits: blocks are let go because they are to go, or made ahead. */
+/* What is done for nobody who waits: blocks are released because they are to go, or made ahead. */
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -6,7 +6,7 @@
 #include "daemon/policy/warm.h"
 #include "tests/model/policy_model_actions.h"
 
-/* Who waits is not looked at; and those who map what is let go are charged for it. */
+/* Who waits is not looked at; and those who map what is released are charged for it. */
 static void begin_errand(struct model *model, enum model_errand errand)
 {
         model_happened(model);
@@ -48,7 +48,7 @@ static void add_blocks(struct model *model, struct model_free_all *free_all,
         free_all->n_unreleased = free_all->n_blocks;
 }
 
-/* All of it is let go; idle leases have been revoked for that. */
+/* All of it is released; idle leases have been revoked for that. */
 static void let_blocks_go(struct model *model, const struct model_free_all *free_all)
 {
         struct model_block *block;
@@ -59,7 +59,7 @@ static void let_blocks_go(struct model *model, const struct model_free_all *free
                 if (block->free_all != free_all)
                         continue;
                 must(model, block->state == MODEL_CACHED);
-                model_let_go(model, block);
+                model_release(model, block);
         }
 }
 
@@ -237,7 +237,7 @@ static void let_cached_go(struct model *model)
 
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->state == MODEL_CACHED)
-                        model_let_go(model, block);
+                        model_release(model, block);
         }
 }
 

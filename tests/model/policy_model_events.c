@@ -89,7 +89,7 @@ static void drop_leases(struct model *model, struct model_client *client)
                 if (lease->idle_at_end)
                         model_cache(model, lease->block);
                 else if (!model_oldest_user(lease->block))
-                        model_let_go(model, lease->block);
+                        model_release(model, lease->block);
         }
 }
 

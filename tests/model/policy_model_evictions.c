@@ -1,4 +1,4 @@
-/* What was let go, and for whose sake, once no action is left. */
+/* What was released, and for whose sake, once no action is left. */
 #include "base/err.h"
 #include "tests/model/policy_model_compare.h"
 
@@ -13,7 +13,7 @@ static bool was_bypassed(const struct model *model, const struct model_block *bl
                model_limit(model, TAILQ_FIRST(&block->leases)->client, block->pool, block->n_bytes);
 }
 
-/* What was let go was the oldest of its tenant and kind. Those that were revoked for one request are as
+/* What was released was the oldest of its tenant and kind. Those that were revoked for one request are as
  * old as each other. */
 static void check_oldest_went(struct model *model, const struct model_block *evicted)
 {

@@ -71,7 +71,7 @@ static void check_nobodys_is_used(struct model *model, const struct model_reques
         }
 }
 
-/* When the next of what was let go is overdue, as far as it is known when that was. */
+/* When the next of what was released is overdue, as far as it is known when that was. */
 static uint64_t next_overdue(const struct model *model, uint32_t pool)
 {
         const struct model_block *block;
@@ -81,8 +81,8 @@ static uint64_t next_overdue(const struct model *model, uint32_t pool)
                 return earliest_ns;
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->pool == pool && model_is_expected(block) &&
-                    !model_is_overdue(model, block) && block->let_go_ns + OVERDUE_NS < earliest_ns)
-                        earliest_ns = block->let_go_ns + OVERDUE_NS;
+                    !model_is_overdue(model, block) && block->release_ns + OVERDUE_NS < earliest_ns)
+                        earliest_ns = block->release_ns + OVERDUE_NS;
         }
         return earliest_ns;
 }

@@ -120,7 +120,7 @@ START_TEST(block_for_the_cache_may_fail_and_its_room_is_free)
 }
 END_TEST
 
-START_TEST(shareable_block_for_nobody_is_let_go)
+START_TEST(shareable_block_for_no_client_is_released)
 {
         struct world world = world_new(4 * MIB);
         struct client *a = join(&world, 1);
@@ -167,7 +167,7 @@ int main(void)
                 block_whose_action_is_not_taken_is_never_made,
                 block_that_is_being_made_is_made_for_the_cache,
                 block_for_the_cache_may_fail_and_its_room_is_free,
-                shareable_block_for_nobody_is_let_go,
+                shareable_block_for_no_client_is_released,
                 bytes_on_their_way_serve_the_next,
         };
 

@@ -25,7 +25,7 @@ START_TEST(one_that_does_not_wait_is_refused)
 }
 END_TEST
 
-START_TEST(cached_blocks_are_let_go_and_it_is_tried_again)
+START_TEST(cached_blocks_are_released_and_it_is_tried_again)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -49,7 +49,7 @@ START_TEST(cached_blocks_are_let_go_and_it_is_tried_again)
 }
 END_TEST
 
-START_TEST(only_as_many_bytes_are_let_go_as_were_asked_for)
+START_TEST(only_as_many_bytes_are_released_as_were_asked_for)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1);
@@ -166,8 +166,8 @@ int main(void)
 {
         const TTest *tests[] = {
                 one_that_does_not_wait_is_refused,
-                cached_blocks_are_let_go_and_it_is_tried_again,
-                only_as_many_bytes_are_let_go_as_were_asked_for,
+                cached_blocks_are_released_and_it_is_tried_again,
+                only_as_many_bytes_are_released_as_were_asked_for,
                 it_is_not_tried_again_before_something_has_happened,
                 a_death_lets_it_try_again,
                 unmapping_lets_it_try_again,

@@ -40,7 +40,7 @@ static void busy_block_lingers(enum sign first)
         expect_totals(&world, 0, 0, 4 * MIB);
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
         expect_release(&world, held.block);
-        /* The daemon has let go; the charge stays until both signs are there. */
+        /* The daemon has released; the charge stays until both signs are there. */
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
         ck_assert_uint_eq(figures(&world).charged, 4 * MIB);
         expect_totals(&world, 0, 0, 4 * MIB);
@@ -266,7 +266,7 @@ START_TEST(older_mapper_ends_without_moving_the_charge)
 }
 END_TEST
 
-START_TEST(shut_down_lets_go_of_what_nobody_leases)
+START_TEST(shut_down_releases_unleased_blocks)
 {
         struct world world = world_new(12 * MIB);
         struct client *a = join(&world, 1);
@@ -384,7 +384,7 @@ int main(void)
                 block_in_the_making_is_cached_for_the_tenant,
                 charge_goes_to_the_next_that_maps_it,
                 older_mapper_ends_without_moving_the_charge,
-                shut_down_lets_go_of_what_nobody_leases,
+                shut_down_releases_unleased_blocks,
         };
 
         return run_tests("policy: end", tests, ARRAY_SIZE(tests));

@@ -69,7 +69,7 @@ START_TEST(request_out_of_time_is_kept_while_bytes_come_back)
 }
 END_TEST
 
-START_TEST(nothing_is_let_go_that_would_not_be_enough)
+START_TEST(nothing_is_released_that_would_not_be_enough)
 {
         struct world world = world_new(10 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -115,7 +115,7 @@ START_TEST(mapped_blocks_go_only_for_those_who_wait)
         ask(&world, a, 2, 4 * MIB, 5000);
         expect_release(&world, held[0].block);
         expect_idle(&world);
-        /* It lingers at the cost of the one that maps it, as before, and is not let go twice. */
+        /* It lingers at the cost of the one that maps it, as before, and is not released twice. */
         expect_totals(&world, 0, 4 * MIB, 4 * MIB);
         ck_assert_uint_eq(client_charged(b, 0), 8 * MIB);
         ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
@@ -154,7 +154,7 @@ int main(void)
                 own_tenant_gives_first_and_the_oldest_first,
                 others_give_oldest_first_and_only_what_is_needed,
                 request_out_of_time_is_kept_while_bytes_come_back,
-                nothing_is_let_go_that_would_not_be_enough,
+                nothing_is_released_that_would_not_be_enough,
                 unmapped_blocks_are_preferred_to_mapped_ones,
                 mapped_blocks_go_only_for_those_who_wait,
                 unmapping_makes_a_cached_block_fit_to_go,

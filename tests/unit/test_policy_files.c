@@ -1,4 +1,4 @@
-/* A daemon with few files: how many blocks a tenant may have, and what is let go for another one. */
+/* A daemon with few files: how many blocks a tenant may have, and what is released for another one. */
 #include "base/err.h"
 #include "tests/unit/policy_world.h"
 
@@ -33,9 +33,9 @@ static void expect_too_many(struct world *world, const struct client *client, ui
 }
 
 static void expect_granted_after(struct world *world, struct client *client, uint32_t serial,
-                                 const struct block *let_go)
+                                 const struct block *release)
 {
-        expect_release(world, let_go);
+        expect_release(world, release);
         created(world, take(world, ACTION_CREATE).block, 0);
         (void)expect_grant(world, client, serial);
         expect_idle(world);
@@ -212,7 +212,7 @@ START_TEST(nothing_of_others_goes_in_vain)
 }
 END_TEST
 
-/* What others let go of leaves the tenant no more. */
+/* What others release leaves the tenant no more. */
 START_TEST(nobody_waits_for_what_is_no_help)
 {
         struct world world = few_files();

@@ -44,14 +44,14 @@ START_TEST(a_lowered_pool_takes_nothing_and_gives_nothing)
 }
 END_TEST
 
-START_TEST(a_lowered_pool_lets_go_of_its_cache)
+START_TEST(a_lowered_pool_releases_its_cache)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
         struct held mapped = cache(&world, client, 20 * MIB, RETURN_MAPPED);
         struct held unmapped = cache(&world, client, 10 * MIB, RETURN_UNMAPPED);
 
-        /* What nobody maps comes back by being let go: that goes first. */
+        /* What nobody maps comes back by being released: that goes first. */
         set_pool_max(&world, 20 * MIB);
         expect_release(&world, unmapped.block);
         expect_idle(&world);
@@ -82,8 +82,8 @@ START_TEST(who_waits_is_told_when_the_pool_has_become_too_small)
 }
 END_TEST
 
-/* A pool of 30 MiB that has 40: 20 are let go but still mapped. Two requests wait, the second until now;
- * then the other 20 can be let go. */
+/* A pool of 30 MiB that has 40: 20 are released but still mapped. Two requests wait, the second until now;
+ * then the other 20 can be released. */
 static struct block *owe(struct world *world, struct client *asker, uint64_t n_first_bytes,
                          uint64_t n_second_bytes)
 {
@@ -137,7 +137,7 @@ START_TEST(what_is_owed_serves_nobody)
 END_TEST
 
 /* It would take 24 MiB, or 22: the cache is kept. */
-START_TEST(nothing_is_let_go_that_would_only_pay)
+START_TEST(nothing_is_released_that_would_only_be_charged)
 {
         struct world world = world_new(100 * MIB);
         struct client *asker = join(&world, 2);
@@ -154,11 +154,11 @@ int main(void)
 {
         const TTest *const tests[] = {
                 a_lowered_pool_takes_nothing_and_gives_nothing,
-                a_lowered_pool_lets_go_of_its_cache,
+                a_lowered_pool_releases_its_cache,
                 who_waits_is_told_when_the_pool_has_become_too_small,
                 what_is_owed_is_paid_once,
                 what_is_owed_serves_nobody,
-                nothing_is_let_go_that_would_only_pay,
+                nothing_is_released_that_would_only_be_charged,
         };
 
         return run_tests("policy: a pool's limit", tests, ARRAY_SIZE(tests));

@@ -1,4 +1,4 @@
-/* Blocks in several leases: who is charged, who lets go, who may attach; and no memory for it. */
+/* Blocks in several leases: who is charged, which one releases, who may attach; and no memory for it. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -155,7 +155,7 @@ START_TEST(an_owner_that_still_maps_it_is_charged_in_the_end)
 }
 END_TEST
 
-START_TEST(a_holders_end_lets_go_of_its_own_lease_only)
+START_TEST(a_holders_end_releases_its_own_lease_only)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1), *c = join(&world, 1);
@@ -418,7 +418,7 @@ int main(void)
         const TTest *tests[] = {
                 the_charge_is_the_oldest_holders,
                 an_owner_that_still_maps_it_is_charged_in_the_end,
-                a_holders_end_lets_go_of_its_own_lease_only,
+                a_holders_end_releases_its_own_lease_only,
                 what_cannot_be_shared_is_told_apart,
                 a_token_is_for_its_tenant_and_one_that_is_granted,
                 one_client_may_hold_it_often_but_not_endlessly,

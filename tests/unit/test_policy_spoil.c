@@ -23,7 +23,7 @@ START_TEST(a_spoiled_lease_is_not_cached)
 }
 END_TEST
 
-START_TEST(a_spoiled_cached_block_is_let_go_at_once)
+START_TEST(a_spoiled_cached_block_is_released_at_once)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -81,7 +81,7 @@ int main(void)
 {
         const TTest *tests[] = {
                 a_spoiled_lease_is_not_cached,
-                a_spoiled_cached_block_is_let_go_at_once,
+                a_spoiled_cached_block_is_released_at_once,
                 spoiled_room_serves_who_waits,
                 a_lease_is_told_by_its_client_only,
         };

@@ -83,7 +83,7 @@ START_TEST(what_is_about_to_be_unmapped_is_charged_until_then)
 END_TEST
 
 /* It was not asked to unmap it yet; but what it gave back before it has not unmapped either. */
-START_TEST(what_was_revoked_is_charged_when_it_is_let_go)
+START_TEST(revoked_block_is_charged_when_it_is_released)
 {
         struct policy_ask again = {
                 .pool = PINNED, .serial = 1, .n_bytes = 8 * MIB, .known_will_do = true};
@@ -136,7 +136,7 @@ int main(void)
         const TTest *tests[] = {
                 no_more_is_mapped_than_the_limit_whatever_is_said,
                 what_is_about_to_be_unmapped_is_charged_until_then,
-                what_was_revoked_is_charged_when_it_is_let_go,
+                revoked_block_is_charged_when_it_is_released,
                 what_would_be_charged_still_is_not_taken_for_a_limit,
         };
 

@@ -161,23 +161,24 @@ static void check_leased(const struct pool *pool)
         assert(n == 0 && n_seen_bytes == pool->seen_idle_bytes);
 }
 
-/* Which of the blocks that were let go somebody maps, and who is late with it. */
+/* Which of the blocks that were released somebody maps, and who is late with it. */
 static void check_expected(const struct pool *pool)
 {
         const struct block *block;
         uint64_t last_ns = 0, n = 0;
 
         TAILQ_FOREACH (block, &pool->expected, pool_age_link) {
-                assert(block->is_expected && !block->is_overdue && block->let_go_ns >= last_ns);
-                last_ns = block->let_go_ns;
+                assert(block->is_expected && !block->is_overdue && block->release_ns >= last_ns);
+                last_ns = block->release_ns;
                 n++;
         }
         LIST_FOREACH (block, &pool->blocks, pool_link) {
-                bool is_let_go = block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING;
+                bool is_released = block->state == BLOCK_RELEASING ||
+                                   block->state == BLOCK_LINGERING;
 
                 n -= block->is_expected;
                 assert((block->is_expected || (block->is_overdue && block_is_mapped(block))) ==
-                       (is_let_go && block_is_mapped(block)));
+                       (is_released && block_is_mapped(block)));
         }
         assert(n == 0);
 }

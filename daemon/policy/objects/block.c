@@ -320,7 +320,7 @@ void block_give_up(struct block *block)
 {
         if (block->bin->properties & POLICY_SHAREABLE || block->spoiled ||
             block_its_pool(block)->closing || pool_excess(block_its_pool(block))) {
-                block_let_go(block);
+                block_release(block);
                 return;
         }
         set_state(block, BLOCK_CACHED);
@@ -340,7 +340,7 @@ void block_set_overdue(struct block *block)
                 free_all_stays(block);
 }
 
-void block_let_go(struct block *block)
+void block_release(struct block *block)
 {
         struct lease *lease;
 

@@ -41,18 +41,18 @@ void block_pass_on(struct block *block);
 void block_give_up(struct block *block);
 
 /* Its bytes go back to the driver; from LEASED, STOCKING (once made) or CACHED. */
-void block_let_go(struct block *block);
+void block_release(struct block *block);
 
-/* The worker could not let go of it, and tries again: its bytes are no longer as good as back. */
+/* The worker could not release it, and tries again: its bytes are no longer as good as back. */
 void block_set_stuck(struct block *block);
 
-/* The worker has let go of it. Frees it if nobody maps it. */
+/* The worker has released it. Frees it if nobody maps it. */
 void block_released(struct block *block);
 
 /* A lease that ends stood for a mapping. Frees the block if it lingered for that one only. */
 void block_unmapped(struct block *block, struct lease *lease);
 
-/* It was let go, is mapped, and nobody counts on it any more; see overdue.h. */
+/* It was released, is mapped, and nobody counts on it any more; see overdue.h. */
 void block_set_overdue(struct block *block);
 
 /* In LEASED, to one client whose word may say that the lease is idle. */

@@ -85,7 +85,7 @@ static void drop_lease(struct lease *lease)
         } else if (block->n_busy) {
                 block_pass_on(block);
         } else {
-                block_let_go(block);
+                block_release(block);
         }
 }
 

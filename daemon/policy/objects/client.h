@@ -14,7 +14,7 @@
 int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_slots, void *owner,
                struct client **ret_client);
 
-/* Frees what it has asked for, and lets go of what it leases. */
+/* Frees what it has asked for, and releases what it leases. */
 void client_drop(struct client *client);
 
 /* After client_drop: its mappings are gone, and so is the client. */

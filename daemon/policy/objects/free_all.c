@@ -13,7 +13,7 @@ static void take_block(struct free_all *free_all, struct block *block)
         free_all->n_blocks++;
         block->free_all = free_all;
         LIST_INSERT_HEAD(&free_all->unreleased, block, free_all_link);
-        block_let_go(block);
+        block_release(block);
 }
 
 static void take_pool(struct free_all *free_all, struct pool *pool, enum policy_scope scope)

@@ -7,10 +7,10 @@
 
 #include "daemon/policy/state/types.h"
 
-/* -ENOMEM: nothing was let go then. */
+/* -ENOMEM: nothing was released then. */
 int free_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope);
 
-/* Of every tenant that is chosen, in all pools; so many blocks were let go. */
+/* Of every tenant that is chosen, in all pools; so many blocks were released. */
 int free_all_of(struct client *client, uint32_t serial,
                 bool (*is_chosen)(const struct tenant_key *key, const void *argument),
                 const void *argument, uint64_t *ret_n_blocks);
@@ -21,7 +21,7 @@ struct free_all *free_all_free(struct free_all *free_all);
 /* This block, which a free_all may wait for, went back to the driver. */
 void free_all_released(struct block *block);
 
-/* The worker has let go of it, and clients map it, which have been told: it is waited for until it is overdue.
+/* The worker has released it, and clients map it, which have been told: it is waited for until it is overdue.
  * One that its clients keep mapped is not. */
 void free_all_lingers(struct block *block);
 

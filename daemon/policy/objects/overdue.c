@@ -6,7 +6,7 @@ void overdue_expect(struct block *block)
 {
         struct pool *pool = block_its_pool(block);
 
-        block->let_go_ns = pool->policy->now_ns;
+        block->release_ns = pool->policy->now_ns;
         block->is_expected = true;
         TAILQ_INSERT_TAIL(&pool->expected, block, pool_age_link);
 }
@@ -22,7 +22,7 @@ uint64_t overdue_next(const struct pool *pool)
 {
         const struct block *first = TAILQ_FIRST(&pool->expected);
 
-        return first ? first->let_go_ns + OVERDUE_NS : UINT64_MAX;
+        return first ? first->release_ns + OVERDUE_NS : UINT64_MAX;
 }
 
 void overdue_note(struct pool *pool, uint64_t now_ns)

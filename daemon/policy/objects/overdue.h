@@ -1,4 +1,4 @@
-/* Blocks that were let go while clients map them. Who is told to unmap one does so within milliseconds, and
+/* Blocks that were released while clients map them. Who is told to unmap one does so within milliseconds, and
  * until then those who wait count on it. A process that is stopped does not answer, and perhaps never will:
  * after a second the block is overdue, and what waits for its bytes has them from somebody else if it can. */
 #pragma once
@@ -9,7 +9,7 @@
 
 #define OVERDUE_NS UINT64_C(1000000000)
 
-/* It was let go just now, and is mapped; nobody maps it any more. */
+/* It was released just now, and is mapped; nobody maps it any more. */
 void overdue_expect(struct block *block);
 void overdue_forget(struct block *block);
 

@@ -57,7 +57,7 @@ static bool drop_cached(struct tenant *tenant)
 
         for (uint32_t i = 0; i < tenant->n_holdings; i++) {
                 while ((block = TAILQ_FIRST(&tenant->holdings[i].cached))) {
-                        block_let_go(block);
+                        block_release(block);
                         was_any = true;
                 }
         }

@@ -21,7 +21,7 @@ void *block_backing(const struct block *block);
  * be made: policy_created() with -ECANCELED. */
 bool block_is_awaited(const struct block *block);
 
-/* Of a block that is let go: whether a process whose client has ended may use what is in it still. Who has given it
+/* Of a block that is released: whether a process whose client has ended may use what is in it still. Who has given it
  * back, or was revoked it, does not, be it mapped there or not. */
 bool block_may_be_used(const struct block *block);
 
@@ -75,7 +75,7 @@ uint64_t client_charged(const struct client *client, uint32_t pool);
 /* Of that what lingers, and the client has not unmapped for a second though it was told to. */
 uint64_t client_late(const struct client *client, uint32_t pool);
 
-/* May a block be mapped by this client: one that it leases, has given back, was let go of, or is an
+/* May a block be mapped by this client: one that it leases, has given back, was released, or is an
  * earlier daemon's? */
 bool client_maps_anything(const struct client *client);
 

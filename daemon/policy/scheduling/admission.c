@@ -59,7 +59,7 @@ static bool cover_hopeless(struct turn *turn, const struct request *request)
         return false;
 }
 
-/* Whether bytes that come for certain serve the request; cached blocks are let go if that helps. */
+/* Whether bytes that come for certain serve the request; cached blocks are released if that helps. */
 static bool cover(struct turn *turn, const struct request *request)
 {
         uint64_t n_missing_bytes;

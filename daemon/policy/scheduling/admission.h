@@ -2,7 +2,7 @@
  *
  * A request is served by a cached block of its tenant, else by one that another client of the tenant
  * leases and does not use, else by one that was made ahead (warm.h), else by a new block in the room that the pool has left, else by one in the
- * room that letting go of blocks makes (eviction.h). While bytes that
+ * room that releasing blocks makes (eviction.h). While bytes that
  * come for certain will serve it, it is kept whatever its deadline: that is no waiting for others.
  *
  * What nobody uses does not pile up beside what is used: where a new block of a device is made although
@@ -19,7 +19,7 @@
  * that the same limit binds (quota.h). One that they could never allow is refused at once.
  *
  * When the driver has less than the pool's limit, a request is tried again only after bytes of the
- * pool have come back to the driver; cached blocks are let go for that, as far as there are any, and if it waits
+ * pool have come back to the driver; cached blocks are released for that, as far as there are any, and if it waits
  * idle leases' too. */
 #pragma once
 

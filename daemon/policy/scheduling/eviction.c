@@ -56,7 +56,7 @@ static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum evicti
                 if (!is_meant(block, kind, newcomer))
                         continue;
                 n_evicted_bytes += block->bin->n_bytes;
-                block_let_go(block);
+                block_release(block);
         }
         return n_evicted_bytes;
 }
@@ -77,7 +77,7 @@ static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum eviction_kin
                 if (!is_meant(block, kind, newcomer))
                         continue;
                 n_evicted_bytes += block->bin->n_bytes;
-                block_let_go(block);
+                block_release(block);
         }
         return n_evicted_bytes;
 }
@@ -200,7 +200,7 @@ static void revoke_excess(struct pool *pool)
         for (block = TAILQ_FIRST(&pool->leased); block && pool_excess(pool); block = next) {
                 next = TAILQ_NEXT(block, pool_age_link);
                 if (lease_revoke(TAILQ_FIRST(&block->leases)))
-                        block_let_go(block);
+                        block_release(block);
         }
 }
 

@@ -1,6 +1,6 @@
-/* Eviction: which blocks are let go to make room when a request finds none that serves it.
+/* Eviction: which blocks are released to make room when a request finds none that serves it.
  *
- * Cached blocks that nobody maps go first, since only these come back by being let go: the asking
+ * Cached blocks that nobody maps go first, since only these come back by being released: the asking
  * tenant's own, then those of others; in each, the one that was cached first. Others must be unmapped
  * by clients: those of idle leases of the asking client, then of its tenant, cached ones in the order
  * above, and those of other tenants' idle leases last. */
@@ -13,9 +13,9 @@
 
 struct looks;
 
-/* Lets go of blocks until `n_bytes` are on their way back, or none is left: of those that nobody
+/* Releases blocks until `n_bytes` are on their way back, or none is left: of those that nobody
  * maps, of those that somebody does, or of those that somebody maps who will not unmap them when asked.
- * For room nothing is let go of the last. Returns what is on its way. */
+ * For room nothing is released the last. Returns what is on its way. */
 enum eviction_kind { EVICTION_UNMAPPED, EVICTION_MAPPED, EVICTION_KEPT };
 uint64_t eviction_release(struct holding *asker, uint64_t n_bytes, enum eviction_kind kind);
 
@@ -23,7 +23,7 @@ uint64_t eviction_release(struct holding *asker, uint64_t n_bytes, enum eviction
 uint64_t eviction_release_own(struct holding *holding, uint64_t n_bytes, enum eviction_kind kind);
 
 /* For a client's request that waits for others, and that everything unmapped does not serve. If the
- * mapped blocks would, enough of them are let go: they linger on their mappers' charge until
+ * mapped blocks would, enough of them are released: they linger on their mappers' charge until
  * unmapped. EVICTION_SOME: also if they would not; nobody knows how much the driver lacks. */
 enum eviction_amount { EVICTION_ENOUGH, EVICTION_SOME };
 void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
@@ -38,7 +38,7 @@ void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_m
 #define EVICTION_SCANS_A_BLOCK 512
 
 /* A new block is about to be made for the client's request, which nothing served that is cached or idle.
- * What there is of that beyond the above is let go, as much as is made: the idle leases of the asking
+ * What there is of that beyond the above is released, as much as is made: the idle leases of the asking
  * client first, then as in eviction_recall. Nobody waits for it, so no limit is passed for it: not by those
  * who are charged for what they still map, nor then by the new block. Pinned memory is dear to make, and
  * stays.
@@ -46,5 +46,5 @@ void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_m
 uint64_t eviction_trim_cache(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
                              uint64_t now_ns, struct looks *looks);
 
-/* The pool's limit was lowered: lets go of what is cached beyond it, and of what is idle. */
+/* The pool's limit was lowered: releases what is cached beyond it, and of what is idle. */
 void eviction_trim_to_limit(struct pool *pool);

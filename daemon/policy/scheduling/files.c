@@ -3,7 +3,7 @@
 #include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/scheduling/eviction.h"
 
-/* A block is let go whole: one byte of it is enough to ask for. */
+/* A block is released whole: one byte of it is enough to ask for. */
 #define ONE_BLOCK 1
 
 struct count {
@@ -34,7 +34,7 @@ static bool closes(const struct pool *pool)
         return pool->standing == STANDING_SERVES;
 }
 
-/* The same when all that is being let go is gone. */
+/* The same when all that is being released is gone. */
 static struct count n_open_soon(const struct tenant *tenant)
 {
         struct count n = n_open(tenant);
@@ -72,7 +72,7 @@ static bool evict_own(struct tenant *tenant, enum eviction_kind kind)
         return false;
 }
 
-static bool let_idle_go(const struct request *request, struct looks *looks)
+static bool release_idle(const struct request *request, struct looks *looks)
 {
         struct idle_leases own = {.n = 0};
 
@@ -106,7 +106,7 @@ bool files_recall(const struct request *request, struct looks *looks)
 
         while (!has_room(tenant, n_open_soon(tenant))) {
                 if (!evict_own(tenant, EVICTION_UNMAPPED) && !evict_own(tenant, EVICTION_MAPPED) &&
-                    !evict_others(tenant) && !let_idle_go(request, looks))
+                    !evict_others(tenant) && !release_idle(request, looks))
                         return false;
         }
         return true;

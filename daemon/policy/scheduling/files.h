@@ -17,6 +17,6 @@ uint64_t files_n_open(const struct policy *policy);
 
 bool files_have_room(const struct tenant *tenant);
 
-/* There will be room for certain: blocks are let go already, or are now, one for one: those that the tenant has
+/* There will be room for certain: blocks are released already, or are now, one for one: those that the tenant has
  * cached, one that others have, if that is enough, else those that the tenant does not use. */
 bool files_recall(const struct request *request, struct looks *looks);

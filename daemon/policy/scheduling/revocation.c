@@ -216,7 +216,7 @@ uint64_t revocation_release(const struct idle_leases *idle, const struct client 
 
                 if ((client && lease->client != client) || !lease_revoke(lease))
                         continue;
-                block_let_go(lease->block);
+                block_release(lease->block);
                 n_gone_bytes += lease->block->bin->n_bytes;
         }
         return n_gone_bytes;
@@ -234,7 +234,7 @@ void revocation_release_others(const struct idle_leases *idle, uint64_t n_bytes,
                         continue;
                 holding->was_revoked_from = true;
                 holding->revoked_ns = now_ns;
-                block_let_go(lease->block);
+                block_release(lease->block);
                 n_gone_bytes += lease->block->bin->n_bytes;
         }
 }

@@ -66,7 +66,7 @@ void revocation_drop_kept(struct idle_leases *idle);
 void revocation_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
                            uint64_t now_ns, struct looks *looks);
 
-/* Revokes leases (of one client, or of all: NULL) and lets go of their blocks until it was n_bytes;
+/* Revokes leases (of one client, or of all: NULL) and releases their blocks until it was n_bytes;
  * returns how many. */
 uint64_t revocation_release(const struct idle_leases *idle, const struct client *client,
                             uint64_t n_bytes);

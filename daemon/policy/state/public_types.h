@@ -89,7 +89,7 @@ struct policy_share {
 enum action_kind {
         ACTION_NONE,
         ACTION_CREATE,  /* make `block` on its pool's worker, then policy_created() */
-        ACTION_RELEASE, /* let go of `block`'s backing on the worker, then policy_released() */
+        ACTION_RELEASE, /* release `block`'s backing on the worker, then policy_released() */
         ACTION_GRANT,   /* answer `client`'s request `serial`: `lease` on `block` */
         ACTION_REFUSE,  /* answer it with `outcome`, a GPUMEM_E_* or a negative errno */
         ACTION_FREED,   /* answer its free_all: n_bytes and n_blocks went back to the driver */

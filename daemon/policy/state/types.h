@@ -61,7 +61,7 @@ struct action_queue {
 };
 
 enum charge_kind {
-        CHARGE_HELD, /* the client leases it, declares it, or had it before it was let go */
+        CHARGE_HELD, /* the client leases it, declares it, or had it before it was released */
         CHARGE_KEPT, /* it is in the cache, and the client keeps it mapped */
 };
 
@@ -165,7 +165,7 @@ struct pool {
         struct policy *policy;
         uint32_t id;
         struct policy_pool settings;
-        bool closing; /* what nobody leases is let go */
+        bool closing; /* what nobody leases is released */
         enum standing_state standing;
         uint64_t keep_bytes; /* these and the next: see warm.h */
         uint64_t return_after_ns;
@@ -184,7 +184,7 @@ struct pool {
         LIST_HEAD(pool_blocks, block) blocks;
         TAILQ_HEAD(pool_blocks_by_age, block) cached; /* of all tenants; in the order of caching */
         struct pool_blocks_by_age leased;             /* of all tenants; as a holding's */
-        struct pool_blocks_by_age expected; /* see overdue.h; the one let go first is first */
+        struct pool_blocks_by_age expected; /* see overdue.h; the one released first is first */
         uint64_t n_awaited;                 /* lingering blocks that a free_all waits for */
         uint64_t seen_idle_bytes;           /* of the leased ones, see struct block */
         bool was_seen;                      /* by policy_see_idle_of */
@@ -320,8 +320,8 @@ enum block_state {
         BLOCK_LEASED,    /* in busy leases: one, or more when it is shared; charged to the client of
                           * the oldest */
         BLOCK_CACHED,    /* in no lease; found through its bin */
-        BLOCK_RELEASING, /* let go, the worker has not confirmed it; counts as lingering */
-        BLOCK_LINGERING, /* let go by the worker, but a client may still map it */
+        BLOCK_RELEASING, /* being released, the worker has not confirmed it; counts as lingering */
+        BLOCK_LINGERING, /* released by the worker, but a client may still map it */
         BLOCK_N_STATES,
 };
 
@@ -331,7 +331,7 @@ struct block {
         enum block_state state;
         struct holding *holding;
         struct bin *bin; /* says its size and properties, for life */
-        void *backing;   /* the server's; NULL before it is made and after it is let go */
+        void *backing;   /* the server's; NULL before it is made and after it is released */
         struct charge charge;
         struct action_node action; /* CREATE or RELEASE */
         struct request *request;   /* the one it is made for, in CREATING only */
@@ -340,8 +340,8 @@ struct block {
         uint64_t since_ns;         /* when its state changed last */
         uint64_t taken_from; /* number of the client that it was last taken from for another */
         uint64_t taken_ns;   /* when */
-        uint64_t let_go_ns;  /* when it was let go, if it was */
-        bool is_expected;    /* these three of a block that is let go: see overdue.h */
+        uint64_t release_ns; /* when its release began, if it did */
+        bool is_expected;    /* these three of a block that is released: see overdue.h */
         bool is_overdue;
         struct client *late; /* who is late with it, or NULL */
         uint64_t cached_at;  /* in CACHED: number of that caching in its pool */
@@ -360,7 +360,7 @@ struct block {
         TAILQ_ENTRY(block) pool_age_link; /* and while it is expected */
         bool seen_idle; /* when policy_see_idle looked last; false unless it may be idle */
         bool spoiled;   /* never to be cached */
-        bool stuck;     /* let go, and the driver would not take it */
+        bool stuck;     /* to be released, and the driver would not take it */
 };
 
 static inline struct pool *block_its_pool(const struct block *block)
