@@ -178,7 +178,7 @@ int policy_return(struct policy *policy, struct client *client, uint64_t lease_i
         if (block->n_busy)
                 block_pass_on(block);
         else
-                block_give_up(block);
+                block_return_to_cache(block);
         admission_serve(pool, now_ns);
         return 0;
 }
@@ -270,7 +270,7 @@ static void created_for_cache(struct block *block, int result, void *backing)
         }
         block->backing = backing;
         block_its_pool(block)->n_creates++;
-        block_give_up(block);
+        block_return_to_cache(block);
 }
 
 void policy_created(struct policy *policy, struct block *block, int result, void *backing,

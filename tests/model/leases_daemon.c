@@ -226,7 +226,7 @@ static void revoke(struct party *party, const struct step *step)
         if (!lease_revoke(lease))
                 return;
         if (step->kind == STEP_REVOKE)
-                block_give_up(block);
+                block_return_to_cache(block);
         else
                 block_release(block);
 }

@@ -316,7 +316,7 @@ void block_pass_on(struct block *block)
         attached_count(block);
 }
 
-void block_give_up(struct block *block)
+void block_return_to_cache(struct block *block)
 {
         if (block->bin->properties & POLICY_SHAREABLE || block->spoiled ||
             block_its_pool(block)->closing || pool_excess(block_its_pool(block))) {

@@ -38,7 +38,7 @@ void block_end_use(struct block *block);
 void block_pass_on(struct block *block);
 
 /* Nobody leases it any more, or it was made for nobody: it is cached if it may be. */
-void block_give_up(struct block *block);
+void block_return_to_cache(struct block *block);
 
 /* Its bytes go back to the driver; from LEASED, STOCKING (once made) or CACHED. */
 void block_release(struct block *block);

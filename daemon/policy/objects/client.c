@@ -74,14 +74,14 @@ static void drop_lease(struct lease *lease)
                 return;
         }
         if (lease_revoke(lease)) {
-                block_give_up(block);
+                block_return_to_cache(block);
                 return;
         }
         lease_end_use(lease);
         lease->left_in_use = true;
         if (action_is_queued(&lease->action)) {
                 lease_free(lease);
-                block_give_up(block);
+                block_return_to_cache(block);
         } else if (block->n_busy) {
                 block_pass_on(block);
         } else {

@@ -95,7 +95,7 @@ static void leave_queue(struct request *request)
 }
 
 /* What it holds while it is unanswered; the lease is gone already when it was granted. */
-static void give_up(struct request *request)
+static void drop_held(struct request *request)
 {
         if (is_unanswered(request))
                 leave_queue(request);
@@ -107,7 +107,7 @@ struct request *request_free(struct request *request)
 {
         if (!request)
                 return NULL;
-        give_up(request);
+        drop_held(request);
         action_withdraw(&request->refusal.action);
         TAILQ_REMOVE(&request->client->requests, request, client_link);
         free(request);
@@ -184,7 +184,7 @@ struct request *request_grant(struct request *request, struct block *block)
 
 void request_refuse(struct request *request, int outcome)
 {
-        give_up(request);
+        drop_held(request);
         set_state(request, REQUEST_REFUSED);
         /* Who only asks whether a block is known is not in want. */
         if (request->pool && outcome != GPUMEM_E_CANCELLED && !request->only_known)

@@ -33,7 +33,7 @@ void request_device_full(struct request *request);
 /* Hands `block` over and ends the request. */
 struct request *request_grant(struct request *request, struct block *block);
 
-/* Gives up what it holds, and has the client told. Needs no memory. */
+/* Drops what it holds, and has the client told. Needs no memory. */
 void request_refuse(struct request *request, int outcome);
 
 /* The same with GPUMEM_E_LIMIT, for this limit. */

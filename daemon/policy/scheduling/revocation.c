@@ -40,7 +40,7 @@ bool revocation_try(struct block *block)
                 return false;
         block->taken_from = holder->number;
         block->taken_ns = holder->policy->now_ns;
-        block_give_up(block);
+        block_return_to_cache(block);
         return block->state == BLOCK_CACHED;
 }
 
@@ -273,7 +273,7 @@ bool revocation_relieve(const struct request *request, const struct limit_hit *h
                 if (!quota_is_passed(request->client, request->pool, request->n_bytes, &next))
                         return true;
                 if (lease_revoke(idle.leases[i]))
-                        block_give_up(block);
+                        block_return_to_cache(block);
         }
         return !quota_is_passed(request->client, request->pool, request->n_bytes, &next);
 }
