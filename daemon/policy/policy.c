@@ -176,7 +176,7 @@ int policy_return(struct policy *policy, struct client *client, uint64_t lease_i
         if (kind == RETURN_UNMAPPED)
                 lease_free(lease);
         if (block->n_busy)
-                block_pass_on(block);
+                block_transfer_charge(block);
         else
                 block_return_to_cache(block);
         admission_serve(pool, now_ns);

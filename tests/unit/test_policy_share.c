@@ -89,11 +89,11 @@ static int unshare(struct world *world, struct client *client, const struct poli
 
 static void see_block(const struct block_listing *block, void *n)
 {
-        *(uint32_t *)n = block->n_passed_on;
+        *(uint32_t *)n = block->n_charge_transfers;
 }
 
 /* Of the only block in the first pool. */
-static uint32_t passed_on(const struct world *world)
+static uint32_t n_transfers(const struct world *world)
 {
         uint32_t n = 0;
 
@@ -118,12 +118,12 @@ START_TEST(the_charge_is_the_oldest_holders)
         give_back(&world, a, held.lease, RETURN_UNMAPPED);
         ck_assert_uint_eq(client_charged(a, 0), 0);
         ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
-        ck_assert_uint_eq(passed_on(&world), 1);
+        ck_assert_uint_eq(n_transfers(&world), 1);
         expect_totals(&world, 4 * MIB, 0, 0);
         /* The youngest goes: nothing changes for the others. */
         give_back(&world, c, of_c, RETURN_UNMAPPED);
         ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
-        ck_assert_uint_eq(passed_on(&world), 1);
+        ck_assert_uint_eq(n_transfers(&world), 1);
         expect_idle(&world);
         give_back(&world, b, of_b, RETURN_UNMAPPED);
         expect_release(&world, held.block);

@@ -12,7 +12,7 @@
 /* A lease on one block more than this it does not get. */
 #define LEASES_PER_BLOCK_MAX 1024
 
-/* Of a block in LEASED: counts it anew, after a lease began or the charge was passed on. */
+/* Of a block in LEASED: counts it anew, after a lease began or the charge was transferred. */
 void attached_count(struct block *block);
 
 /* It counts for nobody, until it is counted anew: to be called before one of its busy leases ends. */

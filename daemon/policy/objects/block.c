@@ -301,7 +301,7 @@ void block_attach(struct block *block, struct lease *lease)
         attached_count(block);
 }
 
-void block_pass_on(struct block *block)
+void block_transfer_charge(struct block *block)
 {
         struct lease *lease;
 
@@ -311,7 +311,7 @@ void block_pass_on(struct block *block)
                         break;
         }
         assert(lease);
-        block->n_passed_on += block->charge.client != lease->client;
+        block->n_charge_transfers += block->charge.client != lease->client;
         payer_set(block, lease->client, CHARGE_HELD);
         attached_count(block);
 }

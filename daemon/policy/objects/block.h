@@ -35,7 +35,7 @@ void block_attach(struct block *block, struct lease *lease);
 void block_end_use(struct block *block);
 
 /* A busy lease has ended and others go on: the oldest of them is charged. */
-void block_pass_on(struct block *block);
+void block_transfer_charge(struct block *block);
 
 /* Nobody leases it any more, or it was made for nobody: it is cached if it may be. */
 void block_return_to_cache(struct block *block);

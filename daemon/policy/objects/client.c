@@ -83,7 +83,7 @@ static void drop_lease(struct lease *lease)
                 lease_free(lease);
                 block_return_to_cache(block);
         } else if (block->n_busy) {
-                block_pass_on(block);
+                block_transfer_charge(block);
         } else {
                 block_release(block);
         }

@@ -36,5 +36,5 @@ bool lease_revoke(struct lease *lease);
 /* Its block goes back to the driver: a client from which it was revoked is told, once. */
 void lease_recall(struct lease *lease);
 
-/* From BUSY; the block is still its caller's to return to the cache, to release, or to pass on. */
+/* From BUSY; the block is still its caller's to return to the cache, to release, or to charge to another lease's client. */
 void lease_end_use(struct lease *lease);

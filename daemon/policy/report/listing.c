@@ -28,7 +28,7 @@ static struct block_listing describe_block(const struct block *block)
                 .charged = block->charge.client,
                 .n_holders = block->n_busy,
                 .lease_id = block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->id : 0,
-                .n_passed_on = block->n_passed_on,
+                .n_charge_transfers = block->n_charge_transfers,
                 .made_ns = block->made_ns,
                 .since_ns = block->since_ns,
         };

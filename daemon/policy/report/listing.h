@@ -27,7 +27,7 @@ struct block_listing {
         const struct client *charged; /* NULL: nobody */
         uint32_t n_holders;           /* leases in use */
         uint64_t lease_id;            /* the last one, while it may be mapped; 0: none */
-        uint32_t n_passed_on;
+        uint32_t n_charge_transfers;
         uint64_t made_ns;
         uint64_t since_ns; /* in its state */
 };

@@ -346,10 +346,10 @@ struct block {
         struct client *late; /* who is late with it, or NULL */
         uint64_t cached_at;  /* in CACHED: number of that caching in its pool */
         TAILQ_HEAD(block_leases, lease) leases;
-        uint32_t n_leases;    /* these */
-        uint32_t n_busy;      /* of these leases */
-        uint32_t n_passed_on; /* how often its charge was, from one client to another */
-        uint32_t n_shares;    /* tokens by which it may be attached, in LEASED only */
+        uint32_t n_leases;           /* these */
+        uint32_t n_busy;             /* of these leases */
+        uint32_t n_charge_transfers; /* times that its charge went from one client to another */
+        uint32_t n_shares;           /* tokens by which it may be attached, in LEASED only */
         LIST_HEAD(block_shares, share) shares;
         LIST_ENTRY(block) pool_link;
         LIST_ENTRY(block) free_all_link;

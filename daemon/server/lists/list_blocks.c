@@ -52,7 +52,7 @@ static void add_block(const struct block_listing *block, void *argument)
                 .bytes = block->n_bytes,
                 .blocks = 1,
                 .lease = block->lease_id,
-                .passed_on = block->n_passed_on,
+                .passed_on = block->n_charge_transfers,
                 .age = age_ms(walk, block->made_ns),
                 .state_age = age_ms(walk, block->since_ns),
         };
