@@ -312,15 +312,15 @@ unsigned model_n_taken_slots(const struct model *model, const struct model_clien
 struct model_client *model_oldest_user(const struct model_block *block);
 /* What is leased or cached beyond the pool's limit. */
 uint64_t model_excess(const struct model *model, uint32_t pool);
-/* Who pays for the block: the one it is made for, its holder, or who may still map it. */
-const struct model_client *model_payer(const struct model_block *block);
+/* The client that the block is charged to: the one it is made for, its holder, or one that may still map it. */
+const struct model_client *model_charge_owner(const struct model_block *block);
 /* Whose limit the cached block would pass; what is charged for it already is no more than that. */
 enum limit_scope model_limit_by(const struct model *model, const struct model_client *client,
                                 const struct model_block *block);
 /* Whose limit n_bytes more would pass; 0 for nobody's. */
 enum limit_scope model_limit(const struct model *model, const struct model_client *client,
                              uint32_t pool, uint64_t n_bytes);
-/* Whether a client must not join in on a block that another one pays for. */
+/* Whether a client must not join in on a block that another one is charged for. */
 bool model_bars(const struct model *model, const struct model_client *client,
                 const struct model_block *block);
 /* Whose limit the request waits for, itself or behind another; 0 for nobody's. */

@@ -91,7 +91,7 @@ static void check_recalled(struct model *model)
 }
 
 /* Who has had it last of those that do not unmap it, or gave it back and have not said that they did. */
-static const struct model_client *mapper_that_pays(const struct model_block *block)
+static const struct model_client *mapper_that_is_charged(const struct model_block *block)
 {
         const struct model_lease *lease;
 
@@ -103,7 +103,7 @@ static const struct model_client *mapper_that_pays(const struct model_block *blo
 }
 
 /* The one it is made for, the one who holds it longest, or who may still map it. */
-const struct model_client *model_payer(const struct model_block *block)
+const struct model_client *model_charge_owner(const struct model_block *block)
 {
         switch (block->state) {
         case MODEL_MAKING:
@@ -114,7 +114,7 @@ const struct model_client *model_payer(const struct model_block *block)
         case MODEL_LINGERING:
                 return model_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
         case MODEL_CACHED:
-                return mapper_that_pays(block);
+                return mapper_that_is_charged(block);
         case MODEL_STOCKING:
         case MODEL_MADE:
                 break;
@@ -162,7 +162,7 @@ static void compare_charges(struct model *model, uint32_t pool)
                 uint64_t n_bytes = 0;
 
                 LIST_FOREACH (block, &model->blocks, link)
-                        n_bytes += block->pool == pool && model_payer(block) == client
+                        n_bytes += block->pool == pool && model_charge_owner(block) == client
                                            ? block->n_bytes
                                            : 0;
                 must(model, client_charged(client->client, pool) == n_bytes);

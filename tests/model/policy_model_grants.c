@@ -71,7 +71,7 @@ static void check_choice(const struct model *model, const struct model_request *
                 if (model_limit_by(model, request->client, block))
                         continue;
                 /* Who is held by a limit has what is its own already. */
-                if (is_held && model_payer(block) != request->client)
+                if (is_held && model_charge_owner(block) != request->client)
                         continue;
                 must(model, !is_better(request, block, chosen));
         }

@@ -18,11 +18,11 @@ uint64_t model_excess(const struct model *model, uint32_t pool)
 }
 
 /* One that was made for a request is charged to it until that is told, and after. */
-static const struct model_client *payer(const struct model_block *block)
+static const struct model_client *charge_owner(const struct model_block *block)
 {
         if (block->state == MODEL_MADE)
                 return block->request->client;
-        return model_payer(block);
+        return model_charge_owner(block);
 }
 
 static struct usage usage_of(const struct model *model, const struct model_client *client,
@@ -32,7 +32,7 @@ static struct usage usage_of(const struct model *model, const struct model_clien
         const struct model_block *block;
 
         LIST_FOREACH (block, &model->blocks, link) {
-                const struct model_client *charged = payer(block);
+                const struct model_client *charged = charge_owner(block);
                 unsigned kind = block->pool == MODEL_PINNED_POOL ? LIMIT_PINNED_BYTES
                                                                  : LIMIT_DEVICE_BYTES;
 
@@ -77,7 +77,7 @@ enum limit_scope model_limit(const struct model *model, const struct model_clien
 enum limit_scope model_limit_by(const struct model *model, const struct model_client *client,
                                 const struct model_block *block)
 {
-        const struct model_client *charged = model_payer(block);
+        const struct model_client *charged = model_charge_owner(block);
 
         if (charged == client)
                 return 0;
@@ -87,7 +87,7 @@ enum limit_scope model_limit_by(const struct model *model, const struct model_cl
         return charged ? 0 : model_limit(model, client, block->pool, block->n_bytes);
 }
 
-/* Does the party (a client, or all of a uid) use the block, whoever pays? */
+/* Does the party (a client, or all of a uid) use the block, whichever client is charged? */
 static bool uses(const struct model_block *block, const struct model_client *client, uint32_t uid)
 {
         const struct model_lease *lease;
@@ -105,7 +105,7 @@ static bool is_party(const struct model_client *who, const struct model_client *
         return who && (client ? who == client : who->uid == uid);
 }
 
-/* What the party pays for, and what it would if others left; without this block. */
+/* What the party is charged for, and would be if others left; without this block. */
 static struct usage burden_of(const struct model *model, const struct model_client *client,
                               uint32_t uid, const struct model_block *but)
 {
@@ -116,7 +116,7 @@ static struct usage burden_of(const struct model *model, const struct model_clie
                 unsigned kind = block->pool == MODEL_PINNED_POOL ? LIMIT_PINNED_BYTES
                                                                  : LIMIT_DEVICE_BYTES;
 
-                if (block == but || is_party(payer(block), client, uid) ||
+                if (block == but || is_party(charge_owner(block), client, uid) ||
                     !uses(block, client, uid))
                         continue;
                 usage.n[kind] += block->n_bytes;
@@ -130,7 +130,7 @@ static bool bars(const struct model *model, const struct model_client *client,
 {
         const struct model_client *party = scope == LIMIT_OF_CLIENT ? client : NULL;
 
-        if (is_party(payer(block), party, client->uid))
+        if (is_party(charge_owner(block), party, client->uid))
                 return false;
         return passes(model, client, scope, block->pool, block->n_bytes,
                       burden_of(model, party, client->uid, block));

@@ -22,7 +22,7 @@ static void check_own_is_used(struct model *model, const struct model_request *r
         const struct model_block *block;
 
         LIST_FOREACH (block, &model->blocks, link) {
-                if (block->state == MODEL_CACHED && model_payer(block) == request->client)
+                if (block->state == MODEL_CACHED && model_charge_owner(block) == request->client)
                         must(model, !model_serves(block, request) ||
                                             block->n_bytes < request->ask.n_bytes);
         }

@@ -248,7 +248,7 @@ START_TEST(it_is_charged_until_its_keepers_end)
 }
 END_TEST
 
-/* What the tenant pays for already is no more than before, though the limit leaves no room for a block of
+/* What the tenant is charged for already is no more than before, though the limit leaves no room for a block of
  * that size; one that nobody is charged for is. */
 START_TEST(a_larger_one_that_is_kept_serves_beside_the_limit)
 {

@@ -7,7 +7,7 @@
 #include "daemon/policy/report/figures.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/scheduling/backfill.h"
-#include "daemon/policy/accounting/payer.h"
+#include "daemon/policy/accounting/charge_owner.h"
 #include "daemon/policy/objects/pool.h"
 
 static uint64_t check_leases_of(const struct block *block)
@@ -54,7 +54,7 @@ static const struct client *liable(const struct block *block)
         case BLOCK_LINGERING:
                 return block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
         case BLOCK_CACHED:
-                return payer_in_cache(block);
+                return charge_owner_in_cache(block);
         case BLOCK_STOCKING:
         case BLOCK_NONE:
         case BLOCK_N_STATES:

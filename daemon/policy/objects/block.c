@@ -12,7 +12,7 @@
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/objects/overdue.h"
-#include "daemon/policy/accounting/payer.h"
+#include "daemon/policy/accounting/charge_owner.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/objects/share.h"
 #include "daemon/policy/objects/tenant.h"
@@ -312,7 +312,7 @@ void block_transfer_charge(struct block *block)
         }
         assert(lease);
         block->n_charge_transfers += block->charge.client != lease->client;
-        payer_set(block, lease->client, CHARGE_HELD);
+        charge_owner_set(block, lease->client, CHARGE_HELD);
         attached_count(block);
 }
 
@@ -324,7 +324,7 @@ void block_return_to_cache(struct block *block)
                 return;
         }
         set_state(block, BLOCK_CACHED);
-        payer_find(block);
+        charge_owner_update(block);
         enlist_cached(block);
 }
 
@@ -351,7 +351,7 @@ void block_release(struct block *block)
         set_state(block, BLOCK_RELEASING);
         if (block_is_mapped(block))
                 overdue_expect(block);
-        payer_find(block);
+        charge_owner_update(block);
         action_push(&block_its_pool(block)->policy->actions, &block->action, ACTION_RELEASE);
         TAILQ_FOREACH (lease, &block->leases, block_link)
                 lease_recall(lease);
@@ -401,7 +401,7 @@ void block_unmapped(struct block *block, struct lease *lease)
         overdue_blame(block);
         if (block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING ||
             block->state == BLOCK_CACHED)
-                payer_find(block);
+                charge_owner_update(block);
         if (block->state == BLOCK_CACHED && !block->charge.client)
                 bin_forget_charged(block->bin, block);
         if (block->state == BLOCK_LINGERING && !block_is_mapped(block))

@@ -1,7 +1,7 @@
 /* A block: one driver allocation or memfd, from the action to make it until its last byte is back.
  *
  * Owned by its holding (it keeps the tenant alive); the server names it by pointer in between.
- * Leases that may still map it stand in its list, the holder that had it last first: see payer.h
+ * Leases that may still map it stand in its list, the holder that had it last first: see charge_owner.h
  * for which of them is charged. Every change of state goes through one setter, which keeps the totals of pool and holding. */
 #pragma once
 

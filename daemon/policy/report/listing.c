@@ -114,16 +114,16 @@ uint64_t policy_charged_to_others(const struct policy *policy,
                                                     const void *argument),
                                   const void *argument)
 {
-        const struct tenant *owner, *payer;
+        const struct tenant *owner, *charged;
         const struct block *block;
         uint64_t n_bytes = 0;
 
         for (uint32_t i = 0; i < policy->n_pools; i++) {
                 LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link) {
                         owner = block->holding->tenant;
-                        payer = block->charge.client ? block->charge.client->tenant : owner;
-                        if (payer != owner && is_chosen(&owner->key, argument) &&
-                            !is_chosen(&payer->key, argument))
+                        charged = block->charge.client ? block->charge.client->tenant : owner;
+                        if (charged != owner && is_chosen(&owner->key, argument) &&
+                            !is_chosen(&charged->key, argument))
                                 n_bytes += block->bin->n_bytes;
                 }
         }

@@ -3,7 +3,7 @@
 #include "daemon/policy/state/bins.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/accounting/payer.h"
+#include "daemon/policy/accounting/charge_owner.h"
 #include "daemon/policy/accounting/quota.h"
 
 static struct lease *lease_of(const struct block *block)
@@ -132,9 +132,9 @@ void revocation_add_own(struct idle_leases *idle, struct holding *holding,
 }
 
 /* Somebody would be charged for it still. */
-static bool is_paid_for(const struct block *block)
+static bool is_charged(const struct block *block)
 {
-        return payer_in_cache(block);
+        return charge_owner_in_cache(block);
 }
 
 static void spare(struct idle_leases *idle, bool (*is_spared)(const struct block *block))
@@ -264,7 +264,7 @@ bool revocation_relieve(const struct request *request, const struct limit_hit *h
         struct limit_hit next;
 
         add_limited(&idle, request->client, request->pool, hit, looks);
-        spare(&idle, is_paid_for);
+        spare(&idle, is_charged);
         if (hit->used + n_asked - hit->max > (is_count ? idle.n : idle.n_bytes))
                 return false;
         for (unsigned i = 0; i < idle.n; i++) {

@@ -90,7 +90,7 @@ struct bin {
         /* The one cached last is first; the one leased, or seen in use, longest ago is first. */
         TAILQ_HEAD(bin_blocks, block) sides[BIN_N_SIDES];
         struct bin_blocks
-                charged; /* of the cached ones, in their order: those that a client pays for */
+                charged; /* of the cached ones, in their order: those that a client is charged for */
         TAILQ_ENTRY(bin) class_link;
 };
 

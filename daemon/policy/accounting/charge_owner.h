@@ -1,4 +1,4 @@
-/* Who is charged for a block that nobody has in use.
+/* The charge owner of a block that is not in use: the client that is charged for it.
  *
  * While it lingers, the client that had it last among those that may still map it. While it is cached, the
  * last one that keeps it mapped, since it makes no room for others as long as that one does, or that gave
@@ -9,10 +9,10 @@
 #include "daemon/policy/state/types.h"
 
 /* The one that is charged if it is cached, or NULL. */
-struct client *payer_in_cache(const struct block *block);
+struct client *charge_owner_in_cache(const struct block *block);
 
-/* Charges that client and nobody else; NULL: nobody. */
-void payer_set(struct block *block, struct client *client, enum charge_kind kind);
+/* Charges that client and no other; NULL: none. */
+void charge_owner_set(struct block *block, struct client *client, enum charge_kind kind);
 
-/* Charges who ought to be, in CACHED, RELEASING and LINGERING. */
-void payer_find(struct block *block);
+/* Charges the client that ought to be, in CACHED, RELEASING and LINGERING. */
+void charge_owner_update(struct block *block);
