@@ -1,7 +1,7 @@
 /* Sharing: what clients ask for, told to blocks, leases and tokens. */
 #include <assert.h>
 
-#include "daemon/policy/accounting/attached.h"
+#include "daemon/policy/accounting/shared_usage.h"
 #include "daemon/policy/drain.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/policy.h"
@@ -48,7 +48,7 @@ int policy_attach(struct policy *policy, struct client *client, const struct pol
                 return GPUMEM_E_SHUTTING_DOWN;
         if (block_its_pool(block)->standing == STANDING_LOST)
                 return GPUMEM_E_DRIVER;
-        if (attached_bars(client, block))
+        if (shared_usage_bars(client, block))
                 return GPUMEM_E_LIMIT;
         if (block->n_leases >= LEASES_PER_BLOCK_MAX)
                 return GPUMEM_E_TOO_MANY;

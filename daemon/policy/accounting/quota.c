@@ -72,13 +72,13 @@ bool quota_is_passed(const struct client *client, const struct pool *pool, uint6
 }
 
 bool quota_bars(const struct client *client, enum limit_scope scope, const struct pool *pool,
-                uint64_t n_bytes, const struct usage *attached)
+                uint64_t n_bytes, const struct usage *shared_usage)
 {
         struct usage usage = scope == LIMIT_OF_CLIENT ? client->usage : client->tenant->usage;
         struct limit_hit hit;
 
         for (unsigned i = 0; i < LIMIT_N_KINDS; i++)
-                usage.n[i] += attached->n[i];
+                usage.n[i] += shared_usage->n[i];
         return passes_any(client, scope, pool, n_bytes, &usage, &hit);
 }
 

@@ -21,9 +21,9 @@ bool quota_is_passed(const struct client *client, const struct pool *pool, uint6
                      struct limit_hit *ret_hit);
 
 /* Whether a block of so many bytes would pass the client's or its tenant's limit if it came to that
- * one's charge, and all that is `attached` too. */
+ * one's charge, and all of `shared_usage` too. */
 bool quota_bars(const struct client *client, enum limit_scope scope, const struct pool *pool,
-                uint64_t n_bytes, const struct usage *attached);
+                uint64_t n_bytes, const struct usage *shared_usage);
 
 /* Whether a limit keeps the client from the cached block. Who is charged for it as it is goes on being
  * charged, and a tenant's client takes it over from another without a change of the tenant's sum. */

@@ -267,8 +267,8 @@ static struct usage derive_kept(const struct policy *policy, const struct client
         return usage;
 }
 
-static struct usage derive_attached(const struct policy *policy, const struct client *client,
-                                    const struct tenant *tenant)
+static struct usage derive_shared_usage(const struct policy *policy, const struct client *client,
+                                        const struct tenant *tenant)
 {
         struct usage usage = {{0}};
         const struct client *other;
@@ -289,15 +289,15 @@ static void check_usages(const struct client *client)
 {
         struct usage own = derive_usage(client->policy, client, NULL);
         struct usage tenants = derive_usage(client->policy, NULL, client->tenant);
-        struct usage attached = derive_attached(client->policy, client, NULL);
-        struct usage tenants_attached = derive_attached(client->policy, NULL, client->tenant);
+        struct usage shared = derive_shared_usage(client->policy, client, NULL);
+        struct usage tenants_shared = derive_shared_usage(client->policy, NULL, client->tenant);
         struct usage kept = derive_kept(client->policy, client, NULL);
         struct usage tenants_kept = derive_kept(client->policy, NULL, client->tenant);
 
         assert(memcmp(&kept, &client->kept, sizeof(kept)) == 0);
         assert(memcmp(&tenants_kept, &client->tenant->kept, sizeof(kept)) == 0);
-        assert(memcmp(&attached, &client->attached, sizeof(attached)) == 0);
-        assert(memcmp(&tenants_attached, &client->tenant->attached, sizeof(attached)) == 0);
+        assert(memcmp(&shared, &client->shared_usage, sizeof(shared)) == 0);
+        assert(memcmp(&tenants_shared, &client->tenant->shared_usage, sizeof(shared)) == 0);
         assert(memcmp(&own, &client->usage, sizeof(own)) == 0);
         assert(memcmp(&tenants, &client->tenant->usage, sizeof(tenants)) == 0);
 }

@@ -24,7 +24,7 @@ static struct count count_leases(const struct block *block, const struct client 
         return count;
 }
 
-static void check_attached(const struct block *block)
+static void check_shared_usage(const struct block *block)
 {
         const struct client *charged = block->charge.client;
         const struct lease *lease;
@@ -55,7 +55,7 @@ void check_shares_of(const struct block *block)
                 n++;
         }
         assert(n == block->n_shares && n <= SHARES_PER_BLOCK_MAX);
-        check_attached(block);
+        check_shared_usage(block);
         assert(n == 0 ||
                (block->state == BLOCK_LEASED && block->bin->properties & POLICY_SHAREABLE));
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/accounting/attached.h"
+#include "daemon/policy/accounting/shared_usage.h"
 #include "daemon/policy/state/bins.h"
 #include "daemon/policy/accounting/charge.h"
 #include "daemon/policy/objects/free_all.h"
@@ -298,7 +298,7 @@ void block_attach(struct block *block, struct lease *lease)
         assert(block->state == BLOCK_LEASED && block->bin->properties & POLICY_SHAREABLE);
         TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
         block->n_leases++;
-        attached_count(block);
+        shared_usage_count(block);
 }
 
 void block_transfer_charge(struct block *block)
@@ -313,7 +313,7 @@ void block_transfer_charge(struct block *block)
         assert(lease);
         block->n_charge_transfers += block->charge.client != lease->client;
         charge_owner_set(block, lease->client, CHARGE_HELD);
-        attached_count(block);
+        shared_usage_count(block);
 }
 
 void block_return_to_cache(struct block *block)

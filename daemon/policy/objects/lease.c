@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/accounting/attached.h"
+#include "daemon/policy/accounting/shared_usage.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/state/slots.h"
@@ -115,7 +115,7 @@ void lease_grant(struct lease *lease, struct block *block)
 
 void lease_end_use(struct lease *lease)
 {
-        attached_forget(lease->block);
+        shared_usage_forget(lease->block);
         block_end_use(lease->block);
         set_state(lease, LEASE_RETURNED);
         LIST_INSERT_HEAD(&lease->client->returned, lease, returned_link);

@@ -17,5 +17,5 @@ uint64_t pool_room(const struct pool *pool);
  * come: nothing is made before others have brought that back. */
 uint64_t pool_debt(const struct pool *pool);
 
-/* The same without what is released: while there is some, nothing is kept in the cache. */
+/* The same without what is being released: while there is some, nothing is kept in the cache. */
 uint64_t pool_excess(const struct pool *pool);

@@ -21,7 +21,7 @@ void *block_backing(const struct block *block);
  * be made: policy_created() with -ECANCELED. */
 bool block_is_awaited(const struct block *block);
 
-/* Of a block that is released: whether a process whose client has ended may use what is in it still. Who has given it
+/* Of a block that is being released: whether a process whose client has ended may use what is in it still. Who has given it
  * back, or was revoked it, does not, be it mapped there or not. */
 bool block_may_be_used(const struct block *block);
 

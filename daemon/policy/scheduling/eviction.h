@@ -15,7 +15,7 @@ struct looks;
 
 /* Releases blocks until `n_bytes` are on their way back, or none is left: of those that nobody
  * maps, of those that somebody does, or of those that somebody maps who will not unmap them when asked.
- * For room nothing is released the last. Returns what is on its way. */
+ * To make room none of the last kind is released. Returns what is on its way. */
 enum eviction_kind { EVICTION_UNMAPPED, EVICTION_MAPPED, EVICTION_KEPT };
 uint64_t eviction_release(struct holding *asker, uint64_t n_bytes, enum eviction_kind kind);
 
@@ -46,5 +46,5 @@ void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_m
 uint64_t eviction_trim_cache(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
                              uint64_t now_ns, struct looks *looks);
 
-/* The pool's limit was lowered: releases what is cached beyond it, and of what is idle. */
+/* The pool's limit was lowered: releases what is cached beyond it, and what is idle. */
 void eviction_trim_to_limit(struct pool *pool);

@@ -236,9 +236,9 @@ struct tenant {
         uint32_t n_refs; /* clients and blocks */
         uint32_t n_holdings;
         uint32_t n_waiting;
-        struct usage usage;    /* its clients' */
-        struct usage kept;     /* likewise */
-        struct usage attached; /* see attached.h */
+        struct usage usage;        /* its clients' */
+        struct usage kept;         /* likewise */
+        struct usage shared_usage; /* see shared_usage.h */
         uint64_t counted;
         uint64_t listing; /* see client_is_first_listed */
         struct limited limited;
@@ -264,9 +264,9 @@ struct client {
         uint64_t n_held_bytes;   /* of an earlier daemon's blocks: declared is not more */
         struct charge *declared; /* one a pool */
         struct usage usage;
-        struct usage kept;     /* part of it: see charge.h */
-        struct usage attached; /* see attached.h */
-        uint64_t counted;      /* number of the count that saw it last */
+        struct usage kept;         /* part of it: see charge.h */
+        struct usage shared_usage; /* see shared_usage.h */
+        uint64_t counted;          /* number of the count that saw it last */
         struct limited limited;
         struct refusal spare; /* for a request that there was no memory for */
         struct action_node mark;
@@ -390,7 +390,7 @@ struct lease {
         bool left_in_use; /* its client ended with it in use, and its process may use it still */
         bool revoked;     /* it was taken from the client, not given back */
         bool recalled;    /* the client was told to unmap it */
-        bool counts_for_client; /* see attached.h */
+        bool counts_for_client; /* see shared_usage.h */
         bool counts_for_tenant;
         UT_hash_handle hh; /* in its client's table, by id */
         TAILQ_ENTRY(lease) block_link;

@@ -13,11 +13,11 @@
 #define LEASES_PER_BLOCK_MAX 1024
 
 /* Of a block in LEASED: counts it anew, after a lease began or the charge was transferred. */
-void attached_count(struct block *block);
+void shared_usage_count(struct block *block);
 
 /* It counts for nobody, until it is counted anew: to be called before one of its busy leases ends. */
-void attached_forget(struct block *block);
+void shared_usage_forget(struct block *block);
 
 /* Whether the client, or its tenant, could not bear it if the block came to its charge on top of all
  * else that may. */
-bool attached_bars(const struct client *client, const struct block *block);
+bool shared_usage_bars(const struct client *client, const struct block *block);

@@ -1,4 +1,4 @@
-#include "daemon/policy/accounting/attached.h"
+#include "daemon/policy/accounting/shared_usage.h"
 
 #include "daemon/policy/accounting/quota.h"
 
@@ -7,7 +7,7 @@ static bool is_shareable(const struct block *block)
         return block->bin->properties & POLICY_SHAREABLE;
 }
 
-void attached_forget(struct block *block)
+void shared_usage_forget(struct block *block)
 {
         enum policy_kind kind = block_its_pool(block)->settings.kind;
         struct lease *lease;
@@ -16,9 +16,10 @@ void attached_forget(struct block *block)
                 return;
         TAILQ_FOREACH (lease, &block->leases, block_link) {
                 if (lease->counts_for_client)
-                        usage_remove(&lease->client->attached, kind, block->bin->n_bytes);
+                        usage_remove(&lease->client->shared_usage, kind, block->bin->n_bytes);
                 if (lease->counts_for_tenant)
-                        usage_remove(&lease->client->tenant->attached, kind, block->bin->n_bytes);
+                        usage_remove(&lease->client->tenant->shared_usage, kind,
+                                     block->bin->n_bytes);
                 lease->counts_for_client = lease->counts_for_tenant = false;
         }
 }
@@ -32,7 +33,7 @@ static bool mark(uint64_t *party, uint64_t number)
         return is_new;
 }
 
-void attached_count(struct block *block)
+void shared_usage_count(struct block *block)
 {
         enum policy_kind kind = block_its_pool(block)->settings.kind;
         uint64_t number = ++block_its_pool(block)->policy->n_counts;
@@ -40,7 +41,7 @@ void attached_count(struct block *block)
 
         if (!is_shareable(block))
                 return;
-        attached_forget(block);
+        shared_usage_forget(block);
         (void)mark(&block->charge.client->counted, number);
         (void)mark(&block->charge.client->tenant->counted, number);
         TAILQ_FOREACH (lease, &block->leases, block_link) {
@@ -51,18 +52,18 @@ void attached_count(struct block *block)
                 lease->counts_for_client = mark(&client->counted, number);
                 lease->counts_for_tenant = mark(&client->tenant->counted, number);
                 if (lease->counts_for_client)
-                        usage_add(&client->attached, kind, block->bin->n_bytes);
+                        usage_add(&client->shared_usage, kind, block->bin->n_bytes);
                 if (lease->counts_for_tenant)
-                        usage_add(&client->tenant->attached, kind, block->bin->n_bytes);
+                        usage_add(&client->tenant->shared_usage, kind, block->bin->n_bytes);
         }
 }
 
 /* What is counted for the party at one of its leases already is not counted twice. */
-bool attached_bars(const struct client *client, const struct block *block)
+bool shared_usage_bars(const struct client *client, const struct block *block)
 {
         const struct pool *pool = block_its_pool(block);
         uint64_t n_bytes = block->bin->n_bytes;
-        struct usage own = client->attached, tenants = client->tenant->attached;
+        struct usage own = client->shared_usage, tenants = client->tenant->shared_usage;
         const struct lease *lease;
 
         TAILQ_FOREACH (lease, &block->leases, block_link) {
