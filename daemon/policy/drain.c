@@ -65,14 +65,14 @@ bool policy_is_draining(const struct policy *policy)
         return policy->draining;
 }
 
-/* What is in use goes to the end of the list: the next look begins with others. */
-static void take_idle(struct pool *pool, unsigned n_looks)
+/* What is in use goes to the end of the list: the next scan begins with others. */
+static void take_idle(struct pool *pool, unsigned n_scans)
 {
         const struct block *last = TAILQ_LAST(&pool->leased, pool_blocks_by_age);
         struct block *block = TAILQ_FIRST(&pool->leased), *next;
         bool was_last = false;
 
-        for (; block && !was_last && n_looks; block = next, n_looks--) {
+        for (; block && !was_last && n_scans; block = next, n_scans--) {
                 next = TAILQ_NEXT(block, pool_age_link);
                 was_last = block == last;
                 if (lease_revoke(TAILQ_FIRST(&block->leases))) {
@@ -84,10 +84,10 @@ static void take_idle(struct pool *pool, unsigned n_looks)
         }
 }
 
-void policy_drain_idle(struct policy *policy, unsigned n_looks)
+void policy_drain_idle(struct policy *policy, unsigned n_scans)
 {
         for (uint32_t i = 0; i < policy->n_pools; i++)
-                take_idle(policy->pools[i], n_looks);
+                take_idle(policy->pools[i], n_scans);
 }
 
 uint64_t policy_held_bytes(const struct policy *policy)

@@ -37,9 +37,9 @@ uint64_t drain_seconds_left(const struct drain *drain, uint64_t now_ns);
 void policy_drain(struct policy *policy, uint64_t now_ns);
 bool policy_is_draining(const struct policy *policy);
 
-/* Looks at so many leases of each pool at most, other ones each time: those that are idle are revoked, and
+/* Scans so many leases of each pool at most, other ones each time: those that are idle are revoked, and
  * go back to the driver. */
-void policy_drain_idle(struct policy *policy, unsigned n_looks);
+void policy_drain_idle(struct policy *policy, unsigned n_scans);
 
 /* What clients are charged, in all pools together: that is held. */
 uint64_t policy_held_bytes(const struct policy *policy);

@@ -233,9 +233,9 @@ int policy_free_all(struct policy *policy, struct client *client, uint32_t seria
         return free_all_new(client, serial, pool, scope);
 }
 
-uint64_t policy_free_looks(const struct policy *policy)
+uint64_t policy_free_scans(const struct policy *policy)
 {
-        return policy->n_free_looks;
+        return policy->n_free_scans;
 }
 
 int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial,

@@ -77,8 +77,8 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
 int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
                     enum policy_scope scope, uint32_t pool);
 
-/* Leases that were looked at for that, by whomever. */
-uint64_t policy_free_looks(const struct policy *policy);
+/* Leases that were scanned for that, by all calls. */
+uint64_t policy_free_scans(const struct policy *policy);
 
 /* The same for the tenants that are chosen, in all pools. The choice is made before it returns, and says of how
  * many blocks; some of them may stay in processes. */

@@ -95,7 +95,7 @@ bool policy_keeps_more(const struct policy *policy)
 /* The list is in the order of caching: what comes after one that is not old enough is not, either. A block
  * goes whole, and so only as far as what is kept is not touched. What goes makes the rest no easier to release
  * of: one pass says all, unless something comes meanwhile. */
-static void return_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
+static void return_cached(struct pool *pool, unsigned n_scans, uint64_t now_ns)
 {
         struct block *block = pool->return_next;
 
@@ -104,7 +104,7 @@ static void return_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
                 pool->returned_all = pool->returned_all && !pool->cache_grew;
                 pool->cache_grew = false;
         }
-        for (; block && n_looks && over_bytes(pool); n_looks--) {
+        for (; block && n_scans && over_bytes(pool); n_scans--) {
                 struct block *next = TAILQ_NEXT(block, pool_age_link);
 
                 if (now_ns - block->since_ns < pool->return_after_ns) {
@@ -119,10 +119,10 @@ static void return_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
         pool->returned_all = !block && !pool->cache_grew;
 }
 
-void policy_return_cached(struct policy *policy, unsigned n_looks, uint64_t now_ns)
+void policy_return_cached(struct policy *policy, unsigned n_scans, uint64_t now_ns)
 {
         if (now_ns > policy->now_ns)
                 policy->now_ns = now_ns;
         for (uint32_t i = 0; i < policy->n_pools; i++)
-                return_cached(policy->pools[i], n_looks, policy->now_ns);
+                return_cached(policy->pools[i], n_scans, policy->now_ns);
 }

@@ -34,9 +34,9 @@ int policy_warm(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint64_t
 int policy_set_pool_keep(struct policy *policy, uint32_t pool, uint64_t keep_bytes,
                          uint64_t return_after_ns);
 
-/* Whether a pool has more cached than it keeps, and a look may release some. */
+/* Whether a pool has more cached than it keeps, and a scan may release some. */
 bool policy_keeps_more(const struct policy *policy);
 
-/* Releases what is over and old enough, after so many looks at most in each pool; the next call goes on where
+/* Releases what is over and old enough, after so many scans at most in each pool; the next call goes on where
  * this one ends. What a client would keep mapped is left alone: it would not come back. */
-void policy_return_cached(struct policy *policy, unsigned n_looks, uint64_t now_ns);
+void policy_return_cached(struct policy *policy, unsigned n_scans, uint64_t now_ns);

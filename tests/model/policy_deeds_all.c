@@ -63,11 +63,11 @@ void deed_change_keep(struct play *play)
 /* A look at some, or so that all have been looked at. */
 void deed_return_cached(struct play *play)
 {
-        unsigned n_looks = (unsigned)play_below(play, 5);
+        unsigned n_scans = (unsigned)play_below(play, 5);
 
         play_settle(play);
         if (play_one_in(play, 2)) {
-                model_return_cached(&play->model, n_looks);
+                model_return_cached(&play->model, n_scans);
                 return;
         }
         for (unsigned i = 0; i < 2; i++) {
@@ -79,10 +79,10 @@ void deed_return_cached(struct play *play)
 
 void deed_drain_idle(struct play *play)
 {
-        unsigned n_looks = (unsigned)play_below(play, 8);
+        unsigned n_scans = (unsigned)play_below(play, 8);
 
         play_settle(play);
-        model_drain_idle(&play->model, play_one_in(play, 4) ? UINT32_MAX : n_looks);
+        model_drain_idle(&play->model, play_one_in(play, 4) ? UINT32_MAX : n_scans);
 }
 
 void deed_spoil_one(struct play *play)

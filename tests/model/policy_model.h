@@ -244,11 +244,11 @@ void model_reclaim(struct model *model, struct model_client *client,
 
 /* These four for a policy that has settled. */
 void model_drain(struct model *model);
-void model_drain_idle(struct model *model, unsigned n_looks);
+void model_drain_idle(struct model *model, unsigned n_scans);
 void model_warm(struct model *model, uint32_t pool, uint64_t n_bytes);
-void model_return_cached(struct model *model, unsigned n_looks);
+void model_return_cached(struct model *model, unsigned n_scans);
 
-/* After two looks at all that there was to be seen, and with their actions taken: what could go has gone. */
+/* After two scans of all that there was to be seen, and with their actions taken: what could go has gone. */
 void model_expect_returned(const struct model *model);
 void model_set_pool_keep(struct model *model, uint32_t pool, uint64_t keep_bytes,
                          uint64_t return_after_ns);

@@ -135,8 +135,8 @@ static void compare_held(struct model *model)
         must(model, policy_held_bytes(model->policy) == n_bytes);
 }
 
-/* Where no look is due, none would ever release anything. */
-static void check_looks_are_due(struct model *model)
+/* Where no scan is due, none would ever release anything. */
+static void check_scans_are_due(struct model *model)
 {
         const struct model_block *block;
         bool any_over = false;
@@ -205,7 +205,7 @@ void model_compare(struct model *model)
                 compare_charges(model, i);
         }
         compare_held(model);
-        check_looks_are_due(model);
+        check_scans_are_due(model);
         model_check_waiting(model);
         model_check_evictions(model);
         check_recalled(model);

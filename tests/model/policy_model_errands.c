@@ -181,10 +181,10 @@ void model_set_pool_keep(struct model *model, uint32_t pool, uint64_t keep_bytes
         model_happened(model);
 }
 
-void model_return_cached(struct model *model, unsigned n_looks)
+void model_return_cached(struct model *model, unsigned n_scans)
 {
         must(model, model->settled);
-        policy_return_cached(model->policy, n_looks, model->now_ns);
+        policy_return_cached(model->policy, n_scans, model->now_ns);
         begin_errand(model, MODEL_RETURNING);
 }
 
@@ -269,7 +269,7 @@ static unsigned n_candidates(const struct model *model, uint32_t pool)
         return n;
 }
 
-void model_drain_idle(struct model *model, unsigned n_looks)
+void model_drain_idle(struct model *model, unsigned n_scans)
 {
         unsigned n_before[MODEL_N_POOLS], n_taken;
         const struct model_block *block;
@@ -277,16 +277,16 @@ void model_drain_idle(struct model *model, unsigned n_looks)
         must(model, model->settled && model->draining);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
                 n_before[i] = n_candidates(model, i);
-        policy_drain_idle(model->policy, n_looks);
+        policy_drain_idle(model->policy, n_scans);
         begin_errand(model, MODEL_DRAINING_IDLE);
         model_note_revoked(model);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
                 n_taken = n_before[i] - n_candidates(model, i);
-                must(model, n_taken <= n_looks);
+                must(model, n_taken <= n_scans);
                 model->n_drained += n_taken;
         }
         LIST_FOREACH (block, &model->blocks, link)
-                must(model, !is_idle(block) || n_before[block->pool] > n_looks);
+                must(model, !is_idle(block) || n_before[block->pool] > n_scans);
 }
 
 void model_shut_down(struct model *model)

@@ -123,7 +123,7 @@ START_TEST(what_is_idle_goes_back_though_it_becomes_so_later)
         policy_check(world.policy);
         expect_idle(&world);
         mark_idle(&world, a, held[2].lease);
-        /* So many looks at a time: what is in use is passed, and not looked at first again. */
+        /* So many scans at a time: what is in use is passed, and not looked at first again. */
         policy_drain_idle(world.policy, 2);
         expect_idle(&world);
         policy_drain_idle(world.policy, 2);

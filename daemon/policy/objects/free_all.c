@@ -29,7 +29,7 @@ static void take_pool(struct free_all *free_all, struct pool *pool, enum policy_
              block; block = next) {
                 next = scope == SCOPE_NODE ? TAILQ_NEXT(block, pool_age_link)
                                            : TAILQ_NEXT(block, holding_link);
-                pool->policy->n_free_looks++;
+                pool->policy->n_free_scans++;
                 if (lease_revoke(TAILQ_FIRST(&block->leases)))
                         take_block(free_all, block);
         }

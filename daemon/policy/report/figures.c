@@ -7,24 +7,24 @@
 static uint64_t see_idle(struct pool *pool)
 {
         struct block *block;
-        uint64_t n_looks = 0;
+        uint64_t n_scanned = 0;
 
         pool->seen_idle_bytes = 0;
         TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
                 block->seen_idle = lease_is_idle(TAILQ_FIRST(&block->leases));
                 pool->seen_idle_bytes += block->seen_idle ? block->bin->n_bytes : 0;
-                n_looks++;
+                n_scanned++;
         }
-        return n_looks;
+        return n_scanned;
 }
 
 uint64_t policy_see_idle(struct policy *policy)
 {
-        uint64_t n_looks = 0;
+        uint64_t n_scanned = 0;
 
         for (uint32_t i = 0; i < policy->n_pools; i++)
-                n_looks += see_idle(policy->pools[i]);
-        return n_looks;
+                n_scanned += see_idle(policy->pools[i]);
+        return n_scanned;
 }
 
 void policy_see_idle_of(struct policy *policy, uint32_t pool_id, uint64_t now_ns)

@@ -289,7 +289,7 @@ static struct history_row *find_alike(const struct history_lane *lane,
         if (lane->key.kind == LANE_OF_NODE || event->what == LISTED_EVENT_LIMITED ||
             event->what == LISTED_EVENT_FREED_ALL)
                 return NULL;
-        for (unsigned n = 0; row && (lasts || n < HISTORY_LOOKS); n++) {
+        for (unsigned n = 0; row && (lasts || n < HISTORY_SCANS); n++) {
                 if (is_alike(row, event))
                         return lasts || now_ns < row->first_ns + HISTORY_ALIKE_NS ? row : NULL;
                 row = TAILQ_PREV(row, lane_rows, lane_link);

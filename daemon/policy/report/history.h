@@ -23,8 +23,8 @@
 /* Events that come so soon after the first of a row are of it, if they are alike. */
 #define HISTORY_ALIKE_NS UINT64_C(1000000000)
 
-/* Of its lane's rows so many are looked at for that. */
-#define HISTORY_LOOKS 32
+/* So many rows of its lane are scanned for that. */
+#define HISTORY_SCANS 32
 
 #define HISTORY_TEXT_MAX    400
 #define HISTORY_PROGRAM_MAX 32

@@ -26,10 +26,10 @@ struct turn {
         struct fair_queue_walk walk;
         uint64_t now_ns;
         uint64_t number;
-        uint64_t n_owed_bytes;    /* above the pool's limit; then nothing is sure */
-        uint64_t n_sure_bytes;    /* room and incoming, less what requests before will take of it */
-        struct looks looks;       /* for idle leases that the request before us may still cause */
-        unsigned n_looks;         /* that those after it may, too */
+        uint64_t n_owed_bytes; /* above the pool's limit; then nothing is sure */
+        uint64_t n_sure_bytes; /* room and incoming, less what requests before will take of it */
+        struct scan_budget budget; /* for idle leases that the request before us may still cause */
+        unsigned n_scans;          /* that those after it may, too */
         bool held;                /* a request before waits for room, which it gets before others */
         struct backfill backfill; /* those before that may wait for ever */
 };
@@ -55,7 +55,7 @@ static bool cover_hopeless(struct turn *turn, const struct request *request)
                 return true;
         if (request->deadline_ns > turn->now_ns)
                 eviction_recall(turn->pool, request->client, request->n_bytes, EVICTION_SOME,
-                                turn->now_ns, &turn->looks);
+                                turn->now_ns, &turn->budget);
         return false;
 }
 
@@ -72,7 +72,7 @@ static bool cover(struct turn *turn, const struct request *request)
         if (turn->pool->totals.evictable < n_missing_bytes) {
                 if (request->deadline_ns > turn->now_ns)
                         eviction_recall(turn->pool, request->client, n_missing_bytes,
-                                        EVICTION_ENOUGH, turn->now_ns, &turn->looks);
+                                        EVICTION_ENOUGH, turn->now_ns, &turn->budget);
                 return false;
         }
         turn->n_sure_bytes += eviction_release(holding_of(request), n_missing_bytes,
@@ -89,23 +89,23 @@ static int timeout_outcome(const struct request *request)
         return request->may_wait ? GPUMEM_E_TIMED_OUT : GPUMEM_E_REFUSED;
 }
 
-static unsigned take_looks(struct turn *turn, unsigned n)
+static unsigned take_scans(struct turn *turn, unsigned n)
 {
-        if (n > turn->n_looks)
-                n = turn->n_looks;
-        turn->n_looks -= n;
+        if (n > turn->n_scans)
+                n = turn->n_scans;
+        turn->n_scans -= n;
         return n;
 }
 
 /* Before a block is made: see eviction.h. */
 static void trim_cache(struct turn *turn, const struct request *request)
 {
-        struct looks looks = {.n_left = take_looks(turn, EVICTION_SCANS_A_BLOCK),
-                              .asker = request->client};
+        struct scan_budget budget = {.n_left = take_scans(turn, EVICTION_SCANS_A_BLOCK),
+                                     .asker = request->client};
 
         turn->n_sure_bytes += eviction_trim_cache(turn->pool, request->client, request->n_bytes,
-                                                  turn->now_ns, &looks);
-        turn->n_looks += looks.n_left;
+                                                  turn->now_ns, &budget);
+        turn->n_scans += budget.n_left;
 }
 
 /* Returns whether the request has had its share of the turn's bytes. */
@@ -137,19 +137,19 @@ static bool serve_by(struct turn *turn, struct request *request, struct block *b
 
 static bool serve_from_what_there_is(struct turn *turn, struct request *request)
 {
-        return serve_by(turn, request, block_search_find(request, &turn->looks));
+        return serve_by(turn, request, block_search_find(request, &turn->budget));
 }
 
 static bool serve_from_own(struct turn *turn, struct request *request)
 {
         return serve_by(turn, request,
-                        block_search_find_charged(request, BLOCK_SEARCH_OWN, &turn->looks));
+                        block_search_find_charged(request, BLOCK_SEARCH_OWN, &turn->budget));
 }
 
 /* What there is serves it at its deadline, also what would be left alone before. */
 static void serve_late(struct turn *turn, struct request *request, int outcome)
 {
-        turn->looks.back_too = true;
+        turn->budget.back_too = true;
         if (!serve_from_what_there_is(turn, request))
                 request_refuse(request, outcome);
 }
@@ -197,12 +197,12 @@ static enum relief relieve(struct turn *turn, struct request *request, const str
 
         if (hit->why != LIMIT_WOULD_BE_PASSED)
                 return serve_from_own(turn, request) ? RELIEF_SERVED : RELIEF_NONE;
-        turn->looks.back_too = request->deadline_ns <= turn->now_ns;
-        if (serve_by(turn, request, block_search_find_charged(request, scope, &turn->looks)))
+        turn->budget.back_too = request->deadline_ns <= turn->now_ns;
+        if (serve_by(turn, request, block_search_find_charged(request, scope, &turn->budget)))
                 relief = RELIEF_SERVED;
-        else if (revocation_relieve(request, hit, &turn->looks))
+        else if (revocation_relieve(request, hit, &turn->budget))
                 relief = RELIEF_ENOUGH;
-        turn->looks.back_too = false;
+        turn->budget.back_too = false;
         return relief;
 }
 
@@ -247,7 +247,7 @@ static void wait_for_driver(const struct turn *turn, struct request *request)
 static void wait_for_file(struct turn *turn, struct request *request)
 {
         turn->pool->policy->wants_file = true;
-        request->covered = files_recall(request, &turn->looks);
+        request->covered = files_recall(request, &turn->budget);
         request->refusal.of_blocks = !request->covered && request->deadline_ns <= turn->now_ns;
         if (request->refusal.of_blocks)
                 serve_late(turn, request, GPUMEM_E_TOO_MANY);
@@ -292,13 +292,13 @@ static void serve_one(struct turn *turn, struct request *request)
                 serve_fresh(turn, request);
 }
 
-/* Looks are shared out, or one that waits in vain would leave none for those behind it. */
-static void serve_with_looks(struct turn *turn, struct request *request)
+/* Scans are shared out, or one that waits in vain would leave none for those behind it. */
+static void serve_with_budget(struct turn *turn, struct request *request)
 {
-        turn->looks = (struct looks){.n_left = take_looks(turn, REVOCATION_SCANS_A_REQUEST),
-                                     .asker = request->client};
+        turn->budget = (struct scan_budget){.n_left = take_scans(turn, REVOCATION_SCANS_A_REQUEST),
+                                            .asker = request->client};
         serve_one(turn, request);
-        turn->n_looks += turn->looks.n_left;
+        turn->n_scans += turn->budget.n_left;
 }
 
 static void walk(struct pool *pool, uint64_t now_ns)
@@ -308,7 +308,7 @@ static void walk(struct pool *pool, uint64_t now_ns)
                 .now_ns = now_ns,
                 .number = ++pool->policy->n_walks,
                 .n_owed_bytes = pool_debt(pool),
-                .n_looks = REVOCATION_SCANS_A_WALK,
+                .n_scans = REVOCATION_SCANS_A_WALK,
         };
         struct request *request;
 
@@ -319,7 +319,7 @@ static void walk(struct pool *pool, uint64_t now_ns)
         turn.walk = fair_queue_begin(&pool->queue);
         while ((request = fair_queue_next(&turn.walk))) {
                 if (request->state == REQUEST_WAITING)
-                        serve_with_looks(&turn, request);
+                        serve_with_budget(&turn, request);
                 else if (pool->standing != STANDING_SERVES)
                         wait_for_driver(&turn, request);
         }

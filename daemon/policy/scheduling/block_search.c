@@ -32,7 +32,7 @@ static bool may_have(const struct request *request, const struct block *block)
 }
 
 /* One that the client gave back, or had to give, and maps still: it costs no call of the driver. */
-static struct block *find_known(const struct request *request, struct looks *looks)
+static struct block *find_known(const struct request *request, struct scan_budget *budget)
 {
         struct bin_range fits = request_fits(request);
         const struct lease *lease;
@@ -41,9 +41,9 @@ static struct block *find_known(const struct request *request, struct looks *loo
         LIST_FOREACH (lease, &request->client->returned, returned_link) {
                 struct block *block = lease->block;
 
-                if (!looks->n_left)
+                if (!budget->n_left)
                         break;
-                looks->n_left--;
+                budget->n_left--;
                 if (block->holding != holding_of(request) || !bin_is_in_range(block->bin, &fits))
                         continue;
                 if (may_have(request, block) && is_better(block, found))
@@ -84,14 +84,14 @@ static bool maps(const struct client *client, const struct block *block)
 
 /* Of those in the bin that somebody is charged for already. */
 static struct block *find_charged_in(const struct bin *bin, const struct client *client,
-                                     enum block_search_scope scope, struct looks *looks)
+                                     enum block_search_scope scope, struct scan_budget *budget)
 {
         struct block *block, *found = NULL;
 
         TAILQ_FOREACH (block, &bin->charged, charged_link) {
-                if (!looks->n_left)
+                if (!budget->n_left)
                         break;
-                looks->n_left--;
+                budget->n_left--;
                 if ((scope == BLOCK_SEARCH_OWN && block->charge.client != client) ||
                     quota_bars_cached(client, block))
                         continue;
@@ -103,29 +103,29 @@ static struct block *find_charged_in(const struct bin *bin, const struct client 
 }
 
 static struct block *find_charged(const struct request *request, enum block_search_scope scope,
-                                  struct looks *looks)
+                                  struct scan_budget *budget)
 {
         const struct bins *bins = &holding_of(request)->bins;
         struct bin_range rest = request_fits(request);
-        unsigned n_kept_looks = looks->n_left / 2;
+        unsigned n_kept_scans = budget->n_left / 2;
         struct block *block = NULL;
 
         /* The others are for leases that are idle. */
-        looks->n_left -= n_kept_looks;
-        while (!block && bins->n_charged && looks->n_left &&
+        budget->n_left -= n_kept_scans;
+        while (!block && bins->n_charged && budget->n_left &&
                rest.n_least_bytes <= rest.n_most_bytes) {
                 const struct bin *bin = bins_find(bins, BIN_CACHED, &rest);
 
                 if (!bin)
                         break;
                 rest.n_least_bytes = bin->n_bytes + 1;
-                block = find_charged_in(bin, request->client, scope, looks);
+                block = find_charged_in(bin, request->client, scope, budget);
         }
-        looks->n_left += n_kept_looks;
+        budget->n_left += n_kept_scans;
         return block;
 }
 
-static struct block *find_cached(const struct request *request, struct looks *looks)
+static struct block *find_cached(const struct request *request, struct scan_budget *budget)
 {
         const struct bins *bins = &holding_of(request)->bins;
         struct bin_range fits = request_fits(request), less = request_takes(request);
@@ -136,7 +136,7 @@ static struct block *find_cached(const struct request *request, struct looks *lo
         /* A block may be larger than what was asked for; if this one is too large, all are, but for those
          * that the limit counts already. */
         if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit)) {
-                block = find_charged(request, BLOCK_SEARCH_TENANTS, looks);
+                block = find_charged(request, BLOCK_SEARCH_TENANTS, budget);
                 if (block)
                         return block;
                 bin = NULL;
@@ -149,44 +149,44 @@ static struct block *find_cached(const struct request *request, struct looks *lo
         return block ? block : TAILQ_FIRST(&bin->sides[BIN_CACHED]);
 }
 
-static struct block *find_idle(const struct request *request, struct looks *looks)
+static struct block *find_idle(const struct request *request, struct scan_budget *budget)
 {
         struct bin_range fits = request_fits(request), less = request_takes(request);
         struct holding *holding = holding_of(request);
         struct block *block;
 
-        block = revocation_take_one(holding, request->client, &fits, REVOCATION_SMALLEST, looks);
+        block = revocation_take_one(holding, request->client, &fits, REVOCATION_SMALLEST, budget);
         return block ? block
                      : revocation_take_one(holding, request->client, &less, REVOCATION_LARGEST,
-                                           looks);
+                                           budget);
 }
 
-struct block *block_search_find(const struct request *request, struct looks *looks)
+struct block *block_search_find(const struct request *request, struct scan_budget *budget)
 {
-        struct block *block = request->known_will_do ? find_known(request, looks) : NULL;
+        struct block *block = request->known_will_do ? find_known(request, budget) : NULL;
 
         if (request->only_known)
                 return block;
         if (!block)
-                block = find_cached(request, looks);
-        return block ? block : find_idle(request, looks);
+                block = find_cached(request, budget);
+        return block ? block : find_idle(request, budget);
 }
 
 struct block *block_search_find_charged(const struct request *request,
-                                        enum block_search_scope scope, struct looks *looks)
+                                        enum block_search_scope scope, struct scan_budget *budget)
 {
         struct bin_range fits = request_fits(request);
         struct block *block = NULL;
 
         if (scope == BLOCK_SEARCH_OWN)
-                return find_charged(request, scope, looks);
+                return find_charged(request, scope, budget);
         if (request->known_will_do)
-                block = find_known(request, looks);
+                block = find_known(request, budget);
         if (!block && !request->only_known)
-                block = find_charged(request, scope, looks);
+                block = find_charged(request, scope, budget);
         if (!block && !request->only_known)
                 block = revocation_take_one(holding_of(request), request->client, &fits,
-                                            REVOCATION_SMALLEST, looks);
+                                            REVOCATION_SMALLEST, budget);
         return block && !quota_bars_cached(request->client, block) ? block : NULL;
 }
 

@@ -104,7 +104,7 @@ static uint64_t less(uint64_t n_bytes, uint64_t n_gone_bytes)
 }
 
 void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
-                     enum eviction_amount amount, uint64_t now_ns, struct looks *looks)
+                     enum eviction_amount amount, uint64_t now_ns, struct scan_budget *budget)
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
         struct idle_leases own = {.n = 0}, others = {.n = 0};
@@ -115,12 +115,12 @@ void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_m
 
         if (!n_left_bytes)
                 return;
-        revocation_add_own(&own, holding, NULL, looks);
+        revocation_add_own(&own, holding, NULL, budget);
         revocation_drop_kept(&own);
         n_there_bytes += own.n_bytes;
         if (n_there_bytes < n_left_bytes) {
                 revocation_add_others(&others, holding, n_left_bytes - n_there_bytes, now_ns,
-                                      looks);
+                                      budget);
                 n_there_bytes += others.n_bytes;
         }
         if (n_there_bytes < n_left_bytes && amount == EVICTION_ENOUGH)
@@ -142,16 +142,16 @@ static uint64_t spare_bytes(const struct pool *pool)
 
 /* Idle leases of the tenant, and those of others as far as they are needed to see n_bytes unused. */
 static uint64_t find_unused(struct holding *holding, uint64_t n_bytes, uint64_t now_ns,
-                            struct looks *looks, struct idle_leases *own,
+                            struct scan_budget *budget, struct idle_leases *own,
                             struct idle_leases *others)
 {
         const struct totals *totals = &holding->pool->totals;
         uint64_t n_found_bytes = totals->evictable + totals->mapped_cached;
 
-        revocation_add_own(own, holding, NULL, looks);
+        revocation_add_own(own, holding, NULL, budget);
         n_found_bytes += own->n_bytes;
         if (n_found_bytes < n_bytes)
-                revocation_add_others(others, holding, n_bytes - n_found_bytes, now_ns, looks);
+                revocation_add_others(others, holding, n_bytes - n_found_bytes, now_ns, budget);
         return n_found_bytes + others->n_bytes;
 }
 
@@ -167,7 +167,7 @@ static void ask_others(const struct pool *pool, const struct client *asker, uint
 }
 
 uint64_t eviction_trim_cache(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
-                             uint64_t now_ns, struct looks *looks)
+                             uint64_t now_ns, struct scan_budget *budget)
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
         struct idle_leases own = {.n = 0}, others = {.n = 0};
@@ -177,7 +177,7 @@ uint64_t eviction_trim_cache(struct pool *pool, const struct client *asker, uint
         if (pool->settings.kind != POLICY_DEVICE)
                 return 0;
         n_left_bytes = less(
-                find_unused(holding, n_spare_bytes + n_new_bytes, now_ns, looks, &own, &others),
+                find_unused(holding, n_spare_bytes + n_new_bytes, now_ns, budget, &own, &others),
                 n_spare_bytes);
         if (n_left_bytes > n_new_bytes)
                 n_left_bytes = n_new_bytes;

@@ -11,7 +11,7 @@
 #include "base/size.h"
 #include "daemon/policy/state/types.h"
 
-struct looks;
+struct scan_budget;
 
 /* Releases blocks until `n_bytes` are on their way back, or none is left: of those that nobody
  * maps, of those that somebody does, or of those that somebody maps who will not unmap them when asked.
@@ -27,14 +27,14 @@ uint64_t eviction_release_own(struct holding *holding, uint64_t n_bytes, enum ev
  * unmapped. EVICTION_SOME: also if they would not; nobody knows how much the driver lacks. */
 enum eviction_amount { EVICTION_ENOUGH, EVICTION_SOME };
 void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
-                     enum eviction_amount amount, uint64_t now_ns, struct looks *looks);
+                     enum eviction_amount amount, uint64_t now_ns, struct scan_budget *budget);
 
 /* So much of a pool of device memory may be cached or idle beside a new block: a part of the peak of
  * what is reserved, or a few blocks, or what the pool is to keep (warm.h). */
 #define EVICTION_SPARE_PART  512
 #define EVICTION_SPARE_BYTES (64 * MIB)
 
-/* Looks at leases for that: 20 us, where making the block takes ten times as long. */
+/* Scans of leases for that: 20 us, where making the block takes ten times as long. */
 #define EVICTION_SCANS_A_BLOCK 512
 
 /* A new block is about to be made for the client's request, which nothing served that is cached or idle.
@@ -44,7 +44,7 @@ void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_m
  * stays.
  * Returns how much of it comes back for certain. */
 uint64_t eviction_trim_cache(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
-                             uint64_t now_ns, struct looks *looks);
+                             uint64_t now_ns, struct scan_budget *budget);
 
 /* The pool's limit was lowered: releases what is cached beyond it, and what is idle. */
 void eviction_trim_to_limit(struct pool *pool);

@@ -72,12 +72,12 @@ static bool evict_own(struct tenant *tenant, enum eviction_kind kind)
         return false;
 }
 
-static bool release_idle(const struct request *request, struct looks *looks)
+static bool release_idle(const struct request *request, struct scan_budget *budget)
 {
         struct idle_leases own = {.n = 0};
 
         revocation_add_own(&own, &request->client->tenant->holdings[request->pool->id], NULL,
-                           looks);
+                           budget);
         revocation_drop_kept(&own);
         return revocation_release(&own, NULL, ONE_BLOCK) > 0;
 }
@@ -100,13 +100,13 @@ static bool evict_others(struct tenant *tenant)
         return false;
 }
 
-bool files_recall(const struct request *request, struct looks *looks)
+bool files_recall(const struct request *request, struct scan_budget *budget)
 {
         struct tenant *tenant = request->client->tenant;
 
         while (!has_room(tenant, n_open_soon(tenant))) {
                 if (!evict_own(tenant, EVICTION_UNMAPPED) && !evict_own(tenant, EVICTION_MAPPED) &&
-                    !evict_others(tenant) && !release_idle(request, looks))
+                    !evict_others(tenant) && !release_idle(request, budget))
                         return false;
         }
         return true;

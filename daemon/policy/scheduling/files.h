@@ -10,7 +10,7 @@
 
 #define FILES_SHARE 4
 
-struct looks;
+struct scan_budget;
 
 /* Blocks for which a file is open, or will be. */
 uint64_t files_n_open(const struct policy *policy);
@@ -19,4 +19,4 @@ bool files_have_room(const struct tenant *tenant);
 
 /* There will be room for certain: blocks are released already, or are now, one for one: those that the tenant has
  * cached, one that others have, if that is enough, else those that the tenant does not use. */
-bool files_recall(const struct request *request, struct looks *looks);
+bool files_recall(const struct request *request, struct scan_budget *budget);

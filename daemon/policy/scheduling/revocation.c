@@ -19,10 +19,10 @@ static bool is_within_limit(const struct client *client, const struct bin *bin,
         return !quota_bars(client, LIMIT_OF_CLIENT, pool, bin->n_bytes, &nothing);
 }
 
-static bool would_go_back(const struct block *block, const struct looks *looks)
+static bool would_go_back(const struct block *block, const struct scan_budget *budget)
 {
-        return !looks->back_too && block->taken_from == looks->asker->number &&
-               looks->asker->policy->now_ns < block->taken_ns + REVOCATION_BACK_NS;
+        return !budget->back_too && block->taken_from == budget->asker->number &&
+               budget->asker->policy->now_ns < block->taken_ns + REVOCATION_BACK_NS;
 }
 
 bool revocation_is_allowed(const struct block *block, const struct client *client)
@@ -44,18 +44,19 @@ bool revocation_try(struct block *block)
         return block->state == BLOCK_CACHED;
 }
 
-static struct block *revoke_in(struct bin *bin, const struct client *asker, struct looks *looks)
+static struct block *revoke_in(struct bin *bin, const struct client *asker,
+                               struct scan_budget *budget)
 {
         struct bin_blocks *blocks = &bin->sides[BIN_LEASED];
         const struct block *last = TAILQ_LAST(blocks, bin_blocks);
         struct block *block, *next;
         bool was_last = false;
 
-        for (block = TAILQ_FIRST(blocks); block && !was_last && looks->n_left; block = next) {
+        for (block = TAILQ_FIRST(blocks); block && !was_last && budget->n_left; block = next) {
                 next = TAILQ_NEXT(block, bin_link);
                 was_last = block == last;
-                looks->n_left--;
-                if (lease_of(block)->client != asker && !would_go_back(block, looks) &&
+                budget->n_left--;
+                if (lease_of(block)->client != asker && !would_go_back(block, budget) &&
                     revocation_try(block))
                         return block;
                 if (block_may_be_idle(block)) {
@@ -68,12 +69,12 @@ static struct block *revoke_in(struct bin *bin, const struct client *asker, stru
 
 struct block *revocation_take_one(struct holding *holding, const struct client *asker,
                                   const struct bin_range *range, enum revocation_choice choice,
-                                  struct looks *looks)
+                                  struct scan_budget *budget)
 {
         struct bin_range rest = *range;
         struct block *block = NULL;
 
-        while (!block && looks->n_left && rest.n_least_bytes <= rest.n_most_bytes) {
+        while (!block && budget->n_left && rest.n_least_bytes <= rest.n_most_bytes) {
                 struct bin *bin = choice == REVOCATION_SMALLEST
                                           ? bins_find(&holding->bins, BIN_LEASED, &rest)
                                           : bins_find_last(&holding->bins, BIN_LEASED, &rest);
@@ -85,7 +86,7 @@ struct block *revocation_take_one(struct holding *holding, const struct client *
                 else
                         rest.n_most_bytes = bin->n_bytes - 1;
                 if (is_within_limit(asker, bin, holding->pool))
-                        block = revoke_in(bin, asker, looks);
+                        block = revoke_in(bin, asker, budget);
         }
         return block;
 }
@@ -96,11 +97,12 @@ static bool is_full(const struct idle_leases *idle)
 }
 
 /* Whether it is idle, and noted. */
-static bool look(struct idle_leases *idle, const struct block *block, struct looks *looks)
+static bool add_if_idle(struct idle_leases *idle, const struct block *block,
+                        struct scan_budget *budget)
 {
         struct lease *lease = lease_of(block);
 
-        looks->n_left--;
+        budget->n_left--;
         if (!lease_is_idle(lease))
                 return false;
         idle->leases[idle->n++] = lease;
@@ -109,23 +111,23 @@ static bool look(struct idle_leases *idle, const struct block *block, struct loo
 }
 
 void revocation_add_own(struct idle_leases *idle, struct holding *holding,
-                        const struct client *client, struct looks *looks)
+                        const struct client *client, struct scan_budget *budget)
 {
         struct holding_blocks *blocks = &holding->leased;
         const struct block *last = TAILQ_LAST(blocks, holding_blocks);
         struct block *block, *next;
         bool was_last = false;
 
-        for (block = TAILQ_FIRST(blocks); block && !was_last && looks->n_left && !is_full(idle);
+        for (block = TAILQ_FIRST(blocks); block && !was_last && budget->n_left && !is_full(idle);
              block = next) {
                 bool is_wanted = (!client || lease_of(block)->client == client) &&
-                                 !would_go_back(block, looks);
+                                 !would_go_back(block, budget);
 
                 next = TAILQ_NEXT(block, holding_link);
                 was_last = block == last;
-                if (is_wanted && look(idle, block, looks))
+                if (is_wanted && add_if_idle(idle, block, budget))
                         continue;
-                looks->n_left -= !is_wanted;
+                budget->n_left -= !is_wanted;
                 TAILQ_REMOVE(blocks, block, holding_link);
                 TAILQ_INSERT_TAIL(blocks, block, holding_link);
         }
@@ -180,7 +182,7 @@ static bool may_be_revoked_from(const struct block *block, uint64_t now_ns)
 }
 
 void revocation_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
-                           uint64_t now_ns, struct looks *looks)
+                           uint64_t now_ns, struct scan_budget *budget)
 {
         struct pool_blocks_by_age *blocks = &asker->pool->leased;
         const struct block *last = TAILQ_LAST(blocks, pool_blocks_by_age);
@@ -189,18 +191,18 @@ void revocation_add_others(struct idle_leases *idle, const struct holding *asker
 
         asker->pool->n_searches++;
         for (block = TAILQ_FIRST(blocks);
-             block && !was_last && looks->n_left && !is_full(idle) && idle->n_bytes < n_bytes;
+             block && !was_last && budget->n_left && !is_full(idle) && idle->n_bytes < n_bytes;
              block = next) {
                 bool is_wanted = block->holding != asker && !block_is_kept(block) &&
                                  may_be_revoked_from(block, now_ns);
 
                 next = TAILQ_NEXT(block, pool_age_link);
                 was_last = block == last;
-                if (is_wanted && look(idle, block, looks)) {
+                if (is_wanted && add_if_idle(idle, block, budget)) {
                         block->holding->n_found_bytes += block->bin->n_bytes;
                         continue;
                 }
-                looks->n_left -= !is_wanted;
+                budget->n_left -= !is_wanted;
                 TAILQ_REMOVE(blocks, block, pool_age_link);
                 TAILQ_INSERT_TAIL(blocks, block, pool_age_link);
         }
@@ -241,7 +243,8 @@ void revocation_release_others(const struct idle_leases *idle, uint64_t n_bytes,
 
 /* Limits on bytes are over all pools of a kind, those on leases over all pools. */
 static void add_limited(struct idle_leases *idle, const struct client *client,
-                        const struct pool *pool, const struct limit_hit *hit, struct looks *looks)
+                        const struct pool *pool, const struct limit_hit *hit,
+                        struct scan_budget *budget)
 {
         struct tenant *tenant = client->tenant;
 
@@ -251,19 +254,19 @@ static void add_limited(struct idle_leases *idle, const struct client *client,
                 if (hit->kind == LIMIT_LEASES ||
                     holding->pool->settings.kind == pool->settings.kind)
                         revocation_add_own(idle, holding,
-                                           hit->scope == LIMIT_OF_CLIENT ? client : NULL, looks);
+                                           hit->scope == LIMIT_OF_CLIENT ? client : NULL, budget);
         }
 }
 
 bool revocation_relieve(const struct request *request, const struct limit_hit *hit,
-                        struct looks *looks)
+                        struct scan_budget *budget)
 {
         bool is_count = hit->kind == LIMIT_LEASES;
         uint64_t n_asked = is_count ? 1 : request->n_bytes;
         struct idle_leases idle = {.n = 0};
         struct limit_hit next;
 
-        add_limited(&idle, request->client, request->pool, hit, looks);
+        add_limited(&idle, request->client, request->pool, hit, budget);
         spare(&idle, is_charged);
         if (hit->used + n_asked - hit->max > (is_count ? idle.n : idle.n_bytes))
                 return false;

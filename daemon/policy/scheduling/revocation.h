@@ -2,7 +2,7 @@
  *
  * Nobody says when a lease becomes idle, so they are looked for when somebody is in want. What is
  * seen in use goes to the end of the list that is searched: the ones at the front have been idle for
- * longest, and the next search begins with others. That bounds a search: so many looks take some 10 us,
+ * longest, and the next search begins with others. That bounds a search: so many scans take some 10 us,
  * or 100 with cold caches, however many leases there are, and the next requests see the rest. */
 #pragma once
 
@@ -25,8 +25,8 @@ struct bin_range;
  * both map costs nothing, and is no matter of this; who is out of time takes it all the same. */
 #define REVOCATION_BACK_NS UINT64_C(10000000)
 
-/* Looks that a search may still make, and for whom. */
-struct looks {
+/* How many leases a search may still scan, and for which client. */
+struct scan_budget {
         unsigned n_left;
         const struct client *asker;
         bool back_too; /* also what was taken from the asker just now */
@@ -52,11 +52,11 @@ bool revocation_try(struct block *block);
 enum revocation_choice { REVOCATION_SMALLEST, REVOCATION_LARGEST };
 struct block *revocation_take_one(struct holding *holding, const struct client *asker,
                                   const struct bin_range *range, enum revocation_choice choice,
-                                  struct looks *looks);
+                                  struct scan_budget *budget);
 
 /* Adds those of the tenant in one pool; of one client only, or NULL. */
 void revocation_add_own(struct idle_leases *idle, struct holding *holding,
-                        const struct client *client, struct looks *looks);
+                        const struct client *client, struct scan_budget *budget);
 
 /* Forgets those whose clients would not unmap them. */
 void revocation_drop_kept(struct idle_leases *idle);
@@ -64,7 +64,7 @@ void revocation_drop_kept(struct idle_leases *idle);
 /* Adds those of other tenants that these would unmap, until there are n_bytes; none that would leave a
  * tenant less in leases than the pool's min_bytes. */
 void revocation_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
-                           uint64_t now_ns, struct looks *looks);
+                           uint64_t now_ns, struct scan_budget *budget);
 
 /* Revokes leases (of one client, or of all: NULL) and releases their blocks until it was n_bytes;
  * returns how many. */
@@ -78,4 +78,4 @@ void revocation_release_others(const struct idle_leases *idle, uint64_t n_bytes,
  * revoked and their blocks cached, if that is enough. Those that would be kept mapped are charged as
  * before then: they are no help. */
 bool revocation_relieve(const struct request *request, const struct limit_hit *hit,
-                        struct looks *looks);
+                        struct scan_budget *budget);

@@ -150,7 +150,7 @@ struct policy {
         struct limit_table *limits; /* NULL: none */
         uint64_t n_charges;         /* begun, ever */
         uint64_t n_revocations;     /* ever */
-        uint64_t n_free_looks;      /* at leases, for whoever wanted idle ones freed, ever */
+        uint64_t n_free_scans;      /* leases that were scanned for idle ones to free, ever */
         uint64_t n_walks;           /* through a pool's queue, ever */
         uint64_t n_counts;          /* of shared blocks, ever */
         uint64_t max_blocks;        /* see files.h */
@@ -169,7 +169,7 @@ struct pool {
         enum standing_state standing;
         uint64_t keep_bytes; /* these and the next: see warm.h */
         uint64_t return_after_ns;
-        struct block *return_next; /* cached, where the next look goes on; NULL: at the first */
+        struct block *return_next; /* cached, where the next scan goes on; NULL: at the first */
         bool cache_grew;           /* more is cached, or less is kept mapped: warm.c reads it */
         bool returned_all;         /* a whole pass has seen what there was before that */
 
