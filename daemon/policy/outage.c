@@ -12,7 +12,7 @@ static void write_off(struct pool *pool)
         struct block *block, *next;
 
         LIST_FOREACH (block, &pool->blocks, pool_link)
-                block->spoiled = true;
+                block->unusable = true;
         while (!TAILQ_EMPTY(&pool->cached))
                 block_release(TAILQ_FIRST(&pool->cached));
         for (block = TAILQ_FIRST(&pool->leased); block; block = next) {

@@ -306,12 +306,12 @@ struct block *policy_leased_block(struct client *client, uint64_t lease_id)
         return lease->block;
 }
 
-void policy_spoil(struct policy *policy, struct block *block, uint64_t now_ns)
+void policy_mark_unusable(struct policy *policy, struct block *block, uint64_t now_ns)
 {
         struct pool *pool = block_its_pool(block);
 
         assert(pool->policy == policy);
-        block->spoiled = true;
+        block->unusable = true;
         if (block->state != BLOCK_CACHED)
                 return;
         block_release(block);

@@ -90,9 +90,9 @@ int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial
  * NULL for another id, and for a block that is released. */
 struct block *policy_leased_block(struct client *client, uint64_t lease_id);
 
-/* Something is wrong with the block's bytes: nobody is served it any more. It is released when its
+/* Something is wrong with the block's bytes: no request is served by it any more. It is released when its
  * lease ends, or now if it is cached. */
-void policy_spoil(struct policy *policy, struct block *block, uint64_t now_ns);
+void policy_mark_unusable(struct policy *policy, struct block *block, uint64_t now_ns);
 
 /* Lets others attach the block of a lease, until policy_unshare or until nobody leases it any more.
  * GPUMEM_E_NO_LEASE; GPUMEM_E_NOT_SHAREABLE for a block that was not asked for with

@@ -245,7 +245,7 @@ void play_do_something(struct play *play)
                 {{2, 6, 2}, unshare_one},
                 {{8, 8, 4}, deed_change_limit},
                 {{6, 6, 4}, deed_change_pool},
-                {{10, 10, 5}, deed_spoil_one},
+                {{10, 10, 5}, deed_mark_unusable},
                 {{250, 60, 400}, flip_one},
                 {{30, 30, 30}, lie},
                 {{6, 6, 4}, deed_change_standing},

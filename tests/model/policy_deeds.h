@@ -9,7 +9,7 @@ void deed_warm(struct play *play);
 void deed_change_keep(struct play *play);
 void deed_return_cached(struct play *play);
 void deed_drain_idle(struct play *play);
-void deed_spoil_one(struct play *play);
+void deed_mark_unusable(struct play *play);
 void deed_retry(struct play *play);
 void deed_change_strangers(struct play *play);
 void deed_change_limit(struct play *play);

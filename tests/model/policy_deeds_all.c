@@ -85,14 +85,14 @@ void deed_drain_idle(struct play *play)
         model_drain_idle(&play->model, play_one_in(play, 4) ? UINT32_MAX : n_scans);
 }
 
-void deed_spoil_one(struct play *play)
+void deed_mark_unusable(struct play *play)
 {
         struct model_lease *lease = play_any_lease(play);
 
         if (!lease)
                 return;
         play_settle(play);
-        model_spoil(&play->model, lease);
+        model_mark_unusable(&play->model, lease);
 }
 
 void deed_retry(struct play *play)

@@ -56,7 +56,7 @@ struct model_block {
         uint64_t cached_ns;
         bool release_given;
         bool evicted; /* since the last comparison, for room */
-        bool spoiled;
+        bool unusable;
         bool stuck;                            /* the driver would not take it */
         const struct model_client *lost_by;    /* the lease that was revoked last */
         const struct model_client *taken_from; /* the same, when it was granted to another last */
@@ -258,7 +258,7 @@ uint64_t model_over(const struct model *model, uint32_t pool);
 bool model_may_return(const struct model *model, const struct model_block *block);
 
 /* For a policy that has settled. */
-void model_spoil(struct model *model, struct model_lease *lease);
+void model_mark_unusable(struct model *model, struct model_lease *lease);
 void model_created(struct model *model, struct model_block *block, int result);
 void model_released(struct model *model, struct model_block *block);
 void model_not_released(struct model *model, struct model_block *block);

@@ -5,7 +5,7 @@
 #include "daemon/policy/objects/overdue.h"
 #include "tests/model/policy_model.h"
 
-void model_spoil(struct model *model, struct model_lease *lease)
+void model_mark_unusable(struct model *model, struct model_lease *lease)
 {
         struct model_block *block = lease->block;
         bool is_served = block->state == MODEL_HELD || block->state == MODEL_CACHED;
@@ -15,10 +15,10 @@ void model_spoil(struct model *model, struct model_lease *lease)
         must(model, found == (is_served ? block->block : NULL));
         if (!is_served)
                 return;
-        block->spoiled = true;
+        block->unusable = true;
         if (block->state == MODEL_CACHED)
                 model_release(model, block);
-        policy_spoil(model->policy, found, model->now_ns);
+        policy_mark_unusable(model->policy, found, model->now_ns);
         model_happened(model);
 }
 
@@ -126,7 +126,7 @@ static void lose(struct model *model, uint32_t pool)
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->pool != pool)
                         continue;
-                block->spoiled = true;
+                block->unusable = true;
                 if (block->state == MODEL_CACHED)
                         model_release(model, block);
         }

@@ -160,7 +160,7 @@ void model_take_grant(struct model *model, const struct action *action)
                 take_nobodys(model, request, block);
         must(model, block->uid == request->client->uid);
         must(model, model_serves(block, request));
-        must(model, !request->failure && !block->spoiled);
+        must(model, !request->failure && !block->unusable);
         must(model, model->kind == MODEL_LAZY || !request->cancelled);
         must(model, block_backing(action->block) == block);
         must(model,

@@ -284,13 +284,13 @@ START_TEST(a_larger_block_does_not_pass_the_askers_limit)
 }
 END_TEST
 
-START_TEST(spoiled_block_is_released_and_not_served)
+START_TEST(unusable_block_is_released_and_not_served)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
         struct held held = hold(&world, a, 4 * MIB);
 
-        policy_spoil(world.policy, held.block, 0);
+        policy_mark_unusable(world.policy, held.block, 0);
         mark_idle(&world, a, held.lease);
         ask(&world, b, 1, 4 * MIB, 0);
         expect_release(&world, held.block);
@@ -316,7 +316,7 @@ int main(void)
                 idle_leases_give_way_to_their_tenants_limit,
                 idle_leases_give_way_to_their_clients_limit,
                 a_larger_block_does_not_pass_the_askers_limit,
-                spoiled_block_is_released_and_not_served,
+                unusable_block_is_released_and_not_served,
         };
 
         return run_tests("policy: idle leases", tests, ARRAY_SIZE(tests));

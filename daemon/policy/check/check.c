@@ -88,7 +88,7 @@ static void check_block(const struct block *block)
         if (state == BLOCK_CREATING || state == BLOCK_STOCKING)
                 assert(!block_is_mapped(block) && !block->backing);
         if (state == BLOCK_CACHED)
-                assert(!(block->bin->properties & POLICY_SHAREABLE) && !block->spoiled &&
+                assert(!(block->bin->properties & POLICY_SHAREABLE) && !block->unusable &&
                        !block_its_pool(block)->closing);
         if (action_is_queued(&block->action))
                 assert(block->action.kind == ACTION_RELEASE

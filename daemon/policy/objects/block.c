@@ -318,7 +318,7 @@ void block_transfer_charge(struct block *block)
 
 void block_return_to_cache(struct block *block)
 {
-        if (block->bin->properties & POLICY_SHAREABLE || block->spoiled ||
+        if (block->bin->properties & POLICY_SHAREABLE || block->unusable ||
             block_its_pool(block)->closing || pool_excess(block_its_pool(block))) {
                 block_release(block);
                 return;

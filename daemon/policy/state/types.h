@@ -359,7 +359,7 @@ struct block {
         TAILQ_ENTRY(block) holding_link;
         TAILQ_ENTRY(block) pool_age_link; /* and while it is expected */
         bool seen_idle; /* when policy_see_idle looked last; false unless it may be idle */
-        bool spoiled;   /* never to be cached */
+        bool unusable;  /* never to be cached */
         bool stuck;     /* to be released, and the driver would not take it */
 };
 

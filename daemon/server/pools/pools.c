@@ -274,7 +274,7 @@ void pools_check_integrity(struct server *server, struct client *client, uint64_
                 log_info("client %d (%s): a block of %s came back with holes: it is not served "
                          "again",
                          (int)session->peer.pid, session->program, server->pools[pool].row.name);
-        policy_spoil(server->policy, block, server_now_ns(server));
+        policy_mark_unusable(server->policy, block, server_now_ns(server));
 }
 
 void pools_cancel(struct server *server)
