@@ -144,7 +144,7 @@ void policy_retry(struct policy *policy, uint32_t pool, uint64_t now_ns);
 void policy_expire(struct policy *policy, uint64_t now_ns);
 
 /* When policy_expire() is due: the earliest deadline of a waiting request, the end of the time for which one
- * holds up others, or when something that one waits for is overdue; UINT64_MAX when none waits. */
+ * holds up others, or when the unmap of something that one waits for times out; UINT64_MAX when none waits. */
 uint64_t policy_next_deadline(const struct policy *policy);
 
 /* What is charged from now on is measured by this table, which the policy owns then; NULL: no limits.

@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "daemon/policy/scheduling/revocation.h"
-#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/backfill.h"
 #include "proto/board.h"
 
@@ -217,7 +217,7 @@ static void pass_time(struct play *play)
                 play->model.now_ns += play_one_in(play, 20) ? play_below(play, REVOCATION_OTHERS_NS)
                                                             : play_below(play, 40);
         if (play_one_in(play, 100))
-                play->model.now_ns += OVERDUE_NS;
+                play->model.now_ns += UNMAP_TIMEOUT_NS;
         model_expire(&play->model);
         policy_see_idle_of(play->model.policy, (uint32_t)play_below(play, MODEL_N_POOLS),
                            play->model.now_ns);

@@ -197,7 +197,7 @@ struct model {
         uint64_t n_attached;
         uint64_t n_revoked;
         uint64_t n_recalled;
-        uint64_t n_overdue; /* comparisons in which something was */
+        uint64_t n_timed_out; /* comparisons in which something was */
         uint64_t n_known;
         uint64_t n_taken_back;
         uint64_t n_stalled; /* requests that were refused for it */

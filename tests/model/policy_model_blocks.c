@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "base/err.h"
-#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/objects/unmap_timeout.h"
 #include "tests/model/policy_model.h"
 
 void model_mark_unusable(struct model *model, struct model_lease *lease)
@@ -59,8 +59,8 @@ void model_released(struct model *model, struct model_block *block)
 
         model->pools[block->pool].n_jobs--;
         model->pools[block->pool].n_releases++;
-        if (model_is_mapped(block) &&
-            (model_mapped(block) == MODEL_KEPT || model->now_ns >= block->release_ns + OVERDUE_NS))
+        if (model_is_mapped(block) && (model_mapped(block) == MODEL_KEPT ||
+                                       model->now_ns >= block->release_ns + UNMAP_TIMEOUT_NS))
                 model_not_freed(block);
         else if (!model_is_mapped(block))
                 model_freed(block);
@@ -104,7 +104,7 @@ static void give_up_on_mappers(struct model *model)
 
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->state == MODEL_LINGERING &&
-                    model->now_ns >= block->release_ns + OVERDUE_NS)
+                    model->now_ns >= block->release_ns + UNMAP_TIMEOUT_NS)
                         model_not_freed(block);
         }
 }

@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "daemon/policy/drain.h"
-#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/warm.h"
 
 static uint64_t n_users(const struct model_block *block)
@@ -23,9 +23,9 @@ bool model_is_expected(const struct model_block *block)
 }
 
 /* Since the queues were walked last nothing was released so long ago. */
-bool model_is_overdue(const struct model *model, const struct model_block *block)
+bool model_is_timed_out(const struct model *model, const struct model_block *block)
 {
-        return model_is_expected(block) && model->now_ns >= block->release_ns + OVERDUE_NS;
+        return model_is_expected(block) && model->now_ns >= block->release_ns + UNMAP_TIMEOUT_NS;
 }
 
 static void compare_figures(struct model *model, uint32_t pool)
@@ -47,7 +47,7 @@ static void compare_figures(struct model *model, uint32_t pool)
                         sum.cached += block->n_bytes;
                 else
                         sum.lingering += block->n_bytes;
-                sum.overdue += model_is_overdue(model, block) ? block->n_bytes : 0;
+                sum.timed_out += model_is_timed_out(model, block) ? block->n_bytes : 0;
                 must(model, block->state != MODEL_MADE);
                 must(model, block->state != MODEL_RELEASING || block->release_given);
         }
@@ -67,8 +67,8 @@ static void compare_figures(struct model *model, uint32_t pool)
         must(model, figures.n_releases == expected->n_releases);
         if (model->kind == MODEL_LAZY)
                 return;
-        must(model, figures.overdue == sum.overdue);
-        model->n_overdue += sum.overdue > 0;
+        must(model, figures.timed_out == sum.timed_out);
+        model->n_timed_out += sum.timed_out > 0;
         must(model, figures.n_refusals == expected->n_refusals);
         must(model, figures.n_grants_from_cache == expected->n_grants_from_cache);
 }

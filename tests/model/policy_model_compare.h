@@ -7,7 +7,7 @@
 bool model_is_expected(const struct model_block *block);
 
 /* Since the queues were walked last nothing was released so long ago. */
-bool model_is_overdue(const struct model *model, const struct model_block *block);
+bool model_is_timed_out(const struct model *model, const struct model_block *block);
 
 void model_check_waiting(struct model *model);
 void model_check_evictions(struct model *model);

@@ -1,6 +1,6 @@
 /* The absence of needless waiting, once no action is left. */
 #include "base/err.h"
-#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/backfill.h"
 #include "tests/model/policy_model_compare.h"
 
@@ -71,8 +71,8 @@ static void check_nobodys_is_used(struct model *model, const struct model_reques
         }
 }
 
-/* When the next of what was released is overdue, as far as it is known when that was. */
-static uint64_t next_overdue(const struct model *model, uint32_t pool)
+/* When the next of what was released times out, as far as it is known when that was. */
+static uint64_t next_timeout(const struct model *model, uint32_t pool)
 {
         const struct model_block *block;
         uint64_t earliest_ns = UINT64_MAX;
@@ -81,8 +81,9 @@ static uint64_t next_overdue(const struct model *model, uint32_t pool)
                 return earliest_ns;
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->pool == pool && model_is_expected(block) &&
-                    !model_is_overdue(model, block) && block->release_ns + OVERDUE_NS < earliest_ns)
-                        earliest_ns = block->release_ns + OVERDUE_NS;
+                    !model_is_timed_out(model, block) &&
+                    block->release_ns + UNMAP_TIMEOUT_NS < earliest_ns)
+                        earliest_ns = block->release_ns + UNMAP_TIMEOUT_NS;
         }
         return earliest_ns;
 }
@@ -94,7 +95,7 @@ static bool is_awaited(const struct model *model, uint32_t pool)
 
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->pool == pool && block->state == MODEL_LINGERING && block->free_all &&
-                    !model_is_overdue(model, block))
+                    !model_is_timed_out(model, block))
                         return true;
         }
         return false;
@@ -109,13 +110,13 @@ void model_check_waiting(struct model *model)
 {
         uint64_t earliest_ns = policy_next_deadline(model->policy), expected_ns = UINT64_MAX;
         const struct model_request *request, *first[MODEL_N_POOLS];
-        uint64_t overdue_ns[MODEL_N_POOLS];
+        uint64_t timeout_ns[MODEL_N_POOLS];
         bool is_idle = true;
 
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
-                overdue_ns[i] = next_overdue(model, i);
+                timeout_ns[i] = next_timeout(model, i);
                 if (is_awaited(model, i))
-                        expected_ns = earlier(expected_ns, overdue_ns[i]);
+                        expected_ns = earlier(expected_ns, timeout_ns[i]);
                 is_idle = is_idle && model->pools[i].n_jobs == 0;
                 first[i] = model->kind == MODEL_EXACT && !model->unserved ? first_in_turn(model, i)
                                                                           : NULL;
@@ -131,7 +132,7 @@ void model_check_waiting(struct model *model)
                 if (request->block) {
                         must(model, request->ask.deadline_ns > model->now_ns);
                         expected_ns = earlier(expected_ns, request->ask.deadline_ns);
-                        expected_ns = earlier(expected_ns, overdue_ns[pool]);
+                        expected_ns = earlier(expected_ns, timeout_ns[pool]);
                         continue;
                 }
                 /* A charge may have shifted a wait from the tenant's limit to one client's. */
@@ -140,7 +141,7 @@ void model_check_waiting(struct model *model)
                 if (!model->unserved)
                         check_own_is_used(model, request);
                 expected_ns = earlier(expected_ns, request->ask.deadline_ns);
-                expected_ns = earlier(expected_ns, overdue_ns[pool]);
+                expected_ns = earlier(expected_ns, timeout_ns[pool]);
                 /* A file may come from any pool. */
                 if (model->pools[pool].n_jobs || (model->few_files && !is_idle))
                         continue;

@@ -96,7 +96,7 @@ static void expect_much_happened(const struct play *play, unsigned long n)
         must(model, is_sharing || (model->n_recalled > 0 && model->n_known > 0));
         must(model, model->kind == MODEL_LAZY || model->n_bypassed > n / 10000);
         must(model, model->n_limit_refusals > n / 500);
-        must(model, model->kind == MODEL_LAZY || model->n_overdue > 0);
+        must(model, model->kind == MODEL_LAZY || model->n_timed_out > 0);
         must(model, model->n_stalled > 0 && model->n_lost > 0 && model->n_stuck > 0);
         must(model, model->n_reclaimed > n / (is_sharing ? 10000 : 1000));
         must(model, model->n_warmed > n / (is_sharing ? 10000 : 1000));

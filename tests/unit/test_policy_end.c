@@ -1,7 +1,7 @@
 /* Clients that end, by two signs in either order, and what they leave behind. */
 #include "base/err.h"
 #include "proto/board.h"
-#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/objects/unmap_timeout.h"
 #include "tests/unit/policy_world.h"
 
 enum sign { SIGN_EOF, SIGN_DEAD };
@@ -340,7 +340,7 @@ START_TEST(no_lease_is_recalled_after_the_end)
         ck_assert_int_eq(policy_free_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
         expect_release(&world, held.block);
         expect_idle(&world);
-        world.now_ns += OVERDUE_NS;
+        world.now_ns += UNMAP_TIMEOUT_NS;
         policy_expire(world.policy, world.now_ns);
         ck_assert_uint_eq(take(&world, ACTION_FREED).n_bytes, 0);
         expect_idle(&world);

@@ -1,6 +1,6 @@
 /* Idle leases make room: whose goes first, and what becomes of the bytes. */
 #include "base/err.h"
-#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/objects/unmap_timeout.h"
 #include "tests/unit/policy_world.h"
 
 START_TEST(other_tenants_idle_block_lingers_until_it_is_unmapped)
@@ -36,33 +36,33 @@ START_TEST(a_holder_that_does_not_answer_holds_nobody_up)
         expect_release(&world, late.block);
         expect_notice(&world, a, late.lease);
         expect_idle(&world);
-        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + OVERDUE_NS);
-        world.now_ns += OVERDUE_NS - 1;
+        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + UNMAP_TIMEOUT_NS);
+        world.now_ns += UNMAP_TIMEOUT_NS - 1;
         policy_expire(world.policy, world.now_ns);
         expect_idle(&world);
-        ck_assert_uint_eq(figures(&world).overdue, 0);
+        ck_assert_uint_eq(figures(&world).timed_out, 0);
         world.now_ns++;
         policy_expire(world.policy, world.now_ns);
         expect_release(&world, other.block);
         expect_notice(&world, c, other.lease);
-        ck_assert_uint_eq(figures(&world).overdue, 8 * MIB);
-        ck_assert_uint_eq(figures(&world).late, 8 * MIB);
-        ck_assert_uint_eq(client_late(a, 0), 8 * MIB);
-        ck_assert_uint_eq(client_late(c, 0), 0);
-        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + OVERDUE_NS);
+        ck_assert_uint_eq(figures(&world).timed_out, 8 * MIB);
+        ck_assert_uint_eq(figures(&world).unresponsive, 8 * MIB);
+        ck_assert_uint_eq(client_unresponsive(a, 0), 8 * MIB);
+        ck_assert_uint_eq(client_unresponsive(c, 0), 0);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + UNMAP_TIMEOUT_NS);
         unmap(&world, c, other.id);
         created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, b, 1);
         ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
         unmap(&world, a, late.id);
-        ck_assert_uint_eq(figures(&world).overdue, 0);
-        ck_assert_uint_eq(client_late(a, 0), 0);
+        ck_assert_uint_eq(figures(&world).timed_out, 0);
+        ck_assert_uint_eq(client_unresponsive(a, 0), 0);
         world_free(&world);
 }
 END_TEST
 
 static struct {
-        const struct client *revoked, *late;
+        const struct client *revoked, *unresponsive;
         uint64_t n_revoked_bytes, n_late_bytes;
 } seen;
 
@@ -75,17 +75,18 @@ static void see_revoked(void *argument, const struct client *client, uint32_t po
         seen.n_revoked_bytes += n_bytes;
 }
 
-static void see_late(void *argument, const struct client *client, uint32_t pool, uint64_t n_bytes)
+static void see_unresponsive(void *argument, const struct client *client, uint32_t pool,
+                             uint64_t n_bytes)
 {
         ck_assert_ptr_eq(argument, &seen);
         ck_assert_uint_eq(pool, 0);
-        seen.late = client;
+        seen.unresponsive = client;
         seen.n_late_bytes += n_bytes;
 }
 
-START_TEST(a_witness_is_told_of_what_is_taken_back_and_of_who_is_late)
+START_TEST(a_witness_is_told_of_revocations_and_unresponsive_clients)
 {
-        const struct policy_witness witness = {see_revoked, see_late, &seen};
+        const struct policy_witness witness = {see_revoked, see_unresponsive, &seen};
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
         struct held held = hold(&world, a, 8 * MIB);
@@ -97,10 +98,10 @@ START_TEST(a_witness_is_told_of_what_is_taken_back_and_of_who_is_late)
         expect_notice(&world, a, held.lease);
         ck_assert_ptr_eq(seen.revoked, a);
         ck_assert_uint_eq(seen.n_revoked_bytes, 8 * MIB);
-        ck_assert_ptr_null(seen.late);
-        world.now_ns += OVERDUE_NS;
+        ck_assert_ptr_null(seen.unresponsive);
+        world.now_ns += UNMAP_TIMEOUT_NS;
         policy_expire(world.policy, world.now_ns);
-        ck_assert_ptr_eq(seen.late, a);
+        ck_assert_ptr_eq(seen.unresponsive, a);
         ck_assert_uint_eq(seen.n_late_bytes, 8 * MIB);
         policy_set_witness(world.policy, NULL);
         unmap(&world, a, held.id);
@@ -109,7 +110,7 @@ START_TEST(a_witness_is_told_of_what_is_taken_back_and_of_who_is_late)
 END_TEST
 
 /* It gave the block back itself, and no notice tells it anything; or it was told, and has left since. */
-START_TEST(who_cannot_answer_is_not_late)
+START_TEST(a_client_that_cannot_answer_is_not_unresponsive)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
@@ -120,18 +121,18 @@ START_TEST(who_cannot_answer_is_not_late)
         ask(&world, b, 1, 16 * MIB, UINT64_MAX);
         while (next_action(&world).kind != ACTION_NONE)
                 continue;
-        world.now_ns += OVERDUE_NS;
+        world.now_ns += UNMAP_TIMEOUT_NS;
         policy_expire(world.policy, world.now_ns);
         policy_check(world.policy);
-        ck_assert_uint_eq(figures(&world).overdue, 16 * MIB);
-        ck_assert_uint_eq(figures(&world).late, 8 * MIB);
-        ck_assert_uint_eq(client_late(a, 0), 8 * MIB);
-        ck_assert_uint_eq(client_late(c, 0), 0);
+        ck_assert_uint_eq(figures(&world).timed_out, 16 * MIB);
+        ck_assert_uint_eq(figures(&world).unresponsive, 8 * MIB);
+        ck_assert_uint_eq(client_unresponsive(a, 0), 8 * MIB);
+        ck_assert_uint_eq(client_unresponsive(c, 0), 0);
         ck_assert(!policy_client_eof(world.policy, a, world.now_ns));
         policy_check(world.policy);
-        ck_assert_uint_eq(client_late(a, 0), 0);
-        ck_assert_uint_eq(figures(&world).late, 0);
-        ck_assert_uint_eq(figures(&world).overdue, 16 * MIB);
+        ck_assert_uint_eq(client_unresponsive(a, 0), 0);
+        ck_assert_uint_eq(figures(&world).unresponsive, 0);
+        ck_assert_uint_eq(figures(&world).timed_out, 16 * MIB);
         world_free(&world);
 }
 END_TEST
@@ -332,7 +333,7 @@ int main(void)
         const TTest *tests[] = {
                 other_tenants_idle_block_lingers_until_it_is_unmapped,
                 a_holder_that_does_not_answer_holds_nobody_up,
-                who_cannot_answer_is_not_late,
+                a_client_that_cannot_answer_is_not_unresponsive,
                 its_holders_death_is_as_good,
                 who_does_not_wait_takes_nothing,
                 what_stays_mapped_makes_no_room,
@@ -341,7 +342,7 @@ int main(void)
                 oldest_goes_first_and_use_makes_young,
                 of_a_device_nothing_stays_mapped,
                 revoked_leases_are_recalled_once_when_their_block_goes,
-                a_witness_is_told_of_what_is_taken_back_and_of_who_is_late,
+                a_witness_is_told_of_revocations_and_unresponsive_clients,
         };
 
         return run_tests("policy: room of idle leases", tests, ARRAY_SIZE(tests));

@@ -1,6 +1,6 @@
 /* Giving the cache back to the driver. */
 #include "base/err.h"
-#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/objects/unmap_timeout.h"
 #include "tests/unit/policy_world.h"
 
 static void free_all(struct world *world, struct client *client, uint32_t serial,
@@ -128,8 +128,8 @@ START_TEST(mapped_block_lingers_until_unmapped)
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
         expect_release(&world, held.block);
         expect_idle(&world);
-        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + OVERDUE_NS);
-        world.now_ns += OVERDUE_NS;
+        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + UNMAP_TIMEOUT_NS);
+        world.now_ns += UNMAP_TIMEOUT_NS;
         policy_expire(world.policy, world.now_ns);
         expect_freed(&world, a, 1, 0, 0);
         expect_totals(&world, 0, 0, 4 * MIB);

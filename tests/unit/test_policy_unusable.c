@@ -39,7 +39,7 @@ START_TEST(an_unusable_cached_block_is_released_at_once)
 }
 END_TEST
 
-/* Another tenant waits: the room of the spoiled block is its own. */
+/* Another tenant waits: the room of the unusable block is its own. */
 START_TEST(room_of_an_unusable_block_serves_a_waiting_request)
 {
         struct world world = world_new(4 * MIB);
@@ -86,5 +86,5 @@ int main(void)
                 a_lease_is_told_by_its_client_only,
         };
 
-        return run_tests("policy: spoil", tests, ARRAY_SIZE(tests));
+        return run_tests("policy: unusable", tests, ARRAY_SIZE(tests));
 }

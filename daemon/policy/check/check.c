@@ -98,16 +98,16 @@ static void check_block(const struct block *block)
         assert(!block_is_nobodys(block) || (!block_is_mapped(block) && !block->charge.client));
 }
 
-/* One that is told to unmap it, and has not left: see overdue.h. */
-static bool is_late_with(const struct client *client, const struct block *block)
+/* One that is told to unmap it, and has not left: see unmap_timeout.h. */
+static bool is_unresponsive(const struct client *client, const struct block *block)
 {
         const struct lease *last = TAILQ_FIRST(&block->leases);
 
-        return block->is_overdue && last && last->client == client && last->recalled &&
+        return block->unmap_timed_out && last && last->client == client && last->recalled &&
                !client->eof && !client->dead;
 }
 
-static void check_late(const struct pool *pool)
+static void check_unresponsive(const struct pool *pool)
 {
         const struct client *client;
         const struct block *block;
@@ -117,13 +117,16 @@ static void check_late(const struct pool *pool)
                 uint64_t n_clients_bytes = 0;
 
                 LIST_FOREACH (block, &pool->blocks, pool_link) {
-                        assert((block->late == client) == is_late_with(client, block));
-                        n_clients_bytes += block->late == client ? block->bin->n_bytes : 0;
+                        assert((block->unresponsive_holder == client) ==
+                               is_unresponsive(client, block));
+                        n_clients_bytes += block->unresponsive_holder == client
+                                                   ? block->bin->n_bytes
+                                                   : 0;
                 }
-                assert(n_clients_bytes == client->late[pool->id]);
+                assert(n_clients_bytes == client->unresponsive[pool->id]);
                 n_bytes += n_clients_bytes;
         }
-        assert(n_bytes == pool->late);
+        assert(n_bytes == pool->unresponsive);
 }
 
 static void check_cached(const struct pool *pool)
@@ -161,14 +164,15 @@ static void check_leased(const struct pool *pool)
         assert(n == 0 && n_seen_bytes == pool->seen_idle_bytes);
 }
 
-/* Which of the blocks that were released somebody maps, and who is late with it. */
+/* Which of the blocks that were released somebody maps, and which client does not unmap it. */
 static void check_expected(const struct pool *pool)
 {
         const struct block *block;
         uint64_t last_ns = 0, n = 0;
 
         TAILQ_FOREACH (block, &pool->expected, pool_age_link) {
-                assert(block->is_expected && !block->is_overdue && block->release_ns >= last_ns);
+                assert(block->is_expected && !block->unmap_timed_out &&
+                       block->release_ns >= last_ns);
                 last_ns = block->release_ns;
                 n++;
         }
@@ -177,7 +181,7 @@ static void check_expected(const struct pool *pool)
                                    block->state == BLOCK_LINGERING;
 
                 n -= block->is_expected;
-                assert((block->is_expected || (block->is_overdue && block_is_mapped(block))) ==
+                assert((block->is_expected || (block->unmap_timed_out && block_is_mapped(block))) ==
                        (is_released && block_is_mapped(block)));
         }
         assert(n == 0);
@@ -236,7 +240,7 @@ static void check_pool(const struct pool *pool)
         check_cached(pool);
         check_leased(pool);
         check_expected(pool);
-        check_late(pool);
+        check_unresponsive(pool);
         check_waiting(pool);
 }
 

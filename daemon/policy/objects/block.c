@@ -11,7 +11,7 @@
 #include "daemon/policy/objects/free_all.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/action_queue.h"
-#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/accounting/charge_owner.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/objects/share.h"
@@ -77,12 +77,12 @@ void block_count(const struct block *block, struct totals *totals)
                         totals->mapped_lingering += n_bytes;
                 else if (!block->stuck)
                         totals->incoming += n_bytes;
-                totals->overdue += is_mapped && block->is_overdue ? n_bytes : 0;
+                totals->timed_out += is_mapped && block->unmap_timed_out ? n_bytes : 0;
                 break;
         case BLOCK_LINGERING:
                 totals->lingering += n_bytes;
                 totals->mapped_lingering += n_bytes;
-                totals->overdue += block->is_overdue ? n_bytes : 0;
+                totals->timed_out += block->unmap_timed_out ? n_bytes : 0;
                 break;
         }
         totals->n_blocks++;
@@ -100,7 +100,7 @@ static void replace(struct totals *totals, const struct totals *before, const st
         totals->mapped_cached += after->mapped_cached - before->mapped_cached;
         totals->kept_cached += after->kept_cached - before->kept_cached;
         totals->mapped_lingering += after->mapped_lingering - before->mapped_lingering;
-        totals->overdue += after->overdue - before->overdue;
+        totals->timed_out += after->timed_out - before->timed_out;
         totals->incoming += after->incoming - before->incoming;
         totals->n_blocks += after->n_blocks - before->n_blocks;
         totals->n_open += after->n_open - before->n_open;
@@ -219,7 +219,7 @@ static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t propert
 static void block_free(struct block *block)
 {
         assert(!block_is_mapped(block) && !block->charge.client && !block->free_all);
-        assert(!block->n_busy && LIST_EMPTY(&block->shares) && !block->late);
+        assert(!block->n_busy && LIST_EMPTY(&block->shares) && !block->unresponsive_holder);
         action_withdraw(&block->action);
         LIST_REMOVE(block, pool_link);
         bin_unref(block->bin);
@@ -328,14 +328,14 @@ void block_return_to_cache(struct block *block)
         enlist_cached(block);
 }
 
-void block_set_overdue(struct block *block)
+void block_set_unmap_timed_out(struct block *block)
 {
         struct totals before = {0};
 
         block_count(block, &before);
-        block->is_overdue = true;
+        block->unmap_timed_out = true;
         recount(block, &before);
-        overdue_blame(block);
+        unmap_timeout_update_holder(block);
         if (block->state == BLOCK_LINGERING)
                 free_all_stays(block);
 }
@@ -350,7 +350,7 @@ void block_release(struct block *block)
                 share_free(LIST_FIRST(&block->shares));
         set_state(block, BLOCK_RELEASING);
         if (block_is_mapped(block))
-                overdue_expect(block);
+                unmap_timeout_expect(block);
         charge_owner_update(block);
         action_push(&block_its_pool(block)->policy->actions, &block->action, ACTION_RELEASE);
         TAILQ_FOREACH (lease, &block->leases, block_link)
@@ -397,8 +397,8 @@ void block_unmapped(struct block *block, struct lease *lease)
         block->n_leases--;
         recount(block, &before);
         if (!block_is_mapped(block))
-                overdue_forget(block);
-        overdue_blame(block);
+                unmap_timeout_forget(block);
+        unmap_timeout_update_holder(block);
         if (block->state == BLOCK_RELEASING || block->state == BLOCK_LINGERING ||
             block->state == BLOCK_CACHED)
                 charge_owner_update(block);

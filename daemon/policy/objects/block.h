@@ -52,8 +52,8 @@ void block_released(struct block *block);
 /* A lease that ends stood for a mapping. Frees the block if it lingered for that one only. */
 void block_unmapped(struct block *block, struct lease *lease);
 
-/* It was released, is mapped, and nobody counts on it any more; see overdue.h. */
-void block_set_overdue(struct block *block);
+/* It was released, is mapped, and nobody counts on it any more; see unmap_timeout.h. */
+void block_set_unmap_timed_out(struct block *block);
 
 /* In LEASED, to one client whose word may say that the lease is idle. */
 bool block_may_be_idle(const struct block *block);

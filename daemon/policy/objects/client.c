@@ -9,7 +9,7 @@
 #include "daemon/policy/objects/free_all.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/action_queue.h"
-#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/objects/request.h"
 #include "daemon/policy/state/slots.h"
 #include "daemon/policy/objects/tenant.h"
@@ -44,7 +44,7 @@ int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_s
                         sizeof(*client) + (size_t)policy->n_pools * 2 * sizeof(client->charged[0]));
         if (!client)
                 return -ENOMEM;
-        client->late = client->charged + policy->n_pools;
+        client->unresponsive = client->charged + policy->n_pools;
         client->policy = policy;
         client->number = ++policy->last_client_number;
         client->owner = owner;
@@ -70,7 +70,7 @@ static void drop_lease(struct lease *lease)
         if (lease->state != LEASE_BUSY) {
                 action_withdraw(&lease->action);
                 if (block)
-                        overdue_blame(block);
+                        unmap_timeout_update_holder(block);
                 return;
         }
         if (lease_revoke(lease)) {

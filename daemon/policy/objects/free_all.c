@@ -151,7 +151,7 @@ void free_all_lingers(struct block *block)
         if (!block->free_all)
                 return;
         block_its_pool(block)->n_awaited++;
-        if (block_is_kept(block) || block->is_overdue)
+        if (block_is_kept(block) || block->unmap_timed_out)
                 free_all_stays(block);
 }
 

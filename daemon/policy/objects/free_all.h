@@ -21,7 +21,7 @@ struct free_all *free_all_free(struct free_all *free_all);
 /* This block, which a free_all may wait for, went back to the driver. */
 void free_all_released(struct block *block);
 
-/* The worker has released it, and clients map it, which have been told: it is waited for until it is overdue.
+/* The worker has released it, and clients map it, which have been told: it is waited for until the unmap timeout.
  * One that its clients keep mapped is not. */
 void free_all_lingers(struct block *block);
 

@@ -56,8 +56,8 @@ int policy_pool_figures(const struct policy *policy, uint32_t pool_id,
                 .leased = pool->totals.leased,
                 .cached = pool->totals.cached,
                 .lingering = pool->totals.lingering,
-                .overdue = pool->totals.overdue,
-                .late = pool->late,
+                .timed_out = pool->totals.timed_out,
+                .unresponsive = pool->unresponsive,
                 .reserved = totals_reserved(&pool->totals),
                 .reserved_peak = pool->reserved_peak,
                 .charged = pool->charged,
@@ -81,9 +81,9 @@ uint64_t client_charged(const struct client *client, uint32_t pool)
         return pool < client->policy->n_pools ? client->charged[pool] : 0;
 }
 
-uint64_t client_late(const struct client *client, uint32_t pool)
+uint64_t client_unresponsive(const struct client *client, uint32_t pool)
 {
-        return pool < client->policy->n_pools ? client->late[pool] : 0;
+        return pool < client->policy->n_pools ? client->unresponsive[pool] : 0;
 }
 
 void *client_owner(const struct client *client)

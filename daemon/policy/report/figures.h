@@ -34,9 +34,10 @@ struct pool_figures {
         uint64_t leased;
         uint64_t cached;
         uint64_t lingering;
-        uint64_t overdue;  /* lingering, mapped, and not unmapped for a second: see overdue.h */
-        uint64_t late;     /* of that, what a client was told to unmap that could answer */
-        uint64_t reserved; /* leased + cached + lingering */
+        uint64_t
+                timed_out; /* lingering, mapped, and not unmapped for a second: see unmap_timeout.h */
+        uint64_t unresponsive; /* of that, what a client was told to unmap that could answer */
+        uint64_t reserved;     /* leased + cached + lingering */
         uint64_t reserved_peak;
         uint64_t charged; /* to clients: leased, lingering that a client may still map, cached that
                            * one keeps mapped, declared */
@@ -72,8 +73,8 @@ uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
 /* What the client is charged in a pool, in bytes. */
 uint64_t client_charged(const struct client *client, uint32_t pool);
 
-/* Of that what lingers, and the client has not unmapped for a second though it was told to. */
-uint64_t client_late(const struct client *client, uint32_t pool);
+/* Of that what lingers, and the client has not unmapped within the timeout though it was told to. */
+uint64_t client_unresponsive(const struct client *client, uint32_t pool);
 
 /* May a block be mapped by this client: one that it leases, has given back, was released, or is an
  * earlier daemon's? */

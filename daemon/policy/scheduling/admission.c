@@ -9,7 +9,7 @@
 #include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/fair_queue.h"
-#include "daemon/policy/objects/overdue.h"
+#include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/backfill.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/accounting/quota.h"
@@ -147,7 +147,7 @@ static bool serve_from_own(struct turn *turn, struct request *request)
 }
 
 /* What there is serves it at its deadline, also what would be left alone before. */
-static void serve_late(struct turn *turn, struct request *request, int outcome)
+static void serve_at_deadline(struct turn *turn, struct request *request, int outcome)
 {
         turn->budget.back_too = true;
         if (!serve_from_what_there_is(turn, request))
@@ -169,7 +169,7 @@ static void serve_fresh(struct turn *turn, struct request *request)
                         turn->n_sure_bytes -= n_bytes < turn->n_sure_bytes ? n_bytes
                                                                            : turn->n_sure_bytes;
         } else if (request->deadline_ns <= turn->now_ns) {
-                serve_late(turn, request, timeout_outcome(request));
+                serve_at_deadline(turn, request, timeout_outcome(request));
         } else {
                 backfill_wait(&turn->backfill, request, turn->now_ns);
         }
@@ -250,7 +250,7 @@ static void wait_for_file(struct turn *turn, struct request *request)
         request->covered = files_recall(request, &turn->budget);
         request->refusal.of_blocks = !request->covered && request->deadline_ns <= turn->now_ns;
         if (request->refusal.of_blocks)
-                serve_late(turn, request, GPUMEM_E_TOO_MANY);
+                serve_at_deadline(turn, request, GPUMEM_E_TOO_MANY);
 }
 
 /* It bypasses those that wait for room as a new block would: they could have it for theirs. */
@@ -312,7 +312,7 @@ static void walk(struct pool *pool, uint64_t now_ns)
         };
         struct request *request;
 
-        overdue_note(pool, now_ns);
+        unmap_timeout_note(pool, now_ns);
         if (!turn.n_owed_bytes)
                 turn.n_sure_bytes = pool->settings.max_bytes + pool->totals.incoming -
                                     totals_reserved(&pool->totals);
@@ -450,7 +450,7 @@ uint64_t admission_next_deadline(const struct pool *pool)
 
         TAILQ_FOREACH (holding, &pool->queue.holdings, queue_link)
                 any = add_deadlines(holding, &earliest_ns) || any;
-        if ((any || pool->n_awaited) && overdue_next(pool) < earliest_ns)
-                earliest_ns = overdue_next(pool);
+        if ((any || pool->n_awaited) && unmap_timeout_next(pool) < earliest_ns)
+                earliest_ns = unmap_timeout_next(pool);
         return earliest_ns;
 }

@@ -109,7 +109,7 @@ void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_m
         struct holding *holding = &asker->tenant->holdings[pool->id];
         struct idle_leases own = {.n = 0}, others = {.n = 0};
         const struct totals *totals = &pool->totals;
-        uint64_t n_coming_bytes = totals->mapped_lingering - totals->overdue;
+        uint64_t n_coming_bytes = totals->mapped_lingering - totals->timed_out;
         uint64_t n_left_bytes = less(n_missing_bytes, totals->evictable + n_coming_bytes);
         uint64_t n_there_bytes = totals->mapped_cached;
 

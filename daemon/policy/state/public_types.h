@@ -114,12 +114,13 @@ struct action {
         struct limit_hit limit; /* of a refusal with GPUMEM_E_LIMIT */
 };
 
-/* Told of what nobody asked for and no action says: an idle lease was taken back from the client, or it is late
+/* Told of what nobody asked for and no action says: an idle lease was taken back from the client, or it is unresponsive
  * with so much, which it was asked to unmap. The policy is at work then: nothing of it may be called but what
  * reads a client. */
 struct policy_witness {
         void (*revoked)(void *argument, const struct client *client, uint32_t pool,
                         uint64_t n_bytes);
-        void (*late)(void *argument, const struct client *client, uint32_t pool, uint64_t n_bytes);
+        void (*unresponsive)(void *argument, const struct client *client, uint32_t pool,
+                             uint64_t n_bytes);
         void *argument;
 };

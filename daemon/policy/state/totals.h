@@ -13,7 +13,7 @@ struct totals {
         uint64_t mapped_cached;    /* cached, but only its mappers can bring it back, when asked */
         uint64_t kept_cached;      /* the same, and they will not */
         uint64_t mapped_lingering; /* the same, after it was released */
-        uint64_t overdue;          /* of these, for so long that nobody counts on them any more */
+        uint64_t timed_out;        /* of these, for so long that nobody counts on them any more */
         uint64_t incoming; /* comes for certain: released and mapped by nobody, or being made
                                     * for the cache */
 

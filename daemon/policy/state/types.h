@@ -178,16 +178,18 @@ struct pool {
         uint64_t charged;
         uint64_t declared; /* part of charged */
         uint64_t reserved_peak;
-        uint64_t late;     /* lingering, of clients that are late with it; see overdue.h */
-        uint64_t n_leases; /* busy; several of a shared block */
+        uint64_t
+                unresponsive; /* lingering, of clients that are unresponsive; see unmap_timeout.h */
+        uint64_t n_leases;    /* busy; several of a shared block */
 
         LIST_HEAD(pool_blocks, block) blocks;
         TAILQ_HEAD(pool_blocks_by_age, block) cached; /* of all tenants; in the order of caching */
         struct pool_blocks_by_age leased;             /* of all tenants; as a holding's */
-        struct pool_blocks_by_age expected; /* see overdue.h; the one released first is first */
-        uint64_t n_awaited;                 /* lingering blocks that a free_all waits for */
-        uint64_t seen_idle_bytes;           /* of the leased ones, see struct block */
-        bool was_seen;                      /* by policy_see_idle_of */
+        struct pool_blocks_by_age
+                expected;         /* see unmap_timeout.h; the one released first is first */
+        uint64_t n_awaited;       /* lingering blocks that a free_all waits for */
+        uint64_t seen_idle_bytes; /* of the leased ones, see struct block */
+        bool was_seen;            /* by policy_see_idle_of */
         uint64_t seen_ns;
         uint64_t n_searches; /* for idle leases of others, ever */
         uint64_t n_cachings; /* ever: dates a block's place among the cached */
@@ -272,7 +274,8 @@ struct client {
         struct action_node mark;
         uint64_t marked_ns; /* when it was last asked to */
         LIST_ENTRY(client) link;
-        uint64_t *late;     /* as charged: what it is late with, see overdue.h */
+        uint64_t *
+                unresponsive; /* as charged: what it was told to unmap and has not, see unmap_timeout.h */
         uint64_t charged[]; /* one a pool */
 };
 
@@ -341,10 +344,10 @@ struct block {
         uint64_t taken_from; /* number of the client that it was last taken from for another */
         uint64_t taken_ns;   /* when */
         uint64_t release_ns; /* when its release began, if it did */
-        bool is_expected;    /* these three of a block that is released: see overdue.h */
-        bool is_overdue;
-        struct client *late; /* who is late with it, or NULL */
-        uint64_t cached_at;  /* in CACHED: number of that caching in its pool */
+        bool is_expected;    /* these three of a block that is released: see unmap_timeout.h */
+        bool unmap_timed_out;
+        struct client *unresponsive_holder; /* which client does not unmap it, or NULL */
+        uint64_t cached_at;                 /* in CACHED: number of that caching in its pool */
         TAILQ_HEAD(block_leases, lease) leases;
         uint32_t n_leases;           /* these */
         uint32_t n_busy;             /* of these leases */

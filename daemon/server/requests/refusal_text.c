@@ -106,7 +106,7 @@ static struct holders find_holders(const struct session *asker, uint32_t pool)
                 n_allocated_bytes = board_stats_read(session, pool).allocated;
                 holders.n_unused_bytes += n_allocated_bytes ? n_bytes - n_allocated_bytes : 0;
                 add_named(&holders, session, n_bytes);
-                add_late(&holders, session, client_late(session->client, pool));
+                add_late(&holders, session, client_unresponsive(session->client, pool));
         }
         return holders;
 }
@@ -299,7 +299,7 @@ static enum proto_refused explain(struct server *server, const struct action *ac
         } else {
                 append_figures(text, server, action, &figures, n_idle_bytes);
         }
-        is_late = reason == PROTO_REFUSED_LINGERING && figures.late;
+        is_late = reason == PROTO_REFUSED_LINGERING && figures.unresponsive;
         if (append_blocks(text, server, action) || append_outage(text, server, action))
                 return PROTO_REFUSED_OTHERWISE;
         if (is_beyond(action))

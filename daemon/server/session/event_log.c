@@ -41,7 +41,7 @@ static uint64_t number_now(void)
 
 int event_log_open(struct server *server)
 {
-        const struct policy_witness witness = {.revoked = on_revoked, .late = on_late};
+        const struct policy_witness witness = {.revoked = on_revoked, .unresponsive = on_late};
         int r = history_new(HISTORY_ROWS, number_now(), &server->history);
 
         if (!r)
