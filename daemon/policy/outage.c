@@ -22,16 +22,16 @@ static void write_off(struct pool *pool)
         }
 }
 
-int policy_set_standing(struct policy *policy, uint32_t id, enum standing_state standing,
-                        uint64_t now_ns)
+int policy_set_driver_status(struct policy *policy, uint32_t id, enum driver_status driver_status,
+                             uint64_t now_ns)
 {
         struct pool *pool;
 
         if (id >= policy->n_pools)
                 return GPUMEM_E_NO_POOL;
         pool = policy->pools[id];
-        pool->standing = standing;
-        if (standing == STANDING_LOST)
+        pool->driver_status = driver_status;
+        if (driver_status == DRIVER_LOST)
                 write_off(pool);
         policy_expire(policy, now_ns);
         return 0;

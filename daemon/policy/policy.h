@@ -129,12 +129,12 @@ void policy_not_released(struct policy *policy, struct block *block, uint64_t no
  * made, or of a trial of the driver. It lingers in the pool, and is no tenant's. GPUMEM_E_NO_POOL. */
 int policy_set_stranded(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint64_t now_ns);
 
-/* How the pool's driver stands from now on. Stalled: no order to make a block is given; a request that
+/* The status of the pool's driver from now on. Stalled: no order to make a block is given; a request that
  * needs one waits until its deadline and is refused with GPUMEM_E_STALLED, also one whose block is being
  * made. Lost: every request is refused with -ENODEV, and no block that there was is served again, also
  * later. GPUMEM_E_NO_POOL. */
-int policy_set_standing(struct policy *policy, uint32_t pool, enum standing_state standing,
-                        uint64_t now_ns);
+int policy_set_driver_status(struct policy *policy, uint32_t pool, enum driver_status driver_status,
+                             uint64_t now_ns);
 
 /* The driver may have got memory back that nobody told of: requests that it had none for are tried
  * once more. */

@@ -46,7 +46,7 @@ int policy_attach(struct policy *policy, struct client *client, const struct pol
         block = share->block;
         if (policy_is_draining(policy))
                 return GPUMEM_E_SHUTTING_DOWN;
-        if (block_its_pool(block)->standing == STANDING_LOST)
+        if (block_its_pool(block)->driver_status == DRIVER_LOST)
                 return GPUMEM_E_DRIVER;
         if (shared_usage_bars(client, block))
                 return GPUMEM_E_LIMIT;

@@ -34,7 +34,7 @@ static int check(const struct policy *policy, uint32_t pool, uint64_t n_bytes)
                 return GPUMEM_E_NO_POOL;
         if (n_bytes == 0 || n_bytes % BLOCK_UNIT)
                 return GPUMEM_E_BAD_REQUEST;
-        if (policy->pools[pool]->standing != STANDING_SERVES)
+        if (policy->pools[pool]->driver_status != DRIVER_SERVES)
                 return GPUMEM_E_STALLED;
         if (policy->pools[pool]->closing || policy->pools[pool]->n_waiting ||
             pool_room(policy->pools[pool]) < n_bytes)

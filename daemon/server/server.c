@@ -186,7 +186,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
 static bool jobs_left(const struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                if (server->pools[i].n_jobs && !server->pools[i].driver.standing.hangs)
+                if (server->pools[i].n_jobs && !server->pools[i].driver.state.hangs)
                         return true;
         }
         return false;

@@ -248,7 +248,7 @@ void play_do_something(struct play *play)
                 {{10, 10, 5}, deed_mark_unusable},
                 {{250, 60, 400}, flip_one},
                 {{30, 30, 30}, lie},
-                {{6, 6, 4}, deed_change_standing},
+                {{6, 6, 4}, deed_change_driver_status},
                 {{6, 6, 6}, deed_reclaim},
                 {{20, 10, 6}, deed_warm},
                 {{6, 6, 4}, deed_change_keep},

@@ -14,4 +14,4 @@ void deed_retry(struct play *play);
 void deed_change_strangers(struct play *play);
 void deed_change_limit(struct play *play);
 void deed_change_pool(struct play *play);
-void deed_change_standing(struct play *play);
+void deed_change_driver_status(struct play *play);

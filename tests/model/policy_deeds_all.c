@@ -150,13 +150,12 @@ void deed_change_pool(struct play *play)
 }
 
 /* Mostly it serves. */
-void deed_change_standing(struct play *play)
+void deed_change_driver_status(struct play *play)
 {
-        static const enum standing_state others[] = {STANDING_STALLED, STANDING_STALLED,
-                                                     STANDING_LOST};
+        static const enum driver_status others[] = {DRIVER_STALLED, DRIVER_STALLED, DRIVER_LOST};
 
         play_settle(play);
-        model_set_standing(&play->model, (uint32_t)play_below(play, MODEL_N_POOLS),
-                           play_one_in(play, 5) ? others[play_below(play, ARRAY_SIZE(others))]
-                                                : STANDING_SERVES);
+        model_set_driver_status(&play->model, (uint32_t)play_below(play, MODEL_N_POOLS),
+                                play_one_in(play, 5) ? others[play_below(play, ARRAY_SIZE(others))]
+                                                     : DRIVER_SERVES);
 }

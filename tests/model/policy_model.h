@@ -97,7 +97,7 @@ struct model_request {
         unsigned n_bypassed; /* times for certain; it may have been more */
         bool device_full;
         uint64_t n_backs;
-        int failure; /* the driver's or its standing, which it must be refused with */
+        int failure; /* the driver's or its status, which it must be refused with */
         struct model_block *block;
         TAILQ_ENTRY(model_request) link;
 };
@@ -138,7 +138,7 @@ struct model_rest {
 };
 
 struct model_pool {
-        enum standing_state standing;
+        enum driver_status driver_status;
         uint64_t n_device_bytes; /* what the driver has */
         uint64_t max_bytes;
         uint64_t max_since;     /* highest limit since the last comparison */
@@ -269,7 +269,7 @@ void model_freed(struct model_block *block);
 /* Nobody waits for it to go back any more: it stays where it is mapped. */
 void model_not_freed(struct model_block *block);
 /* For a policy that has settled. */
-void model_set_standing(struct model *model, uint32_t pool, enum standing_state standing);
+void model_set_driver_status(struct model *model, uint32_t pool, enum driver_status driver_status);
 void model_expire(struct model *model);
 void model_share(struct model *model, struct model_lease *lease, const struct policy_share *terms);
 void model_attach(struct model *model, struct model_client *client,

@@ -132,7 +132,7 @@ void model_check_turn(struct model *model, const struct model_request *request)
         struct model_request *other;
 
         /* Where the driver makes nothing nobody waits for room. */
-        if (model->revoked || model->pools[request->ask.pool].standing != STANDING_SERVES)
+        if (model->revoked || model->pools[request->ask.pool].driver_status != DRIVER_SERVES)
                 return;
         TAILQ_FOREACH (other, &model->requests, link) {
                 if (other == request || !is_queued(other, request) || model_held(model, other) ||
@@ -148,7 +148,7 @@ void model_check_turn(struct model *model, const struct model_request *request)
 static struct model_block *begin_block(struct model *model, const struct action *action,
                                        struct model_block *block)
 {
-        must(model, model->pools[block->pool].standing == STANDING_SERVES);
+        must(model, model->pools[block->pool].driver_status == DRIVER_SERVES);
         must(model, !model->draining);
         must(model, block_id(action->block) > model->last_block_id);
         must(model, !block_backing(action->block));

@@ -90,7 +90,7 @@ static void give_up_on_driver(struct model *model)
         TAILQ_FOREACH (request, &model->requests, link) {
                 if (request->block && request->block->state == MODEL_MAKING &&
                     !request->cancelled && request->ask.deadline_ns <= model->now_ns &&
-                    model->pools[request->ask.pool].standing == STANDING_STALLED) {
+                    model->pools[request->ask.pool].driver_status == DRIVER_STALLED) {
                         request->failure = GPUMEM_E_STALLED;
                         model_make_for_nobody(model, request);
                 }
@@ -139,14 +139,15 @@ static void lose(struct model *model, uint32_t pool)
         model->pools[pool].was_trimmed = true;
 }
 
-void model_set_standing(struct model *model, uint32_t pool, enum standing_state standing)
+void model_set_driver_status(struct model *model, uint32_t pool, enum driver_status driver_status)
 {
         must(model, model->settled);
-        model->pools[pool].standing = standing;
-        if (standing == STANDING_LOST)
+        model->pools[pool].driver_status = driver_status;
+        if (driver_status == DRIVER_LOST)
                 lose(model, pool);
         give_up_on_driver(model);
-        must(model, policy_set_standing(model->policy, pool, standing, model->now_ns) == 0);
+        must(model,
+             policy_set_driver_status(model->policy, pool, driver_status, model->now_ns) == 0);
         model_happened_and_served(model);
 }
 

@@ -130,7 +130,7 @@ static int predict_warm(const struct model *model, uint32_t pool, uint64_t n_byt
                 return GPUMEM_E_NO_POOL;
         if (n_bytes == 0 || n_bytes % (2 * MIB) != 0)
                 return GPUMEM_E_BAD_REQUEST;
-        if (model->pools[pool].standing != STANDING_SERVES)
+        if (model->pools[pool].driver_status != DRIVER_SERVES)
                 return GPUMEM_E_STALLED;
         if (model->closing || somebody_waits(model, pool) || model_room(model, pool) < n_bytes)
                 return GPUMEM_E_REFUSED;

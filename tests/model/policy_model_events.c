@@ -223,7 +223,7 @@ static bool room_is_there(const struct model *model, const struct policy_ask *as
         uint64_t n_bytes;
 
         if (ask->pool >= MODEL_N_POOLS || model_n_queued(model, ask->pool) > 0 ||
-            model->pools[ask->pool].standing != STANDING_SERVES)
+            model->pools[ask->pool].driver_status != DRIVER_SERVES)
                 return false;
         n_bytes = model->pools[ask->pool].max_bytes + model_evictable(model, ask->pool) +
                   model_incoming(model, ask->pool);
@@ -260,7 +260,7 @@ void model_ask(struct model *model, struct model_client *client, const struct po
                 .number = ++model->n_asked,
                 .room_was_there = model->kind == MODEL_EXACT && room_is_there(model, ask),
         };
-        if (ask->pool < MODEL_N_POOLS && model->pools[ask->pool].standing == STANDING_LOST)
+        if (ask->pool < MODEL_N_POOLS && model->pools[ask->pool].driver_status == DRIVER_LOST)
                 request->failure = -ENODEV;
         if (!request->outcome)
                 begin_to_wait(model, request);

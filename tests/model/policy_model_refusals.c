@@ -65,7 +65,7 @@ static void check_stalled(const struct model *model, const struct model_request 
 {
         must(model, request->ask.deadline_ns <= model->now_ns);
         must(model, model->kind == MODEL_LAZY ||
-                            model->pools[request->ask.pool].standing == STANDING_STALLED);
+                            model->pools[request->ask.pool].driver_status == DRIVER_STALLED);
 }
 
 /* Nothing that is cached would have done. */
@@ -131,9 +131,9 @@ void model_take_refusal(struct model *model, const struct action *action)
                 } else if (outcome == GPUMEM_E_STALLED) {
                         check_stalled(model, request);
                 } else {
-                        must(model,
-                             model->kind == MODEL_LAZY ||
-                                     model->pools[request->ask.pool].standing == STANDING_SERVES);
+                        must(model, model->kind == MODEL_LAZY ||
+                                            model->pools[request->ask.pool].driver_status ==
+                                                    DRIVER_SERVES);
                         check_late(model, request, outcome);
                 }
                 model->n_stalled += outcome == GPUMEM_E_STALLED;

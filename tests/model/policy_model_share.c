@@ -114,7 +114,7 @@ void model_attach(struct model *model, struct model_client *client,
                 must(model, r == GPUMEM_E_NO_TOKEN);
         } else if (model->draining) {
                 must(model, r == GPUMEM_E_SHUTTING_DOWN);
-        } else if (model->pools[share->block->pool].standing == STANDING_LOST) {
+        } else if (model->pools[share->block->pool].driver_status == DRIVER_LOST) {
                 must(model, r == GPUMEM_E_DRIVER);
         } else if (r) {
                 must(model, r == GPUMEM_E_LIMIT || (r == GPUMEM_E_TOO_MANY && is_full));

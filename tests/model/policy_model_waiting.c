@@ -126,8 +126,8 @@ void model_check_waiting(struct model *model)
 
                 must(model, !request->cancelled && !request->failure);
                 must(model, !request->predicted || !request->outcome);
-                must(model, model->pools[pool].standing != STANDING_LOST);
-                if (request->block && model->pools[pool].standing == STANDING_SERVES)
+                must(model, model->pools[pool].driver_status != DRIVER_LOST);
+                if (request->block && model->pools[pool].driver_status == DRIVER_SERVES)
                         continue;
                 if (request->block) {
                         must(model, request->ask.deadline_ns > model->now_ns);
@@ -152,7 +152,7 @@ void model_check_waiting(struct model *model)
                 must(model, request->ask.n_bytes <= model->pools[pool].max_bytes);
                 if (request == first[pool])
                         check_nobodys_is_used(model, request);
-                if (request == first[pool] && model->pools[pool].standing == STANDING_SERVES)
+                if (request == first[pool] && model->pools[pool].driver_status == DRIVER_SERVES)
                         check_first_must_wait(model, request);
         }
         /* Where somebody waits, others may be held up for so long at most, and be looked at then. */

@@ -239,7 +239,8 @@ START_TEST(nobody_waits_for_a_driver_that_does_not_answer)
         ask(&world, a, 2, 8 * MIB, 0);
         ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, block);
         expect_idle(&world);
-        ck_assert_int_eq(policy_set_standing(world.policy, 1, STANDING_STALLED, world.now_ns), 0);
+        ck_assert_int_eq(policy_set_driver_status(world.policy, 1, DRIVER_STALLED, world.now_ns),
+                         0);
         expect_too_many(&world, a, 2);
         expect_idle(&world);
         world_free(&world);

@@ -213,9 +213,9 @@ START_TEST(what_cannot_be_made_is_told)
         ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_REFUSED);
         policy_cancel(world.policy, a, 9, 0);
         expect_refusal(&world, a, 9, GPUMEM_E_CANCELLED);
-        ck_assert_int_eq(policy_set_standing(world.policy, 0, STANDING_STALLED, 0), 0);
+        ck_assert_int_eq(policy_set_driver_status(world.policy, 0, DRIVER_STALLED, 0), 0);
         ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_STALLED);
-        ck_assert_int_eq(policy_set_standing(world.policy, 0, STANDING_SERVES, 0), 0);
+        ck_assert_int_eq(policy_set_driver_status(world.policy, 0, DRIVER_SERVES, 0), 0);
         policy_set_max_blocks(world.policy, 1);
         ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_TOO_MANY);
         policy_set_max_blocks(world.policy, 1000);

@@ -1,4 +1,4 @@
-/* One connection's standing: what it asked for, what it leases, what it is charged.
+/* One connection: what it asked for, what it leases, what it is charged.
  *
  * Owned by the policy until both signs of its end have come. From the first one on it is dropped:
  * it holds nothing for use, but what it may still map is charged to it. */

@@ -232,14 +232,14 @@ static bool is_within_limits(struct turn *turn, struct request *request)
 
 static int outage_outcome(const struct pool *pool)
 {
-        return pool->standing == STANDING_LOST ? -ENODEV : GPUMEM_E_STALLED;
+        return pool->driver_status == DRIVER_LOST ? -ENODEV : GPUMEM_E_STALLED;
 }
 
 /* The driver makes nothing now; of a lost device nothing is waited for. */
 static void wait_for_driver(const struct turn *turn, struct request *request)
 {
         request->covered = false;
-        if (turn->pool->standing == STANDING_LOST || request->deadline_ns <= turn->now_ns)
+        if (turn->pool->driver_status == DRIVER_LOST || request->deadline_ns <= turn->now_ns)
                 request_refuse(request, outage_outcome(turn->pool));
 }
 
@@ -272,7 +272,7 @@ static bool serve_from_nobodys(struct turn *turn, struct request *request)
 
 static void serve_one(struct turn *turn, struct request *request)
 {
-        if (turn->pool->standing == STANDING_LOST) {
+        if (turn->pool->driver_status == DRIVER_LOST) {
                 wait_for_driver(turn, request);
                 return;
         }
@@ -284,7 +284,7 @@ static void serve_one(struct turn *turn, struct request *request)
                 request_refuse(request, GPUMEM_E_TOO_LARGE);
         else if (serve_from_nobodys(turn, request))
                 return;
-        else if (turn->pool->standing != STANDING_SERVES)
+        else if (turn->pool->driver_status != DRIVER_SERVES)
                 wait_for_driver(turn, request);
         else if (!files_have_room(request->client->tenant))
                 wait_for_file(turn, request);
@@ -320,7 +320,7 @@ static void walk(struct pool *pool, uint64_t now_ns)
         while ((request = fair_queue_next(&turn.walk))) {
                 if (request->state == REQUEST_WAITING)
                         serve_with_budget(&turn, request);
-                else if (pool->standing != STANDING_SERVES)
+                else if (pool->driver_status != DRIVER_SERVES)
                         wait_for_driver(&turn, request);
         }
         backfill_end(&turn.backfill);
@@ -432,7 +432,7 @@ static bool add_deadlines(const struct holding *holding, uint64_t *earliest_ns)
         if (hold_end_ns > holding->pool->policy->now_ns && hold_end_ns < *earliest_ns)
                 *earliest_ns = hold_end_ns;
         TAILQ_FOREACH (request, &holding->waiting, queue_link) {
-                if (holding->pool->standing == STANDING_SERVES &&
+                if (holding->pool->driver_status == DRIVER_SERVES &&
                     (request->state != REQUEST_WAITING || request->covered))
                         continue;
                 any = true;

@@ -31,7 +31,7 @@ static struct count n_open(const struct tenant *tenant)
 /* A driver that does not answer closes nothing, for now. */
 static bool closes(const struct pool *pool)
 {
-        return pool->standing == STANDING_SERVES;
+        return pool->driver_status == DRIVER_SERVES;
 }
 
 /* The same when all that is being released is gone. */

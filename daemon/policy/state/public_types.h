@@ -14,7 +14,7 @@
 
 struct policy;
 
-/* One connection's standing: its tenant, its leases, what it is charged. */
+/* One connection: its tenant, its leases, what it is charged. */
 struct client;
 
 /* One client's right to one block. */
@@ -46,11 +46,11 @@ struct policy_pool {
 /* Of a pool's return_after_ns: what is cached stays until somebody wants the room. */
 #define POLICY_KEEP_FOR_EVER UINT64_MAX
 
-/* How a pool's driver stands; see standing.h. */
-enum standing_state {
-        STANDING_SERVES,
-        STANDING_STALLED, /* nothing that needs the driver: the cache is served */
-        STANDING_LOST,    /* nothing is served, and nothing that there was is served again */
+/* What is known of a pool's driver; see driver_state.h. */
+enum driver_status {
+        DRIVER_SERVES,
+        DRIVER_STALLED, /* nothing that needs the driver: the cache is served */
+        DRIVER_LOST,    /* nothing is served, and nothing that there was is served again */
 };
 
 /* Whose blocks are meant: the client's tenant's, or everybody's. */

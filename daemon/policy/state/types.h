@@ -166,7 +166,7 @@ struct pool {
         uint32_t id;
         struct policy_pool settings;
         bool closing; /* what nobody leases is released */
-        enum standing_state standing;
+        enum driver_status driver_status;
         uint64_t keep_bytes; /* these and the next: see warm.h */
         uint64_t return_after_ns;
         struct block *return_next; /* cached, where the next scan goes on; NULL: at the first */

@@ -15,7 +15,7 @@
 #include "daemon/policy/drain.h"
 #include "daemon/policy/report/figures.h"
 #include "daemon/policy/policy.h"
-#include "daemon/policy/standing.h"
+#include "daemon/policy/driver_state.h"
 #include "daemon/policy/warm.h"
 #include "daemon/server/core/settings.h"
 #include "daemon/server/core/polling.h"
@@ -50,7 +50,7 @@ struct server_pool {
         unsigned n_jobs;    /* submitted and not yet taken back */
         bool is_full; /* the driver had no memory for the last block, though the pool has room */
         struct {
-                struct standing standing;
+                struct driver_state state;
                 struct job_queue retries;      /* see release_retry.h */
                 unsigned n_trials_kept;        /* of these */
                 uint64_t n_unreleasable_bytes; /* beside the policy's blocks */

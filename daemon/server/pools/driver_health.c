@@ -12,23 +12,23 @@
 
 #define LOOK_MS 250
 
-static void log_change(const struct server_pool *pool, const struct standing *before,
+static void log_change(const struct server_pool *pool, const struct driver_state *before,
                        uint64_t now_ns)
 {
         double seconds = (double)(now_ns - before->since_ns) / 1e9;
 
-        switch (pool->driver.standing.state) {
-        case STANDING_STALLED:
+        switch (pool->driver.state.status) {
+        case DRIVER_STALLED:
                 log_error("pool %" PRIu32 ": %s: the driver does not answer; what is cached is "
                           "served, and nothing else until it does",
                           pool->row.id, pool->row.name);
                 break;
-        case STANDING_LOST:
+        case DRIVER_LOST:
                 log_error("pool %" PRIu32 ": %s: the device is lost; nothing is served there until "
                           "it is back, and what was there never again",
                           pool->row.id, pool->row.name);
                 break;
-        case STANDING_SERVES:
+        case DRIVER_SERVES:
                 log_info("pool %" PRIu32 ": %s: the driver answers again, after %.1f s",
                          pool->row.id, pool->row.name, seconds);
                 break;
@@ -36,22 +36,22 @@ static void log_change(const struct server_pool *pool, const struct standing *be
 }
 
 static void note(struct server *server, const struct server_pool *pool,
-                 const struct standing *before)
+                 const struct driver_state *before)
 {
         double seconds = (double)(server_now_ns(server) - before->since_ns) / 1e9;
 
-        switch (pool->driver.standing.state) {
-        case STANDING_STALLED:
+        switch (pool->driver.state.status) {
+        case DRIVER_STALLED:
                 event_log_note_node(server, LISTED_EVENT_STALLED, pool->row.id,
                                     "%s: the driver does not answer; what is cached is served",
                                     pool->row.name);
                 break;
-        case STANDING_LOST:
+        case DRIVER_LOST:
                 event_log_note_node(server, LISTED_EVENT_LOST, pool->row.id,
                                     "%s: the device is lost; nothing is served there",
                                     pool->row.name);
                 break;
-        case STANDING_SERVES:
+        case DRIVER_SERVES:
                 event_log_note_node(server, LISTED_EVENT_BACK, pool->row.id,
                                     "%s: the driver answers again, after %.1f s", pool->row.name,
                                     seconds);
@@ -74,49 +74,50 @@ static void tell(struct server *server, uint32_t id, uint32_t what)
         }
 }
 
-static void change(struct server *server, uint32_t id, const struct standing *before)
+static void change(struct server *server, uint32_t id, const struct driver_state *before)
 {
         struct server_pool *pool = &server->pools[id];
         uint64_t now_ns = server_now_ns(server);
 
         log_change(pool, before, now_ns);
         note(server, pool, before);
-        if (pool->driver.standing.state != STANDING_SERVES)
+        if (pool->driver.state.status != DRIVER_SERVES)
                 prewarming_stop(server, id, "the driver does not answer, or has lost the device");
         if (!server->stopping)
-                (void)policy_set_standing(server->policy, id, pool->driver.standing.state, now_ns);
-        if (before->state == STANDING_LOST) {
+                (void)policy_set_driver_status(server->policy, id, pool->driver.state.status, now_ns);
+        if (before->status == DRIVER_LOST) {
                 release_retry_try_all(server, id);
                 tell(server, id, PROTO_NOTICE_BACK);
-        } else if (pool->driver.standing.state == STANDING_LOST)
+        } else if (pool->driver.state.status == DRIVER_LOST)
                 tell(server, id, PROTO_NOTICE_LOST);
         server_execute(server);
 }
 
 /* What was kept once says nothing that was not known then. */
-static bool note_result(struct server *server, struct standing *standing, const struct job *job)
+static bool note_result(struct server *server, struct driver_state *state, const struct job *job)
 {
         const struct backing_block *block = job->block;
 
         if (job->kind != JOB_RELEASE)
-                return standing_hear(standing, job->result, server_now_ns(server));
-        return !block->life.n_failures && standing_hear_release(standing, block->life.n_losses,
-                                                                job->result, server_now_ns(server));
+                return driver_state_note_result(state, job->result, server_now_ns(server));
+        return !block->life.n_failures &&
+               driver_state_note_release(state, block->life.n_losses, job->result,
+                                         server_now_ns(server));
 }
 
 void driver_health_note_job(struct server *server, uint32_t id, const struct job *job)
 {
-        struct standing *standing = &server->pools[id].driver.standing, before = *standing;
+        struct driver_state *state = &server->pools[id].driver.state, before = *state;
 
-        if (worker_needs_driver(server->pools[id].worker) && note_result(server, standing, job))
+        if (worker_needs_driver(server->pools[id].worker) && note_result(server, state, job))
                 change(server, id, &before);
 }
 
 void driver_health_note_nvml(struct server *server, uint32_t id, bool says_lost)
 {
-        struct standing *standing = &server->pools[id].driver.standing, before = *standing;
+        struct driver_state *state = &server->pools[id].driver.state, before = *state;
 
-        if (standing_see_nvml(standing, says_lost, server_now_ns(server)))
+        if (driver_state_see_nvml(state, says_lost, server_now_ns(server)))
                 change(server, id, &before);
 }
 
@@ -126,8 +127,8 @@ static void try_again(struct server *server, uint32_t id)
         struct backing_block *block;
 
         if (pool->driver.is_tried ||
-            !standing_take_try(&pool->driver.standing, pool->driver.n_trials_kept,
-                               server_now_ns(server)))
+            !driver_state_take_try(&pool->driver.state, pool->driver.n_trials_kept,
+                                   server_now_ns(server)))
                 return;
         block = calloc(1, sizeof(*block));
         if (!block)
@@ -150,15 +151,15 @@ void driver_health_end_try(struct server *server, uint32_t id, struct job *job)
 static bool look(struct server *server, uint32_t id)
 {
         struct server_pool *pool = &server->pools[id];
-        struct standing *standing = &pool->driver.standing, before = *standing;
+        struct driver_state *state = &pool->driver.state, before = *state;
         uint64_t now_ns = server_now_ns(server);
 
-        if (standing_see_call(standing, worker_is_late(pool->worker, now_ns), now_ns))
+        if (driver_state_see_call(state, worker_is_late(pool->worker, now_ns), now_ns))
                 change(server, id, &before);
         if (server->stopping)
                 return pool->n_jobs;
         try_again(server, id);
-        return pool->n_jobs || standing->is_lost_by_call || !TAILQ_EMPTY(&pool->driver.retries);
+        return pool->n_jobs || state->is_lost_by_call || !TAILQ_EMPTY(&pool->driver.retries);
 }
 
 static void on_look(uv_timer_t *timer)
@@ -183,14 +184,13 @@ void driver_health_watch(struct server *server)
 void driver_health_fill(const struct server *server, uint32_t id, struct stats_row *row)
 {
         static const uint64_t states[] = {
-                [STANDING_SERVES] = PROTO_DRIVER_ANSWERS,
-                [STANDING_STALLED] = PROTO_DRIVER_STALLED,
-                [STANDING_LOST] = PROTO_DRIVER_LOST,
+                [DRIVER_SERVES] = PROTO_DRIVER_ANSWERS,
+                [DRIVER_STALLED] = PROTO_DRIVER_STALLED,
+                [DRIVER_LOST] = PROTO_DRIVER_LOST,
         };
-        const struct standing *standing = &server->pools[id].driver.standing;
+        const struct driver_state *state = &server->pools[id].driver.state;
 
-        row->driver = states[standing->state];
-        row->driver_for = standing->since_ns
-                                  ? (server_now_ns(server) - standing->since_ns) / NS_PER_MS
-                                  : 0;
+        row->driver = states[state->status];
+        row->driver_for = state->since_ns ? (server_now_ns(server) - state->since_ns) / NS_PER_MS
+                                          : 0;
 }

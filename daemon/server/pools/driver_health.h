@@ -1,8 +1,8 @@
-/* Which pools' drivers answer (daemon/policy/standing.h): takes note of results, and watches calls. On the loop.
+/* Which pools' drivers answer (daemon/policy/driver_state.h): takes note of results, and watches calls. On the loop.
  *
  * While a worker has something to do, or a device is lost, or the driver has not taken a block back, the
  * loop looks from time to time: whether a call hangs, whether to try again. Each change of a pool's
- * standing is logged once, told to the policy and to every client. */
+ * status is logged once, told to the policy and to every client. */
 #pragma once
 
 #include <stdbool.h>

@@ -59,7 +59,7 @@ bool release_retry_keep(struct server *server, uint32_t id, struct job *job)
                 return false;
         log_failure(server, pool, job);
         adopt(server, id, job);
-        block->life.retry_ns = standing_next_release(&pool->driver.standing, block->life.n_losses,
+        block->life.retry_ns = driver_state_next_release(&pool->driver.state, block->life.n_losses,
                                                      ++block->life.n_failures,
                                                      server_now_ns(server));
         TAILQ_INSERT_TAIL(&pool->driver.retries, job, link);

@@ -43,7 +43,7 @@ static void create(struct server *server, struct block *block)
         }
         backing->n_bytes = block_bytes(block);
         backing->fd = -1;
-        backing->life.n_losses = server->pools[block_pool(block)].driver.standing.n_losses;
+        backing->life.n_losses = server->pools[block_pool(block)].driver.state.n_losses;
         backing->job = (struct job){.kind = JOB_CREATE, .block = backing, .owner = block};
         LIST_INSERT_HEAD(&server->pools[block_pool(block)].being_made, backing, link);
         jobs_submit(server, block_pool(block), &backing->job);

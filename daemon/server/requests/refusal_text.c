@@ -253,7 +253,7 @@ static bool append_blocks(struct text *text, const struct server *server, const 
 static bool append_outage(struct text *text, const struct server *server, const struct action *action)
 {
         const struct server_pool *pool = &server->pools[action->pool];
-        uint64_t since_ns = pool->driver.standing.since_ns, now_ns = server_now_ns(server);
+        uint64_t since_ns = pool->driver.state.since_ns, now_ns = server_now_ns(server);
 
         if (action->outcome == GPUMEM_E_STALLED)
                 append(text,

@@ -3,14 +3,14 @@
 #include <errno.h>
 
 #include "base/err.h"
-#include "daemon/policy/standing.h"
+#include "daemon/policy/driver_state.h"
 #include "tests/unit/policy_world.h"
 
 #define SECOND UINT64_C(1000000000)
 
-static void stand(struct world *world, enum standing_state standing)
+static void stand(struct world *world, enum driver_status status)
 {
-        ck_assert_int_eq(policy_set_standing(world->policy, 0, standing, world->now_ns), 0);
+        ck_assert_int_eq(policy_set_driver_status(world->policy, 0, status, world->now_ns), 0);
         policy_check(world->policy);
 }
 
@@ -28,7 +28,7 @@ START_TEST(a_stalled_pool_serves_its_cache)
         struct held held = cache(&world, client, 4 * MIB, RETURN_UNMAPPED);
         const struct lease *lease;
 
-        stand(&world, STANDING_STALLED);
+        stand(&world, DRIVER_STALLED);
         ask(&world, client, 7, 4 * MIB, 0);
         lease = expect_grant(&world, client, 7);
         ck_assert_ptr_eq(lease_block(lease), held.block);
@@ -44,14 +44,14 @@ START_TEST(who_may_wait_waits_until_its_deadline)
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
 
-        stand(&world, STANDING_STALLED);
+        stand(&world, DRIVER_STALLED);
         ask(&world, client, 1, 4 * MIB, 5000);
         ask(&world, client, 2, 4 * MIB, 9000);
         expect_idle(&world);
         ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
         expire(&world, 5000);
         expect_refusal(&world, client, 1, GPUMEM_E_STALLED);
-        stand(&world, STANDING_SERVES);
+        stand(&world, DRIVER_SERVES);
         created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, client, 2);
         world_free(&world);
@@ -71,13 +71,13 @@ START_TEST(one_whose_block_hangs_is_refused_at_its_deadline)
         blocks[1] = take(&world, ACTION_CREATE).block;
         expire(&world, 4000);
         expect_idle(&world);
-        stand(&world, STANDING_STALLED);
+        stand(&world, DRIVER_STALLED);
         expect_refusal(&world, client, 1, GPUMEM_E_STALLED);
         ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
         expire(&world, 5000);
         expect_refusal(&world, client, 2, GPUMEM_E_STALLED);
         expect_totals(&world, 0, 8 * MIB, 0);
-        stand(&world, STANDING_SERVES);
+        stand(&world, DRIVER_SERVES);
         created(&world, blocks[0], 0);
         created(&world, blocks[1], 0);
         expect_totals(&world, 0, 8 * MIB, 0);
@@ -93,12 +93,12 @@ START_TEST(a_lost_pool_refuses_everybody)
         struct client *client = join(&world, 1);
         struct held held = cache(&world, client, 4 * MIB, RETURN_UNMAPPED);
 
-        stand(&world, STANDING_LOST);
+        stand(&world, DRIVER_LOST);
         ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held.block);
         ask(&world, client, 1, 4 * MIB, 9 * SECOND);
         expect_refusal(&world, client, 1, -ENODEV);
         expect_totals(&world, 0, 0, 4 * MIB);
-        stand(&world, STANDING_SERVES);
+        stand(&world, DRIVER_SERVES);
         ask(&world, client, 2, 4 * MIB, 0);
         created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, client, 2);
@@ -116,7 +116,7 @@ START_TEST(one_whose_block_is_being_made_is_refused_when_the_device_is_lost)
 
         ask(&world, client, 1, 4 * MIB, 9 * SECOND);
         block = take(&world, ACTION_CREATE).block;
-        stand(&world, STANDING_LOST);
+        stand(&world, DRIVER_LOST);
         expect_refusal(&world, client, 1, -ENODEV);
         created(&world, block, 0);
         expect_release(&world, block);
@@ -131,13 +131,13 @@ START_TEST(what_was_leased_before_a_loss_is_not_cached_after_it)
         struct held busy = hold(&world, client, 4 * MIB), idle = hold(&world, client, 8 * MIB);
 
         mark_idle(&world, client, idle.lease);
-        stand(&world, STANDING_LOST);
+        stand(&world, DRIVER_LOST);
         ck_assert(was_revoked(&world, client, idle.lease));
         ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, idle.block);
         expect_notice(&world, client, idle.lease);
         released(&world, idle.block);
         unmap(&world, client, idle.id);
-        stand(&world, STANDING_SERVES);
+        stand(&world, DRIVER_SERVES);
         give_back(&world, client, busy.lease, RETURN_UNMAPPED);
         expect_release(&world, busy.block);
         world_free(&world);
@@ -165,110 +165,111 @@ START_TEST(a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it)
 }
 END_TEST
 
-START_TEST(an_unknown_pool_has_no_standing)
+START_TEST(an_unknown_pool_has_no_driver_status)
 {
         struct world world = world_new(8 * MIB);
 
-        ck_assert_int_eq(policy_set_standing(world.policy, 2, STANDING_LOST, 0), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(policy_set_driver_status(world.policy, 2, DRIVER_LOST, 0),
+                         GPUMEM_E_NO_POOL);
         world_free(&world);
 }
 END_TEST
 
 START_TEST(a_call_that_takes_too_long_stalls_until_it_returns)
 {
-        struct standing standing = {.state = STANDING_SERVES};
+        struct driver_state state = {.status = DRIVER_SERVES};
 
-        ck_assert(!standing_see_call(&standing, false, 1));
-        ck_assert(standing_see_call(&standing, true, 2));
-        ck_assert_int_eq(standing.state, STANDING_STALLED);
-        ck_assert_uint_eq(standing.since_ns, 2);
-        ck_assert(!standing_see_call(&standing, true, 3));
-        ck_assert(standing_see_call(&standing, false, 4));
-        ck_assert_int_eq(standing.state, STANDING_SERVES);
-        ck_assert_uint_eq(standing.since_ns, 4);
+        ck_assert(!driver_state_see_call(&state, false, 1));
+        ck_assert(driver_state_see_call(&state, true, 2));
+        ck_assert_int_eq(state.status, DRIVER_STALLED);
+        ck_assert_uint_eq(state.since_ns, 2);
+        ck_assert(!driver_state_see_call(&state, true, 3));
+        ck_assert(driver_state_see_call(&state, false, 4));
+        ck_assert_int_eq(state.status, DRIVER_SERVES);
+        ck_assert_uint_eq(state.since_ns, 4);
 }
 END_TEST
 
 START_TEST(a_loss_lasts_until_a_call_succeeds)
 {
-        struct standing standing = {.state = STANDING_SERVES};
+        struct driver_state state = {.status = DRIVER_SERVES};
 
-        ck_assert(!standing_hear(&standing, -EIO, 1));
-        ck_assert(!standing_take_try(&standing, 0, 9 * SECOND));
-        ck_assert(standing_hear(&standing, -ENODEV, 1));
-        ck_assert_int_eq(standing.state, STANDING_LOST);
-        ck_assert(!standing_hear(&standing, -EIO, 2));
-        ck_assert(!standing_see_call(&standing, true, 3));
-        ck_assert(!standing_see_call(&standing, false, 4));
-        ck_assert(!standing_take_try(&standing, 0, SECOND));
-        ck_assert(standing_take_try(&standing, 0, SECOND + 1));
-        ck_assert(!standing_take_try(&standing, 0, SECOND + 2));
-        ck_assert(!standing_hear(&standing, -ENODEV, SECOND + 3));
-        ck_assert(standing_take_try(&standing, 0, 2 * SECOND + 1));
-        ck_assert(standing_hear(&standing, GPUMEM_E_DEVICE_FULL, 3 * SECOND));
-        ck_assert_int_eq(standing.state, STANDING_SERVES);
+        ck_assert(!driver_state_note_result(&state, -EIO, 1));
+        ck_assert(!driver_state_take_try(&state, 0, 9 * SECOND));
+        ck_assert(driver_state_note_result(&state, -ENODEV, 1));
+        ck_assert_int_eq(state.status, DRIVER_LOST);
+        ck_assert(!driver_state_note_result(&state, -EIO, 2));
+        ck_assert(!driver_state_see_call(&state, true, 3));
+        ck_assert(!driver_state_see_call(&state, false, 4));
+        ck_assert(!driver_state_take_try(&state, 0, SECOND));
+        ck_assert(driver_state_take_try(&state, 0, SECOND + 1));
+        ck_assert(!driver_state_take_try(&state, 0, SECOND + 2));
+        ck_assert(!driver_state_note_result(&state, -ENODEV, SECOND + 3));
+        ck_assert(driver_state_take_try(&state, 0, 2 * SECOND + 1));
+        ck_assert(driver_state_note_result(&state, GPUMEM_E_DEVICE_FULL, 3 * SECOND));
+        ck_assert_int_eq(state.status, DRIVER_SERVES);
 }
 END_TEST
 
 START_TEST(both_signs_of_a_loss_must_go)
 {
-        struct standing standing = {.state = STANDING_SERVES};
+        struct driver_state state = {.status = DRIVER_SERVES};
 
-        ck_assert(standing_see_nvml(&standing, true, 1));
-        ck_assert(!standing_take_try(&standing, 0, 9 * SECOND));
-        ck_assert(!standing_hear(&standing, -ENODEV, 2));
-        ck_assert(!standing_see_nvml(&standing, false, 3));
-        ck_assert(standing_hear(&standing, 0, 4));
-        ck_assert_int_eq(standing.state, STANDING_SERVES);
+        ck_assert(driver_state_see_nvml(&state, true, 1));
+        ck_assert(!driver_state_take_try(&state, 0, 9 * SECOND));
+        ck_assert(!driver_state_note_result(&state, -ENODEV, 2));
+        ck_assert(!driver_state_see_nvml(&state, false, 3));
+        ck_assert(driver_state_note_result(&state, 0, 4));
+        ck_assert_int_eq(state.status, DRIVER_SERVES);
 }
 END_TEST
 
 START_TEST(a_release_of_memory_from_before_a_loss_says_nothing)
 {
-        struct standing standing = {.state = STANDING_SERVES};
+        struct driver_state state = {.status = DRIVER_SERVES};
 
-        ck_assert(standing_hear(&standing, -ENODEV, 1));
-        ck_assert_uint_eq(standing.n_losses, 1);
-        ck_assert(standing_hear(&standing, 0, 2));
-        ck_assert(!standing_hear_release(&standing, 0, -ENODEV, 3));
-        ck_assert_int_eq(standing.state, STANDING_SERVES);
-        ck_assert(!standing_hear_release(&standing, 1, -EIO, 4));
-        ck_assert(standing_hear_release(&standing, 1, -ENODEV, 5));
-        ck_assert_int_eq(standing.state, STANDING_LOST);
-        ck_assert_uint_eq(standing.n_losses, 2);
-        ck_assert(!standing_hear_release(&standing, 2, 0, 6));
-        ck_assert(!standing_hear_release(&standing, 2, GPUMEM_E_DEVICE_FULL, 7));
-        ck_assert_int_eq(standing.state, STANDING_LOST);
+        ck_assert(driver_state_note_result(&state, -ENODEV, 1));
+        ck_assert_uint_eq(state.n_losses, 1);
+        ck_assert(driver_state_note_result(&state, 0, 2));
+        ck_assert(!driver_state_note_release(&state, 0, -ENODEV, 3));
+        ck_assert_int_eq(state.status, DRIVER_SERVES);
+        ck_assert(!driver_state_note_release(&state, 1, -EIO, 4));
+        ck_assert(driver_state_note_release(&state, 1, -ENODEV, 5));
+        ck_assert_int_eq(state.status, DRIVER_LOST);
+        ck_assert_uint_eq(state.n_losses, 2);
+        ck_assert(!driver_state_note_release(&state, 2, 0, 6));
+        ck_assert(!driver_state_note_release(&state, 2, GPUMEM_E_DEVICE_FULL, 7));
+        ck_assert_int_eq(state.status, DRIVER_LOST);
 }
 END_TEST
 
 START_TEST(what_is_not_taken_back_is_tried_less_and_less)
 {
-        struct standing standing = {.state = STANDING_SERVES, .n_losses = 1};
+        struct driver_state state = {.status = DRIVER_SERVES, .n_losses = 1};
         static const uint64_t waits[] = {1, 2, 4, 4, 4}, old_waits[] = {1, 2, 4, 8, 16, 32, 64, 64};
 
         for (unsigned i = 0; i < ARRAY_SIZE(waits); i++)
-                ck_assert_uint_eq(standing_next_release(&standing, 1, i + 1, 7),
+                ck_assert_uint_eq(driver_state_next_release(&state, 1, i + 1, 7),
                                   7 + waits[i] * SECOND);
         for (unsigned i = 0; i < ARRAY_SIZE(old_waits); i++)
-                ck_assert_uint_eq(standing_next_release(&standing, 0, i + 1, 7),
+                ck_assert_uint_eq(driver_state_next_release(&state, 0, i + 1, 7),
                                   7 + old_waits[i] * SECOND);
-        ck_assert_uint_eq(standing_next_release(&standing, 1, UINT32_MAX, 0), 4 * SECOND);
-        ck_assert_uint_eq(standing_next_release(&standing, 0, UINT32_MAX, 0), 64 * SECOND);
+        ck_assert_uint_eq(driver_state_next_release(&state, 1, UINT32_MAX, 0), 4 * SECOND);
+        ck_assert_uint_eq(driver_state_next_release(&state, 0, UINT32_MAX, 0), 64 * SECOND);
 }
 END_TEST
 
 START_TEST(trials_that_leave_memory_behind_become_rare)
 {
-        struct standing standing = {.state = STANDING_SERVES};
+        struct driver_state state = {.status = DRIVER_SERVES};
 
-        ck_assert(standing_hear(&standing, -ENODEV, 0));
-        ck_assert(standing_take_try(&standing, 2, SECOND));
-        ck_assert(!standing_take_try(&standing, 2, 5 * SECOND - 1));
-        ck_assert(standing_take_try(&standing, 100, 5 * SECOND));
-        ck_assert(!standing_take_try(&standing, 0, 69 * SECOND - 1));
-        ck_assert(standing_take_try(&standing, 0, 69 * SECOND));
-        ck_assert(standing_take_try(&standing, 0, 70 * SECOND));
+        ck_assert(driver_state_note_result(&state, -ENODEV, 0));
+        ck_assert(driver_state_take_try(&state, 2, SECOND));
+        ck_assert(!driver_state_take_try(&state, 2, 5 * SECOND - 1));
+        ck_assert(driver_state_take_try(&state, 100, 5 * SECOND));
+        ck_assert(!driver_state_take_try(&state, 0, 69 * SECOND - 1));
+        ck_assert(driver_state_take_try(&state, 0, 69 * SECOND));
+        ck_assert(driver_state_take_try(&state, 0, 70 * SECOND));
 }
 END_TEST
 
@@ -312,7 +313,7 @@ int main(void)
                 one_whose_block_is_being_made_is_refused_when_the_device_is_lost,
                 what_was_leased_before_a_loss_is_not_cached_after_it,
                 a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it,
-                an_unknown_pool_has_no_standing,
+                an_unknown_pool_has_no_driver_status,
                 a_call_that_takes_too_long_stalls_until_it_returns,
                 a_loss_lasts_until_a_call_succeeds,
                 both_signs_of_a_loss_must_go,
@@ -322,5 +323,5 @@ int main(void)
                 what_is_no_block_lingers_too,
         };
 
-        return run_tests("policy: standing", tests, ARRAY_SIZE(tests));
+        return run_tests("policy: driver state", tests, ARRAY_SIZE(tests));
 }

@@ -10,15 +10,15 @@
 
 #include "daemon/policy/state/public_types.h"
 
-#define STANDING_TRY_NS UINT64_C(1000000000)
+#define DRIVER_STATE_TRY_NS UINT64_C(1000000000)
 
 /* The longest that memory waits which the driver does not take back, until it is tried again; and what was
  * made before the device was lost, which the driver may never take back. */
-#define STANDING_RETRY_NS     (4 * STANDING_TRY_NS)
-#define STANDING_RETRY_OLD_NS (64 * STANDING_TRY_NS)
+#define DRIVER_STATE_RETRY_NS     (4 * DRIVER_STATE_TRY_NS)
+#define DRIVER_STATE_RETRY_OLD_NS (64 * DRIVER_STATE_TRY_NS)
 
-struct standing {
-        enum standing_state state;
+struct driver_state {
+        enum driver_status status;
         uint64_t since_ns;
         bool hangs;
         bool is_lost_by_call;
@@ -28,23 +28,23 @@ struct standing {
 };
 
 /* What is known now. Each returns whether the state has changed by it. */
-bool standing_see_call(struct standing *standing, bool hangs, uint64_t now_ns);
-bool standing_see_nvml(struct standing *standing, bool says_lost, uint64_t now_ns);
+bool driver_state_see_call(struct driver_state *driver, bool hangs, uint64_t now_ns);
+bool driver_state_see_nvml(struct driver_state *driver, bool says_lost, uint64_t now_ns);
 
 /* What a job's driver calls came to: 0, GPUMEM_E_DEVICE_FULL, -ENODEV for a lost device, or another
  * failure, which says nothing of it. */
-bool standing_hear(struct standing *standing, int result, uint64_t now_ns);
+bool driver_state_note_result(struct driver_state *driver, int result, uint64_t now_ns);
 
 /* The same for the release of memory that was ordered after so many losses. Of what there was before the
  * last one a driver may say forever that its device is lost, so that this says nothing. */
-bool standing_hear_release(struct standing *standing, uint64_t n_losses, int result,
-                           uint64_t now_ns);
+bool driver_state_note_release(struct driver_state *driver, uint64_t n_losses, int result,
+                               uint64_t now_ns);
 
 /* When such memory is to be released once more, which has failed so many times, the last time now. The
  * times between double, up to what is said above. */
-uint64_t standing_next_release(const struct standing *standing, uint64_t n_losses,
-                               unsigned n_failures, uint64_t now_ns);
+uint64_t driver_state_next_release(const struct driver_state *driver, uint64_t n_losses,
+                                   unsigned n_failures, uint64_t now_ns);
 
 /* Whether the driver is to be tried now; the next time is an interval later. It is twice as long for each
  * trial whose memory the driver has not taken back. */
-bool standing_take_try(struct standing *standing, unsigned n_kept, uint64_t now_ns);
+bool driver_state_take_try(struct driver_state *driver, unsigned n_kept, uint64_t now_ns);
