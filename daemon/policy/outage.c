@@ -39,21 +39,21 @@ int policy_set_driver_status(struct policy *policy, uint32_t id, enum driver_sta
 
 void policy_not_released(struct policy *policy, struct block *block, uint64_t now_ns)
 {
-        block_set_stuck(block);
+        block_set_unreleasable(block);
         policy_expire(policy, now_ns);
 }
 
-int policy_set_stranded(struct policy *policy, uint32_t id, uint64_t n_bytes, uint64_t now_ns)
+int policy_set_unreleasable(struct policy *policy, uint32_t id, uint64_t n_bytes, uint64_t now_ns)
 {
         struct pool *pool;
 
         if (id >= policy->n_pools)
                 return GPUMEM_E_NO_POOL;
         pool = policy->pools[id];
-        if (n_bytes < pool->stranded)
+        if (n_bytes < pool->unreleasable)
                 pool->n_backs++;
-        pool->totals.lingering += n_bytes - pool->stranded;
-        pool->stranded = n_bytes;
+        pool->totals.lingering += n_bytes - pool->unreleasable;
+        pool->unreleasable = n_bytes;
         if (totals_reserved(&pool->totals) > pool->reserved_peak)
                 pool->reserved_peak = totals_reserved(&pool->totals);
         policy_expire(policy, now_ns);

@@ -127,7 +127,8 @@ void policy_not_released(struct policy *policy, struct block *block, uint64_t no
 
 /* So much is no block's, and the driver does not take it back: what was left of a block that could not be
  * made, or of a trial of the driver. It lingers in the pool, and is no tenant's. GPUMEM_E_NO_POOL. */
-int policy_set_stranded(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint64_t now_ns);
+int policy_set_unreleasable(struct policy *policy, uint32_t pool, uint64_t n_bytes,
+                            uint64_t now_ns);
 
 /* The status of the pool's driver from now on. Stalled: no order to make a block is given; a request that
  * needs one waits until its deadline and is refused with GPUMEM_E_STALLED, also one whose block is being

@@ -120,7 +120,7 @@ uint64_t model_incoming(const struct model *model, uint32_t pool)
         uint64_t n_bytes = 0;
 
         LIST_FOREACH (block, &model->blocks, link) {
-                if (block->pool != pool || model_is_mapped(block) || block->stuck)
+                if (block->pool != pool || model_is_mapped(block) || block->unreleasable)
                         continue;
                 if (block->state == MODEL_RELEASING || block->state == MODEL_STOCKING)
                         n_bytes += block->n_bytes;

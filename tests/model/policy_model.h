@@ -57,7 +57,7 @@ struct model_block {
         bool release_given;
         bool evicted; /* since the last comparison, for room */
         bool unusable;
-        bool stuck;                            /* the driver would not take it */
+        bool unreleasable;                     /* the driver would not take it */
         const struct model_client *lost_by;    /* the lease that was revoked last */
         const struct model_client *taken_from; /* the same, when it was granted to another last */
         uint64_t taken_ns;
@@ -202,7 +202,7 @@ struct model {
         uint64_t n_taken_back;
         uint64_t n_stalled; /* requests that were refused for it */
         uint64_t n_lost;
-        uint64_t n_stuck;
+        uint64_t n_unreleasable;
         uint64_t n_reclaimed;
         uint64_t n_drained; /* of idle leases */
         uint64_t n_warmed;

@@ -76,8 +76,8 @@ void model_released(struct model *model, struct model_block *block)
 
 void model_not_released(struct model *model, struct model_block *block)
 {
-        block->stuck = true;
-        model->n_stuck++;
+        block->unreleasable = true;
+        model->n_unreleasable++;
         policy_not_released(model->policy, block->block, model->now_ns);
         model_happened_and_served(model);
 }

@@ -105,7 +105,7 @@ static bool files_are_left(const struct model *model, uint32_t uid)
         uint64_t n_all = 0, n_own = 0;
 
         LIST_FOREACH (block, &model->blocks, link) {
-                if (block->state == MODEL_LINGERING || block->stuck)
+                if (block->state == MODEL_LINGERING || block->unreleasable)
                         continue;
                 n_all++;
                 n_own += block->uid == uid;

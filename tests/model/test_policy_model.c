@@ -97,7 +97,7 @@ static void expect_much_happened(const struct play *play, unsigned long n)
         must(model, model->kind == MODEL_LAZY || model->n_bypassed > n / 10000);
         must(model, model->n_limit_refusals > n / 500);
         must(model, model->kind == MODEL_LAZY || model->n_timed_out > 0);
-        must(model, model->n_stalled > 0 && model->n_lost > 0 && model->n_stuck > 0);
+        must(model, model->n_stalled > 0 && model->n_lost > 0 && model->n_unreleasable > 0);
         must(model, model->n_reclaimed > n / (is_sharing ? 10000 : 1000));
         must(model, model->n_warmed > n / (is_sharing ? 10000 : 1000));
         must(model, model->n_from_nobodys > 0 && model->n_returned > 0);

@@ -275,7 +275,7 @@ END_TEST
 
 static void strand(struct world *world, uint64_t n_bytes)
 {
-        ck_assert_int_eq(policy_set_stranded(world->policy, 0, n_bytes, world->now_ns), 0);
+        ck_assert_int_eq(policy_set_unreleasable(world->policy, 0, n_bytes, world->now_ns), 0);
         policy_check(world->policy);
 }
 
@@ -298,7 +298,7 @@ START_TEST(what_is_no_block_lingers_too)
         (void)expect_grant(&world, client, 2);
         expect_totals(&world, 4 * MIB, 0, 4 * MIB);
         strand(&world, 0);
-        ck_assert_int_eq(policy_set_stranded(world.policy, 2, MIB, 0), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(policy_set_unreleasable(world.policy, 2, MIB, 0), GPUMEM_E_NO_POOL);
         world_free(&world);
 }
 END_TEST

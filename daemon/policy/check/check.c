@@ -221,7 +221,7 @@ static void check_waiting(const struct pool *pool)
 
 static void check_pool(const struct pool *pool)
 {
-        struct totals totals = {.lingering = pool->stranded};
+        struct totals totals = {.lingering = pool->unreleasable};
         const struct block *block;
         uint64_t n_charged_bytes = 0, n_leases = 0;
 

@@ -75,7 +75,7 @@ void block_count(const struct block *block, struct totals *totals)
                 totals->lingering += n_bytes;
                 if (is_mapped)
                         totals->mapped_lingering += n_bytes;
-                else if (!block->stuck)
+                else if (!block->unreleasable)
                         totals->incoming += n_bytes;
                 totals->timed_out += is_mapped && block->unmap_timed_out ? n_bytes : 0;
                 break;
@@ -86,8 +86,8 @@ void block_count(const struct block *block, struct totals *totals)
                 break;
         }
         totals->n_blocks++;
-        totals->n_open += block->state != BLOCK_LINGERING && !block->stuck;
-        totals->n_closing += block->state == BLOCK_RELEASING && !block->stuck;
+        totals->n_open += block->state != BLOCK_LINGERING && !block->unreleasable;
+        totals->n_closing += block->state == BLOCK_RELEASING && !block->unreleasable;
 }
 
 /* The block that a caller of block_count() counted as `before` counts as `after` now. */
@@ -357,13 +357,13 @@ void block_release(struct block *block)
                 lease_recall(lease);
 }
 
-void block_set_stuck(struct block *block)
+void block_set_unreleasable(struct block *block)
 {
         struct totals before = {0};
 
         assert(block->state == BLOCK_RELEASING && !action_is_queued(&block->action));
         block_count(block, &before);
-        block->stuck = true;
+        block->unreleasable = true;
         recount(block, &before);
 }
 

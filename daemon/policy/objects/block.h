@@ -44,7 +44,7 @@ void block_return_to_cache(struct block *block);
 void block_release(struct block *block);
 
 /* The worker could not release it, and tries again: its bytes are no longer as good as back. */
-void block_set_stuck(struct block *block);
+void block_set_unreleasable(struct block *block);
 
 /* The worker has released it. Frees it if nobody maps it. */
 void block_released(struct block *block);

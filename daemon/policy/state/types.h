@@ -174,7 +174,7 @@ struct pool {
         bool returned_all;         /* a whole pass has seen what there was before that */
 
         struct totals totals;
-        uint64_t stranded; /* part of what lingers: no block's, see policy_set_stranded */
+        uint64_t unreleasable; /* part of what lingers: no block's, see policy_set_unreleasable */
         uint64_t charged;
         uint64_t declared; /* part of charged */
         uint64_t reserved_peak;
@@ -361,9 +361,9 @@ struct block {
         TAILQ_ENTRY(block) bin_link; /* these three in CACHED, and in LEASED if it may be idle */
         TAILQ_ENTRY(block) holding_link;
         TAILQ_ENTRY(block) pool_age_link; /* and while it is expected */
-        bool seen_idle; /* when policy_see_idle looked last; false unless it may be idle */
-        bool unusable;  /* never to be cached */
-        bool stuck;     /* to be released, and the driver would not take it */
+        bool seen_idle;    /* when policy_see_idle looked last; false unless it may be idle */
+        bool unusable;     /* never to be cached */
+        bool unreleasable; /* to be released, and the driver would not take it */
 };
 
 static inline struct pool *block_its_pool(const struct block *block)

@@ -15,7 +15,7 @@ static bool is_trial(const struct job *job)
 static void set_unreleasable(struct server *server, uint32_t id, uint64_t n_bytes)
 {
         server->pools[id].driver.n_unreleasable_bytes = n_bytes;
-        (void)policy_set_stranded(server->policy, id, n_bytes, server_now_ns(server));
+        (void)policy_set_unreleasable(server->policy, id, n_bytes, server_now_ns(server));
 }
 
 /* It is a release from now on. */
