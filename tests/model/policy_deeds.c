@@ -250,7 +250,7 @@ void play_do_something(struct play *play)
                 {{30, 30, 30}, lie},
                 {{6, 6, 4}, deed_change_driver_status},
                 {{6, 6, 6}, deed_reclaim},
-                {{20, 10, 6}, deed_warm},
+                {{20, 10, 6}, deed_prewarm},
                 {{6, 6, 4}, deed_change_keep},
                 {{20, 20, 6}, deed_return_cached},
                 {{0, 0, 40}, deed_drain_idle},

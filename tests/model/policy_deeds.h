@@ -5,7 +5,7 @@
 
 void deed_free_all(struct play *play);
 void deed_reclaim(struct play *play);
-void deed_warm(struct play *play);
+void deed_prewarm(struct play *play);
 void deed_change_keep(struct play *play);
 void deed_return_cached(struct play *play);
 void deed_drain_idle(struct play *play);

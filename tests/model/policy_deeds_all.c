@@ -31,7 +31,7 @@ void deed_reclaim(struct play *play)
 }
 
 /* Mostly what can be. */
-void deed_warm(struct play *play)
+void deed_prewarm(struct play *play)
 {
         uint32_t pool = (uint32_t)play_below(play, MODEL_N_POOLS);
         uint64_t n_bytes = 2 * MIB * (1 + play_below(play, 12));
@@ -41,7 +41,7 @@ void deed_warm(struct play *play)
         if (play_one_in(play, 60))
                 n_bytes = play_below(play, 300) * MIB;
         play_settle(play);
-        model_warm(&play->model, pool, n_bytes);
+        model_prewarm(&play->model, pool, n_bytes);
 }
 
 void deed_change_keep(struct play *play)

@@ -77,7 +77,7 @@ bool model_serves(const struct model_block *block, const struct model_request *r
 
 bool model_would_serve(const struct model_block *block, const struct model_request *request)
 {
-        return block->uid == MODEL_NOBODY && fits(block, request);
+        return block->uid == MODEL_UNOWNED && fits(block, request);
 }
 
 bool model_speaks(const struct model_client *client)
@@ -214,7 +214,7 @@ void model_cache(struct model *model, struct model_block *block)
         block->cached_ns = model->now_ns;
 }
 
-void model_make_for_nobody(struct model *model, struct model_request *request)
+void model_make_for_cache(struct model *model, struct model_request *request)
 {
         struct model_block *block = steal_ptr(request->block);
 

@@ -21,7 +21,7 @@
 #define MODEL_N_POOLS     3
 #define MODEL_PINNED_POOL 2 /* the others are devices */
 #define MODEL_N_UIDS      3
-#define MODEL_NOBODY      MODEL_N_UIDS /* whose blocks are those that are made ahead */
+#define MODEL_UNOWNED     MODEL_N_UIDS /* whose blocks are those that are made ahead */
 #define MODEL_N_TENANTS   (MODEL_N_UIDS + 1)
 
 #define must(model, condition)                                                   \
@@ -43,7 +43,7 @@ enum model_state {
 };
 
 struct model_block {
-        struct block *block; /* NULL: made ahead, but the action to do so is not taken */
+        struct block *block; /* NULL: prewarmed, but the action to do so is not taken */
         uint64_t id;
         uint32_t pool;
         uint32_t uid;
@@ -150,7 +150,7 @@ struct model_pool {
         uint64_t n_given_bytes[MODEL_N_TENANTS]; /* of new blocks, see fair_queue.h */
         uint64_t reached;
         struct model_rest rests[MODEL_N_TENANTS];
-        uint64_t keep_bytes; /* of what is cached, see daemon/policy/warm.h */
+        uint64_t keep_bytes; /* of what is cached, see daemon/policy/prewarm.h */
         uint64_t return_after_ns;
         uint64_t n_jobs; /* at the worker */
         uint64_t n_creates;
@@ -205,8 +205,8 @@ struct model {
         uint64_t n_unreleasable;
         uint64_t n_reclaimed;
         uint64_t n_drained; /* of idle leases */
-        uint64_t n_warmed;
-        uint64_t n_from_nobodys;
+        uint64_t n_prewarmed;
+        uint64_t n_from_unowned;
         uint64_t n_returned;
 };
 
@@ -245,7 +245,7 @@ void model_reclaim(struct model *model, struct model_client *client,
 /* These four for a policy that has settled. */
 void model_drain(struct model *model);
 void model_drain_idle(struct model *model, unsigned n_scans);
-void model_warm(struct model *model, uint32_t pool, uint64_t n_bytes);
+void model_prewarm(struct model *model, uint32_t pool, uint64_t n_bytes);
 void model_return_cached(struct model *model, unsigned n_scans);
 
 /* After two scans of all that there was to be seen, and with their actions taken: what could go has gone. */
@@ -297,7 +297,7 @@ bool model_is_mapped(const struct model_block *block);
 enum model_mapped { MODEL_UNMAPPED, MODEL_MAPPED, MODEL_KEPT };
 enum model_mapped model_mapped(const struct model_block *block);
 bool model_serves(const struct model_block *block, const struct model_request *request);
-/* The same of one that was made ahead, which nobody has had yet. */
+/* The same of one that was prewarmed, which nobody has had yet. */
 bool model_would_serve(const struct model_block *block, const struct model_request *request);
 bool model_speaks(const struct model_client *client);
 uint64_t model_reserved(const struct model *model, uint32_t pool);
@@ -341,6 +341,6 @@ void model_end_use(struct model *model, struct model_lease *lease);
 void model_add_lease(struct model *model, struct model_client *client, struct model_block *block,
                      const struct lease *name);
 /* The request has gone: the worker makes its block in vain, or has. */
-void model_make_for_nobody(struct model *model, struct model_request *request);
+void model_make_for_cache(struct model *model, struct model_request *request);
 void model_forget_block(struct model *model, struct model_block *block);
 void model_forget_request(struct model *model, struct model_request *request);

@@ -160,13 +160,13 @@ static struct model_block *begin_block(struct model *model, const struct action 
 }
 
 /* For nobody: the one that was asked for first. */
-static struct model_block *take_create_ahead(struct model *model, const struct action *action)
+static struct model_block *take_prewarm(struct model *model, const struct action *action)
 {
         struct model_block *block, *first = NULL;
 
         LIST_FOREACH (block, &model->blocks, link)
                 first = block->block ? first : block;
-        must(model, first && block_is_nobodys(action->block));
+        must(model, first && block_is_unowned(action->block));
         return begin_block(model, action, first);
 }
 
@@ -265,7 +265,7 @@ enum action_kind model_take(struct model *model, struct model_block **ret_block)
         switch (action.kind) {
         case ACTION_CREATE:
                 *ret_block = action.client ? take_create(model, &action)
-                                           : take_create_ahead(model, &action);
+                                           : take_prewarm(model, &action);
                 break;
         case ACTION_RELEASE:
                 *ret_block = take_release(model, &action);

@@ -92,7 +92,7 @@ static void give_up_on_driver(struct model *model)
                     !request->cancelled && request->ask.deadline_ns <= model->now_ns &&
                     model->pools[request->ask.pool].driver_status == DRIVER_STALLED) {
                         request->failure = GPUMEM_E_STALLED;
-                        model_make_for_nobody(model, request);
+                        model_make_for_cache(model, request);
                 }
         }
 }
@@ -134,7 +134,7 @@ static void lose(struct model *model, uint32_t pool)
                 if (request->ask.pool != pool)
                         continue;
                 request->failure = -ENODEV;
-                model_make_for_nobody(model, request);
+                model_make_for_cache(model, request);
         }
         model->pools[pool].was_trimmed = true;
 }

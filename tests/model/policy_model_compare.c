@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "daemon/policy/drain.h"
 #include "daemon/policy/objects/unmap_timeout.h"
-#include "daemon/policy/warm.h"
+#include "daemon/policy/prewarm.h"
 
 static uint64_t n_users(const struct model_block *block)
 {

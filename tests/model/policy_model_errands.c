@@ -1,9 +1,9 @@
-/* What is done for nobody who waits: blocks are released because they are to go, or made ahead. */
+/* What is done for nobody who waits: blocks are released because they are to go, or prewarmed. */
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "daemon/policy/drain.h"
-#include "daemon/policy/warm.h"
+#include "daemon/policy/prewarm.h"
 #include "tests/model/policy_model_actions.h"
 
 /* Who waits is not looked at; and those who map what is released are charged for it. */
@@ -81,7 +81,7 @@ static bool is_of_chosen(const struct tenant_key *key, const void *argument)
 {
         const bool *is_chosen = argument;
 
-        return is_chosen[key->uid == POLICY_NO_UID ? MODEL_NOBODY : key->uid];
+        return is_chosen[key->uid == POLICY_NO_UID ? MODEL_UNOWNED : key->uid];
 }
 
 void model_reclaim(struct model *model, struct model_client *client,
@@ -124,7 +124,7 @@ static bool somebody_waits(const struct model *model, uint32_t pool)
         return false;
 }
 
-static int predict_warm(const struct model *model, uint32_t pool, uint64_t n_bytes)
+static int predict_prewarm(const struct model *model, uint32_t pool, uint64_t n_bytes)
 {
         if (pool >= MODEL_N_POOLS)
                 return GPUMEM_E_NO_POOL;
@@ -134,25 +134,25 @@ static int predict_warm(const struct model *model, uint32_t pool, uint64_t n_byt
                 return GPUMEM_E_STALLED;
         if (model->closing || somebody_waits(model, pool) || model_room(model, pool) < n_bytes)
                 return GPUMEM_E_REFUSED;
-        return files_are_left(model, MODEL_NOBODY) ? 0 : GPUMEM_E_TOO_MANY;
+        return files_are_left(model, MODEL_UNOWNED) ? 0 : GPUMEM_E_TOO_MANY;
 }
 
-void model_warm(struct model *model, uint32_t pool, uint64_t n_bytes)
+void model_prewarm(struct model *model, uint32_t pool, uint64_t n_bytes)
 {
-        int expected = predict_warm(model, pool, n_bytes);
+        int expected = predict_prewarm(model, pool, n_bytes);
         struct model_block *block;
 
         must(model, model->settled);
-        must(model, policy_warm(model->policy, pool, n_bytes, model->now_ns) == expected);
+        must(model, policy_prewarm(model->policy, pool, n_bytes, model->now_ns) == expected);
         if (expected)
                 return;
         block = calloc(1, sizeof(*block));
         must(model, block);
         *block = (struct model_block){
-                .pool = pool, .uid = MODEL_NOBODY, .n_bytes = n_bytes, .state = MODEL_STOCKING};
+                .pool = pool, .uid = MODEL_UNOWNED, .n_bytes = n_bytes, .state = MODEL_STOCKING};
         TAILQ_INIT(&block->leases);
         LIST_INSERT_HEAD(&model->blocks, block, link);
-        model->n_warmed++;
+        model->n_prewarmed++;
         model_happened(model);
 }
 
@@ -250,7 +250,7 @@ void model_drain(struct model *model)
         model->closing = true;
         TAILQ_FOREACH (request, &model->requests, link) {
                 request->failure = GPUMEM_E_SHUTTING_DOWN;
-                model_make_for_nobody(model, request);
+                model_make_for_cache(model, request);
         }
         let_cached_go(model);
         policy_drain(model->policy, model->now_ns);

@@ -100,7 +100,7 @@ static void note_owners(struct model *model)
         struct model_block *block;
 
         LIST_FOREACH (block, &model->blocks, link) {
-                if (block->uid == MODEL_NOBODY && block->block && !block_is_nobodys(block->block))
+                if (block->uid == MODEL_UNOWNED && block->block && !block_is_unowned(block->block))
                         block->uid = block->block->holding->tenant->key.uid;
         }
 }
@@ -115,7 +115,7 @@ static void drop(struct model *model, struct model_client *client)
                 next_request = TAILQ_NEXT(request, link);
                 if (request->client != client)
                         continue;
-                model_make_for_nobody(model, request);
+                model_make_for_cache(model, request);
                 model_forget_request(model, request);
         }
         for (free_all = LIST_FIRST(&model->free_alls); free_all; free_all = next_free_all) {
@@ -279,7 +279,7 @@ void model_cancel(struct model *model, struct model_request *request)
 {
         request->cancelled = true;
         if (model->settled)
-                model_make_for_nobody(model, request);
+                model_make_for_cache(model, request);
         policy_cancel(model->policy, request->client->client, request->ask.serial, model->now_ns);
         model_happened(model);
 }

@@ -122,7 +122,7 @@ static void check_taken(struct model *model, const struct model_request *request
 
 /* One of nobody's goes to who would have one made: nothing of its own tenant's would do, and it is the
  * smallest that is large enough, else the largest. Of others no such block is taken as is asked for. */
-static void take_nobodys(struct model *model, const struct model_request *request,
+static void take_unowned(struct model *model, const struct model_request *request,
                          struct model_block *chosen)
 {
         const struct model_block *block;
@@ -146,18 +146,18 @@ static void take_nobodys(struct model *model, const struct model_request *reques
         }
         model_give(model, request, chosen->n_bytes);
         chosen->uid = request->client->uid;
-        model->n_from_nobodys++;
+        model->n_from_unowned++;
 }
 
 void model_take_grant(struct model *model, const struct action *action)
 {
         struct model_request *request = model_request_of(model, action);
         struct model_block *block = model_block_of(model, action);
-        bool was_nobodys = block->uid == MODEL_NOBODY;
+        bool was_unowned = block->uid == MODEL_UNOWNED;
 
         must(model, !model->draining);
-        if (was_nobodys)
-                take_nobodys(model, request, block);
+        if (was_unowned)
+                take_unowned(model, request, block);
         must(model, block->uid == request->client->uid);
         must(model, model_serves(block, request));
         must(model, !request->failure && !block->unusable);
@@ -171,7 +171,7 @@ void model_take_grant(struct model *model, const struct action *action)
         if (block->state == MODEL_CACHED) {
                 must(model, !request->block);
                 if (model->kind == MODEL_EXACT) {
-                        if (!was_nobodys)
+                        if (!was_unowned)
                                 check_choice(model, request, block);
                         must(model, !model_limit_by(model, request->client, block));
                 }

@@ -116,7 +116,7 @@ void model_take_refusal(struct model *model, const struct action *action)
         }
         if (outcome == GPUMEM_E_CANCELLED) {
                 must(model, request->cancelled);
-                model_make_for_nobody(model, request);
+                model_make_for_cache(model, request);
         } else {
                 if (request->failure) {
                         must(model, outcome == request->failure);

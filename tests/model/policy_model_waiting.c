@@ -57,8 +57,8 @@ static void check_first_must_wait(struct model *model, const struct model_reques
                 must(model, request->ask.n_bytes + model_reserved(model, pool) > n_bytes);
 }
 
-/* Nor need it wait where one that was made ahead would do, and a file is there for it. */
-static void check_nobodys_is_used(struct model *model, const struct model_request *request)
+/* Nor need it wait where one that was prewarmed would do, and a file is there for it. */
+static void check_unowned_is_used(struct model *model, const struct model_request *request)
 {
         const struct model_block *block;
 
@@ -151,7 +151,7 @@ void model_check_waiting(struct model *model)
                         continue;
                 must(model, request->ask.n_bytes <= model->pools[pool].max_bytes);
                 if (request == first[pool])
-                        check_nobodys_is_used(model, request);
+                        check_unowned_is_used(model, request);
                 if (request == first[pool] && model->pools[pool].driver_status == DRIVER_SERVES)
                         check_first_must_wait(model, request);
         }

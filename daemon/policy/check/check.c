@@ -94,8 +94,8 @@ static void check_block(const struct block *block)
                 assert(block->action.kind == ACTION_RELEASE
                                ? state == BLOCK_RELEASING
                                : state == BLOCK_CREATING ||
-                                         (state == BLOCK_STOCKING && block_is_nobodys(block)));
-        assert(!block_is_nobodys(block) || (!block_is_mapped(block) && !block->charge.client));
+                                         (state == BLOCK_STOCKING && block_is_unowned(block)));
+        assert(!block_is_unowned(block) || (!block_is_mapped(block) && !block->charge.client));
 }
 
 /* One that is told to unmap it, and has not left: see unmap_timeout.h. */

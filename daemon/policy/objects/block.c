@@ -245,7 +245,7 @@ int block_create(struct request *request, struct block **ret_block)
         return 0;
 }
 
-int block_make_ahead(struct holding *holding, uint64_t n_bytes)
+int block_prewarm(struct holding *holding, uint64_t n_bytes)
 {
         struct block *block;
         int r;

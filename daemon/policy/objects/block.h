@@ -16,10 +16,10 @@ int block_create(struct request *request, struct block **ret_block);
 /* Before the worker has made it, or when it could not: the block was never there. */
 struct block *block_uncreate(struct block *block);
 
-/* For nobody: to be made for the cache of a tenant that is none. -ENOMEM. */
-int block_make_ahead(struct holding *holding, uint64_t n_bytes);
+/* To be made for the cache, and unowned. -ENOMEM. */
+int block_prewarm(struct holding *holding, uint64_t n_bytes);
 
-/* One that is nobody's becomes another tenant's, cached as it is. -ENOMEM. */
+/* One that is unowned becomes another tenant's, cached as it is. -ENOMEM. */
 int block_change_holding(struct block *block, struct holding *holding);
 
 /* The request is withdrawn while the worker makes the block: it is made for the tenant's cache. */

@@ -109,8 +109,8 @@ struct tenant *tenant_unref(struct tenant *tenant)
         for (uint32_t i = 0; i < tenant->n_holdings; i++)
                 fair_queue_end(&tenant->holdings[i]);
         HASH_DEL(tenant->policy->tenants, tenant);
-        if (tenant->policy->nobody == tenant)
-                tenant->policy->nobody = NULL;
+        if (tenant->policy->unowned == tenant)
+                tenant->policy->unowned = NULL;
         free(tenant);
         return NULL;
 }

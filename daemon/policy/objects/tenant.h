@@ -1,5 +1,5 @@
-/* Tenants: who trusts whom. A block belongs to one tenant for life; but one that is made ahead
- * is nobody's until somebody has it (warm.h).
+/* Tenants: who trusts whom. A block belongs to one tenant for life; but one that is prewarmed
+ * is unowned until a tenant has it (prewarm.h).
  *
  * A tenant lives while a client or a block refers to it. What it has in a pool is a holding. */
 #pragma once

@@ -131,17 +131,17 @@ void *block_backing(const struct block *block)
         return block->backing;
 }
 
-bool block_is_nobodys(const struct block *block)
+bool block_is_unowned(const struct block *block)
 {
         const struct policy *policy = block_its_pool(block)->policy;
 
-        return policy->nobody && block->holding->tenant == policy->nobody;
+        return policy->unowned && block->holding->tenant == policy->unowned;
 }
 
 bool block_is_awaited(const struct block *block)
 {
         return block->state == BLOCK_CREATING ||
-               (block->state == BLOCK_STOCKING && block_is_nobodys(block) &&
+               (block->state == BLOCK_STOCKING && block_is_unowned(block) &&
                 !block_its_pool(block)->closing);
 }
 

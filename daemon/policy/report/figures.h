@@ -25,8 +25,8 @@ bool block_is_awaited(const struct block *block);
  * back, or was revoked it, does not, be it mapped there or not. */
 bool block_may_be_used(const struct block *block);
 
-/* Whether the block was made ahead, and nobody has had it yet. */
-bool block_is_nobodys(const struct block *block);
+/* Whether the block was prewarmed, and no tenant has had it yet. */
+bool block_is_unowned(const struct block *block);
 
 /* One pool's figures, in bytes where not said otherwise. */
 struct pool_figures {

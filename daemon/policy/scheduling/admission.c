@@ -254,7 +254,7 @@ static void wait_for_file(struct turn *turn, struct request *request)
 }
 
 /* It bypasses those that wait for room as a new block would: they could have it for theirs. */
-static bool serve_from_nobodys(struct turn *turn, struct request *request)
+static bool serve_from_unowned(struct turn *turn, struct request *request)
 {
         struct block *block;
 
@@ -282,7 +282,7 @@ static void serve_one(struct turn *turn, struct request *request)
                 request_refuse(request, GPUMEM_E_REFUSED);
         else if (request->n_bytes > turn->pool->settings.max_bytes)
                 request_refuse(request, GPUMEM_E_TOO_LARGE);
-        else if (serve_from_nobodys(turn, request))
+        else if (serve_from_unowned(turn, request))
                 return;
         else if (turn->pool->driver_status != DRIVER_SERVES)
                 wait_for_driver(turn, request);

@@ -1,7 +1,7 @@
 /* Who is served next: every request goes through its pool's queue.
  *
  * A request is served by a cached block of its tenant, else by one that another client of the tenant
- * leases and does not use, else by one that was made ahead (warm.h), else by a new block in the room that the pool has left, else by one in the
+ * leases and does not use, else by one that was prewarmed (prewarm.h), else by a new block in the room that the pool has left, else by one in the
  * room that releasing blocks makes (eviction.h). While bytes that
  * come for certain will serve it, it is kept whatever its deadline: that is no waiting for others.
  *

@@ -190,17 +190,17 @@ struct block *block_search_find_charged(const struct request *request,
         return block && !quota_bars_cached(request->client, block) ? block : NULL;
 }
 
-static struct block *find_nobodys(const struct request *request)
+static struct block *find_unowned(const struct request *request)
 {
-        const struct tenant *nobody = request->client->policy->nobody;
+        const struct tenant *unowned = request->client->policy->unowned;
         struct bin_range fits = request_fits(request), less = request_takes(request);
         struct limit_hit hit;
         const struct bins *bins;
         struct bin *bin;
 
-        if (!nobody || !files_have_room(request->client->tenant))
+        if (!unowned || !files_have_room(request->client->tenant))
                 return NULL;
-        bins = &nobody->holdings[request->pool->id].bins;
+        bins = &unowned->holdings[request->pool->id].bins;
         bin = bins_find(bins, BIN_CACHED, &fits);
         /* A block may be larger than what was asked for. */
         if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit))
@@ -212,7 +212,7 @@ static struct block *find_nobodys(const struct request *request)
 
 struct block *block_search_take_unowned(const struct request *request)
 {
-        struct block *block = find_nobodys(request);
+        struct block *block = find_unowned(request);
 
         if (!block ||
             block_change_holding(block, &request->client->tenant->holdings[request->pool->id]))

@@ -18,6 +18,6 @@ enum block_search_scope { BLOCK_SEARCH_OWN, BLOCK_SEARCH_TENANTS };
 struct block *block_search_find_charged(const struct request *request,
                                         enum block_search_scope scope, struct scan_budget *budget);
 
-/* A block of nobody's that serves the request and passes no limit; it is cached for the request's tenant
+/* An unowned block that serves the request and passes no limit; it is cached for the request's tenant
  * now. NULL: none. */
 struct block *block_search_take_unowned(const struct request *request);

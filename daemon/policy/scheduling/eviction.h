@@ -30,7 +30,7 @@ void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_m
                      enum eviction_amount amount, uint64_t now_ns, struct scan_budget *budget);
 
 /* So much of a pool of device memory may be cached or idle beside a new block: a part of the peak of
- * what is reserved, or a few blocks, or what the pool is to keep (warm.h). */
+ * what is reserved, or a few blocks, or what the pool is to keep (prewarm.h). */
 #define EVICTION_SPARE_PART  512
 #define EVICTION_SPARE_BYTES (64 * MIB)
 

@@ -43,7 +43,7 @@ struct policy_pool {
                 capacity_bytes; /* nobody can have more there, whichever daemon it was that gave it */
 };
 
-/* Of a pool's return_after_ns: what is cached stays until somebody wants the room. */
+/* Of a pool's return_after_ns: what is cached stays until others want the room. */
 #define POLICY_KEEP_FOR_EVER UINT64_MAX
 
 /* What is known of a pool's driver; see driver_state.h. */

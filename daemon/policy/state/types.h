@@ -140,7 +140,7 @@ struct policy {
         struct pool **pools;
         uint32_t n_pools;
         struct tenant *tenants; /* table by key */
-        struct tenant *nobody;  /* of these, whose blocks are made ahead; NULL: there is none */
+        struct tenant *unowned; /* of these, whose blocks are prewarmed; NULL: there is none */
         LIST_HEAD(policy_clients, client) clients;
         uint64_t last_client_number;
         uint64_t last_lease_id;
@@ -167,10 +167,10 @@ struct pool {
         struct policy_pool settings;
         bool closing; /* what nobody leases is released */
         enum driver_status driver_status;
-        uint64_t keep_bytes; /* these and the next: see warm.h */
+        uint64_t keep_bytes; /* these and the next: see prewarm.h */
         uint64_t return_after_ns;
         struct block *return_next; /* cached, where the next scan goes on; NULL: at the first */
-        bool cache_grew;           /* more is cached, or less is kept mapped: warm.c reads it */
+        bool cache_grew;           /* more is cached, or less is kept mapped: prewarm.c reads it */
         bool returned_all;         /* a whole pass has seen what there was before that */
 
         struct totals totals;

@@ -16,7 +16,7 @@
 #include "daemon/policy/report/figures.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/driver_state.h"
-#include "daemon/policy/warm.h"
+#include "daemon/policy/prewarm.h"
 #include "daemon/server/core/settings.h"
 #include "daemon/server/core/polling.h"
 #include "proto/proto.h"
@@ -74,7 +74,7 @@ struct server_pool {
         struct {
                 struct pool_stock stock; /* as the settings say */
                 bool is_under_way;
-                struct warm sizes;
+                struct prewarm sizes;
                 uint64_t n_made_bytes;
                 uint64_t n_wanted_bytes;
                 uint64_t since_ns;

@@ -104,7 +104,7 @@ static const char *why_not(int r)
 static void step(struct server *server, uint32_t id)
 {
         struct server_pool *pool = &server->pools[id];
-        uint64_t n_bytes = warm_next(&pool->prewarming.sizes,
+        uint64_t n_bytes = prewarm_next(&pool->prewarming.sizes,
                                      pool->prewarming.n_wanted_bytes -
                                              pool->prewarming.n_made_bytes);
         int r;
@@ -113,7 +113,7 @@ static void step(struct server *server, uint32_t id)
                 end(server, id, n_bytes ? "it ends" : NULL);
                 return;
         }
-        r = policy_warm(server->policy, id, n_bytes, server_now_ns(server));
+        r = policy_prewarm(server->policy, id, n_bytes, server_now_ns(server));
         if (r)
                 end(server, id, why_not(r));
         report_status(server);
@@ -135,7 +135,7 @@ static void start(struct server *server, uint32_t id, uint64_t warm_bytes)
         if (!n_bytes)
                 return;
         pool->prewarming.is_under_way = true;
-        pool->prewarming.sizes = (struct warm){{0}};
+        pool->prewarming.sizes = (struct prewarm){{0}};
         pool->prewarming.n_made_bytes = 0;
         pool->prewarming.n_wanted_bytes = n_bytes;
         pool->prewarming.since_ns = server_now_ns(server);

@@ -31,7 +31,7 @@ static void create(struct server *server, struct block *block)
 
         if (!backing) {
                 uint32_t pool = block_pool(block);
-                bool is_warm = block_is_nobodys(block);
+                bool is_warm = block_is_unowned(block);
 
                 policy_created(server->policy, block, is_barred ? -ENODEV : -ENOMEM, NULL,
                                server_now_ns(server));
@@ -253,7 +253,7 @@ static void created(struct server *server, struct backing_block *backing)
         struct block *block = backing->job.owner;
         uint32_t pool = block_pool(block);
         int r = backing->job.result;
-        bool is_kept, is_warm = block_is_nobodys(block);
+        bool is_kept, is_warm = block_is_unowned(block);
         char failure[BACKING_FAILURE_MAX];
 
         (void)snprintf(failure, sizeof(failure), "%s", backing->job.failure);

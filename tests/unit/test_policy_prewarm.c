@@ -1,5 +1,5 @@
-/* Memory that is made before anybody asks, and what is cached for too long. */
-#include "daemon/policy/warm.h"
+/* Memory that is made before a client asks, and what is cached for too long. */
+#include "daemon/policy/prewarm.h"
 
 #include "base/err.h"
 #include "tests/unit/policy_world.h"
@@ -8,22 +8,22 @@
 
 START_TEST(sizes_get_as_many_bytes_each)
 {
-        struct warm warm = {{0}};
-        uint64_t n_bytes[WARM_N_SIZES] = {0}, n_left_bytes = 7 * 1024 * MIB;
+        struct prewarm prewarm = {{0}};
+        uint64_t n_bytes[PREWARM_N_SIZES] = {0}, n_left_bytes = 7 * 1024 * MIB;
 
         while (n_left_bytes) {
-                uint64_t n_next_bytes = warm_next(&warm, n_left_bytes);
+                uint64_t n_next_bytes = prewarm_next(&prewarm, n_left_bytes);
                 unsigned size = 0;
 
                 ck_assert_uint_gt(n_next_bytes, 0);
                 ck_assert_uint_le(n_next_bytes, n_left_bytes);
-                while (WARM_LEAST_BYTES << size < n_next_bytes)
+                while (PREWARM_LEAST_BYTES << size < n_next_bytes)
                         size++;
-                ck_assert_uint_eq(WARM_LEAST_BYTES << size, n_next_bytes);
+                ck_assert_uint_eq(PREWARM_LEAST_BYTES << size, n_next_bytes);
                 n_bytes[size] += n_next_bytes;
                 n_left_bytes -= n_next_bytes;
         }
-        for (unsigned size = 0; size < WARM_N_SIZES; size++)
+        for (unsigned size = 0; size < PREWARM_N_SIZES; size++)
                 ck_assert_uint_eq(n_bytes[size], 1024 * MIB);
 }
 END_TEST
@@ -31,10 +31,10 @@ END_TEST
 START_TEST(of_little_all_is_made)
 {
         for (uint64_t n_all_bytes = 0; n_all_bytes < 600 * MIB; n_all_bytes += 2 * MIB) {
-                struct warm warm = {{0}};
+                struct prewarm prewarm = {{0}};
                 uint64_t n_left_bytes = n_all_bytes, n_next_bytes;
 
-                while ((n_next_bytes = warm_next(&warm, n_left_bytes))) {
+                while ((n_next_bytes = prewarm_next(&prewarm, n_left_bytes))) {
                         ck_assert_uint_le(n_next_bytes, n_left_bytes);
                         ck_assert_uint_eq(n_next_bytes % (2 * MIB), 0);
                         n_left_bytes -= n_next_bytes;
@@ -44,17 +44,17 @@ START_TEST(of_little_all_is_made)
 }
 END_TEST
 
-static struct block *make_ahead(struct world *world, uint64_t n_bytes)
+static struct block *prewarm_one(struct world *world, uint64_t n_bytes)
 {
         struct action action;
 
-        ck_assert_int_eq(policy_warm(world->policy, 0, n_bytes, world->now_ns), 0);
+        ck_assert_int_eq(policy_prewarm(world->policy, 0, n_bytes, world->now_ns), 0);
         policy_check(world->policy);
         action = take(world, ACTION_CREATE);
         ck_assert_ptr_null(action.client);
         ck_assert_uint_eq(block_bytes(action.block), n_bytes);
         ck_assert(block_is_awaited(action.block));
-        ck_assert(block_is_nobodys(action.block));
+        ck_assert(block_is_unowned(action.block));
         created(world, action.block, 0);
         return action.block;
 }
@@ -63,14 +63,14 @@ START_TEST(the_first_that_asks_has_it_for_life)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
-        struct block *block = make_ahead(&world, 8 * MIB);
+        struct block *block = prewarm_one(&world, 8 * MIB);
         struct lease *lease;
 
         expect_totals(&world, 0, 8 * MIB, 0);
         ask(&world, a, 1, 8 * MIB, 0);
         lease = expect_grant(&world, a, 1);
         ck_assert_ptr_eq(lease_block(lease), block);
-        ck_assert(!block_is_nobodys(block));
+        ck_assert(!block_is_unowned(block));
         ck_assert_uint_eq(client_charged(a, 0), 8 * MIB);
         give_back(&world, a, lease, RETURN_UNMAPPED);
         /* It is his tenant's now, and for another one a new one is made. */
@@ -88,7 +88,7 @@ START_TEST(ones_own_cache_goes_before_it)
         struct world world = world_new(32 * MIB);
         struct client *a = join(&world, 1);
         struct held own = cache(&world, a, 8 * MIB, RETURN_UNMAPPED);
-        struct block *block = make_ahead(&world, 8 * MIB);
+        struct block *block = prewarm_one(&world, 8 * MIB);
 
         ask(&world, a, 1, 8 * MIB, 0);
         ck_assert_ptr_eq(lease_block(expect_grant(&world, a, 1)), own.block);
@@ -105,9 +105,9 @@ START_TEST(a_smaller_one_will_do_where_it_may)
         struct policy_ask request = {.serial = 1, .n_bytes = 20 * MIB, .n_least_bytes = 6 * MIB};
         struct block *block;
 
-        (void)make_ahead(&world, 4 * MIB);
-        block = make_ahead(&world, 16 * MIB);
-        (void)make_ahead(&world, 8 * MIB);
+        (void)prewarm_one(&world, 4 * MIB);
+        block = prewarm_one(&world, 16 * MIB);
+        (void)prewarm_one(&world, 8 * MIB);
         ask_with(&world, a, &request);
         ck_assert_ptr_eq(lease_block(expect_grant(&world, a, 1)), block);
         world_free(&world);
@@ -119,7 +119,7 @@ START_TEST(one_that_is_too_large_for_a_limit_is_not_taken)
         struct world world = world_new(64 * MIB);
         struct client *a = join(&world, 1);
 
-        (void)make_ahead(&world, 18 * MIB);
+        (void)prewarm_one(&world, 18 * MIB);
         ck_assert_int_eq(policy_set_limit(world.policy, LIMIT_OF_CLIENT, POLICY_EVERY_UID,
                                           LIMIT_DEVICE_BYTES, 16 * MIB, 0),
                          0);
@@ -133,7 +133,7 @@ START_TEST(it_makes_room_for_what_it_does_not_fit)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1);
-        struct block *block = make_ahead(&world, 8 * MIB);
+        struct block *block = prewarm_one(&world, 8 * MIB);
 
         ask(&world, a, 1, 16 * MIB, 0);
         expect_release(&world, block);
@@ -151,7 +151,7 @@ START_TEST(request_that_waits_for_room_is_bypassed_so_often)
         unsigned n_passes = 0;
 
         for (unsigned i = 0; i < 12; i++)
-                (void)make_ahead(&world, 4 * MIB);
+                (void)prewarm_one(&world, 4 * MIB);
         (void)hold(&world, a, 48 * MIB);
         ask(&world, b, 1, 96 * MIB, UINT64_MAX);
         for (unsigned i = 0; i < 12; i++) {
@@ -178,8 +178,8 @@ START_TEST(they_go_round_by_turns)
                          0);
         (void)hold(&world, a, 8 * MIB);
         (void)hold(&world, b, 8 * MIB);
-        (void)make_ahead(&world, 8 * MIB);
-        (void)make_ahead(&world, 8 * MIB);
+        (void)prewarm_one(&world, 8 * MIB);
+        (void)prewarm_one(&world, 8 * MIB);
         ask(&world, a, 2, 8 * MIB, UINT64_MAX);
         ask(&world, a, 3, 8 * MIB, UINT64_MAX);
         ask(&world, b, 2, 8 * MIB, UINT64_MAX);
@@ -199,28 +199,28 @@ START_TEST(what_cannot_be_made_is_told)
         struct client *a = join(&world, 1);
         struct block *block;
 
-        ck_assert_int_eq(policy_warm(world.policy, 2, 4 * MIB, 0), GPUMEM_E_NO_POOL);
-        ck_assert_int_eq(policy_warm(world.policy, 0, 0, 0), GPUMEM_E_BAD_REQUEST);
-        ck_assert_int_eq(policy_warm(world.policy, 0, 3 * MIB, 0), GPUMEM_E_BAD_REQUEST);
-        ck_assert_int_eq(policy_warm(world.policy, 0, 18 * MIB, 0), GPUMEM_E_REFUSED);
-        ck_assert_int_eq(policy_warm(world.policy, 0, 16 * MIB, 0), 0);
+        ck_assert_int_eq(policy_prewarm(world.policy, 2, 4 * MIB, 0), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(policy_prewarm(world.policy, 0, 0, 0), GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(policy_prewarm(world.policy, 0, 3 * MIB, 0), GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(policy_prewarm(world.policy, 0, 18 * MIB, 0), GPUMEM_E_REFUSED);
+        ck_assert_int_eq(policy_prewarm(world.policy, 0, 16 * MIB, 0), 0);
         block = take(&world, ACTION_CREATE).block;
-        ck_assert_int_eq(policy_warm(world.policy, 0, 2 * MIB, 0), GPUMEM_E_REFUSED);
+        ck_assert_int_eq(policy_prewarm(world.policy, 0, 2 * MIB, 0), GPUMEM_E_REFUSED);
         created(&world, block, GPUMEM_E_DEVICE_FULL);
         expect_totals(&world, 0, 0, 0);
         (void)hold(&world, a, 8 * MIB);
         ask(&world, a, 9, 16 * MIB, UINT64_MAX);
-        ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_REFUSED);
+        ck_assert_int_eq(policy_prewarm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_REFUSED);
         policy_cancel(world.policy, a, 9, 0);
         expect_refusal(&world, a, 9, GPUMEM_E_CANCELLED);
         ck_assert_int_eq(policy_set_driver_status(world.policy, 0, DRIVER_STALLED, 0), 0);
-        ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_STALLED);
+        ck_assert_int_eq(policy_prewarm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_STALLED);
         ck_assert_int_eq(policy_set_driver_status(world.policy, 0, DRIVER_SERVES, 0), 0);
         policy_set_max_blocks(world.policy, 1);
-        ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_TOO_MANY);
+        ck_assert_int_eq(policy_prewarm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_TOO_MANY);
         policy_set_max_blocks(world.policy, 1000);
         policy_shut_down(world.policy);
-        ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_REFUSED);
+        ck_assert_int_eq(policy_prewarm(world.policy, 0, 4 * MIB, 0), GPUMEM_E_REFUSED);
         expect_idle(&world);
         world_free(&world);
 }
@@ -231,7 +231,7 @@ START_TEST(what_is_made_while_it_ends_goes_back)
         struct world world = world_new(16 * MIB);
         struct block *block;
 
-        ck_assert_int_eq(policy_warm(world.policy, 0, 4 * MIB, 0), 0);
+        ck_assert_int_eq(policy_prewarm(world.policy, 0, 4 * MIB, 0), 0);
         block = take(&world, ACTION_CREATE).block;
         policy_shut_down(world.policy);
         ck_assert(!block_is_awaited(block));
@@ -333,7 +333,7 @@ START_TEST(what_is_kept_is_not_cut)
 }
 END_TEST
 
-START_TEST(what_cannot_go_is_in_nobodys_way)
+START_TEST(what_cannot_go_is_in_no_requests_way)
 {
         struct world world = world_new(64 * MIB);
         struct client *a = join(&world, 1);
@@ -391,7 +391,7 @@ int main(void)
                 what_is_over_goes_back_when_it_is_old_enough,
                 what_is_kept_stays_beside_new_blocks,
                 what_is_kept_is_not_cut,
-                what_cannot_go_is_in_nobodys_way,
+                what_cannot_go_is_in_no_requests_way,
         };
 
         return run_tests("policy: warm", tests, ARRAY_SIZE(tests));

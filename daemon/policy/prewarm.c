@@ -1,4 +1,4 @@
-#include "daemon/policy/warm.h"
+#include "daemon/policy/prewarm.h"
 
 #include <assert.h>
 
@@ -12,20 +12,20 @@
 #define BLOCK_UNIT (2 * MIB)
 
 /* Of what is less than the smallest of the sizes one block is made. */
-uint64_t warm_next(struct warm *warm, uint64_t n_left_bytes)
+uint64_t prewarm_next(struct prewarm *prewarm, uint64_t n_left_bytes)
 {
         unsigned found = 0;
 
-        if (n_left_bytes < 2 * WARM_LEAST_BYTES) {
-                warm->n_bytes[0] += n_left_bytes;
+        if (n_left_bytes < 2 * PREWARM_LEAST_BYTES) {
+                prewarm->n_bytes[0] += n_left_bytes;
                 return n_left_bytes;
         }
-        for (unsigned i = 1; i < WARM_N_SIZES && WARM_LEAST_BYTES << i <= n_left_bytes; i++) {
-                if (warm->n_bytes[i] < warm->n_bytes[found])
+        for (unsigned i = 1; i < PREWARM_N_SIZES && PREWARM_LEAST_BYTES << i <= n_left_bytes; i++) {
+                if (prewarm->n_bytes[i] < prewarm->n_bytes[found])
                         found = i;
         }
-        warm->n_bytes[found] += WARM_LEAST_BYTES << found;
-        return WARM_LEAST_BYTES << found;
+        prewarm->n_bytes[found] += PREWARM_LEAST_BYTES << found;
+        return PREWARM_LEAST_BYTES << found;
 }
 
 static int check(const struct policy *policy, uint32_t pool, uint64_t n_bytes)
@@ -42,20 +42,20 @@ static int check(const struct policy *policy, uint32_t pool, uint64_t n_bytes)
         return 0;
 }
 
-int policy_warm(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint64_t now_ns)
+int policy_prewarm(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint64_t now_ns)
 {
-        const struct tenant_key nobody = {.uid = POLICY_NO_UID};
+        const struct tenant_key unowned = {.uid = POLICY_NO_UID};
         struct tenant *tenant;
         int r = check(policy, pool, n_bytes);
 
         if (now_ns > policy->now_ns)
                 policy->now_ns = now_ns;
         if (!r)
-                r = tenant_get(policy, &nobody, &tenant);
+                r = tenant_get(policy, &unowned, &tenant);
         if (r)
                 return r;
-        policy->nobody = tenant;
-        r = files_have_room(tenant) ? block_make_ahead(&tenant->holdings[pool], n_bytes)
+        policy->unowned = tenant;
+        r = files_have_room(tenant) ? block_prewarm(&tenant->holdings[pool], n_bytes)
                                     : GPUMEM_E_TOO_MANY;
         tenant_unref(tenant);
         return r;
