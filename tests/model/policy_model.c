@@ -122,7 +122,7 @@ uint64_t model_incoming(const struct model *model, uint32_t pool)
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->pool != pool || model_is_mapped(block) || block->unreleasable)
                         continue;
-                if (block->state == MODEL_RELEASING || block->state == MODEL_STOCKING)
+                if (block->state == MODEL_RELEASING || block->state == MODEL_CREATING_FOR_CACHE)
                         n_bytes += block->n_bytes;
         }
         return n_bytes;
@@ -222,7 +222,7 @@ void model_make_for_cache(struct model *model, struct model_request *request)
                 return;
         block->request = NULL;
         if (block->state == MODEL_MAKING)
-                block->state = MODEL_STOCKING;
+                block->state = MODEL_CREATING_FOR_CACHE;
         else
                 model_cache(model, block);
 }

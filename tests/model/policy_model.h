@@ -33,9 +33,9 @@
 enum model_kind { MODEL_EXACT, MODEL_LAZY };
 
 enum model_state {
-        MODEL_MAKING,   /* the worker makes it for `request` */
-        MODEL_STOCKING, /* the worker makes it, but nobody waits for it any more */
-        MODEL_MADE,     /* made for `request`, which is to be told */
+        MODEL_MAKING,             /* the worker makes it for `request` */
+        MODEL_CREATING_FOR_CACHE, /* the worker makes it, but nobody waits for it any more */
+        MODEL_MADE,               /* made for `request`, which is to be told */
         MODEL_HELD,
         MODEL_CACHED,
         MODEL_RELEASING,

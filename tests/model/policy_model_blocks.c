@@ -44,7 +44,7 @@ void model_created(struct model *model, struct model_block *block, int result)
                 could_not_create(model, block, result);
         } else {
                 model->pools[block->pool].n_creates++;
-                if (block->state == MODEL_STOCKING)
+                if (block->state == MODEL_CREATING_FOR_CACHE)
                         model_cache(model, block);
                 else
                         block->state = MODEL_MADE;

@@ -43,7 +43,7 @@ static void compare_figures(struct model *model, uint32_t pool)
                 sum.n_leases += n_users(block);
                 if (block->state == MODEL_MAKING || block->state == MODEL_HELD)
                         sum.leased += block->n_bytes;
-                else if (block->state == MODEL_STOCKING || block->state == MODEL_CACHED)
+                else if (block->state == MODEL_CREATING_FOR_CACHE || block->state == MODEL_CACHED)
                         sum.cached += block->n_bytes;
                 else
                         sum.lingering += block->n_bytes;
@@ -115,7 +115,7 @@ const struct model_client *model_charge_owner(const struct model_block *block)
                 return model_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
         case MODEL_CACHED:
                 return mapper_that_is_charged(block);
-        case MODEL_STOCKING:
+        case MODEL_CREATING_FOR_CACHE:
         case MODEL_MADE:
                 break;
         }

@@ -148,8 +148,10 @@ void model_prewarm(struct model *model, uint32_t pool, uint64_t n_bytes)
                 return;
         block = calloc(1, sizeof(*block));
         must(model, block);
-        *block = (struct model_block){
-                .pool = pool, .uid = MODEL_UNOWNED, .n_bytes = n_bytes, .state = MODEL_STOCKING};
+        *block = (struct model_block){.pool = pool,
+                                      .uid = MODEL_UNOWNED,
+                                      .n_bytes = n_bytes,
+                                      .state = MODEL_CREATING_FOR_CACHE};
         TAILQ_INIT(&block->leases);
         LIST_INSERT_HEAD(&model->blocks, block, link);
         model->n_prewarmed++;

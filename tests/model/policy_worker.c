@@ -23,7 +23,7 @@ static uint64_t used_bytes(const struct model *model, uint32_t pool)
 
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->pool == pool && block->state != MODEL_MAKING &&
-                    block->state != MODEL_STOCKING)
+                    block->state != MODEL_CREATING_FOR_CACHE)
                         n_bytes += block->n_bytes;
         }
         return n_bytes;

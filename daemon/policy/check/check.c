@@ -55,7 +55,7 @@ static const struct client *liable(const struct block *block)
                 return block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->client : NULL;
         case BLOCK_CACHED:
                 return charge_owner_in_cache(block);
-        case BLOCK_STOCKING:
+        case BLOCK_CREATING_FOR_CACHE:
         case BLOCK_NONE:
         case BLOCK_N_STATES:
                 break;
@@ -85,7 +85,7 @@ static void check_block(const struct block *block)
         assert(!block->free_all || state == BLOCK_RELEASING ||
                (state == BLOCK_LINGERING && block->is_expected && !block_is_kept(block)));
         assert(state != BLOCK_LINGERING || (block_is_mapped(block) && !block->backing));
-        if (state == BLOCK_CREATING || state == BLOCK_STOCKING)
+        if (state == BLOCK_CREATING || state == BLOCK_CREATING_FOR_CACHE)
                 assert(!block_is_mapped(block) && !block->backing);
         if (state == BLOCK_CACHED)
                 assert(!(block->bin->properties & POLICY_SHAREABLE) && !block->unusable &&
@@ -93,8 +93,8 @@ static void check_block(const struct block *block)
         if (action_is_queued(&block->action))
                 assert(block->action.kind == ACTION_RELEASE
                                ? state == BLOCK_RELEASING
-                               : state == BLOCK_CREATING ||
-                                         (state == BLOCK_STOCKING && block_is_unowned(block)));
+                               : state == BLOCK_CREATING || (state == BLOCK_CREATING_FOR_CACHE &&
+                                                             block_is_unowned(block)));
         assert(!block_is_unowned(block) || (!block_is_mapped(block) && !block->charge.client));
 }
 

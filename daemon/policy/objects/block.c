@@ -18,9 +18,9 @@
 #include "daemon/policy/objects/tenant.h"
 
 static const unsigned legal_next[BLOCK_N_STATES] = {
-        [BLOCK_NONE] = BIT(BLOCK_CREATING) | BIT(BLOCK_STOCKING),
-        [BLOCK_CREATING] = BIT(BLOCK_NONE) | BIT(BLOCK_STOCKING) | BIT(BLOCK_LEASED),
-        [BLOCK_STOCKING] = BIT(BLOCK_NONE) | BIT(BLOCK_CACHED) | BIT(BLOCK_RELEASING),
+        [BLOCK_NONE] = BIT(BLOCK_CREATING) | BIT(BLOCK_CREATING_FOR_CACHE),
+        [BLOCK_CREATING] = BIT(BLOCK_NONE) | BIT(BLOCK_CREATING_FOR_CACHE) | BIT(BLOCK_LEASED),
+        [BLOCK_CREATING_FOR_CACHE] = BIT(BLOCK_NONE) | BIT(BLOCK_CACHED) | BIT(BLOCK_RELEASING),
         [BLOCK_LEASED] = BIT(BLOCK_CACHED) | BIT(BLOCK_RELEASING),
         [BLOCK_CACHED] = BIT(BLOCK_LEASED) | BIT(BLOCK_RELEASING),
         [BLOCK_RELEASING] = BIT(BLOCK_NONE) | BIT(BLOCK_LINGERING),
@@ -63,7 +63,7 @@ void block_count(const struct block *block, struct totals *totals)
         case BLOCK_LEASED:
                 totals->leased += n_bytes;
                 break;
-        case BLOCK_STOCKING:
+        case BLOCK_CREATING_FOR_CACHE:
                 totals->cached += n_bytes;
                 totals->incoming += n_bytes;
                 break;
@@ -253,7 +253,7 @@ int block_prewarm(struct holding *holding, uint64_t n_bytes)
         r = block_new(holding, n_bytes, 0, &block);
         if (r)
                 return r;
-        set_state(block, BLOCK_STOCKING);
+        set_state(block, BLOCK_CREATING_FOR_CACHE);
         action_push(&holding->pool->policy->actions, &block->action, ACTION_CREATE);
         return 0;
 }
@@ -267,11 +267,11 @@ struct block *block_uncreate(struct block *block)
         return NULL;
 }
 
-void block_stock(struct block *block)
+void block_create_for_cache(struct block *block)
 {
         block->request = NULL;
         charge_deinit(&block->charge);
-        set_state(block, BLOCK_STOCKING);
+        set_state(block, BLOCK_CREATING_FOR_CACHE);
 }
 
 void block_lease(struct block *block, struct lease *lease)

@@ -23,7 +23,7 @@ int block_prewarm(struct holding *holding, uint64_t n_bytes);
 int block_change_holding(struct block *block, struct holding *holding);
 
 /* The request is withdrawn while the worker makes the block: it is made for the tenant's cache. */
-void block_stock(struct block *block);
+void block_create_for_cache(struct block *block);
 
 /* It becomes `lease`'s, out of CREATING or CACHED. */
 void block_lease(struct block *block, struct lease *lease);
@@ -40,7 +40,7 @@ void block_transfer_charge(struct block *block);
 /* Nobody leases it any more, or it was made for nobody: it is cached if it may be. */
 void block_return_to_cache(struct block *block);
 
-/* Its bytes go back to the driver; from LEASED, STOCKING (once made) or CACHED. */
+/* Its bytes go back to the driver; from LEASED, CREATING_FOR_CACHE (once made) or CACHED. */
 void block_release(struct block *block);
 
 /* The worker could not release it, and tries again: its bytes are no longer as good as back. */

@@ -83,7 +83,7 @@ static void abandon_block(struct request *request)
         if (action_is_queued(&block->action))
                 block_uncreate(block);
         else
-                block_stock(block);
+                block_create_for_cache(block);
 }
 
 static void leave_queue(struct request *request)

@@ -141,7 +141,7 @@ bool block_is_unowned(const struct block *block)
 bool block_is_awaited(const struct block *block)
 {
         return block->state == BLOCK_CREATING ||
-               (block->state == BLOCK_STOCKING && block_is_unowned(block) &&
+               (block->state == BLOCK_CREATING_FOR_CACHE && block_is_unowned(block) &&
                 !block_its_pool(block)->closing);
 }
 

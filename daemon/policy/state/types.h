@@ -317,9 +317,9 @@ struct request {
 };
 
 enum block_state {
-        BLOCK_NONE,      /* not counted: just begun, or gone */
-        BLOCK_CREATING,  /* begun for a request; counts as leased and is charged */
-        BLOCK_STOCKING,  /* begun, but for no request, or none any more; counts as cached */
+        BLOCK_NONE,               /* not counted: just begun, or gone */
+        BLOCK_CREATING,           /* begun for a request; counts as leased and is charged */
+        BLOCK_CREATING_FOR_CACHE, /* begun, but for no request, or none any more; counts as cached */
         BLOCK_LEASED,    /* in busy leases: one, or more when it is shared; charged to the client of
                           * the oldest */
         BLOCK_CACHED,    /* in no lease; found through its bin */
