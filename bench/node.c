@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/report/figures.h"
+#include "daemon/policy/report/stats.h"
 #include "daemon/policy/policy.h"
 
 #define N_SLOTS 4096
@@ -72,10 +72,10 @@ void node_set_time(struct node *node, double us)
 
 uint64_t node_reserved(const struct node *node)
 {
-        struct pool_figures figures = {0};
+        struct pool_stats stats = {0};
 
-        (void)policy_pool_figures(node->policy, node->pool, &figures);
-        return figures.reserved;
+        (void)policy_pool_stats(node->policy, node->pool, &stats);
+        return stats.reserved;
 }
 
 int node_add_member(struct node *node, struct member **ret_member)

@@ -1,6 +1,6 @@
 /* Actions as the server sees them, out of the nodes that stand in the objects. */
 #include "base/err.h"
-#include "daemon/policy/report/figures.h"
+#include "daemon/policy/report/stats.h"
 #include "daemon/policy/objects/free_all.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/policy.h"

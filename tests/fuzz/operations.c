@@ -184,11 +184,11 @@ static void step(struct world *world)
 static void expect_nothing_charged(const struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                struct pool_figures figures;
+                struct pool_stats stats;
 
-                FUZZ_EXPECT(policy_pool_figures(server->policy, i, &figures) == 0);
-                FUZZ_EXPECT(figures.charged == 0 && figures.leased == 0 && figures.lingering == 0);
-                FUZZ_EXPECT(figures.n_waiting == 0);
+                FUZZ_EXPECT(policy_pool_stats(server->policy, i, &stats) == 0);
+                FUZZ_EXPECT(stats.charged == 0 && stats.leased == 0 && stats.lingering == 0);
+                FUZZ_EXPECT(stats.n_waiting == 0);
         }
 }
 

@@ -163,16 +163,15 @@ static void end_all(void)
 
 static void check_nothing_left(void)
 {
-        struct pool_figures figures;
+        struct pool_stats stats;
 
-        (void)policy_pool_figures(world->policy, 0, &figures);
-        BREAK_IF(figures.charged || figures.leased || figures.lingering,
-                 "memory is held by nobody");
+        (void)policy_pool_stats(world->policy, 0, &stats);
+        BREAK_IF(stats.charged || stats.leased || stats.lingering, "memory is held by nobody");
         policy_shut_down(world->policy);
         world->policy->pools[0]->unserved = true;
         come_to_rest(REST_LOOKING);
-        (void)policy_pool_figures(world->policy, 0, &figures);
-        BREAK_IF(figures.reserved || figures.n_blocks, "memory has leaked");
+        (void)policy_pool_stats(world->policy, 0, &stats);
+        BREAK_IF(stats.reserved || stats.n_blocks, "memory has leaked");
         for (unsigned i = 0; i < N_MADE; i++)
                 BREAK_IF(world->made[i].there, "the driver's memory has leaked");
 }

@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/policy/check/check.h"
-#include "daemon/policy/report/figures.h"
+#include "daemon/policy/report/stats.h"
 #include "daemon/policy/policy.h"
 
 #define N_PARTIES_MAX 3

@@ -14,14 +14,14 @@
 
 #include "base/size.h"
 #include "daemon/policy/check/check.h"
-#include "daemon/policy/report/figures.h"
+#include "daemon/policy/report/stats.h"
 #include "daemon/policy/policy.h"
 #include "gpumem.h"
 
 #define MODEL_N_POOLS     3
 #define MODEL_PINNED_POOL 2 /* the others are devices */
 #define MODEL_N_UIDS      3
-#define MODEL_UNOWNED     MODEL_N_UIDS /* whose blocks are those that are made ahead */
+#define MODEL_UNOWNED     MODEL_N_UIDS /* whose blocks are those that are prewarmed */
 #define MODEL_N_TENANTS   (MODEL_N_UIDS + 1)
 
 #define must(model, condition)                                                   \

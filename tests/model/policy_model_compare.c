@@ -28,14 +28,14 @@ bool model_is_timed_out(const struct model *model, const struct model_block *blo
         return model_is_expected(block) && model->now_ns >= block->release_ns + UNMAP_TIMEOUT_NS;
 }
 
-static void compare_figures(struct model *model, uint32_t pool)
+static void compare_stats(struct model *model, uint32_t pool)
 {
         const struct model_pool *expected = &model->pools[pool];
         const struct model_block *block;
         const struct model_request *request;
-        struct pool_figures figures, sum = {0};
+        struct pool_stats stats, sum = {0};
 
-        must(model, policy_pool_figures(model->policy, pool, &figures) == 0);
+        must(model, policy_pool_stats(model->policy, pool, &stats) == 0);
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->pool != pool)
                         continue;
@@ -53,24 +53,24 @@ static void compare_figures(struct model *model, uint32_t pool)
         }
         TAILQ_FOREACH (request, &model->requests, link)
                 sum.n_waiting += request->ask.pool == pool;
-        must(model, figures.max == expected->max_bytes);
-        must(model, figures.leased == sum.leased);
-        must(model, figures.cached == sum.cached);
-        must(model, figures.lingering == sum.lingering);
-        must(model, figures.reserved == sum.leased + sum.cached + sum.lingering);
-        must(model, figures.reserved <= figures.reserved_peak);
-        must(model, figures.reserved <= figures.max || figures.reserved <= expected->max_since ||
-                            figures.reserved <= expected->last_reserved);
-        must(model, figures.n_blocks == sum.n_blocks && figures.n_leases == sum.n_leases);
-        must(model, figures.n_waiting == sum.n_waiting);
-        must(model, figures.n_creates == expected->n_creates);
-        must(model, figures.n_releases == expected->n_releases);
+        must(model, stats.max == expected->max_bytes);
+        must(model, stats.leased == sum.leased);
+        must(model, stats.cached == sum.cached);
+        must(model, stats.lingering == sum.lingering);
+        must(model, stats.reserved == sum.leased + sum.cached + sum.lingering);
+        must(model, stats.reserved <= stats.reserved_peak);
+        must(model, stats.reserved <= stats.max || stats.reserved <= expected->max_since ||
+                            stats.reserved <= expected->last_reserved);
+        must(model, stats.n_blocks == sum.n_blocks && stats.n_leases == sum.n_leases);
+        must(model, stats.n_waiting == sum.n_waiting);
+        must(model, stats.n_creates == expected->n_creates);
+        must(model, stats.n_releases == expected->n_releases);
         if (model->kind == MODEL_LAZY)
                 return;
-        must(model, figures.timed_out == sum.timed_out);
+        must(model, stats.timed_out == sum.timed_out);
         model->n_timed_out += sum.timed_out > 0;
-        must(model, figures.n_refusals == expected->n_refusals);
-        must(model, figures.n_grants_from_cache == expected->n_grants_from_cache);
+        must(model, stats.n_refusals == expected->n_refusals);
+        must(model, stats.n_grants_from_cache == expected->n_grants_from_cache);
 }
 
 /* Whose revoked block is wanted back has been told so. */
@@ -125,12 +125,12 @@ const struct model_client *model_charge_owner(const struct model_block *block)
 /* What is held in all pools together is what a daemon that ends waits for. */
 static void compare_held(struct model *model)
 {
-        struct pool_figures figures;
+        struct pool_stats stats;
         uint64_t n_bytes = 0;
 
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
-                must(model, policy_pool_figures(model->policy, i, &figures) == 0);
-                n_bytes += figures.charged;
+                must(model, policy_pool_stats(model->policy, i, &stats) == 0);
+                n_bytes += stats.charged;
         }
         must(model, policy_held_bytes(model->policy) == n_bytes);
 }
@@ -155,7 +155,7 @@ static void compare_charges(struct model *model, uint32_t pool)
 {
         const struct model_client *client;
         const struct model_block *block;
-        struct pool_figures figures;
+        struct pool_stats stats;
         uint64_t n_charged_bytes = 0;
 
         LIST_FOREACH (client, &model->clients, link) {
@@ -168,8 +168,8 @@ static void compare_charges(struct model *model, uint32_t pool)
                 must(model, client_charged(client->client, pool) == n_bytes);
                 n_charged_bytes += n_bytes;
         }
-        must(model, policy_pool_figures(model->policy, pool, &figures) == 0);
-        must(model, figures.charged == n_charged_bytes);
+        must(model, policy_pool_stats(model->policy, pool, &stats) == 0);
+        must(model, stats.charged == n_charged_bytes);
 }
 
 /* Above its limit a pool caches nothing. */
@@ -201,7 +201,7 @@ void model_compare(struct model *model)
 {
         must(model, model->settled);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
-                compare_figures(model, i);
+                compare_stats(model, i);
                 compare_charges(model, i);
         }
         compare_held(model);

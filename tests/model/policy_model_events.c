@@ -93,7 +93,7 @@ static void drop_leases(struct model *model, struct model_client *client)
         }
 }
 
-/* One that was made ahead may have been granted to the client, which is not told any more: then it is its
+/* One that was prewarmed may have been granted to the client, which is not told any more: then it is its
  * tenant's for life, and no action says so. */
 static void note_owners(struct model *model)
 {

@@ -120,7 +120,7 @@ static void check_taken(struct model *model, const struct model_request *request
         block->taken_ns = model->now_ns;
 }
 
-/* One of nobody's goes to who would have one made: nothing of its own tenant's would do, and it is the
+/* An unowned one goes to the one that would have one made: nothing of its own tenant's would do, and it is the
  * smallest that is large enough, else the largest. Of others no such block is taken as is asked for. */
 static void take_unowned(struct model *model, const struct model_request *request,
                          struct model_block *chosen)

@@ -54,12 +54,12 @@ static void work_off(struct play *play)
 
 static void expect_nothing(const struct model *model, uint32_t pool)
 {
-        struct pool_figures figures;
+        struct pool_stats stats;
 
-        must(model, policy_pool_figures(model->policy, pool, &figures) == 0);
-        must(model, figures.charged == 0 && figures.leased == 0 && figures.lingering == 0);
-        must(model, figures.n_waiting == 0);
-        must(model, !model->closing || (figures.reserved == 0 && figures.n_blocks == 0));
+        must(model, policy_pool_stats(model->policy, pool, &stats) == 0);
+        must(model, stats.charged == 0 && stats.leased == 0 && stats.lingering == 0);
+        must(model, stats.n_waiting == 0);
+        must(model, !model->closing || (stats.reserved == 0 && stats.n_blocks == 0));
 }
 
 /* Everybody leaves: nothing is charged and nothing lingers; then the daemon ends: nothing is left. */

@@ -194,18 +194,18 @@ void cache_several(struct world *world, struct client *client, uint64_t n_bytes,
                 give_back(world, client, ret_held[i].lease, RETURN_MAPPED);
 }
 
-struct pool_figures figures(const struct world *world)
+struct pool_stats stats(const struct world *world)
 {
-        struct pool_figures result;
+        struct pool_stats result;
 
-        ck_assert_int_eq(policy_pool_figures(world->policy, 0, &result), 0);
+        ck_assert_int_eq(policy_pool_stats(world->policy, 0, &result), 0);
         ck_assert_uint_eq(result.reserved, result.leased + result.cached + result.lingering);
         return result;
 }
 
 void expect_totals(const struct world *world, uint64_t leased, uint64_t cached, uint64_t lingering)
 {
-        struct pool_figures now = figures(world);
+        struct pool_stats now = stats(world);
 
         ck_assert_uint_eq(now.leased, leased);
         ck_assert_uint_eq(now.cached, cached);

@@ -8,7 +8,7 @@
 
 #include "base/size.h"
 #include "daemon/policy/check/check.h"
-#include "daemon/policy/report/figures.h"
+#include "daemon/policy/report/stats.h"
 #include "daemon/policy/policy.h"
 #include "gpumem.h"
 
@@ -85,7 +85,7 @@ struct held cache(struct world *world, struct client *client, uint64_t n_bytes,
 void cache_several(struct world *world, struct client *client, uint64_t n_bytes, unsigned n,
                    struct held *ret_held);
 
-struct pool_figures figures(const struct world *world);
+struct pool_stats stats(const struct world *world);
 void expect_totals(const struct world *world, uint64_t leased, uint64_t cached, uint64_t lingering);
 
 /* Runs one suite of one case made of these tests, as TAP; the process's exit status. */

@@ -41,7 +41,7 @@ START_TEST(waiting_one_makes_way_for_the_next)
         expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
         (void)take(&world, ACTION_CREATE);
         expect_idle(&world);
-        ck_assert_uint_eq(figures(&world).n_refusals, 0);
+        ck_assert_uint_eq(stats(&world).n_refusals, 0);
         world_free(&world);
 }
 END_TEST
@@ -57,7 +57,7 @@ START_TEST(serial_may_be_used_again)
         ask(&world, a, 1, 4 * MIB, UINT64_MAX);
         expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
         expect_idle(&world);
-        ck_assert_uint_eq(figures(&world).n_waiting, 1);
+        ck_assert_uint_eq(stats(&world).n_waiting, 1);
         world_free(&world);
 }
 END_TEST
@@ -115,7 +115,7 @@ START_TEST(block_for_the_cache_may_fail_and_its_room_is_free)
         created(&world, block, GPUMEM_E_DEVICE_FULL);
         ck_assert_ptr_ne(take(&world, ACTION_CREATE).block, NULL);
         expect_idle(&world);
-        ck_assert_uint_eq(figures(&world).n_blocks, 1);
+        ck_assert_uint_eq(stats(&world).n_blocks, 1);
         world_free(&world);
 }
 END_TEST

@@ -20,7 +20,7 @@ START_TEST(one_that_does_not_wait_is_refused)
         expect_idle(&world);
         expect_totals(&world, 0, 0, 0);
         ck_assert_uint_eq(client_charged(a, 0), 0);
-        ck_assert_uint_eq(figures(&world).n_blocks, 0);
+        ck_assert_uint_eq(stats(&world).n_blocks, 0);
         world_free(&world);
 }
 END_TEST

@@ -273,7 +273,7 @@ START_TEST(trials_that_leave_memory_behind_become_rare)
 }
 END_TEST
 
-static void strand(struct world *world, uint64_t n_bytes)
+static void set_unreleasable(struct world *world, uint64_t n_bytes)
 {
         ck_assert_int_eq(policy_set_unreleasable(world->policy, 0, n_bytes, world->now_ns), 0);
         policy_check(world->policy);
@@ -286,18 +286,18 @@ START_TEST(what_is_no_block_lingers_too)
         struct client *client = join(&world, 1);
 
         ask(&world, client, 1, 8 * MIB, 5000);
-        strand(&world, 8 * MIB);
+        set_unreleasable(&world, 8 * MIB);
         created(&world, take(&world, ACTION_CREATE).block, -EIO);
         expect_refusal(&world, client, 1, -EIO);
         expect_totals(&world, 0, 0, 8 * MIB);
         ck_assert_uint_eq(client_charged(client, 0), 0);
         ask(&world, client, 2, 4 * MIB, 5000);
         expect_idle(&world);
-        strand(&world, 4 * MIB);
+        set_unreleasable(&world, 4 * MIB);
         created(&world, take(&world, ACTION_CREATE).block, 0);
         (void)expect_grant(&world, client, 2);
         expect_totals(&world, 4 * MIB, 0, 4 * MIB);
-        strand(&world, 0);
+        set_unreleasable(&world, 0);
         ck_assert_int_eq(policy_set_unreleasable(world.policy, 2, MIB, 0), GPUMEM_E_NO_POOL);
         world_free(&world);
 }

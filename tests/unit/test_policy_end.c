@@ -42,7 +42,7 @@ static void busy_block_lingers(enum sign first)
         expect_release(&world, held.block);
         /* The daemon has released; the charge stays until both signs are there. */
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
-        ck_assert_uint_eq(figures(&world).charged, 4 * MIB);
+        ck_assert_uint_eq(stats(&world).charged, 4 * MIB);
         expect_totals(&world, 0, 0, 4 * MIB);
         expect_idle(&world);
         ck_assert(tell(&world, a, other(first)));
@@ -117,7 +117,7 @@ START_TEST(release_may_come_after_both_signs)
 
         end(&world, a);
         expect_totals(&world, 0, 0, 4 * MIB);
-        ck_assert_uint_eq(figures(&world).charged, 0);
+        ck_assert_uint_eq(stats(&world).charged, 0);
         /* Now it is certain to come back, so that nobody need wait for others. */
         ask(&world, b, 1, 4 * MIB, 0);
         expect_release(&world, held.block);
@@ -172,7 +172,7 @@ START_TEST(requests_are_withdrawn_without_an_answer)
         ask(&world, a, 3, 4 * MIB, 0);
         ck_assert(!tell(&world, a, SIGN_EOF));
         expect_idle(&world);
-        ck_assert_uint_eq(figures(&world).n_waiting, 0);
+        ck_assert_uint_eq(stats(&world).n_waiting, 0);
         ck_assert(tell(&world, a, SIGN_DEAD));
         give_back(&world, b, held.lease, RETURN_UNMAPPED);
         expect_idle(&world);

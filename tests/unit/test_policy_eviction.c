@@ -58,7 +58,7 @@ START_TEST(request_out_of_time_is_kept_while_bytes_come_back)
         block = take(&world, ACTION_RELEASE).block;
         ck_assert_ptr_eq(block, held.block);
         expect_totals(&world, 0, 0, 8 * MIB);
-        ck_assert_uint_eq(figures(&world).charged, 0);
+        ck_assert_uint_eq(stats(&world).charged, 0);
         /* No timer is needed, and none makes it worse. */
         ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
         policy_expire(world.policy, world.now_ns + 100);

@@ -40,13 +40,13 @@ START_TEST(a_holder_that_does_not_answer_holds_nobody_up)
         world.now_ns += UNMAP_TIMEOUT_NS - 1;
         policy_expire(world.policy, world.now_ns);
         expect_idle(&world);
-        ck_assert_uint_eq(figures(&world).timed_out, 0);
+        ck_assert_uint_eq(stats(&world).timed_out, 0);
         world.now_ns++;
         policy_expire(world.policy, world.now_ns);
         expect_release(&world, other.block);
         expect_notice(&world, c, other.lease);
-        ck_assert_uint_eq(figures(&world).timed_out, 8 * MIB);
-        ck_assert_uint_eq(figures(&world).unresponsive, 8 * MIB);
+        ck_assert_uint_eq(stats(&world).timed_out, 8 * MIB);
+        ck_assert_uint_eq(stats(&world).unresponsive, 8 * MIB);
         ck_assert_uint_eq(client_unresponsive(a, 0), 8 * MIB);
         ck_assert_uint_eq(client_unresponsive(c, 0), 0);
         ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + UNMAP_TIMEOUT_NS);
@@ -55,7 +55,7 @@ START_TEST(a_holder_that_does_not_answer_holds_nobody_up)
         (void)expect_grant(&world, b, 1);
         ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
         unmap(&world, a, late.id);
-        ck_assert_uint_eq(figures(&world).timed_out, 0);
+        ck_assert_uint_eq(stats(&world).timed_out, 0);
         ck_assert_uint_eq(client_unresponsive(a, 0), 0);
         world_free(&world);
 }
@@ -124,15 +124,15 @@ START_TEST(a_client_that_cannot_answer_is_not_unresponsive)
         world.now_ns += UNMAP_TIMEOUT_NS;
         policy_expire(world.policy, world.now_ns);
         policy_check(world.policy);
-        ck_assert_uint_eq(figures(&world).timed_out, 16 * MIB);
-        ck_assert_uint_eq(figures(&world).unresponsive, 8 * MIB);
+        ck_assert_uint_eq(stats(&world).timed_out, 16 * MIB);
+        ck_assert_uint_eq(stats(&world).unresponsive, 8 * MIB);
         ck_assert_uint_eq(client_unresponsive(a, 0), 8 * MIB);
         ck_assert_uint_eq(client_unresponsive(c, 0), 0);
         ck_assert(!policy_client_eof(world.policy, a, world.now_ns));
         policy_check(world.policy);
         ck_assert_uint_eq(client_unresponsive(a, 0), 0);
-        ck_assert_uint_eq(figures(&world).unresponsive, 0);
-        ck_assert_uint_eq(figures(&world).timed_out, 16 * MIB);
+        ck_assert_uint_eq(stats(&world).unresponsive, 0);
+        ck_assert_uint_eq(stats(&world).timed_out, 16 * MIB);
         world_free(&world);
 }
 END_TEST

@@ -65,7 +65,7 @@ START_TEST(answer_comes_with_the_last_release)
         expect_idle(&world);
         released(&world, held[0].block);
         expect_freed(&world, a, 9, 8 * MIB, 2);
-        ck_assert_uint_eq(figures(&world).n_releases, 2);
+        ck_assert_uint_eq(stats(&world).n_releases, 2);
         world_free(&world);
 }
 END_TEST
@@ -257,7 +257,7 @@ START_TEST(a_tenant_that_is_chosen_gives_back_in_all_pools)
         unmap(&world, b, idle.id);
         expect_freed(&world, admin, 7, 16 * MIB, 3);
         ck_assert(!was_revoked(&world, b, busy.lease));
-        ck_assert_uint_eq(figures(&world).cached, 4 * MIB);
+        ck_assert_uint_eq(stats(&world).cached, 4 * MIB);
         (void)of_a;
         expect_idle(&world);
         world_free(&world);

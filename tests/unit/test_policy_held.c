@@ -22,8 +22,8 @@ START_TEST(declared_bytes_are_charged_and_not_reserved)
         held = hold(&world, client, 4 * MIB);
         ck_assert_uint_eq(client_charged(client, 0), 24 * MIB);
         ck_assert_uint_eq(client_declared(client, 0), 20 * MIB);
-        ck_assert_uint_eq(figures(&world).charged, 24 * MIB);
-        ck_assert_uint_eq(figures(&world).declared, 20 * MIB);
+        ck_assert_uint_eq(stats(&world).charged, 24 * MIB);
+        ck_assert_uint_eq(stats(&world).declared, 20 * MIB);
         expect_totals(&world, 4 * MIB, 0, 0);
         give_back(&world, client, held.lease, RETURN_UNMAPPED);
         ck_assert_int_eq(declare(&world, client, 0, 0), 0);
@@ -73,10 +73,10 @@ START_TEST(no_sum_of_declarations_passes_what_can_be_counted)
         }
         ck_assert_uint_ge(n, 1);
         ck_assert_uint_lt(n, 9);
-        ck_assert_uint_eq(figures(&world).declared, n * n_bytes);
+        ck_assert_uint_eq(stats(&world).declared, n * n_bytes);
         for (unsigned i = 0; i < ARRAY_SIZE(clients); i++)
                 ck_assert(policy_client_dead(world.policy, clients[i], world.now_ns));
-        ck_assert_uint_eq(figures(&world).declared, 0);
+        ck_assert_uint_eq(stats(&world).declared, 0);
         world_free(&world);
 }
 END_TEST
@@ -92,11 +92,11 @@ START_TEST(declared_bytes_are_charged_until_both_signs)
         ck_assert(!policy_client_eof(world.policy, client, world.now_ns));
         policy_check(world.policy);
         ck_assert(client_maps_anything(client));
-        ck_assert_uint_eq(figures(&world).charged, 8 * MIB);
+        ck_assert_uint_eq(stats(&world).charged, 8 * MIB);
         ck_assert(policy_client_dead(world.policy, client, world.now_ns));
         policy_check(world.policy);
-        ck_assert_uint_eq(figures(&world).charged, 0);
-        ck_assert_uint_eq(figures(&world).declared, 0);
+        ck_assert_uint_eq(stats(&world).charged, 0);
+        ck_assert_uint_eq(stats(&world).declared, 0);
         world_free(&world);
 }
 END_TEST

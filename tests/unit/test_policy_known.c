@@ -80,7 +80,7 @@ START_TEST(nothing_else_will_do)
         ck_assert(action.only_known && action.outcome == GPUMEM_E_REFUSED);
         ask_only_known(&world, a, 2, 16 * MIB, UINT64_MAX - 1);
         expect_refusal(&world, a, 2, GPUMEM_E_REFUSED);
-        ck_assert_uint_eq(figures(&world).n_refusals, 0);
+        ck_assert_uint_eq(stats(&world).n_refusals, 0);
         ck_assert(!was_revoked(&world, b, held.lease));
         world_free(&world);
 }

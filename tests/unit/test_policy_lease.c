@@ -24,8 +24,8 @@ START_TEST(new_block_is_charged_from_the_action_on)
         ck_assert_uint_ne(lease_id(lease), 0);
         ck_assert_uint_eq(lease_slot(lease), 0);
         ck_assert_ptr_eq(client_owner(client), &world);
-        ck_assert_uint_eq(figures(&world).n_creates, 1);
-        ck_assert_uint_eq(figures(&world).n_leases, 1);
+        ck_assert_uint_eq(stats(&world).n_creates, 1);
+        ck_assert_uint_eq(stats(&world).n_leases, 1);
         ck_assert_uint_eq(client_charged(client, 0), 10 * MIB);
         world_free(&world);
 }
@@ -45,7 +45,7 @@ START_TEST(cached_block_is_granted_at_once)
         ck_assert_ptr_eq(action.block, held.block);
         ck_assert_uint_ne(lease_id(action.lease), held.id);
         ck_assert_uint_eq(client_charged(sibling, 0), 16 * MIB);
-        ck_assert_uint_eq(figures(&world).n_grants_from_cache, 1);
+        ck_assert_uint_eq(stats(&world).n_grants_from_cache, 1);
         world_free(&world);
 }
 END_TEST
@@ -171,7 +171,7 @@ START_TEST(bad_requests_are_refused_with_their_reason)
         ask(&world, client, 4, 2 * MIB, UINT64_MAX);
         expect_refusal(&world, client, 4, GPUMEM_E_BAD_REQUEST);
         expect_idle(&world);
-        ck_assert_uint_eq(figures(&world).n_waiting, 1);
+        ck_assert_uint_eq(stats(&world).n_waiting, 1);
         expect_totals(&world, 100 * MIB, 0, 0);
         world_free(&world);
 }
@@ -228,9 +228,9 @@ START_TEST(pools_come_before_clients)
         struct world world = world_new(4 * MIB);
         struct policy_pool pool = {.kind = POLICY_DEVICE, .max_bytes = 2 * MIB};
         uint32_t id = 77;
-        struct pool_figures unknown;
+        struct pool_stats unknown;
 
-        ck_assert_int_eq(policy_pool_figures(world.policy, 2, &unknown), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(policy_pool_stats(world.policy, 2, &unknown), GPUMEM_E_NO_POOL);
         (void)join(&world, 1);
         ck_assert_int_eq(policy_add_pool(world.policy, &pool, &id), -EBUSY);
         ck_assert_uint_eq(id, 77);

@@ -62,7 +62,7 @@ START_TEST(every_failure_of_a_request_refuses_it)
                 expect_idle(&world);
                 expect_totals(&world, 0, 0, 0);
                 ck_assert_uint_eq(client_charged(client, 0), 0);
-                ck_assert_uint_eq(figures(&world).n_waiting, 0);
+                ck_assert_uint_eq(stats(&world).n_waiting, 0);
         } while (was_hit);
         /* The request, the lease, its table and the table's buckets, the block, its bin. */
         ck_assert_int_eq(n, 6 + 1);

@@ -394,5 +394,5 @@ int main(void)
                 what_cannot_go_is_in_no_requests_way,
         };
 
-        return run_tests("policy: warm", tests, ARRAY_SIZE(tests));
+        return run_tests("policy: prewarm", tests, ARRAY_SIZE(tests));
 }

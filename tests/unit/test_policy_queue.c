@@ -20,7 +20,7 @@ START_TEST(room_goes_to_the_one_that_asked_first)
         expect_release(&world, held[1].block);
         ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 8 * MIB);
         expect_idle(&world);
-        ck_assert_uint_eq(figures(&world).n_waiting, 2);
+        ck_assert_uint_eq(stats(&world).n_waiting, 2);
         world_free(&world);
 }
 END_TEST
@@ -96,8 +96,8 @@ START_TEST(deadline_is_refused_on_time_and_not_before)
         policy_expire(world.policy, 9000);
         expect_refusal(&world, a, 2, GPUMEM_E_TIMED_OUT);
         ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
-        ck_assert_uint_eq(figures(&world).n_refusals, 3);
-        ck_assert_uint_eq(figures(&world).n_waiting, 0);
+        ck_assert_uint_eq(stats(&world).n_refusals, 3);
+        ck_assert_uint_eq(stats(&world).n_waiting, 0);
         world_free(&world);
 }
 END_TEST
@@ -210,7 +210,7 @@ START_TEST(so_many_of_a_tenant_wait_and_no_more)
         ck_assert_uint_eq(n, 64);
         ask(&world, other, 1, 2 * MIB, UINT64_MAX);
         expect_idle(&world);
-        ck_assert_uint_eq(figures(&world).n_waiting, 1024 + 1);
+        ck_assert_uint_eq(stats(&world).n_waiting, 1024 + 1);
         world_free(&world);
 }
 END_TEST

@@ -258,8 +258,8 @@ START_TEST(free_all_takes_what_is_idle)
         expect_totals(&world, 2 * MIB, 0, 0);
         (void)policy_see_idle(world.policy);
         ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 0);
-        ck_assert_uint_eq(figures(&world).n_revocations, 2);
-        ck_assert_uint_eq(figures(&world).n_notices, 2);
+        ck_assert_uint_eq(stats(&world).n_revocations, 2);
+        ck_assert_uint_eq(stats(&world).n_notices, 2);
         world_free(&world);
 }
 END_TEST

@@ -100,7 +100,7 @@ START_TEST(shareable_block_is_never_cached)
         ck_assert_uint_eq(client_charged(client, 0), 0);
         released(&world, take(&world, ACTION_RELEASE).block);
         expect_totals(&world, 0, 0, 0);
-        ck_assert_uint_eq(figures(&world).n_blocks, 0);
+        ck_assert_uint_eq(stats(&world).n_blocks, 0);
         world_free(&world);
 }
 END_TEST

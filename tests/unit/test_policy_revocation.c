@@ -20,7 +20,7 @@ START_TEST(idle_block_serves_another_client_of_the_tenant)
         ck_assert_uint_eq(client_charged(a, 0), 0);
         ck_assert_uint_eq(client_charged(b, 0), 36 * MIB);
         expect_totals(&world, 36 * MIB, 0, 0);
-        ck_assert_uint_eq(figures(&world).n_leases, 1);
+        ck_assert_uint_eq(stats(&world).n_leases, 1);
         /* As after a return that did not unmap. */
         ck_assert_int_eq(policy_return(world.policy, a, held.id, RETURN_UNMAPPED, 0),
                          GPUMEM_E_NO_LEASE);

@@ -113,7 +113,7 @@ START_TEST(the_charge_is_the_oldest_holders)
         of_b = must_attach(&world, b, &token);
         of_c = must_attach(&world, c, &token);
         ck_assert_ptr_eq(lease_block(of_c), held.block);
-        ck_assert_uint_eq(figures(&world).n_leases, 3);
+        ck_assert_uint_eq(stats(&world).n_leases, 3);
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
         give_back(&world, a, held.lease, RETURN_UNMAPPED);
         ck_assert_uint_eq(client_charged(a, 0), 0);
@@ -128,7 +128,7 @@ START_TEST(the_charge_is_the_oldest_holders)
         give_back(&world, b, of_b, RETURN_UNMAPPED);
         expect_release(&world, held.block);
         expect_totals(&world, 0, 0, 0);
-        ck_assert_uint_eq(figures(&world).charged, 0);
+        ck_assert_uint_eq(stats(&world).charged, 0);
         world_free(&world);
 }
 END_TEST
@@ -263,7 +263,7 @@ START_TEST(one_client_may_hold_it_often_but_not_endlessly)
         for (unsigned i = 1; i < WORLD_N_SLOTS; i++)
                 ck_assert_uint_eq(lease_slot(must_attach(&world, a, &token)), i);
         ck_assert_int_eq(attach(&world, a, &token, &lease), GPUMEM_E_TOO_MANY);
-        ck_assert_uint_eq(figures(&world).n_leases, WORLD_N_SLOTS);
+        ck_assert_uint_eq(stats(&world).n_leases, WORLD_N_SLOTS);
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
         ck_assert(!policy_client_eof(world.policy, a, 0));
         policy_check(world.policy);

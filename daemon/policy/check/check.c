@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "daemon/policy/objects/block.h"
-#include "daemon/policy/report/figures.h"
+#include "daemon/policy/report/stats.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/scheduling/backfill.h"
 #include "daemon/policy/accounting/charge_owner.h"

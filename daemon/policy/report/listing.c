@@ -1,7 +1,7 @@
 #include "daemon/policy/report/listing.h"
 
 #include "daemon/policy/objects/block.h"
-#include "daemon/policy/report/figures.h"
+#include "daemon/policy/report/stats.h"
 
 /* A block stands in the pool's totals under one of three; its count says which. */
 static enum block_listed listed_state(const struct block *block)

@@ -13,7 +13,7 @@
 #include "daemon/identity/cgroup.h"
 #include "daemon/identity/device_file.h"
 #include "daemon/policy/drain.h"
-#include "daemon/policy/report/figures.h"
+#include "daemon/policy/report/stats.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/driver_state.h"
 #include "daemon/policy/prewarm.h"

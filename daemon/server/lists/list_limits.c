@@ -77,7 +77,7 @@ static int add_pools(struct rows *rows, const struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
                 const struct pool_row *pool = &server->pools[i].row;
-                struct pool_figures figures;
+                struct pool_stats stats;
                 struct limit_row row = {
                         .scope = PROTO_LIMIT_OF_POOL,
                         .kind = PROTO_LIMIT_RESERVED_BYTES,
@@ -85,11 +85,11 @@ static int add_pools(struct rows *rows, const struct server *server)
                 };
                 int r;
 
-                r = policy_pool_figures(server->policy, i, &figures);
+                r = policy_pool_stats(server->policy, i, &stats);
                 if (r)
                         return err_fold(r);
-                row.used = figures.reserved;
-                row.max = figures.max;
+                row.used = stats.reserved;
+                row.max = stats.max;
                 r = add(rows, &row, pool->name);
                 row.kind = PROTO_LIMIT_MIN_BYTES;
                 row.used = 0;

@@ -37,36 +37,36 @@ static uint32_t add_clients(struct server *server, uint32_t pool, struct stats_r
 
 static int fill(struct server *server, uint32_t pool, struct stats_row *row, uint64_t *n_looks)
 {
-        struct pool_figures figures;
-        int r = policy_pool_figures(server->policy, pool, &figures);
+        struct pool_stats stats;
+        int r = policy_pool_stats(server->policy, pool, &stats);
 
         if (r)
                 return err_fold(r);
         *row = (struct stats_row){
                 .pool = pool,
                 .kind = server->pools[pool].row.kind,
-                .max = figures.max,
-                .reserved = figures.reserved,
-                .reserved_peak = figures.reserved_peak,
-                .leased = figures.leased,
-                .cached = figures.cached,
+                .max = stats.max,
+                .reserved = stats.reserved,
+                .reserved_peak = stats.reserved_peak,
+                .leased = stats.leased,
+                .cached = stats.cached,
                 .idle = policy_idle_bytes(server->policy, pool),
-                .lingering = figures.lingering,
-                .charged = figures.charged,
-                .declared = figures.declared,
-                .blocks = figures.n_blocks,
-                .leases = figures.n_leases,
-                .waiting = figures.n_waiting,
-                .cache_grants = figures.n_grants_from_cache,
-                .creates = figures.n_creates,
-                .releases = figures.n_releases,
-                .refusals = figures.n_refusals,
-                .revocations = figures.n_revocations,
-                .known_grants = figures.n_known_grants,
-                .notices = figures.n_notices,
+                .lingering = stats.lingering,
+                .charged = stats.charged,
+                .declared = stats.declared,
+                .blocks = stats.n_blocks,
+                .leases = stats.n_leases,
+                .waiting = stats.n_waiting,
+                .cache_grants = stats.n_grants_from_cache,
+                .creates = stats.n_creates,
+                .releases = stats.n_releases,
+                .refusals = stats.n_refusals,
+                .revocations = stats.n_revocations,
+                .known_grants = stats.n_known_grants,
+                .notices = stats.n_notices,
         };
         driver_health_fill(server, pool, row);
-        device_watch_fill(&server->pools[pool], figures.reserved, row);
+        device_watch_fill(&server->pools[pool], stats.reserved, row);
         *n_looks += add_clients(server, pool, row);
         return 0;
 }

@@ -16,10 +16,10 @@
 
 static uint64_t reserved_bytes(const struct server *server, uint32_t id)
 {
-        struct pool_figures figures = {0};
+        struct pool_stats stats = {0};
 
-        (void)policy_pool_figures(server->policy, id, &figures);
-        return figures.reserved;
+        (void)policy_pool_stats(server->policy, id, &stats);
+        return stats.reserved;
 }
 
 static bool is_any_under_way(const struct server *server)

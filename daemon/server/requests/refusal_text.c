@@ -132,11 +132,10 @@ static void append_holders(struct text *text, const struct holders *holders)
 }
 
 /* What is in the way first, of what the asker can do nothing about to what it can. */
-static enum proto_refused reason_of(const struct action *action, const struct pool_figures *figures,
+static enum proto_refused reason_of(const struct action *action, const struct pool_stats *stats,
                                     uint64_t n_idle_bytes, uint64_t n_unused_bytes)
 {
-        uint64_t n_room_bytes = figures->max > figures->reserved ? figures->max - figures->reserved
-                                                                 : 0;
+        uint64_t n_room_bytes = stats->max > stats->reserved ? stats->max - stats->reserved : 0;
 
         if (action->outcome == GPUMEM_E_LIMIT)
                 return PROTO_REFUSED_QUOTA;
@@ -144,8 +143,7 @@ static enum proto_refused reason_of(const struct action *action, const struct po
                 return PROTO_REFUSED_DEVICE_FULL;
         if (action->outcome != GPUMEM_E_REFUSED && action->outcome != GPUMEM_E_TIMED_OUT)
                 return PROTO_REFUSED_OTHERWISE;
-        if (n_room_bytes + figures->lingering + figures->cached >= action->n_bytes &&
-            figures->lingering)
+        if (n_room_bytes + stats->lingering + stats->cached >= action->n_bytes && stats->lingering)
                 return PROTO_REFUSED_LINGERING;
         if (n_room_bytes + n_idle_bytes >= action->n_bytes && n_idle_bytes)
                 return PROTO_REFUSED_IDLE;
@@ -213,17 +211,17 @@ static void append_late(struct text *text, const struct holders *holders)
                 append(text, " by a process that does not answer");
 }
 
-static void append_figures(struct text *text, const struct server *server,
-                           const struct action *action, const struct pool_figures *figures,
+static void append_stats(struct text *text, const struct server *server,
+                           const struct action *action, const struct pool_stats *stats,
                            uint64_t n_idle_bytes)
 {
         char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
         char idle[SIZE_TEXT_MAX], lingering[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
 
         append(text, "%s: %s of %s reserved, %s leased (%s idle), %s lingering; %s asked",
-               server->pools[action->pool].row.name, size_format(figures->reserved, reserved),
-               size_format(figures->max, max), size_format(figures->leased, leased),
-               size_format(n_idle_bytes, idle), size_format(figures->lingering, lingering),
+               server->pools[action->pool].row.name, size_format(stats->reserved, reserved),
+               size_format(stats->max, max), size_format(stats->leased, leased),
+               size_format(n_idle_bytes, idle), size_format(stats->lingering, lingering),
                size_format(action->n_bytes, asked));
 }
 
@@ -277,14 +275,14 @@ static enum proto_refused explain(struct server *server, const struct action *ac
                                   struct text *text)
 {
         const struct session *asker = client_owner(action->client);
-        struct pool_figures figures;
+        struct pool_stats stats;
         struct holders holders;
         enum proto_refused reason;
         char others[DEVICE_WATCH_TEXT_MAX];
         uint64_t n_idle_bytes;
         bool is_late;
 
-        if (policy_pool_figures(server->policy, action->pool, &figures)) {
+        if (policy_pool_stats(server->policy, action->pool, &stats)) {
                 append(text, "no pool %" PRIu32 "; pools are 0 to %u", action->pool,
                        server->n_pools - 1);
                 return PROTO_REFUSED_OTHERWISE;
@@ -292,14 +290,14 @@ static enum proto_refused explain(struct server *server, const struct action *ac
         policy_see_idle_of(server->policy, action->pool, server_now_ns(server));
         n_idle_bytes = policy_idle_bytes(server->policy, action->pool);
         holders = find_holders(asker, action->pool);
-        reason = reason_of(action, &figures, n_idle_bytes, holders.n_unused_bytes);
+        reason = reason_of(action, &stats, n_idle_bytes, holders.n_unused_bytes);
         if (reason == PROTO_REFUSED_QUOTA) {
                 limit_explain(asker, action, text->bytes, text->n_bytes);
                 text->length = strlen(text->bytes);
         } else {
-                append_figures(text, server, action, &figures, n_idle_bytes);
+                append_stats(text, server, action, &stats, n_idle_bytes);
         }
-        is_late = reason == PROTO_REFUSED_LINGERING && figures.unresponsive;
+        is_late = reason == PROTO_REFUSED_LINGERING && stats.unresponsive;
         if (append_blocks(text, server, action) || append_outage(text, server, action))
                 return PROTO_REFUSED_OTHERWISE;
         if (is_beyond(action))
@@ -312,7 +310,7 @@ static enum proto_refused explain(struct server *server, const struct action *ac
         if (is_late)
                 append_late(text, &holders);
         if (reason == PROTO_REFUSED_DEVICE_FULL) {
-                device_watch_format_others(asker, action->pool, figures.reserved, others);
+                device_watch_format_others(asker, action->pool, stats.reserved, others);
                 append(text, "%s", others);
         }
         if (reason != PROTO_REFUSED_QUOTA || action->limit.scope == LIMIT_OF_TENANT)

@@ -28,8 +28,8 @@ bool block_may_be_used(const struct block *block);
 /* Whether the block was prewarmed, and no tenant has had it yet. */
 bool block_is_unowned(const struct block *block);
 
-/* One pool's figures, in bytes where not said otherwise. */
-struct pool_figures {
+/* One pool's statistics, in bytes where not said otherwise. */
+struct pool_stats {
         uint64_t max;
         uint64_t leased;
         uint64_t cached;
@@ -55,8 +55,7 @@ struct pool_figures {
 };
 
 /* GPUMEM_E_NO_POOL for an unknown pool. */
-int policy_pool_figures(const struct policy *policy, uint32_t pool,
-                        struct pool_figures *ret_figures);
+int policy_pool_stats(const struct policy *policy, uint32_t pool, struct pool_stats *ret_stats);
 
 /* Looks at every word of every lease, once: what is told of idle leases from now on is of this moment, so
  * that sums agree. Returns how many there are. */

@@ -1,4 +1,4 @@
-#include "daemon/policy/report/figures.h"
+#include "daemon/policy/report/stats.h"
 
 #include "daemon/policy/scheduling/files.h"
 #include "daemon/policy/objects/lease.h"
@@ -43,15 +43,14 @@ uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool)
         return pool < policy->n_pools ? policy->pools[pool]->seen_idle_bytes : 0;
 }
 
-int policy_pool_figures(const struct policy *policy, uint32_t pool_id,
-                        struct pool_figures *ret_figures)
+int policy_pool_stats(const struct policy *policy, uint32_t pool_id, struct pool_stats *ret_stats)
 {
         const struct pool *pool;
 
         if (pool_id >= policy->n_pools)
                 return GPUMEM_E_NO_POOL;
         pool = policy->pools[pool_id];
-        *ret_figures = (struct pool_figures){
+        *ret_stats = (struct pool_stats){
                 .max = pool->settings.max_bytes,
                 .leased = pool->totals.leased,
                 .cached = pool->totals.cached,
