@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/policy/check/check.h"
-#include "daemon/policy/report/history.h"
+#include "daemon/policy/report/event_history.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session/session.h"
@@ -58,12 +58,15 @@ struct listener *__wrap_listener_close(struct listener *listener)
 }
 
 /* So few that inputs push some out, and fast: the daemon's own are some megabytes, anew for each input. */
-int __real_history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_history);
-int __wrap_history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_history);
-int __wrap_history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_history)
+int __real_event_history_new(uint32_t n_rows, uint64_t first_number,
+                             struct event_history **ret_history);
+int __wrap_event_history_new(uint32_t n_rows, uint64_t first_number,
+                             struct event_history **ret_history);
+int __wrap_event_history_new(uint32_t n_rows, uint64_t first_number,
+                             struct event_history **ret_history)
 {
         (void)n_rows;
-        return __real_history_new(N_HISTORY_ROWS, first_number, ret_history);
+        return __real_event_history_new(N_HISTORY_ROWS, first_number, ret_history);
 }
 
 static void work(struct world *world)
@@ -147,7 +150,7 @@ static void turn(struct world *world)
         if (world->n_turns++ % N_TURNS_A_CHECK)
                 return;
         policy_check(world->server->policy);
-        history_check(world->server->history);
+        event_history_check(world->server->history);
 }
 
 static void step(struct world *world)

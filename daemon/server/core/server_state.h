@@ -31,7 +31,7 @@ struct session;
 LIST_HEAD(session_list, session);
 struct reply_file;
 TAILQ_HEAD(reply_file_list, reply_file); /* see reply_files.h */
-struct history;
+struct event_history;
 struct page_sweeper;
 struct fd_closer;
 
@@ -84,7 +84,7 @@ struct server_pool {
 struct server {
         uv_loop_t loop;
         struct policy *policy;
-        struct history *history; /* see event_log.h */
+        struct event_history *history; /* see event_log.h */
         struct page_sweeper *sweeper;
         struct fd_closer *closer; /* NULL: the kernel lets no client send file descriptors */
         uint64_t incarnation;

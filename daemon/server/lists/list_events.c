@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "daemon/policy/report/history.h"
+#include "daemon/policy/report/event_history.h"
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
@@ -30,10 +30,10 @@ static uint64_t age_ms(const struct walk *walk, uint64_t since_ns)
         return walk->now_ns > since_ns ? (walk->now_ns - since_ns) / NS_PER_MS : 0;
 }
 
-static void add_row(struct walk *walk, const struct history_row *kept)
+static void add_row(struct walk *walk, const struct event_history_row *kept)
 {
         const struct server *server = walk->asker->server;
-        const struct tenant_key *whose = history_whose(kept);
+        const struct tenant_key *whose = event_history_whose(kept);
         struct event_row row = {
                 .event = kept->number,
                 .first = kept->first,
@@ -57,7 +57,7 @@ static void add_row(struct walk *walk, const struct history_row *kept)
         row_buffer_add(&walk->buffer, &row);
 }
 
-static void add_to_others(struct walk *walk, const struct history_row *kept)
+static void add_to_others(struct walk *walk, const struct event_history_row *kept)
 {
         struct event_row *row = &walk->others[kept->what];
 
@@ -84,15 +84,15 @@ static void add_others(struct walk *walk)
         }
 }
 
-static bool shows(const struct walk *walk, const struct history_row *row)
+static bool shows(const struct walk *walk, const struct event_history_row *row)
 {
-        const struct tenant_key *whose = history_whose(row);
+        const struct tenant_key *whose = event_history_whose(row);
 
         return !whose || authorization_sees_all(walk->asker) ||
                memcmp(whose, client_tenant_key(walk->asker->client), sizeof(*whose)) == 0;
 }
 
-static bool is_asked_for(const struct walk *walk, const struct history_row *row)
+static bool is_asked_for(const struct walk *walk, const struct event_history_row *row)
 {
         return !walk->kinds || walk->kinds & (UINT32_C(1) << row->what);
 }
@@ -100,11 +100,11 @@ static bool is_asked_for(const struct walk *walk, const struct history_row *row)
 /* Of all that is remembered: the sums of a part would tell single ones apart. */
 static void sum_others(struct walk *walk)
 {
-        const struct history_row *row = history_find(walk->asker->server->history, 0);
+        const struct event_history_row *row = event_history_find(walk->asker->server->history, 0);
 
         if (authorization_sees_all(walk->asker))
                 return;
-        for (; row; row = history_next(row), walk->n_looked++) {
+        for (; row; row = event_history_next(row), walk->n_looked++) {
                 if (is_asked_for(walk, row) && !shows(walk, row))
                         add_to_others(walk, row);
         }
@@ -113,21 +113,22 @@ static void sum_others(struct walk *walk)
 
 static void list(struct walk *walk, uint64_t since)
 {
-        const struct history *history = walk->asker->server->history;
-        const struct history_row *row = history_find(history, since);
+        const struct event_history *history = walk->asker->server->history;
+        const struct event_history_row *row = event_history_find(history, since);
 
-        for (; row && walk->buffer.n_rows < ROWS_MAX; row = history_next(row), walk->n_looked++) {
+        for (; row && walk->buffer.n_rows < ROWS_MAX;
+             row = event_history_next(row), walk->n_looked++) {
                 if (is_asked_for(walk, row) && shows(walk, row))
                         add_row(walk, row);
         }
-        walk->next = row ? row->number : history_end(history);
+        walk->next = row ? row->number : event_history_end(history);
         if (!since)
                 sum_others(walk);
 }
 
 static uint64_t count_lost(const struct session *asker)
 {
-        return history_lost(asker->server->history, authorization_sees_all(asker)
+        return event_history_lost(asker->server->history, authorization_sees_all(asker)
                                                             ? NULL
                                                             : client_tenant_key(asker->client));
 }
@@ -159,7 +160,7 @@ void list_events_take(struct session *session, const struct frame *frame)
                         .n_rows = walk.buffer.n_rows,
                         .n_row_bytes = sizeof(struct event_row),
                         .next = walk.next,
-                        .end = history_end(session->server->history),
+                        .end = event_history_end(session->server->history),
                         .n_lost = count_lost(session),
                 };
                 session_send(session, &reply, MESSAGE_EVENTS_REPLY, frame->serial, &fd, 1);

@@ -42,7 +42,7 @@ static uint64_t number_now(void)
 int event_log_open(struct server *server)
 {
         const struct policy_witness witness = {.revoked = on_revoked, .unresponsive = on_late};
-        int r = history_new(HISTORY_ROWS, number_now(), &server->history);
+        int r = event_history_new(EVENT_HISTORY_ROWS, number_now(), &server->history);
 
         if (!r)
                 policy_set_witness(server->policy, &witness);
@@ -51,12 +51,12 @@ int event_log_open(struct server *server)
 
 void event_log_close(struct server *server)
 {
-        server->history = history_free(server->history);
+        server->history = event_history_free(server->history);
 }
 
-static struct history_event describe(const struct session *session, enum listed_event what)
+static struct noted_event describe(const struct session *session, enum listed_event what)
 {
-        return (struct history_event){
+        return (struct noted_event){
                 .number = number_now(),
                 .what = what,
                 .pid = (uint32_t)session->peer.pid,
@@ -66,7 +66,7 @@ static struct history_event describe(const struct session *session, enum listed_
 }
 
 /* Before HELLO it is no tenant yet; but its account is named as that will be. */
-static void note(const struct session *session, const struct history_event *event)
+static void note(const struct session *session, const struct noted_event *event)
 {
         struct tenant_key key = {.uid = session->peer.uid};
         const struct tenant_key *tenant = &key;
@@ -75,13 +75,13 @@ static void note(const struct session *session, const struct history_event *even
                 tenant = client_tenant_key(session->client);
         else
                 memcpy(key.realm, session->account->realm, sizeof(key.realm));
-        history_note(session->server->history, tenant, event, server_now_ns(session->server));
+        event_history_note(session->server->history, tenant, event, server_now_ns(session->server));
 }
 
 void event_log_note(const struct session *session, enum listed_event what, uint32_t pool,
                     uint64_t n_bytes, const char *text)
 {
-        struct history_event event = describe(session, what);
+        struct noted_event event = describe(session, what);
 
         event.pool = pool;
         event.n_bytes = n_bytes;
@@ -92,7 +92,7 @@ void event_log_note(const struct session *session, enum listed_event what, uint3
 void event_log_note_refusal(const struct session *session, uint32_t pool, uint64_t n_bytes,
                             uint32_t code, enum proto_refused reason, const char *text)
 {
-        struct history_event event = describe(session, LISTED_EVENT_REFUSED);
+        struct noted_event event = describe(session, LISTED_EVENT_REFUSED);
 
         event.pool = pool;
         event.n_bytes = n_bytes;
@@ -104,7 +104,7 @@ void event_log_note_refusal(const struct session *session, uint32_t pool, uint64
 
 void event_log_note_denial(const struct session *session, uint32_t code, const char *text)
 {
-        struct history_event event = describe(session, LISTED_EVENT_DENIED);
+        struct noted_event event = describe(session, LISTED_EVENT_DENIED);
 
         event.code = code;
         event.text = text;
@@ -115,29 +115,29 @@ void event_log_note_stranger(struct server *server, const struct account *accoun
                              const struct peer *peer, const char *text)
 {
         struct tenant_key key = {.uid = peer ? peer->uid : LISTING_NOBODY};
-        const struct history_event event = {.number = number_now(),
-                                            .what = LISTED_EVENT_TURNED_AWAY,
-                                            .pid = peer ? (uint32_t)peer->pid : 0,
-                                            .pool = PROTO_ALL_POOLS,
-                                            .text = text};
+        const struct noted_event event = {.number = number_now(),
+                                          .what = LISTED_EVENT_TURNED_AWAY,
+                                          .pid = peer ? (uint32_t)peer->pid : 0,
+                                          .pool = PROTO_ALL_POOLS,
+                                          .text = text};
 
         if (account)
                 memcpy(key.realm, account->realm, sizeof(key.realm));
-        history_note(server->history, &key, &event, server_now_ns(server));
+        event_history_note(server->history, &key, &event, server_now_ns(server));
 }
 
 void event_log_note_node(struct server *server, enum listed_event what, uint32_t pool,
                          const char *format, ...)
 {
-        char text[HISTORY_TEXT_MAX];
-        const struct history_event event = {
+        char text[EVENT_HISTORY_TEXT_MAX];
+        const struct noted_event event = {
                 .number = number_now(), .what = what, .pool = pool, .text = text};
         va_list arguments;
 
         va_start(arguments, format);
         (void)vsnprintf(text, sizeof(text), format, arguments);
         va_end(arguments);
-        history_note(server->history, NULL, &event, server_now_ns(server));
+        event_history_note(server->history, NULL, &event, server_now_ns(server));
 }
 
 void event_log_note_left(const struct session *session, enum listed_event what, const char *text)

@@ -1,7 +1,7 @@
-/* Notes events, which the daemon remembers (daemon/policy/report/history.h). On the loop. */
+/* Notes events, which the daemon remembers (daemon/policy/report/event_history.h). On the loop. */
 #pragma once
 
-#include "daemon/policy/report/history.h"
+#include "daemon/policy/report/event_history.h"
 #include "daemon/server/session/session.h"
 
 /* Before any of the following. */

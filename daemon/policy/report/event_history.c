@@ -1,4 +1,4 @@
-#include "daemon/policy/report/history.h"
+#include "daemon/policy/report/event_history.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -19,13 +19,13 @@ static_assert(sizeof(struct lane_key) == sizeof(struct tenant_key) + sizeof(uint
               "a key has no padding");
 
 /* Rows that push out each other. It has one at least, but while it is made. */
-struct history_lane {
+struct event_history_lane {
         struct lane_key key;
         uint32_t n_rows;
         uint64_t n_lost; /* events */
-        TAILQ_HEAD(lane_rows, history_row) rows;
+        TAILQ_HEAD(lane_rows, event_history_row) rows;
         struct lane_owner *owner;
-        LIST_ENTRY(history_lane) link; /* of the owner */
+        LIST_ENTRY(event_history_lane) link; /* of the owner */
         UT_hash_handle hh;
 };
 
@@ -33,7 +33,7 @@ struct history_lane {
 struct lane_owner {
         uint64_t id;     /* its uid, or OWNER_NODE */
         uint32_t n_rows; /* but those that last */
-        LIST_HEAD(owner_lanes, history_lane) lanes;
+        LIST_HEAD(owner_lanes, event_history_lane) lanes;
         UT_hash_handle hh;
 };
 
@@ -45,23 +45,23 @@ struct lane_owner {
 
 /* Rows are there from the beginning, as many as there may be, but those that were never taken are not touched:
  * of them there is no memory in use. */
-struct history {
-        struct history_row *all_rows;
+struct event_history {
+        struct event_history_row *all_rows;
         uint32_t n_all;
         uint32_t n_rows_begun;
         uint64_t end;
-        TAILQ_HEAD(history_rows, history_row) rows; /* those that are taken */
+        TAILQ_HEAD(history_rows, event_history_row) rows; /* those that are taken */
         struct history_rows unused;
-        struct history_lane *lanes; /* table by key */
-        struct lane_owner *owners;  /* table by id */
-        struct history_lane *last;  /* of the last event, or NULL */
+        struct event_history_lane *lanes; /* table by key */
+        struct lane_owner *owners;        /* table by id */
+        struct event_history_lane *last;  /* of the last event, or NULL */
         uint64_t n_lost;
         uint64_t n_lost_of_gone; /* of lanes that there are no more */
 };
 
-int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_history)
+int event_history_new(uint32_t n_rows, uint64_t first_number, struct event_history **ret_history)
 {
-        struct history *history = calloc(1, sizeof(*history));
+        struct event_history *history = calloc(1, sizeof(*history));
 
         assert(n_rows && first_number);
         if (!history)
@@ -79,7 +79,7 @@ int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_his
         return 0;
 }
 
-static void end_lane(struct history *history, struct history_lane *lane)
+static void end_lane(struct event_history *history, struct event_history_lane *lane)
 {
         struct lane_owner *owner = lane->owner;
 
@@ -95,9 +95,9 @@ static void end_lane(struct history *history, struct history_lane *lane)
         free(owner);
 }
 
-struct history *history_free(struct history *history)
+struct event_history *event_history_free(struct event_history *history)
 {
-        struct history_lane *lane, *next;
+        struct event_history_lane *lane, *next;
 
         if (!history)
                 return NULL;
@@ -108,7 +108,7 @@ struct history *history_free(struct history *history)
         return NULL;
 }
 
-static bool is_nobodys(const struct history_lane *lane)
+static bool is_nobodys(const struct event_history_lane *lane)
 {
         return lane->owner->id == OWNER_NODE;
 }
@@ -126,11 +126,11 @@ static struct lane_key key_of(const struct tenant_key *tenant, enum lane_kind ki
 }
 
 /* Grants come one after another: mostly it is the lane of the last event. */
-static struct history_lane *find_lane(const struct history *history,
-                                      const struct tenant_key *tenant, enum lane_kind kind)
+static struct event_history_lane *find_lane(const struct event_history *history,
+                                            const struct tenant_key *tenant, enum lane_kind kind)
 {
         const struct lane_key key = key_of(tenant, kind);
-        struct history_lane *lane = history->last;
+        struct event_history_lane *lane = history->last;
 
         if (lane && memcmp(&lane->key, &key, sizeof(key)) == 0)
                 return lane;
@@ -139,7 +139,7 @@ static struct history_lane *find_lane(const struct history *history,
 }
 
 /* One that there was not has no lane yet. */
-static struct lane_owner *get_owner(struct history *history, uint64_t id)
+static struct lane_owner *get_owner(struct event_history *history, uint64_t id)
 {
         struct lane_owner *owner;
 
@@ -158,11 +158,11 @@ static struct lane_owner *get_owner(struct history *history, uint64_t id)
 }
 
 /* Without rows. NULL: there is no memory for it. */
-static struct history_lane *make_lane(struct history *history, const struct tenant_key *tenant,
-                                      enum lane_kind kind)
+static struct event_history_lane *make_lane(struct event_history *history,
+                                            const struct tenant_key *tenant, enum lane_kind kind)
 {
         struct lane_owner *owner = get_owner(history, tenant ? tenant->uid : OWNER_NODE);
-        struct history_lane *lane = calloc(1, sizeof(*lane));
+        struct event_history_lane *lane = calloc(1, sizeof(*lane));
 
         if (owner && lane) {
                 lane->key = key_of(tenant, kind);
@@ -183,7 +183,7 @@ static struct history_lane *make_lane(struct history *history, const struct tena
 }
 
 /* Of its rows those that it may be asked for. */
-static uint32_t weight(const struct history *history, const struct lane_owner *owner)
+static uint32_t weight(const struct event_history *history, const struct lane_owner *owner)
 {
         uint32_t n_kept = owner->id == OWNER_NODE ? history->n_all / NODE_PART : 0;
 
@@ -194,10 +194,10 @@ static uint32_t weight(const struct history *history, const struct lane_owner *o
  * pushes out no other user's row, and of its own tenants none that has fewer rows than another. Of owners with as
  * many rows the one that came last is asked, so that newcomers push out each other. All of them are looked at: even
  * where each row is another user's that takes less time than the connection that caused the event. */
-static struct history_lane *find_longest(const struct history *history)
+static struct event_history_lane *find_longest(const struct event_history *history)
 {
         struct lane_owner *owner, *most = history->owners;
-        struct history_lane *lane, *longest = NULL;
+        struct event_history_lane *lane, *longest = NULL;
 
         for (owner = history->owners; owner; owner = owner->hh.next) {
                 if (weight(history, owner) >= weight(history, most))
@@ -213,12 +213,12 @@ static struct history_lane *find_longest(const struct history *history)
 }
 
 /* Memory that is not cleared is so for as long as the daemon lives: a row a pool, of half of the rows at most. */
-static bool is_lasting(const struct history *history, const struct history_event *event)
+static bool is_lasting(const struct event_history *history, const struct noted_event *event)
 {
         return event->what == LISTED_EVENT_CANARY && event->pool < history->n_all / 2;
 }
 
-static enum lane_kind lane_of(const struct history *history, const struct history_event *event)
+static enum lane_kind lane_of(const struct event_history *history, const struct noted_event *event)
 {
         static const uint8_t kinds[LISTED_EVENT_N] = {
 #define OF_USE                                LANE_OF_USE
@@ -237,7 +237,7 @@ static enum lane_kind lane_of(const struct history *history, const struct histor
         return (enum lane_kind)kinds[event->what];
 }
 
-static void count_rows(struct history_lane *lane, int by)
+static void count_rows(struct event_history_lane *lane, int by)
 {
         lane->n_rows += (uint32_t)by;
         if (lane->key.kind != LANE_OF_LASTING)
@@ -245,10 +245,10 @@ static void count_rows(struct history_lane *lane, int by)
 }
 
 /* `asker` stays, though it be empty. */
-static void lose_oldest(struct history *history, const struct history_lane *asker)
+static void lose_oldest(struct event_history *history, const struct event_history_lane *asker)
 {
-        struct history_lane *lane = find_longest(history);
-        struct history_row *row = TAILQ_FIRST(&lane->rows);
+        struct event_history_lane *lane = find_longest(history);
+        struct event_history_row *row = TAILQ_FIRST(&lane->rows);
 
         lane->n_lost += row->times;
         history->n_lost += row->times;
@@ -260,9 +260,10 @@ static void lose_oldest(struct history *history, const struct history_lane *aske
                 end_lane(history, lane);
 }
 
-static struct history_row *take_row(struct history *history, const struct history_lane *asker)
+static struct event_history_row *take_row(struct event_history *history,
+                                          const struct event_history_lane *asker)
 {
-        struct history_row *row;
+        struct event_history_row *row;
 
         if (TAILQ_EMPTY(&history->unused) && history->n_rows_begun < history->n_all)
                 return &history->all_rows[history->n_rows_begun++];
@@ -273,48 +274,50 @@ static struct history_row *take_row(struct history *history, const struct histor
         return row;
 }
 
-static bool is_alike(const struct history_row *row, const struct history_event *event)
+static bool is_alike(const struct event_history_row *row, const struct noted_event *event)
 {
         return row->what == event->what && row->pid == event->pid && row->pool == event->pool &&
                row->code == event->code && row->reason == event->reason;
 }
 
 /* Of states of the node, and of what administrators do, each one counts: they stay apart. */
-static struct history_row *find_alike(const struct history_lane *lane,
-                                      const struct history_event *event, uint64_t now_ns)
+static struct event_history_row *find_alike(const struct event_history_lane *lane,
+                                            const struct noted_event *event, uint64_t now_ns)
 {
-        struct history_row *row = TAILQ_LAST(&lane->rows, lane_rows);
+        struct event_history_row *row = TAILQ_LAST(&lane->rows, lane_rows);
         bool lasts = lane->key.kind == LANE_OF_LASTING;
 
         if (lane->key.kind == LANE_OF_NODE || event->what == LISTED_EVENT_LIMITED ||
             event->what == LISTED_EVENT_FREED_ALL)
                 return NULL;
-        for (unsigned n = 0; row && (lasts || n < HISTORY_SCANS); n++) {
+        for (unsigned n = 0; row && (lasts || n < EVENT_HISTORY_SCANS); n++) {
                 if (is_alike(row, event))
-                        return lasts || now_ns < row->first_ns + HISTORY_ALIKE_NS ? row : NULL;
+                        return lasts || now_ns < row->first_ns + EVENT_HISTORY_ALIKE_NS ? row
+                                                                                        : NULL;
                 row = TAILQ_PREV(row, lane_rows, lane_link);
         }
         return NULL;
 }
 
-static struct history_row *begin_row(struct history *history, struct history_lane *lane,
-                                     const struct history_event *event, uint64_t now_ns)
+static struct event_history_row *begin_row(struct event_history *history,
+                                           struct event_history_lane *lane,
+                                           const struct noted_event *event, uint64_t now_ns)
 {
-        struct history_row *row = take_row(history, lane);
+        struct event_history_row *row = take_row(history, lane);
 
-        *row = (struct history_row){.first = history->end,
-                                    .first_ns = now_ns,
-                                    .what = event->what,
-                                    .pid = event->pid,
-                                    .pool = event->pool,
-                                    .code = event->code,
-                                    .reason = event->reason,
-                                    .lane = lane};
+        *row = (struct event_history_row){.first = history->end,
+                                          .first_ns = now_ns,
+                                          .what = event->what,
+                                          .pid = event->pid,
+                                          .pool = event->pool,
+                                          .code = event->code,
+                                          .reason = event->reason,
+                                          .lane = lane};
         count_rows(lane, 1);
         return row;
 }
 
-static void take_out(struct history *history, struct history_row *row)
+static void take_out(struct event_history *history, struct event_history_row *row)
 {
         TAILQ_REMOVE(&row->lane->rows, row, lane_link);
         TAILQ_REMOVE(&history->rows, row, link);
@@ -330,8 +333,8 @@ static void put_text(char *field, size_t n_field, const char *text)
         field[n] = '\0';
 }
 
-static void add_event(struct history *history, struct history_row *row,
-                      const struct history_event *event, uint64_t now_ns)
+static void add_event(struct event_history *history, struct event_history_row *row,
+                      const struct noted_event *event, uint64_t now_ns)
 {
         row->number = history->end;
         row->last_ns = now_ns;
@@ -343,10 +346,10 @@ static void add_event(struct history *history, struct history_row *row,
         TAILQ_INSERT_TAIL(&history->rows, row, link);
 }
 
-static void note_in(struct history *history, struct history_lane *lane,
-                    const struct history_event *event, uint64_t now_ns)
+static void note_in(struct event_history *history, struct event_history_lane *lane,
+                    const struct noted_event *event, uint64_t now_ns)
 {
-        struct history_row *row = find_alike(lane, event, now_ns);
+        struct event_history_row *row = find_alike(lane, event, now_ns);
 
         if (row)
                 take_out(history, row);
@@ -356,11 +359,11 @@ static void note_in(struct history *history, struct history_lane *lane,
         history->last = lane;
 }
 
-void history_note(struct history *history, const struct tenant_key *key,
-                  const struct history_event *event, uint64_t now_ns)
+void event_history_note(struct event_history *history, const struct tenant_key *key,
+                        const struct noted_event *event, uint64_t now_ns)
 {
         enum lane_kind kind = lane_of(history, event);
-        struct history_lane *lane = find_lane(history, key, kind);
+        struct event_history_lane *lane = find_lane(history, key, kind);
 
         /* Clocks may be set back; numbers go on. */
         if (event->number > history->end)
@@ -376,10 +379,11 @@ void history_note(struct history *history, const struct tenant_key *key,
         history->end++;
 }
 
-const struct history_row *history_find(const struct history *history, uint64_t number)
+const struct event_history_row *event_history_find(const struct event_history *history,
+                                                   uint64_t number)
 {
-        const struct history_row *row = TAILQ_LAST(&history->rows, history_rows);
-        const struct history_row *first = TAILQ_FIRST(&history->rows), *found = NULL;
+        const struct event_history_row *row = TAILQ_LAST(&history->rows, history_rows);
+        const struct event_history_row *first = TAILQ_FIRST(&history->rows), *found = NULL;
 
         if (first && first->number >= number)
                 return first;
@@ -389,30 +393,30 @@ const struct history_row *history_find(const struct history *history, uint64_t n
         return found;
 }
 
-const struct history_row *history_next(const struct history_row *row)
+const struct event_history_row *event_history_next(const struct event_history_row *row)
 {
         return TAILQ_NEXT(row, link);
 }
 
-const struct tenant_key *history_whose(const struct history_row *row)
+const struct tenant_key *event_history_whose(const struct event_history_row *row)
 {
         return is_nobodys(row->lane) ? NULL : &row->lane->key.tenant;
 }
 
-uint64_t history_end(const struct history *history)
+uint64_t event_history_end(const struct event_history *history)
 {
         return history->end;
 }
 
-static uint64_t lost_in(const struct history *history, const struct tenant_key *key,
+static uint64_t lost_in(const struct event_history *history, const struct tenant_key *key,
                         enum lane_kind kind)
 {
-        const struct history_lane *lane = find_lane(history, key, kind);
+        const struct event_history_lane *lane = find_lane(history, key, kind);
 
         return lane ? lane->n_lost : 0;
 }
 
-uint64_t history_lost(const struct history *history, const struct tenant_key *key)
+uint64_t event_history_lost(const struct event_history *history, const struct tenant_key *key)
 {
         if (!key)
                 return history->n_lost;
@@ -420,9 +424,9 @@ uint64_t history_lost(const struct history *history, const struct tenant_key *ke
                lost_in(history, key, LANE_OF_USE) + lost_in(history, key, LANE_OF_TROUBLE);
 }
 
-static void check_lane(const struct history_lane *lane)
+static void check_lane(const struct event_history_lane *lane)
 {
-        const struct history_row *row;
+        const struct event_history_row *row;
         uint64_t before = 0;
         uint32_t n = 0;
 
@@ -438,7 +442,7 @@ static void check_lane(const struct history_lane *lane)
 /* Returns the rows of its lanes. */
 static uint32_t check_owner(const struct lane_owner *owner, uint64_t *n_lost)
 {
-        const struct history_lane *lane;
+        const struct event_history_lane *lane;
         uint32_t n = 0, n_lasting = 0;
 
         LIST_FOREACH (lane, &owner->lanes, link) {
@@ -452,10 +456,10 @@ static uint32_t check_owner(const struct lane_owner *owner, uint64_t *n_lost)
         return n;
 }
 
-void history_check(const struct history *history)
+void event_history_check(const struct event_history *history)
 {
         const struct lane_owner *owner;
-        const struct history_row *row;
+        const struct event_history_row *row;
         uint64_t before = 0, n_lost = history->n_lost_of_gone;
         uint32_t n = 0, n_in_lanes = 0, n_unused = 0;
 

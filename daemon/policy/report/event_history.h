@@ -18,21 +18,21 @@
 #include "daemon/policy/state/public_types.h"
 #include "proto/listing.h"
 
-#define HISTORY_ROWS 4096
+#define EVENT_HISTORY_ROWS 4096
 
 /* Events that come so soon after the first of a row are of it, if they are alike. */
-#define HISTORY_ALIKE_NS UINT64_C(1000000000)
+#define EVENT_HISTORY_ALIKE_NS UINT64_C(1000000000)
 
 /* So many rows of its lane are scanned for that. */
-#define HISTORY_SCANS 32
+#define EVENT_HISTORY_SCANS 32
 
-#define HISTORY_TEXT_MAX    400
-#define HISTORY_PROGRAM_MAX 32
+#define EVENT_HISTORY_TEXT_MAX    400
+#define EVENT_HISTORY_PROGRAM_MAX 32
 
-struct history;
-struct history_lane;
+struct event_history;
+struct event_history_lane;
 
-struct history_event {
+struct noted_event {
         uint64_t number; /* it gets this one, if that is to come yet; else the next */
         enum listed_event what;
         uint32_t pid;        /* 0: none */
@@ -44,7 +44,7 @@ struct history_event {
         const char *text;    /* likewise */
 };
 
-struct history_row {
+struct event_history_row {
         uint64_t number; /* of the last of those that it stands for */
         uint64_t first;  /* of the first */
         uint64_t last_ns;
@@ -56,35 +56,36 @@ struct history_row {
         uint32_t code;
         uint32_t reason;
         uint64_t n_bytes; /* of all; of refusals the last */
-        char program[HISTORY_PROGRAM_MAX];
-        char text[HISTORY_TEXT_MAX];
-        struct history_lane *lane;
-        TAILQ_ENTRY(history_row) link; /* in the order of numbers */
-        TAILQ_ENTRY(history_row) lane_link;
+        char program[EVENT_HISTORY_PROGRAM_MAX];
+        char text[EVENT_HISTORY_TEXT_MAX];
+        struct event_history_lane *lane;
+        TAILQ_ENTRY(event_history_row) link; /* in the order of numbers */
+        TAILQ_ENTRY(event_history_row) lane_link;
 };
 
 /* With so many rows, 1 at least. The first event gets that number, 1 at least, and each one a higher one: the next, or
  * as it says. */
-int history_new(uint32_t n_rows, uint64_t first_number, struct history **ret_history);
-struct history *history_free(struct history *history);
+int event_history_new(uint32_t n_rows, uint64_t first_number, struct event_history **ret_history);
+struct event_history *event_history_free(struct event_history *history);
 
 /* Of that tenant; NULL: of nobody's, with a kind that is of the node. Never fails: what there is no memory for
  * counts as lost. */
-void history_note(struct history *history, const struct tenant_key *key,
-                  const struct history_event *event, uint64_t now_ns);
+void event_history_note(struct event_history *history, const struct tenant_key *key,
+                        const struct noted_event *event, uint64_t now_ns);
 
 /* The first row with that number or a higher one, and the next; NULL: none. */
-const struct history_row *history_find(const struct history *history, uint64_t number);
-const struct history_row *history_next(const struct history_row *row);
+const struct event_history_row *event_history_find(const struct event_history *history,
+                                                   uint64_t number);
+const struct event_history_row *event_history_next(const struct event_history_row *row);
 
 /* Whose it is; NULL: everybody's. */
-const struct tenant_key *history_whose(const struct history_row *row);
+const struct tenant_key *event_history_whose(const struct event_history_row *row);
 
 /* What the next event gets at least. */
-uint64_t history_end(const struct history *history);
+uint64_t event_history_end(const struct event_history *history);
 
 /* Events that are not kept any more: of everybody (NULL), or such as concern that tenant. Those of lanes of which
  * nothing is kept are of nobody that is known any more, and counted for each. */
-uint64_t history_lost(const struct history *history, const struct tenant_key *key);
+uint64_t event_history_lost(const struct event_history *history, const struct tenant_key *key);
 
-void history_check(const struct history *history);
+void event_history_check(const struct event_history *history);
