@@ -25,7 +25,7 @@ struct policy *policy_free(struct policy *policy);
 int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint32_t *ret_id);
 
 /* For so many blocks at a time, in all pools together, the daemon has files; before that there is no such
- * limit. Of these a tenant may have a share (files.h), and who wants more is refused GPUMEM_E_TOO_MANY. */
+ * limit. Of these a tenant may have a share (fd_budget.h), and who wants more is refused GPUMEM_E_TOO_MANY. */
 void policy_set_max_blocks(struct policy *policy, uint64_t n_blocks);
 
 /* A client with up to n_slots leases at a time. `words`: one a slot, as board.h says, which the

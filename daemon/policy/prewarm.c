@@ -4,7 +4,7 @@
 
 #include "base/size.h"
 #include "daemon/policy/objects/block.h"
-#include "daemon/policy/scheduling/files.h"
+#include "daemon/policy/scheduling/fd_budget.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/objects/tenant.h"
 #include "gpumem.h"
@@ -55,8 +55,8 @@ int policy_prewarm(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint6
         if (r)
                 return r;
         policy->unowned = tenant;
-        r = files_have_room(tenant) ? block_prewarm(&tenant->holdings[pool], n_bytes)
-                                    : GPUMEM_E_TOO_MANY;
+        r = fd_budget_has_room(tenant) ? block_prewarm(&tenant->holdings[pool], n_bytes)
+                                       : GPUMEM_E_TOO_MANY;
         tenant_unref(tenant);
         return r;
 }

@@ -180,8 +180,8 @@ struct model {
         uint64_t uid_max[MODEL_N_UIDS][LIMIT_N_KINDS];
         uint64_t n_limit_refusals;
         uint64_t max_blocks;
-        bool few_files; /* for blocks */
-        unsigned long n_short_of_files;
+        bool few_fds; /* for blocks */
+        unsigned long n_short_of_fds;
         LIST_HEAD(model_clients, model_client) clients;
         LIST_HEAD(model_blocks, model_block) blocks;
         TAILQ_HEAD(model_requests, model_request) requests; /* unanswered; asked first is first */

@@ -99,7 +99,7 @@ void model_reclaim(struct model *model, struct model_client *client,
 }
 
 /* Where there are files for some blocks only, a tenant has its share of those. */
-static bool files_are_left(const struct model *model, uint32_t uid)
+static bool fds_are_left(const struct model *model, uint32_t uid)
 {
         const struct model_block *block;
         uint64_t n_all = 0, n_own = 0;
@@ -134,7 +134,7 @@ static int predict_prewarm(const struct model *model, uint32_t pool, uint64_t n_
                 return GPUMEM_E_STALLED;
         if (model->closing || somebody_waits(model, pool) || model_room(model, pool) < n_bytes)
                 return GPUMEM_E_REFUSED;
-        return files_are_left(model, MODEL_UNOWNED) ? 0 : GPUMEM_E_TOO_MANY;
+        return fds_are_left(model, MODEL_UNOWNED) ? 0 : GPUMEM_E_TOO_MANY;
 }
 
 void model_prewarm(struct model *model, uint32_t pool, uint64_t n_bytes)

@@ -41,7 +41,7 @@ static void check_too_many(struct model *model, const struct model_request *requ
         must(model, action->outcome == GPUMEM_E_TOO_MANY);
         must(model, request->ask.deadline_ns <= model->now_ns);
         must(model, !request->ask.only_known);
-        model->n_short_of_files++;
+        model->n_short_of_fds++;
 }
 
 static void check_late(const struct model *model, const struct model_request *request, int outcome)

@@ -62,7 +62,7 @@ static void check_unowned_is_used(struct model *model, const struct model_reques
 {
         const struct model_block *block;
 
-        if (model->few_files)
+        if (model->few_fds)
                 return;
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->state == MODEL_CACHED && model_would_serve(block, request))
@@ -143,7 +143,7 @@ void model_check_waiting(struct model *model)
                 expected_ns = earlier(expected_ns, request->ask.deadline_ns);
                 expected_ns = earlier(expected_ns, timeout_ns[pool]);
                 /* A file may come from any pool. */
-                if (model->pools[pool].n_jobs || (model->few_files && !is_idle))
+                if (model->pools[pool].n_jobs || (model->few_fds && !is_idle))
                         continue;
                 must(model, request->ask.deadline_ns > model->now_ns);
                 must(model, !model_can_never_be(model, request));

@@ -104,7 +104,7 @@ static void expect_much_happened(const struct play *play, unsigned long n)
 }
 
 /* For fewer blocks than there would be. */
-#define FEW_FILES 8
+#define FEW_FDS 8
 
 static void run(enum play_kind play_kind, enum model_kind kind, uint64_t max_blocks)
 {
@@ -114,12 +114,12 @@ static void run(enum play_kind play_kind, enum model_kind kind, uint64_t max_blo
         model_init(&play.model, kind);
         policy_set_max_blocks(play.model.policy, max_blocks);
         play.model.max_blocks = max_blocks;
-        play.model.few_files = max_blocks != UINT64_MAX;
+        play.model.few_fds = max_blocks != UINT64_MAX;
         worker_init(&play.worker);
         for (unsigned long i = 0; i < n; i++)
                 step(&play);
-        if (play.model.few_files)
-                must(&play.model, n < N_STEPS || play.model.n_short_of_files > 0);
+        if (play.model.few_fds)
+                must(&play.model, n < N_STEPS || play.model.n_short_of_fds > 0);
         else
                 expect_much_happened(&play, n);
         end(&play);
@@ -185,9 +185,9 @@ START_TEST(much_is_shared_and_actions_left_standing)
 }
 END_TEST
 
-START_TEST(few_files)
+START_TEST(few_fds)
 {
-        run(PLAY_MIXED, MODEL_LAZY, FEW_FILES);
+        run(PLAY_MIXED, MODEL_LAZY, FEW_FDS);
 }
 END_TEST
 
@@ -218,7 +218,7 @@ int main(void)
         tcase_add_test(tests, actions_left_standing);
         tcase_add_test(tests, much_is_shared);
         tcase_add_test(tests, much_is_shared_and_actions_left_standing);
-        tcase_add_test(tests, few_files);
+        tcase_add_test(tests, few_fds);
         tcase_add_test(tests, ended_while_in_use);
         tcase_add_test(tests, ended_while_in_use_and_actions_left_standing);
         suite_add_tcase(suite, tests);

@@ -1,6 +1,6 @@
 #include "daemon/policy/report/stats.h"
 
-#include "daemon/policy/scheduling/files.h"
+#include "daemon/policy/scheduling/fd_budget.h"
 #include "daemon/policy/objects/lease.h"
 #include "gpumem.h"
 
@@ -188,7 +188,7 @@ const struct usage *client_tenant_kept(const struct client *client)
 
 uint64_t policy_open_blocks(const struct policy *policy)
 {
-        return files_n_open(policy);
+        return fd_budget_n_open(policy);
 }
 
 static void reset_holding(struct holding *holding)

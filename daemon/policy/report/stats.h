@@ -79,7 +79,7 @@ uint64_t client_unresponsive(const struct client *client, uint32_t pool);
  * earlier daemon's? */
 bool client_maps_anything(const struct client *client);
 
-/* Blocks of all pools together for which the daemon has a file open, or will; see files.h. */
+/* Blocks of all pools together for which the daemon has a file open, or will; see fd_budget.h. */
 uint64_t policy_open_blocks(const struct policy *policy);
 
 /* What the client, and what its tenant with it, is charged over all pools. */

@@ -5,7 +5,7 @@
 #include "base/size.h"
 #include "daemon/policy/scheduling/block_search.h"
 #include "daemon/policy/objects/client.h"
-#include "daemon/policy/scheduling/files.h"
+#include "daemon/policy/scheduling/fd_budget.h"
 #include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/fair_queue.h"
@@ -244,10 +244,10 @@ static void wait_for_driver(const struct turn *turn, struct request *request)
 }
 
 /* It bypasses no request, and holds none up: others may have what it may not. */
-static void wait_for_file(struct turn *turn, struct request *request)
+static void wait_for_fd(struct turn *turn, struct request *request)
 {
-        turn->pool->policy->wants_file = true;
-        request->covered = files_recall(request, &turn->budget);
+        turn->pool->policy->wants_fd = true;
+        request->covered = fd_budget_recall(request, &turn->budget);
         request->refusal.of_blocks = !request->covered && request->deadline_ns <= turn->now_ns;
         if (request->refusal.of_blocks)
                 serve_at_deadline(turn, request, GPUMEM_E_TOO_MANY);
@@ -286,8 +286,8 @@ static void serve_one(struct turn *turn, struct request *request)
                 return;
         else if (turn->pool->driver_status != DRIVER_SERVES)
                 wait_for_driver(turn, request);
-        else if (!files_have_room(request->client->tenant))
-                wait_for_file(turn, request);
+        else if (!fd_budget_has_room(request->client->tenant))
+                wait_for_fd(turn, request);
         else
                 serve_fresh(turn, request);
 }
@@ -329,7 +329,7 @@ static void walk(struct pool *pool, uint64_t now_ns)
 /* Whether what happens in one pool may serve who waits in another. */
 static bool spans_pools(const struct policy *policy)
 {
-        return policy->limits || policy->wants_file;
+        return policy->limits || policy->wants_fd;
 }
 
 /* What is charged in one pool may end the wait for a limit in another, or begin one that others
@@ -339,7 +339,7 @@ static void serve_all(struct policy *policy, uint64_t now_ns)
 {
         uint64_t n_charges, n_revocations;
 
-        policy->wants_file = false;
+        policy->wants_fd = false;
         do {
                 n_charges = policy->n_charges;
                 n_revocations = policy->n_revocations;

@@ -2,7 +2,7 @@
 
 #include "daemon/policy/state/bins.h"
 #include "daemon/policy/objects/block.h"
-#include "daemon/policy/scheduling/files.h"
+#include "daemon/policy/scheduling/fd_budget.h"
 #include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/objects/request.h"
@@ -198,7 +198,7 @@ static struct block *find_unowned(const struct request *request)
         const struct bins *bins;
         struct bin *bin;
 
-        if (!unowned || !files_have_room(request->client->tenant))
+        if (!unowned || !fd_budget_has_room(request->client->tenant))
                 return NULL;
         bins = &unowned->holdings[request->pool->id].bins;
         bin = bins_find(bins, BIN_CACHED, &fits);

@@ -153,8 +153,8 @@ struct policy {
         uint64_t n_free_scans;      /* leases that were scanned for idle ones to free, ever */
         uint64_t n_walks;           /* through a pool's queue, ever */
         uint64_t n_counts;          /* of shared blocks, ever */
-        uint64_t max_blocks;        /* see files.h */
-        bool wants_file;            /* somebody has waited for one since all pools were served */
+        uint64_t max_blocks;        /* see fd_budget.h */
+        bool wants_fd;              /* somebody has waited for one since all pools were served */
         bool draining;              /* see drain.h */
         bool in_turns;              /* see policy_serve_in_turns */
         struct policy_witness witness;

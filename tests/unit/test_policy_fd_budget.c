@@ -1,4 +1,4 @@
-/* A daemon with few files: how many blocks a tenant may have, and what is released for another one. */
+/* A daemon with few fds: how many blocks a tenant may have, and what is released for another one. */
 #include "base/err.h"
 #include "tests/unit/policy_world.h"
 
@@ -8,7 +8,7 @@
 /* Of so many one tenant alone has these. */
 #define N_ALONE 8
 
-static struct world few_files(void)
+static struct world few_fds(void)
 {
         struct world world = world_new(MANY_BYTES);
 
@@ -43,7 +43,7 @@ static void expect_granted_after(struct world *world, struct client *client, uin
 
 START_TEST(one_alone_leaves_some_for_others)
 {
-        struct world world = few_files();
+        struct world world = few_fds();
         struct client *a = join(&world, 1), *kin = join(&world, 1), *b = join(&world, 2);
         struct held held[N_MAX];
 
@@ -64,7 +64,7 @@ END_TEST
 
 START_TEST(a_cached_block_goes_for_another)
 {
-        struct world world = few_files();
+        struct world world = few_fds();
         struct client *a = join(&world, 1);
         struct held held[N_ALONE];
 
@@ -94,7 +94,7 @@ static struct block *fill_two_pools(struct world *world, struct client *client)
 
 START_TEST(so_does_one_of_another_pool)
 {
-        struct world world = few_files();
+        struct world world = few_fds();
         struct client *a = join(&world, 1);
         struct block *block = fill_two_pools(&world, a);
 
@@ -106,7 +106,7 @@ END_TEST
 
 START_TEST(so_does_one_that_is_still_mapped)
 {
-        struct world world = few_files();
+        struct world world = few_fds();
         struct client *a = join(&world, 1);
         struct held held[N_ALONE];
 
@@ -124,7 +124,7 @@ END_TEST
 
 START_TEST(so_does_one_that_is_not_used)
 {
-        struct world world = few_files();
+        struct world world = few_fds();
         struct client *a = join(&world, 1);
         struct held held[N_ALONE];
 
@@ -139,7 +139,7 @@ END_TEST
 
 START_TEST(one_goes_for_one)
 {
-        struct world world = few_files();
+        struct world world = few_fds();
         struct client *a = join(&world, 1);
         struct held held[N_ALONE];
 
@@ -158,9 +158,9 @@ START_TEST(one_goes_for_one)
 }
 END_TEST
 
-START_TEST(who_waits_is_served_when_a_file_is_closed)
+START_TEST(a_waiting_request_is_served_when_an_fd_is_closed)
 {
-        struct world world = few_files();
+        struct world world = few_fds();
         struct client *a = join(&world, 1), *b = join(&world, 2);
         struct held held[N_ALONE], other[N_MAX - N_ALONE];
 
@@ -180,9 +180,9 @@ START_TEST(who_waits_is_served_when_a_file_is_closed)
 END_TEST
 
 /* Of what the driver does not take back, no file is left either. */
-START_TEST(what_does_not_go_has_no_file)
+START_TEST(what_does_not_go_has_no_fd)
 {
-        struct world world = few_files();
+        struct world world = few_fds();
         struct client *a = join(&world, 1);
         struct held held[N_ALONE];
 
@@ -199,7 +199,7 @@ END_TEST
 /* It is one's own share that is used up. */
 START_TEST(nothing_of_others_goes_in_vain)
 {
-        struct world world = few_files();
+        struct world world = few_fds();
         struct client *a = join(&world, 1), *b = join(&world, 2);
         struct held held[N_ALONE];
 
@@ -215,7 +215,7 @@ END_TEST
 /* What others release leaves the tenant no more. */
 START_TEST(nobody_waits_for_what_is_no_help)
 {
-        struct world world = few_files();
+        struct world world = few_fds();
         struct client *a = join(&world, 1), *b = join(&world, 2);
         struct held held[N_ALONE], other;
 
@@ -232,7 +232,7 @@ END_TEST
 
 START_TEST(nobody_waits_for_a_driver_that_does_not_answer)
 {
-        struct world world = few_files();
+        struct world world = few_fds();
         struct client *a = join(&world, 1);
         struct block *block = fill_two_pools(&world, a);
 
@@ -256,12 +256,12 @@ int main(void)
                 so_does_one_that_is_still_mapped,
                 so_does_one_that_is_not_used,
                 one_goes_for_one,
-                who_waits_is_served_when_a_file_is_closed,
-                what_does_not_go_has_no_file,
+                a_waiting_request_is_served_when_an_fd_is_closed,
+                what_does_not_go_has_no_fd,
                 nothing_of_others_goes_in_vain,
                 nobody_waits_for_what_is_no_help,
                 nobody_waits_for_a_driver_that_does_not_answer,
         };
 
-        return run_tests("policy: files", tests, ARRAY_SIZE(tests));
+        return run_tests("policy: fd budget", tests, ARRAY_SIZE(tests));
 }

@@ -1,4 +1,4 @@
-#include "daemon/policy/scheduling/files.h"
+#include "daemon/policy/scheduling/fd_budget.h"
 
 #include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/scheduling/eviction.h"
@@ -10,7 +10,7 @@ struct count {
         uint64_t all, own;
 };
 
-uint64_t files_n_open(const struct policy *policy)
+uint64_t fd_budget_n_open(const struct policy *policy)
 {
         uint64_t n = 0;
 
@@ -21,7 +21,7 @@ uint64_t files_n_open(const struct policy *policy)
 
 static struct count n_open(const struct tenant *tenant)
 {
-        struct count n = {.all = files_n_open(tenant->policy)};
+        struct count n = {.all = fd_budget_n_open(tenant->policy)};
 
         for (uint32_t i = 0; i < tenant->n_holdings; i++)
                 n.own += tenant->holdings[i].totals.n_open;
@@ -54,10 +54,10 @@ static bool has_room(const struct tenant *tenant, struct count n)
 {
         uint64_t max = tenant->policy->max_blocks;
 
-        return n.all < max && n.own / FILES_SHARE < max - n.all;
+        return n.all < max && n.own / FD_BUDGET_SHARE < max - n.all;
 }
 
-bool files_have_room(const struct tenant *tenant)
+bool fd_budget_has_room(const struct tenant *tenant)
 {
         return has_room(tenant, n_open(tenant));
 }
@@ -100,7 +100,7 @@ static bool evict_others(struct tenant *tenant)
         return false;
 }
 
-bool files_recall(const struct request *request, struct scan_budget *budget)
+bool fd_budget_recall(const struct request *request, struct scan_budget *budget)
 {
         struct tenant *tenant = request->client->tenant;
 
