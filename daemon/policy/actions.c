@@ -1,7 +1,7 @@
 /* Actions as the server sees them, out of the nodes that stand in the objects. */
 #include "base/err.h"
 #include "daemon/policy/report/stats.h"
-#include "daemon/policy/objects/free_all.h"
+#include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/objects/request.h"
@@ -89,20 +89,20 @@ static struct action of_refusal(struct action_node *node)
         return action;
 }
 
-static struct action of_free_all(struct action_node *node)
+static struct action of_release_all(struct action_node *node)
 {
-        struct free_all *free_all = CONTAINER_OF(node, struct free_all, action);
+        struct release_all *release_all = CONTAINER_OF(node, struct release_all, action);
         struct action action = {
                 .kind = ACTION_FREED,
-                .client = free_all->client,
-                .pool = free_all->pool,
-                .serial = free_all->serial,
-                .n_bytes = free_all->n_bytes,
-                .n_blocks = free_all->n_blocks,
-                .of_others = free_all->of_others,
+                .client = release_all->client,
+                .pool = release_all->pool,
+                .serial = release_all->serial,
+                .n_bytes = release_all->n_bytes,
+                .n_blocks = release_all->n_blocks,
+                .of_others = release_all->of_others,
         };
 
-        free_all_free(free_all);
+        release_all_free(release_all);
         return action;
 }
 
@@ -119,7 +119,7 @@ struct action policy_next_action(struct policy *policy)
         case ACTION_REFUSE:
                 return of_refusal(node);
         case ACTION_FREED:
-                return of_free_all(node);
+                return of_release_all(node);
         case ACTION_NOTICE:
                 return of_notice(node);
         case ACTION_MARK:

@@ -8,7 +8,7 @@
 #include "daemon/policy/scheduling/admission.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
-#include "daemon/policy/objects/free_all.h"
+#include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/limit_table.h"
 #include "daemon/policy/state/action_queue.h"
@@ -222,20 +222,20 @@ int policy_declare(struct policy *policy, struct client *client, uint32_t pool, 
         return r;
 }
 
-int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
-                    enum policy_scope scope, uint32_t pool)
+int policy_release_all(struct policy *policy, struct client *client, uint32_t serial,
+                       enum policy_scope scope, uint32_t pool)
 {
         assert_speaks(policy, client);
         if (scope != SCOPE_TENANT && scope != SCOPE_NODE)
                 return GPUMEM_E_BAD_REQUEST;
         if (pool >= policy->n_pools && pool != POLICY_ALL_POOLS)
                 return GPUMEM_E_NO_POOL;
-        return free_all_new(client, serial, pool, scope);
+        return release_all_new(client, serial, pool, scope);
 }
 
-uint64_t policy_free_scans(const struct policy *policy)
+uint64_t policy_release_scans(const struct policy *policy)
 {
-        return policy->n_free_scans;
+        return policy->n_release_scans;
 }
 
 int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial,
@@ -243,7 +243,7 @@ int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial
                    const void *argument, uint64_t *ret_n_blocks)
 {
         assert_speaks(policy, client);
-        return free_all_of(client, serial, is_chosen, argument, ret_n_blocks);
+        return release_all_of(client, serial, is_chosen, argument, ret_n_blocks);
 }
 
 static void created_for_request(struct block *block, int result, void *backing)

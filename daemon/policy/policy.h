@@ -74,11 +74,11 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
 
 /* Gives blocks that are cached, or in idle leases, back to the driver: those of the client's tenant, or everybody's; of one
  * pool, or of POLICY_ALL_POOLS. Leads to ACTION_FREED when the last of them is released. */
-int policy_free_all(struct policy *policy, struct client *client, uint32_t serial,
-                    enum policy_scope scope, uint32_t pool);
+int policy_release_all(struct policy *policy, struct client *client, uint32_t serial,
+                       enum policy_scope scope, uint32_t pool);
 
 /* Leases that were scanned for that, by all calls. */
-uint64_t policy_free_scans(const struct policy *policy);
+uint64_t policy_release_scans(const struct policy *policy);
 
 /* The same for the tenants that are chosen, in all pools. The choice is made before it returns, and says of how
  * many blocks; some of them may stay in processes. */

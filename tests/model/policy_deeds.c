@@ -237,7 +237,7 @@ void play_do_something(struct play *play)
                 {{60, 30, 60}, pass_time},
                 {{15, 15, 8}, join},
                 {{14, 6, 4}, play_end_someone},
-                {{6, 6, 6}, deed_free_all},
+                {{6, 6, 6}, deed_release_all},
                 {{5, 5, 5}, deed_change_strangers},
                 {{8, 8, 8}, deed_retry},
                 {{10, 60, 10}, share_one},

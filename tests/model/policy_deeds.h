@@ -3,7 +3,7 @@
 
 #include "tests/model/policy_play.h"
 
-void deed_free_all(struct play *play);
+void deed_release_all(struct play *play);
 void deed_reclaim(struct play *play);
 void deed_prewarm(struct play *play);
 void deed_change_keep(struct play *play);

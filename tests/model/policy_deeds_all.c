@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "daemon/policy/scheduling/revocation.h"
 
-void deed_free_all(struct play *play)
+void deed_release_all(struct play *play)
 {
         struct model_client *client = play_any_speaker(play);
         uint32_t pool = (uint32_t)play_below(play, MODEL_N_POOLS + 1);
@@ -12,8 +12,8 @@ void deed_free_all(struct play *play)
         if (!client)
                 return;
         play_settle(play);
-        model_free_all(&play->model, client, play_one_in(play, 3) ? SCOPE_NODE : SCOPE_TENANT,
-                       pool == MODEL_N_POOLS ? POLICY_ALL_POOLS : pool);
+        model_release_all(&play->model, client, play_one_in(play, 3) ? SCOPE_NODE : SCOPE_TENANT,
+                          pool == MODEL_N_POOLS ? POLICY_ALL_POOLS : pool);
 }
 
 /* Also of nobody, and of those who ask for it. */

@@ -14,7 +14,7 @@ void model_init(struct model *model, enum model_kind kind)
         LIST_INIT(&model->clients);
         LIST_INIT(&model->blocks);
         TAILQ_INIT(&model->requests);
-        LIST_INIT(&model->free_alls);
+        LIST_INIT(&model->release_alls);
         LIST_INIT(&model->shares);
         ck_assert_int_eq(policy_new(&model->policy), 0);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
@@ -36,7 +36,7 @@ void model_init(struct model *model, enum model_kind kind)
 void model_deinit(struct model *model)
 {
         must(model, LIST_EMPTY(&model->clients) && LIST_EMPTY(&model->blocks));
-        must(model, TAILQ_EMPTY(&model->requests) && LIST_EMPTY(&model->free_alls));
+        must(model, TAILQ_EMPTY(&model->requests) && LIST_EMPTY(&model->release_alls));
         must(model, LIST_EMPTY(&model->shares));
         model->policy = policy_free(model->policy);
 }
@@ -229,7 +229,7 @@ void model_make_for_cache(struct model *model, struct model_request *request)
 
 void model_forget_block(struct model *model, struct model_block *block)
 {
-        must(model, !model_is_mapped(block) && !block->free_all);
+        must(model, !model_is_mapped(block) && !block->release_all);
         if (block->request)
                 block->request->block = NULL;
         LIST_REMOVE(block, link);

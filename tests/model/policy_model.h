@@ -51,7 +51,7 @@ struct model_block {
         uint32_t properties;
         enum model_state state;
         struct model_request *request;
-        struct model_free_all *free_all;
+        struct model_release_all *release_all;
         uint64_t cached_at;
         uint64_t cached_ns;
         bool release_given;
@@ -102,13 +102,13 @@ struct model_request {
         TAILQ_ENTRY(model_request) link;
 };
 
-struct model_free_all {
+struct model_release_all {
         struct model_client *client;
         uint32_t serial;
         uint64_t n_bytes;
         uint64_t n_blocks;
         uint64_t n_unreleased;
-        LIST_ENTRY(model_free_all) link;
+        LIST_ENTRY(model_release_all) link;
 };
 
 struct model_share {
@@ -173,7 +173,7 @@ struct model {
         bool draining;
         enum model_errand errand;
         bool revoked;  /* since the last comparison: limits were in the way of less than it seems */
-        bool unserved; /* free_all has charged mappers since the queues were walked last */
+        bool unserved; /* release_all has charged mappers since the queues were walked last */
         struct model_pool pools[MODEL_N_POOLS];
         uint64_t client_max[LIMIT_N_KINDS];
         uint64_t tenant_max[LIMIT_N_KINDS];
@@ -185,7 +185,7 @@ struct model {
         LIST_HEAD(model_clients, model_client) clients;
         LIST_HEAD(model_blocks, model_block) blocks;
         TAILQ_HEAD(model_requests, model_request) requests; /* unanswered; asked first is first */
-        LIST_HEAD(model_free_alls, model_free_all) free_alls;
+        LIST_HEAD(model_release_alls, model_release_all) release_alls;
         LIST_HEAD(model_shares, model_share) shares;
         uint64_t last_lease_id;
         uint64_t last_block_id;
@@ -236,8 +236,8 @@ void model_ask(struct model *model, struct model_client *client, const struct po
 void model_cancel(struct model *model, struct model_request *request);
 void model_return(struct model *model, struct model_lease *lease, enum return_kind kind);
 void model_unmap(struct model *model, struct model_lease *lease);
-void model_free_all(struct model *model, struct model_client *client, enum policy_scope scope,
-                    uint32_t pool);
+void model_release_all(struct model *model, struct model_client *client, enum policy_scope scope,
+                       uint32_t pool);
 /* Of the tenants that are chosen. */
 void model_reclaim(struct model *model, struct model_client *client,
                    const bool is_chosen[MODEL_N_TENANTS]);

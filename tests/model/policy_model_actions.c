@@ -223,18 +223,18 @@ static struct model_block *take_release(struct model *model, const struct action
 static void take_freed(struct model *model, const struct action *action)
 {
         struct model_client *client = model_client_of(model, action);
-        struct model_free_all *free_all;
+        struct model_release_all *release_all;
 
-        LIST_FOREACH (free_all, &model->free_alls, link) {
-                if (free_all->client == client && free_all->serial == action->serial)
+        LIST_FOREACH (release_all, &model->release_alls, link) {
+                if (release_all->client == client && release_all->serial == action->serial)
                         break;
         }
-        must(model, free_all);
-        must(model, free_all->n_unreleased == 0);
-        must(model, action->n_bytes == free_all->n_bytes);
-        must(model, action->n_blocks == free_all->n_blocks);
-        LIST_REMOVE(free_all, link);
-        free(free_all);
+        must(model, release_all);
+        must(model, release_all->n_unreleased == 0);
+        must(model, action->n_bytes == release_all->n_bytes);
+        must(model, action->n_blocks == release_all->n_blocks);
+        LIST_REMOVE(release_all, link);
+        free(release_all);
 }
 
 static void take_notice(struct model *model, const struct action *action)

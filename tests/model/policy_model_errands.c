@@ -19,19 +19,19 @@ static bool is_idle(const struct model_block *block)
         return block->state == MODEL_HELD && model_is_idle(TAILQ_FIRST(&block->leases));
 }
 
-static struct model_free_all *begin_free_all(struct model *model, struct model_client *client)
+static struct model_release_all *begin_release_all(struct model *model, struct model_client *client)
 {
-        struct model_free_all *free_all = calloc(1, sizeof(*free_all));
+        struct model_release_all *release_all = calloc(1, sizeof(*release_all));
 
-        must(model, free_all && model->settled);
-        free_all->client = client;
-        free_all->serial = ++model->last_serial;
-        LIST_INSERT_HEAD(&model->free_alls, free_all, link);
-        return free_all;
+        must(model, release_all && model->settled);
+        release_all->client = client;
+        release_all->serial = ++model->last_serial;
+        LIST_INSERT_HEAD(&model->release_alls, release_all, link);
+        return release_all;
 }
 
 /* What is cached or idle of these, in one pool or in all. */
-static void add_blocks(struct model *model, struct model_free_all *free_all,
+static void add_blocks(struct model *model, struct model_release_all *release_all,
                        const bool is_chosen[MODEL_N_TENANTS], uint32_t pool)
 {
         struct model_block *block;
@@ -41,40 +41,40 @@ static void add_blocks(struct model *model, struct model_free_all *free_all,
                         continue;
                 if (!is_chosen[block->uid] || (pool != POLICY_ALL_POOLS && pool != block->pool))
                         continue;
-                block->free_all = free_all;
-                free_all->n_bytes += block->n_bytes;
-                free_all->n_blocks++;
+                block->release_all = release_all;
+                release_all->n_bytes += block->n_bytes;
+                release_all->n_blocks++;
         }
-        free_all->n_unreleased = free_all->n_blocks;
+        release_all->n_unreleased = release_all->n_blocks;
 }
 
 /* All of it is released; idle leases have been revoked for that. */
-static void let_blocks_go(struct model *model, const struct model_free_all *free_all)
+static void let_blocks_go(struct model *model, const struct model_release_all *release_all)
 {
         struct model_block *block;
 
         begin_errand(model, MODEL_FREEING);
         model_note_revoked(model);
         LIST_FOREACH (block, &model->blocks, link) {
-                if (block->free_all != free_all)
+                if (block->release_all != release_all)
                         continue;
                 must(model, block->state == MODEL_CACHED);
                 model_release(model, block);
         }
 }
 
-void model_free_all(struct model *model, struct model_client *client, enum policy_scope scope,
-                    uint32_t pool)
+void model_release_all(struct model *model, struct model_client *client, enum policy_scope scope,
+                       uint32_t pool)
 {
-        struct model_free_all *free_all = begin_free_all(model, client);
+        struct model_release_all *release_all = begin_release_all(model, client);
         bool is_chosen[MODEL_N_TENANTS];
 
         for (uint32_t i = 0; i < MODEL_N_TENANTS; i++)
                 is_chosen[i] = scope == SCOPE_NODE || i == client->uid;
-        add_blocks(model, free_all, is_chosen, pool);
-        must(model,
-             policy_free_all(model->policy, client->client, free_all->serial, scope, pool) == 0);
-        let_blocks_go(model, free_all);
+        add_blocks(model, release_all, is_chosen, pool);
+        must(model, policy_release_all(model->policy, client->client, release_all->serial, scope,
+                                       pool) == 0);
+        let_blocks_go(model, release_all);
 }
 
 static bool is_of_chosen(const struct tenant_key *key, const void *argument)
@@ -87,15 +87,15 @@ static bool is_of_chosen(const struct tenant_key *key, const void *argument)
 void model_reclaim(struct model *model, struct model_client *client,
                    const bool is_chosen[MODEL_N_TENANTS])
 {
-        struct model_free_all *free_all = begin_free_all(model, client);
+        struct model_release_all *release_all = begin_release_all(model, client);
         uint64_t n_blocks;
 
-        add_blocks(model, free_all, is_chosen, POLICY_ALL_POOLS);
-        model->n_reclaimed += free_all->n_blocks;
-        must(model, policy_reclaim(model->policy, client->client, free_all->serial, is_of_chosen,
+        add_blocks(model, release_all, is_chosen, POLICY_ALL_POOLS);
+        model->n_reclaimed += release_all->n_blocks;
+        must(model, policy_reclaim(model->policy, client->client, release_all->serial, is_of_chosen,
                                    is_chosen, &n_blocks) == 0);
-        must(model, n_blocks == free_all->n_blocks);
-        let_blocks_go(model, free_all);
+        must(model, n_blocks == release_all->n_blocks);
+        let_blocks_go(model, release_all);
 }
 
 /* Where there are files for some blocks only, a tenant has its share of those. */
@@ -217,7 +217,7 @@ void model_check_errand(struct model *model, const struct model_block *block)
 {
         switch (model->errand) {
         case MODEL_FREEING:
-                must(model, block->free_all);
+                must(model, block->release_all);
                 break;
         case MODEL_RETURNING:
                 must(model, model_may_return(model, block));

@@ -39,17 +39,17 @@ struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_sl
 
 void model_freed(struct model_block *block)
 {
-        if (block->free_all)
-                block->free_all->n_unreleased--;
-        block->free_all = NULL;
+        if (block->release_all)
+                block->release_all->n_unreleased--;
+        block->release_all = NULL;
 }
 
 void model_not_freed(struct model_block *block)
 {
-        if (!block->free_all)
+        if (!block->release_all)
                 return;
-        block->free_all->n_bytes -= block->n_bytes;
-        block->free_all->n_blocks--;
+        block->release_all->n_bytes -= block->n_bytes;
+        block->release_all->n_blocks--;
         model_freed(block);
 }
 
@@ -108,7 +108,7 @@ static void note_owners(struct model *model)
 static void drop(struct model *model, struct model_client *client)
 {
         struct model_request *request, *next_request;
-        struct model_free_all *free_all, *next_free_all;
+        struct model_release_all *release_all, *next_release_all;
         struct model_block *block;
 
         for (request = TAILQ_FIRST(&model->requests); request; request = next_request) {
@@ -118,14 +118,16 @@ static void drop(struct model *model, struct model_client *client)
                 model_make_for_cache(model, request);
                 model_forget_request(model, request);
         }
-        for (free_all = LIST_FIRST(&model->free_alls); free_all; free_all = next_free_all) {
-                next_free_all = LIST_NEXT(free_all, link);
-                if (free_all->client != client)
+        for (release_all = LIST_FIRST(&model->release_alls); release_all;
+             release_all = next_release_all) {
+                next_release_all = LIST_NEXT(release_all, link);
+                if (release_all->client != client)
                         continue;
                 LIST_FOREACH (block, &model->blocks, link)
-                        block->free_all = block->free_all == free_all ? NULL : block->free_all;
-                LIST_REMOVE(free_all, link);
-                free(free_all);
+                        block->release_all = block->release_all == release_all ? NULL
+                                                                               : block->release_all;
+                LIST_REMOVE(release_all, link);
+                free(release_all);
         }
         drop_leases(model, client);
 }

@@ -88,13 +88,13 @@ static uint64_t next_timeout(const struct model *model, uint32_t pool)
         return earliest_ns;
 }
 
-/* A free_all waits until a block is unmapped. */
+/* A release_all waits until a block is unmapped. */
 static bool is_awaited(const struct model *model, uint32_t pool)
 {
         const struct model_block *block;
 
         LIST_FOREACH (block, &model->blocks, link) {
-                if (block->pool == pool && block->state == MODEL_LINGERING && block->free_all &&
+                if (block->pool == pool && block->state == MODEL_LINGERING && block->release_all &&
                     !model_is_timed_out(model, block))
                         return true;
         }

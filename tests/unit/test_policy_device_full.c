@@ -131,7 +131,7 @@ START_TEST(bytes_that_came_back_meanwhile_are_tried_at_once)
 
         ask(&world, a, 1, 4 * MIB, 0);
         block = take(&world, ACTION_CREATE).block;
-        ck_assert_int_eq(policy_free_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
+        ck_assert_int_eq(policy_release_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
         expect_release(&world, held.block);
         (void)take(&world, ACTION_FREED);
         created(&world, block, GPUMEM_E_DEVICE_FULL);

@@ -72,7 +72,7 @@ static void what_was_in_use_may_be_used(enum sign first)
         mark_idle(&world, a, idle.lease);
         ck_assert(!tell(&world, a, first));
         expect_release_of(&world, &busy, true);
-        ck_assert_int_eq(policy_free_all(world.policy, join(&world, 1), 1, SCOPE_TENANT, 0), 0);
+        ck_assert_int_eq(policy_release_all(world.policy, join(&world, 1), 1, SCOPE_TENANT, 0), 0);
         expect_release_of(&world, &returned, false);
         expect_release_of(&world, &idle, false);
         world_free(&world);
@@ -186,7 +186,7 @@ START_TEST(actions_that_name_the_client_are_withdrawn)
         struct client *a = join(&world, 1), *b = join(&world, 2);
 
         (void)cache(&world, a, 4 * MIB, RETURN_UNMAPPED);
-        ck_assert_int_eq(policy_free_all(world.policy, a, 1, SCOPE_TENANT, 1), 0);
+        ck_assert_int_eq(policy_release_all(world.policy, a, 1, SCOPE_TENANT, 1), 0);
         ask(&world, a, 2, 4 * MIB, 0); /* a grant */
         ask(&world, a, 3, 1, 0);       /* a refusal */
         ask(&world, a, 4, 2 * MIB, 0); /* a block to be made */
@@ -337,7 +337,7 @@ START_TEST(no_lease_is_recalled_after_the_end)
 
         mark_idle(&world, a, held.lease);
         (void)policy_client_eof(world.policy, a, 0);
-        ck_assert_int_eq(policy_free_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
+        ck_assert_int_eq(policy_release_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
         expect_release(&world, held.block);
         expect_idle(&world);
         world.now_ns += UNMAP_TIMEOUT_NS;

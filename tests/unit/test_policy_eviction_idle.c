@@ -290,7 +290,7 @@ START_TEST(revoked_leases_are_recalled_once_when_their_block_goes)
         lease = expect_grant(&world, b, 1);
         expect_idle(&world);
         give_back(&world, b, lease, RETURN_UNMAPPED);
-        ck_assert_int_eq(policy_free_all(world.policy, b, 2, SCOPE_TENANT, 0), 0);
+        ck_assert_int_eq(policy_release_all(world.policy, b, 2, SCOPE_TENANT, 0), 0);
         ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held.block);
         /* It has gone by itself: there is nothing to say. */
         unmap(&world, a, held.id);

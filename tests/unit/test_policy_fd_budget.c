@@ -221,7 +221,7 @@ START_TEST(nobody_waits_for_what_is_no_help)
 
         fill(&world, a, N_ALONE, held);
         other = cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
-        ck_assert_int_eq(policy_free_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
+        ck_assert_int_eq(policy_release_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
         ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, other.block);
         ask(&world, a, 1, 8 * MIB, 0);
         expect_too_many(&world, a, 1);

@@ -118,14 +118,14 @@ START_TEST(failures_of_pools_and_policies)
 }
 END_TEST
 
-START_TEST(failure_of_free_all_keeps_the_cache)
+START_TEST(failure_of_release_all_keeps_the_cache)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
 
         (void)cache(&world, client, 4 * MIB, RETURN_UNMAPPED);
         n_before_failure = 0;
-        ck_assert_int_eq(policy_free_all(world.policy, client, 1, SCOPE_TENANT, 0), -ENOMEM);
+        ck_assert_int_eq(policy_release_all(world.policy, client, 1, SCOPE_TENANT, 0), -ENOMEM);
         expect_idle(&world);
         expect_totals(&world, 0, 4 * MIB, 0);
         world_free(&world);
@@ -192,7 +192,7 @@ int main(void)
                 every_failure_of_a_request_refuses_it,
                 every_failure_of_a_client_leaves_nothing,
                 failures_of_pools_and_policies,
-                failure_of_free_all_keeps_the_cache,
+                failure_of_release_all_keeps_the_cache,
                 waiting_request_is_refused_when_its_turn_finds_no_memory,
                 deeds_that_cannot_fail_need_no_memory,
         };

@@ -201,7 +201,7 @@ START_TEST(others_are_asked_what_is_idle_before_the_peak_rises)
         expect_mark(&world, a);
         created(&world, take(&world, ACTION_CREATE).block, 0);
         give_back(&world, kin, expect_grant(&world, kin, 1), RETURN_UNMAPPED);
-        policy_free_all(world.policy, kin, 2, SCOPE_TENANT, 0);
+        policy_release_all(world.policy, kin, 2, SCOPE_TENANT, 0);
         released(&world, take(&world, ACTION_RELEASE).block);
         (void)take(&world, ACTION_FREED);
         /* Below the peak nobody is asked. */
@@ -230,7 +230,7 @@ START_TEST(the_gone_are_not_asked)
 }
 END_TEST
 
-START_TEST(free_all_takes_what_is_idle)
+START_TEST(release_all_takes_what_is_idle)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1), *kin = join(&world, 1), *other = join(&world, 2);
@@ -242,14 +242,15 @@ START_TEST(free_all_takes_what_is_idle)
         mark_idle(&world, other, others.lease);
         (void)policy_see_idle(world.policy);
         ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 12 * MIB);
-        ck_assert_int_eq(policy_free_all(world.policy, kin, 1, SCOPE_TENANT, POLICY_ALL_POOLS), 0);
+        ck_assert_int_eq(policy_release_all(world.policy, kin, 1, SCOPE_TENANT, POLICY_ALL_POOLS),
+                         0);
         expect_release(&world, idle.block);
         expect_notice(&world, a, idle.lease);
         unmap(&world, a, idle.id);
         action = take(&world, ACTION_FREED);
         ck_assert_uint_eq(action.n_bytes, 4 * MIB);
         ck_assert_uint_eq(action.n_blocks, 1);
-        ck_assert_int_eq(policy_free_all(world.policy, kin, 2, SCOPE_NODE, 0), 0);
+        ck_assert_int_eq(policy_release_all(world.policy, kin, 2, SCOPE_NODE, 0), 0);
         expect_release(&world, others.block);
         expect_notice(&world, other, others.lease);
         unmap(&world, other, others.id);
@@ -338,7 +339,7 @@ int main(void)
                 pinned_memory_stays,
                 others_are_asked_what_is_idle_before_the_peak_rises,
                 the_gone_are_not_asked,
-                free_all_takes_what_is_idle,
+                release_all_takes_what_is_idle,
                 what_is_idle_is_looked_at_now_and_then,
                 lowered_limit_takes_what_is_idle,
                 full_driver_takes_what_is_idle_for_one_that_waits,

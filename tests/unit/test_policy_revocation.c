@@ -118,7 +118,7 @@ START_TEST(lies_change_nothing)
                 ask(&world, b, i, 4 * MIB, 0);
                 created(&world, take(&world, ACTION_CREATE).block, 0);
                 give_back(&world, b, expect_grant(&world, b, i), RETURN_UNMAPPED);
-                ck_assert_int_eq(policy_free_all(world.policy, b, 9, SCOPE_TENANT, 0), 0);
+                ck_assert_int_eq(policy_release_all(world.policy, b, 9, SCOPE_TENANT, 0), 0);
                 released(&world, take(&world, ACTION_RELEASE).block);
                 (void)take(&world, ACTION_FREED);
                 ck_assert_uint_eq(atomic_load(word_of(&world, a, 0)), lies[i]);

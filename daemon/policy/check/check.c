@@ -82,7 +82,7 @@ static void check_block(const struct block *block)
         assert(block->in_charged == (state == BLOCK_CACHED && block->charge.client));
         assert(!!block->request == (state == BLOCK_CREATING));
         assert(!block->request || block->request->block == block);
-        assert(!block->free_all || state == BLOCK_RELEASING ||
+        assert(!block->release_all || state == BLOCK_RELEASING ||
                (state == BLOCK_LINGERING && block->is_expected && !block_is_kept(block)));
         assert(state != BLOCK_LINGERING || (block_is_mapped(block) && !block->backing));
         if (state == BLOCK_CREATING || state == BLOCK_CREATING_FOR_CACHE)
@@ -263,7 +263,7 @@ static uint64_t count_client_actions(const struct policy *policy, const struct c
         uint64_t n = count_action(policy, &client->spare.action) +
                      count_action(policy, &client->mark);
         const struct request *request;
-        const struct free_all *free_all;
+        const struct release_all *release_all;
         const struct lease *lease;
 
         TAILQ_FOREACH (request, &client->requests, client_link) {
@@ -271,9 +271,10 @@ static uint64_t count_client_actions(const struct policy *policy, const struct c
                 assert(action_is_queued(&request->refusal.action) ==
                        (request->state == REQUEST_REFUSED));
         }
-        LIST_FOREACH (free_all, &client->free_alls, client_link) {
-                n += count_action(policy, &free_all->action);
-                assert(action_is_queued(&free_all->action) == LIST_EMPTY(&free_all->unreleased));
+        LIST_FOREACH (release_all, &client->release_alls, client_link) {
+                n += count_action(policy, &release_all->action);
+                assert(action_is_queued(&release_all->action) ==
+                       LIST_EMPTY(&release_all->unreleased));
         }
         for (lease = client->leases; lease; lease = lease->hh.next)
                 n += count_action(policy, &lease->action);

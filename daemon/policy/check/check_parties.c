@@ -325,7 +325,7 @@ static void check_dropped(const struct client *client)
         const struct lease *lease;
 
         assert(!client->eof || !client->dead);
-        assert(TAILQ_EMPTY(&client->requests) && LIST_EMPTY(&client->free_alls));
+        assert(TAILQ_EMPTY(&client->requests) && LIST_EMPTY(&client->release_alls));
         for (lease = client->leases; lease; lease = lease->hh.next)
                 assert(lease->state == LEASE_RETURNED && !action_is_queued(&lease->action));
 }

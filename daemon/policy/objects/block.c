@@ -8,7 +8,7 @@
 #include "daemon/policy/accounting/shared_usage.h"
 #include "daemon/policy/state/bins.h"
 #include "daemon/policy/accounting/charge.h"
-#include "daemon/policy/objects/free_all.h"
+#include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/objects/unmap_timeout.h"
@@ -218,7 +218,7 @@ static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t propert
 
 static void block_free(struct block *block)
 {
-        assert(!block_is_mapped(block) && !block->charge.client && !block->free_all);
+        assert(!block_is_mapped(block) && !block->charge.client && !block->release_all);
         assert(!block->n_busy && LIST_EMPTY(&block->shares) && !block->unresponsive_holder);
         action_withdraw(&block->action);
         LIST_REMOVE(block, pool_link);
@@ -337,7 +337,7 @@ void block_set_unmap_timed_out(struct block *block)
         recount(block, &before);
         unmap_timeout_update_holder(block);
         if (block->state == BLOCK_LINGERING)
-                free_all_stays(block);
+                release_all_stays(block);
 }
 
 void block_release(struct block *block)
@@ -370,7 +370,7 @@ void block_set_unreleasable(struct block *block)
 static void come_back(struct block *block)
 {
         block_its_pool(block)->n_backs++;
-        free_all_released(block);
+        release_all_released(block);
         set_state(block, BLOCK_NONE);
         block_free(block);
 }
@@ -385,7 +385,7 @@ void block_released(struct block *block)
                 return;
         }
         set_state(block, BLOCK_LINGERING);
-        free_all_lingers(block);
+        release_all_lingers(block);
 }
 
 void block_unmapped(struct block *block, struct lease *lease)

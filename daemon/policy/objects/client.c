@@ -6,7 +6,7 @@
 
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/accounting/charge.h"
-#include "daemon/policy/objects/free_all.h"
+#include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/objects/unmap_timeout.h"
@@ -50,7 +50,7 @@ int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_s
         client->owner = owner;
         LIST_INIT(&client->returned);
         TAILQ_INIT(&client->requests);
-        LIST_INIT(&client->free_alls);
+        LIST_INIT(&client->release_alls);
         r = set_up(client, key, n_slots);
         if (r) {
                 free(client);
@@ -95,8 +95,8 @@ void client_drop(struct client *client)
 
         while (!TAILQ_EMPTY(&client->requests))
                 request_free(TAILQ_FIRST(&client->requests));
-        while (!LIST_EMPTY(&client->free_alls))
-                free_all_free(LIST_FIRST(&client->free_alls));
+        while (!LIST_EMPTY(&client->release_alls))
+                release_all_free(LIST_FIRST(&client->release_alls));
         action_withdraw(&client->spare.action);
         action_withdraw(&client->mark);
         HASH_ITER(hh, client->leases, lease, next)

@@ -92,7 +92,7 @@ enum action_kind {
         ACTION_RELEASE, /* release `block`'s backing on the worker, then policy_released() */
         ACTION_GRANT,   /* answer `client`'s request `serial`: `lease` on `block` */
         ACTION_REFUSE,  /* answer it with `outcome`, a GPUMEM_E_* or a negative errno */
-        ACTION_FREED,   /* answer its free_all: n_bytes and n_blocks went back to the driver */
+        ACTION_FREED,   /* answer its release_all: n_bytes and n_blocks went back to the driver */
         ACTION_NOTICE,  /* tell `client` to unmap the block of `lease`, which was revoked */
         ACTION_MARK,    /* ask `client` to mark idle now what it does not use */
 };

@@ -6,14 +6,14 @@
  * A client is one connection, and belongs to a tenant. It asks for a block with a request, which waits in
  * the fair queue of its pool. A granted request becomes a lease: the client's right to one block. A block that no
  * client leases is cached for its tenant, and is found again through a bin. A shared block is in several
- * leases; a share is the token by which a client attaches it. A free_all is one call that waits until
+ * leases; a share is the token by which a client attaches it. A release_all is one call that waits until
  * blocks are back at the driver.
  *
  *      policy -- pool -- queue of holdings that wait; every block of the pool
  *        |------ tenant -- holding, one a pool -- bins -- bin -- block -- share
  *        `------ client -- lease on a block
  *                  |------ request -- lease, and the block that is being made for it
- *                  `------ free_all -- blocks that are not back yet
+ *                  `------ release_all -- blocks that are not back yet
  *
  * An action says what the server must do next, and stands in the object that it is about. A charge says what
  * a client must answer for, and stands in the block that causes it. Sums over blocks are totals (totals.h),
@@ -38,7 +38,7 @@
 #include "daemon/policy/state/totals.h"
 
 struct bins;
-struct free_all;
+struct release_all;
 struct holding;
 struct action_queue;
 struct pool;
@@ -150,7 +150,7 @@ struct policy {
         struct limit_table *limits; /* NULL: none */
         uint64_t n_charges;         /* begun, ever */
         uint64_t n_revocations;     /* ever */
-        uint64_t n_free_scans;      /* leases that were scanned for idle ones to free, ever */
+        uint64_t n_release_scans;   /* leases that were scanned for idle ones to free, ever */
         uint64_t n_walks;           /* through a pool's queue, ever */
         uint64_t n_counts;          /* of shared blocks, ever */
         uint64_t max_blocks;        /* see fd_budget.h */
@@ -187,7 +187,7 @@ struct pool {
         struct pool_blocks_by_age leased;             /* of all tenants; as a holding's */
         struct pool_blocks_by_age
                 expected;         /* see unmap_timeout.h; the one released first is first */
-        uint64_t n_awaited;       /* lingering blocks that a free_all waits for */
+        uint64_t n_awaited;       /* lingering blocks that a release_all waits for */
         uint64_t seen_idle_bytes; /* of the leased ones, see struct block */
         bool was_seen;            /* by policy_see_idle_of */
         uint64_t seen_ns;
@@ -262,7 +262,7 @@ struct client {
         LIST_HEAD(client_returned, lease) returned;
         TAILQ_HEAD(client_requests, request) requests;
         uint32_t n_waiting; /* requests without an answer */
-        LIST_HEAD(client_free_alls, free_all) free_alls;
+        LIST_HEAD(client_release_alls, release_all) release_alls;
         uint64_t n_held_bytes;   /* of an earlier daemon's blocks: declared is not more */
         struct charge *declared; /* one a pool */
         struct usage usage;
@@ -336,11 +336,11 @@ struct block {
         struct bin *bin; /* says its size and properties, for life */
         void *backing;   /* the server's; NULL before it is made and after it is released */
         struct charge charge;
-        struct action_node action; /* CREATE or RELEASE */
-        struct request *request;   /* the one it is made for, in CREATING only */
-        struct free_all *free_all; /* the one that waits for its release, or NULL */
-        uint64_t made_ns;          /* when its CREATE was given */
-        uint64_t since_ns;         /* when its state changed last */
+        struct action_node action;       /* CREATE or RELEASE */
+        struct request *request;         /* the one it is made for, in CREATING only */
+        struct release_all *release_all; /* the one that waits for its release, or NULL */
+        uint64_t made_ns;                /* when its CREATE was given */
+        uint64_t since_ns;               /* when its state changed last */
         uint64_t taken_from; /* number of the client that it was last taken from for another */
         uint64_t taken_ns;   /* when */
         uint64_t release_ns; /* when its release began, if it did */
@@ -355,7 +355,7 @@ struct block {
         uint32_t n_shares;           /* tokens by which it may be attached, in LEASED only */
         LIST_HEAD(block_shares, share) shares;
         LIST_ENTRY(block) pool_link;
-        LIST_ENTRY(block) free_all_link;
+        LIST_ENTRY(block) release_all_link;
         TAILQ_ENTRY(block) charged_link; /* in CACHED, and while somebody is charged */
         bool in_charged;
         TAILQ_ENTRY(block) bin_link; /* these three in CACHED, and in LEASED if it may be idle */
@@ -410,15 +410,15 @@ struct share {
         LIST_ENTRY(share) block_link;
 };
 
-/* One call that gives blocks back to the driver, until its answer is taken; see free_all.h. */
-struct free_all {
+/* One call that gives blocks back to the driver, until its answer is taken; see release_all.h. */
+struct release_all {
         struct client *client;
         uint32_t serial;
         uint32_t pool;
         uint64_t n_bytes; /* of all its blocks but those that stay in processes */
         uint64_t n_blocks;
         bool of_others; /* it may have blocks of other tenants than its own */
-        LIST_HEAD(free_all_blocks, block) unreleased;
+        LIST_HEAD(release_all_blocks, block) unreleased;
         struct action_node action; /* FREED */
-        LIST_ENTRY(free_all) client_link;
+        LIST_ENTRY(release_all) client_link;
 };

@@ -239,7 +239,7 @@ static void log_freed_all(const struct session *session)
 static void take_free_all(struct session *session, const struct frame *frame)
 {
         enum policy_scope scope = (enum policy_scope)frame->free_all_blocks.scope;
-        uint64_t n_looks = policy_free_scans(session->server->policy);
+        uint64_t n_looks = policy_release_scans(session->server->policy);
         int r;
 
         if (scope == SCOPE_NODE && !authorization_may_administer(session)) {
@@ -247,9 +247,9 @@ static void take_free_all(struct session *session, const struct frame *frame)
                        "every tenant's blocks are freed by root, or over the admin socket");
                 return;
         }
-        r = policy_free_all(session->server->policy, session->client, frame->serial, scope,
-                            frame->free_all_blocks.pool);
-        paying_take_rows(session, 0, policy_free_scans(session->server->policy) - n_looks);
+        r = policy_release_all(session->server->policy, session->client, frame->serial, scope,
+                               frame->free_all_blocks.pool);
+        paying_take_rows(session, 0, policy_release_scans(session->server->policy) - n_looks);
         if (r == GPUMEM_E_NO_POOL)
                 session_refuse_pool(session, frame->serial, frame->free_all_blocks.pool);
         else if (r)

@@ -3,10 +3,10 @@
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "tests/unit/policy_world.h"
 
-static void free_all(struct world *world, struct client *client, uint32_t serial,
-                     enum policy_scope scope, uint32_t pool)
+static void release_all(struct world *world, struct client *client, uint32_t serial,
+                        enum policy_scope scope, uint32_t pool)
 {
-        ck_assert_int_eq(policy_free_all(world->policy, client, serial, scope, pool), 0);
+        ck_assert_int_eq(policy_release_all(world->policy, client, serial, scope, pool), 0);
         policy_check(world->policy);
 }
 
@@ -28,7 +28,7 @@ START_TEST(nothing_cached_is_answered_at_once)
 
         (void)cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
         (void)hold(&world, a, 4 * MIB);
-        free_all(&world, a, 3, SCOPE_TENANT, POLICY_ALL_POOLS);
+        release_all(&world, a, 3, SCOPE_TENANT, POLICY_ALL_POOLS);
         expect_freed(&world, a, 3, 0, 0);
         expect_idle(&world);
         world_free(&world);
@@ -40,8 +40,8 @@ START_TEST(bad_scope_and_pool_are_named)
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1);
 
-        ck_assert_int_eq(policy_free_all(world.policy, a, 1, SCOPE_TENANT, 2), GPUMEM_E_NO_POOL);
-        ck_assert_int_eq(policy_free_all(world.policy, a, 1, (enum policy_scope)3, 0),
+        ck_assert_int_eq(policy_release_all(world.policy, a, 1, SCOPE_TENANT, 2), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(policy_release_all(world.policy, a, 1, (enum policy_scope)3, 0),
                          GPUMEM_E_BAD_REQUEST);
         expect_idle(&world);
         world_free(&world);
@@ -57,7 +57,7 @@ START_TEST(answer_comes_with_the_last_release)
         cache_several(&world, a, 4 * MIB, 2, held);
         unmap(&world, a, held[0].id);
         unmap(&world, a, held[1].id);
-        free_all(&world, a, 9, SCOPE_TENANT, 0);
+        release_all(&world, a, 9, SCOPE_TENANT, 0);
         expect_totals(&world, 0, 0, 8 * MIB);
         ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held[0].block);
         ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held[1].block);
@@ -83,13 +83,13 @@ START_TEST(scope_says_whose_and_pool_says_where)
         in_pinned = take(&world, ACTION_CREATE).block;
         created(&world, in_pinned, 0);
         give_back(&world, b, expect_grant(&world, b, 1), RETURN_UNMAPPED);
-        free_all(&world, a, 1, SCOPE_TENANT, POLICY_ALL_POOLS);
+        release_all(&world, a, 1, SCOPE_TENANT, POLICY_ALL_POOLS);
         expect_release(&world, of_a.block);
         expect_freed(&world, a, 1, 4 * MIB, 1);
-        free_all(&world, a, 2, SCOPE_NODE, 1);
+        release_all(&world, a, 2, SCOPE_NODE, 1);
         expect_release(&world, in_pinned);
         expect_freed(&world, a, 2, 2 * MIB, 1);
-        free_all(&world, a, 3, SCOPE_NODE, POLICY_ALL_POOLS);
+        release_all(&world, a, 3, SCOPE_NODE, POLICY_ALL_POOLS);
         expect_release(&world, of_b.block);
         expect_freed(&world, a, 3, 4 * MIB, 1);
         world_free(&world);
@@ -103,9 +103,9 @@ START_TEST(two_at_once_wait_for_their_own_blocks)
         struct held first = cache(&world, a, 4 * MIB, RETURN_UNMAPPED);
         struct held second = cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
 
-        free_all(&world, a, 1, SCOPE_TENANT, 0);
-        free_all(&world, b, 2, SCOPE_NODE, 0);
-        free_all(&world, b, 3, SCOPE_NODE, 0);
+        release_all(&world, a, 1, SCOPE_TENANT, 0);
+        release_all(&world, b, 2, SCOPE_NODE, 0);
+        release_all(&world, b, 3, SCOPE_NODE, 0);
         ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, first.block);
         ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, second.block);
         expect_freed(&world, b, 3, 0, 0);
@@ -124,7 +124,7 @@ START_TEST(mapped_block_lingers_until_unmapped)
         struct client *a = join(&world, 1), *b = join(&world, 2);
         struct held held = cache(&world, a, 4 * MIB, RETURN_MAPPED);
 
-        free_all(&world, a, 1, SCOPE_TENANT, 0);
+        release_all(&world, a, 1, SCOPE_TENANT, 0);
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
         expect_release(&world, held.block);
         expect_idle(&world);
@@ -152,7 +152,7 @@ START_TEST(what_is_unmapped_soon_is_waited_for)
         struct held held = cache(&world, a, 4 * MIB, RETURN_MAPPED);
         struct held other = cache(&world, a, 2 * MIB, RETURN_UNMAPPED);
 
-        free_all(&world, a, 1, SCOPE_TENANT, 0);
+        release_all(&world, a, 1, SCOPE_TENANT, 0);
         expect_release(&world, held.block);
         expect_release(&world, other.block);
         expect_idle(&world);
@@ -181,7 +181,7 @@ START_TEST(what_stays_registered_has_not_gone_back)
         created(&world, of_kept, 0);
         lease = expect_grant(&world, a, 2);
         give_back(&world, a, lease, RETURN_MAPPED);
-        free_all(&world, a, 3, SCOPE_TENANT, POLICY_ALL_POOLS);
+        release_all(&world, a, 3, SCOPE_TENANT, POLICY_ALL_POOLS);
         expect_release(&world, of_pinned);
         expect_release(&world, of_kept);
         expect_freed(&world, a, 3, 2 * MIB, 1);
@@ -197,7 +197,7 @@ START_TEST(unmapped_before_the_release_comes_back_with_it)
         struct client *a = join(&world, 1);
         struct held held = cache(&world, a, 4 * MIB, RETURN_MAPPED);
 
-        free_all(&world, a, 1, SCOPE_TENANT, 0);
+        release_all(&world, a, 1, SCOPE_TENANT, 0);
         unmap(&world, a, held.id);
         ck_assert_uint_eq(client_charged(a, 0), 0);
         expect_totals(&world, 0, 0, 4 * MIB);
@@ -214,7 +214,7 @@ START_TEST(asker_that_ends_is_not_answered)
         struct client *a = join(&world, 1);
         struct held held = cache(&world, a, 4 * MIB, RETURN_UNMAPPED);
 
-        free_all(&world, a, 1, SCOPE_TENANT, 0);
+        release_all(&world, a, 1, SCOPE_TENANT, 0);
         ck_assert(!policy_client_eof(world.policy, a, 0));
         ck_assert(policy_client_dead(world.policy, a, 0));
         expect_release(&world, held.block);
@@ -280,5 +280,5 @@ int main(void)
                 a_tenant_that_is_chosen_gives_back_in_all_pools,
         };
 
-        return run_tests("policy: free all", tests, ARRAY_SIZE(tests));
+        return run_tests("policy: release all", tests, ARRAY_SIZE(tests));
 }

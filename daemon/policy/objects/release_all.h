@@ -8,22 +8,22 @@
 #include "daemon/policy/state/types.h"
 
 /* -ENOMEM: nothing was released then. */
-int free_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope);
+int release_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope);
 
 /* Of every tenant that is chosen, in all pools; so many blocks were released. */
-int free_all_of(struct client *client, uint32_t serial,
-                bool (*is_chosen)(const struct tenant_key *key, const void *argument),
-                const void *argument, uint64_t *ret_n_blocks);
+int release_all_of(struct client *client, uint32_t serial,
+                   bool (*is_chosen)(const struct tenant_key *key, const void *argument),
+                   const void *argument, uint64_t *ret_n_blocks);
 
 /* Its blocks go back all the same, but nobody is told. */
-struct free_all *free_all_free(struct free_all *free_all);
+struct release_all *release_all_free(struct release_all *release_all);
 
-/* This block, which a free_all may wait for, went back to the driver. */
-void free_all_released(struct block *block);
+/* This block, which a release_all may wait for, went back to the driver. */
+void release_all_released(struct block *block);
 
 /* The worker has released it, and clients map it, which have been told: it is waited for until the unmap timeout.
  * One that its clients keep mapped is not. */
-void free_all_lingers(struct block *block);
+void release_all_lingers(struct block *block);
 
 /* It lingers, and may do so for long: nobody waits for it any more, and it has not gone back. */
-void free_all_stays(struct block *block);
+void release_all_stays(struct block *block);
