@@ -230,7 +230,7 @@ static bool is_within_limits(struct turn *turn, struct request *request)
         return false;
 }
 
-static int outage_outcome(const struct pool *pool)
+static int driver_outcome(const struct pool *pool)
 {
         return pool->driver_status == DRIVER_LOST ? -ENODEV : GPUMEM_E_STALLED;
 }
@@ -240,7 +240,7 @@ static void wait_for_driver(const struct turn *turn, struct request *request)
 {
         request->covered = false;
         if (turn->pool->driver_status == DRIVER_LOST || request->deadline_ns <= turn->now_ns)
-                request_refuse(request, outage_outcome(turn->pool));
+                request_refuse(request, driver_outcome(turn->pool));
 }
 
 /* It bypasses no request, and holds none up: others may have what it may not. */
