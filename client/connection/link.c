@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "client/connection/door.h"
+#include "client/connection/connect.h"
 #include "client/runtime/refusal.h"
 #include "gpumem.h"
 #include "proto/wire.h"
@@ -344,9 +344,9 @@ static int transmit(struct link *link, const struct frame *frame)
 /* Why there is no answer, for the caller's own ears. */
 static void hear_of_end(struct link *link)
 {
-        char name[DOOR_NAME_MAX], text[GPUMEM_TEXT_BYTES];
+        char name[CONNECT_NAME_MAX], text[GPUMEM_TEXT_BYTES];
 
-        (void)door_name(link->socket.fd, name);
+        (void)connect_name(link->socket.fd, name);
         pthread_mutex_lock(&link->lock);
         if (link->is_silent)
                 (void)snprintf(

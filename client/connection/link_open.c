@@ -5,7 +5,7 @@
 #include <sys/time.h>
 
 #include "base/err.h"
-#include "client/connection/door.h"
+#include "client/connection/connect.h"
 #include "client/connection/link_inside.h"
 #include "client/runtime/refusal.h"
 #include "gpumem.h"
@@ -31,13 +31,14 @@ static bool is_turned_away(const struct link *link)
  * other thread has the link yet. */
 static int hear_answer(const struct link *link, int r)
 {
-        char name[DOOR_NAME_MAX], text[GPUMEM_TEXT_BYTES];
+        char name[CONNECT_NAME_MAX], text[GPUMEM_TEXT_BYTES];
         bool is_end = r == GPUMEM_E_DISCONNECTED;
 
         if (r <= 0 || (is_end && !is_turned_away(link)))
                 return r;
         (void)snprintf(text, sizeof(text), "%s refuses the connection: %.200s",
-                       door_name(link->socket.fd, name), is_end ? link->last_words : link->refusal);
+                       connect_name(link->socket.fd, name),
+                       is_end ? link->last_words : link->refusal);
         r = is_end ? link->last_code : r;
         refusal_hear(r, text);
         return r;
@@ -94,7 +95,7 @@ int link_open(const char *socket_path, const struct link_hello *hello, struct li
         pthread_mutex_init(&link->send_lock, NULL);
         pthread_mutex_init(&link->lock, NULL);
         pthread_cond_init(&link->news, NULL);
-        r = door_open(socket_path, link->answer_ms, &link->socket);
+        r = connect_open(socket_path, link->answer_ms, &link->socket);
         if (!r)
                 r = limit_reading(link);
         if (!r)

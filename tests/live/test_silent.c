@@ -13,7 +13,7 @@
 #include "base/fdset.h"
 #include "base/size.h"
 #include "client/api/client.h"
-#include "client/connection/door.h"
+#include "client/connection/connect.h"
 #include "client/connection/link_inside.h"
 #include "client/runtime/refusal.h"
 #include "tests/live/program.h"
@@ -136,7 +136,7 @@ TEST(however_many_knock)
         unsigned n = 0;
 
         stop_daemon();
-        while (n < ARRAY_SIZE(sockets) && door_open(NULL, 1, &sockets[n]) == 0)
+        while (n < ARRAY_SIZE(sockets) && connect_open(NULL, 1, &sockets[n]) == 0)
                 n++;
         ck_assert_uint_lt(n, ARRAY_SIZE(sockets));
         ck_assert_ptr_nonnull(strstr(refusal_heard(GPUMEM_E_DISCONNECTED), "takes nobody in"));
@@ -161,12 +161,12 @@ TEST(who_waits_to_be_taken_in_is_not_turned_away_by_a_signal)
         unsigned n = 0;
 
         stop_daemon();
-        while (n < ARRAY_SIZE(sockets) - 1 && door_open(NULL, 1, &sockets[n]) == 0)
+        while (n < ARRAY_SIZE(sockets) - 1 && connect_open(NULL, 1, &sockets[n]) == 0)
                 n++;
         ck_assert_int_eq(sigaction(SIGALRM, &action, NULL), 0);
         ck_assert_int_eq(setitimer(ITIMER_REAL, &timer, NULL), 0);
         n++;
-        ck_assert_int_eq(door_open(NULL, SOON_MS, &sockets[n]), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_eq(connect_open(NULL, SOON_MS, &sockets[n]), GPUMEM_E_DISCONNECTED);
         ck_assert_int_eq(setitimer(ITIMER_REAL, &none, NULL), 0);
         for (unsigned i = 0; i <= n; i++)
                 fork_socket_close(&sockets[i]);

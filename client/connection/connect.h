@@ -1,4 +1,4 @@
-/* The way in to a daemon: its socket, and what is said to a person when nobody is there. Any thread. */
+/* Connects a socket to the daemon, and says why that failed. Any thread. */
 #pragma once
 
 #include <stdint.h>
@@ -8,8 +8,8 @@
 /* Connects, and waits no longer than `answer_ms` for a daemon that takes nobody in. `socket_path` as in
  * proto/address.h. GPUMEM_E_DISCONNECTED, GPUMEM_E_DENIED, -ENAMETOOLONG, -EINVAL (an empty path); the
  * calling thread then hears why (refusal_hear), with the path. */
-int door_open(const char *socket_path, uint32_t answer_ms, struct fork_socket *socket);
+int connect_open(const char *socket_path, uint32_t answer_ms, struct fork_socket *socket);
 
 /* Who is at the other end: "gpumemd (process 12) at /run/gpumemd/gpumemd.sock". */
-#define DOOR_NAME_MAX 160
-const char *door_name(int socket, char name[static DOOR_NAME_MAX]);
+#define CONNECT_NAME_MAX 160
+const char *connect_name(int socket, char name[static CONNECT_NAME_MAX]);

@@ -1,4 +1,4 @@
-#include "client/connection/door.h"
+#include "client/connection/connect.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -58,7 +58,7 @@ static int explain_path(const char *socket_path, int r)
 
 /* Where more wait to be taken in than the daemon lets wait, connect() itself waits: until a signal comes,
  * be its handler one that restarts calls or not. */
-static int knock(int fd, const struct sockaddr_un *address, uint32_t answer_ms)
+static int connect_timeout(int fd, const struct sockaddr_un *address, uint32_t answer_ms)
 {
         uint64_t at_ms = clock_now_ms(), until_ms = at_ms + answer_ms;
 
@@ -76,7 +76,7 @@ static int knock(int fd, const struct sockaddr_un *address, uint32_t answer_ms)
         return -EAGAIN;
 }
 
-int door_open(const char *socket_path, uint32_t answer_ms, struct fork_socket *socket)
+int connect_open(const char *socket_path, uint32_t answer_ms, struct fork_socket *socket)
 {
         struct sockaddr_un address;
         int r;
@@ -87,11 +87,11 @@ int door_open(const char *socket_path, uint32_t answer_ms, struct fork_socket *s
         r = fork_socket_open(socket);
         if (r)
                 return r;
-        r = knock(socket->fd, &address, answer_ms);
+        r = connect_timeout(socket->fd, &address, answer_ms);
         return r ? explain(&address, -r) : 0;
 }
 
-const char *door_name(int socket, char name[static DOOR_NAME_MAX])
+const char *connect_name(int socket, char name[static CONNECT_NAME_MAX])
 {
         struct sockaddr_un address = {.sun_path = ""};
         socklen_t n_bytes = sizeof(address), n_peer_bytes = sizeof(struct ucred);
@@ -101,6 +101,6 @@ const char *door_name(int socket, char name[static DOOR_NAME_MAX])
         if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &n_peer_bytes) == 0 && peer.pid > 0)
                 (void)snprintf(process, sizeof(process), " (process %d)", (int)peer.pid);
         (void)getpeername(socket, (struct sockaddr *)&address, &n_bytes);
-        (void)snprintf(name, DOOR_NAME_MAX, "gpumemd%s at %.108s", process, address.sun_path);
+        (void)snprintf(name, CONNECT_NAME_MAX, "gpumemd%s at %.108s", process, address.sun_path);
         return name;
 }
