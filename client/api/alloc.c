@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "client/api/client.h"
-#include "client/connection/patience.h"
+#include "client/connection/retry.h"
 #include "client/watch/record.h"
 #include "client/runtime/refusal.h"
 #include "client/pool/shared.h"
@@ -258,12 +258,12 @@ static int alloc_before_parked(struct gpumem_client *client, const struct gpumem
         return r;
 }
 
-static int alloc_patiently(struct gpumem_client *client, struct gpumem_request *request,
-                           void **ret_pointer)
+static int alloc_until_deadline(struct gpumem_client *client, struct gpumem_request *request,
+                                void **ret_pointer)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
-        struct patience patience = patience_begin(request->wait_ms);
+        struct retry retry = retry_begin(request->wait_ms);
         int r;
 
         if (request->stream)
@@ -275,7 +275,7 @@ static int alloc_patiently(struct gpumem_client *client, struct gpumem_request *
                 return 0;
         do
                 r = alloc(client, request, ret_pointer);
-        while (patience_goes_on(&patience, &client->uplink, r, &request->wait_ms));
+        while (retry_goes_on(&retry, &client->uplink, r, &request->wait_ms));
         return r;
 }
 
@@ -300,7 +300,7 @@ static NOINLINE int alloc_miss(struct gpumem_client *client, const struct gpumem
         if (r)
                 return refuse_struct(client, request, r);
         refusal_forget_heard();
-        r = alloc_patiently(client, &ours, ret_pointer);
+        r = alloc_until_deadline(client, &ours, ret_pointer);
         return conclude(client, r, &ours);
 }
 
@@ -321,7 +321,7 @@ static COLD int alloc_watched(struct gpumem_client *client, const struct gpumem_
         ours.n_bytes += n_more_bytes;
         r = alloc_hit(client, &ours, ret_pointer);
         if (r)
-                r = alloc_patiently(client, &ours, ret_pointer);
+                r = alloc_until_deadline(client, &ours, ret_pointer);
         if (!r && debug_is_on(&client->debug))
                 debug_alloc(&client->debug, &asked, n_more_bytes, *ret_pointer);
         if (!r && record_is_on())

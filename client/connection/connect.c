@@ -64,9 +64,9 @@ static int connect_timeout(int fd, const struct sockaddr_un *address, uint32_t a
 
         for (; at_ms < until_ms; at_ms = clock_now_ms()) {
                 uint32_t left_ms = (uint32_t)(until_ms - at_ms);
-                struct timeval patience = {left_ms / 1000, (suseconds_t)(left_ms % 1000) * 1000};
+                struct timeval timeout = {left_ms / 1000, (suseconds_t)(left_ms % 1000) * 1000};
 
-                if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
+                if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) < 0)
                         return err_errno();
                 if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0)
                         return 0;

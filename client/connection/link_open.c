@@ -14,9 +14,9 @@
 static int limit_reading(const struct link *link)
 {
         uint32_t ms = link->answer_ms / 2;
-        struct timeval patience = {ms / 1000, (suseconds_t)(ms % 1000) * 1000};
+        struct timeval timeout = {ms / 1000, (suseconds_t)(ms % 1000) * 1000};
 
-        return setsockopt(link->socket.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0
+        return setsockopt(link->socket.fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) < 0
                        ? err_errno()
                        : 0;
 }

@@ -9,14 +9,13 @@
 
 #include "client/connection/uplink.h"
 
-struct patience {
+struct retry {
         uint64_t deadline_ms; /* 0: no waiting */
         uint32_t pause_ms;
 };
 
-struct patience patience_begin(uint32_t wait_ms);
+struct retry retry_begin(uint32_t wait_ms);
 
 /* After a try that had this result: is there to be another? It may then wait for what is left of the
  * time. Returns after a pause, or when somebody has connected anew. */
-bool patience_goes_on(struct patience *patience, struct uplink *uplink, int result,
-                      uint32_t *wait_ms);
+bool retry_goes_on(struct retry *retry, struct uplink *uplink, int result, uint32_t *wait_ms);
