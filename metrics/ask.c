@@ -2,14 +2,13 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "client/connection/question.h"
+#include "client/connection/query.h"
 
-static int ask(struct link *link, const struct question *question, void **ret_rows,
-               uint32_t *ret_n_rows)
+static int ask(struct link *link, const struct query *query, void **ret_rows, uint32_t *ret_n_rows)
 {
         struct frame request = FRAME_NULL;
 
-        return question_ask(link, question, &request, NULL, ret_rows, ret_n_rows);
+        return query_ask(link, query, &request, NULL, ret_rows, ret_n_rows);
 }
 
 static int check_pools(struct metrics_figures *figures, uint32_t n_stats)
@@ -28,10 +27,10 @@ static int check_pools(struct metrics_figures *figures, uint32_t n_stats)
 
 static int ask_pools(struct link *link, struct metrics_figures *figures)
 {
-        static const struct question pools = {MESSAGE_POOLS, MESSAGE_POOLS_REPLY,
-                                              sizeof(struct pool_row)};
-        static const struct question stats = {MESSAGE_STATS, MESSAGE_STATS_REPLY,
-                                              sizeof(struct stats_row)};
+        static const struct query pools = {MESSAGE_POOLS, MESSAGE_POOLS_REPLY,
+                                           sizeof(struct pool_row)};
+        static const struct query stats = {MESSAGE_STATS, MESSAGE_STATS_REPLY,
+                                           sizeof(struct stats_row)};
         uint32_t n_stats;
         int r;
 
@@ -43,10 +42,10 @@ static int ask_pools(struct link *link, struct metrics_figures *figures)
 
 int ask_figures(struct link *link, bool with_tenants, struct metrics_figures *ret_figures)
 {
-        static const struct question clients = {MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
-                                                sizeof(struct client_row)};
-        static const struct question tenants = {MESSAGE_TENANTS, MESSAGE_TENANTS_REPLY,
-                                                sizeof(struct tenant_row)};
+        static const struct query clients = {MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
+                                             sizeof(struct client_row)};
+        static const struct query tenants = {MESSAGE_TENANTS, MESSAGE_TENANTS_REPLY,
+                                             sizeof(struct tenant_row)};
         struct metrics_figures figures = {.is_up = true, .with_tenants = with_tenants};
         uint64_t since_ns = clock_now_ns();
         int r;

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "client/connection/question.h"
+#include "client/connection/query.h"
 #include "ctl/commands/limit_change.h"
 #include "ctl/core/command.h"
 #include "ctl/core/report.h"
@@ -154,13 +154,13 @@ static int print_json(const struct limit_row *rows, uint32_t n, uint64_t revisio
 static int fetch(struct link *link, struct limit_row **ret_rows, uint32_t *ret_n,
                  uint64_t *ret_revision)
 {
-        static const struct question question = {MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY,
-                                                 sizeof(struct limit_row)};
+        static const struct query query = {MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY,
+                                           sizeof(struct limit_row)};
         struct frame request = FRAME_NULL, reply;
         struct limit_row *rows;
         int r;
 
-        r = question_ask(link, &question, &request, &reply, (void **)&rows, ret_n);
+        r = query_ask(link, &query, &request, &reply, (void **)&rows, ret_n);
         if (r)
                 return r;
         for (uint32_t i = 0; i < *ret_n; i++)

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/err.h"
-#include "client/connection/question.h"
+#include "client/connection/query.h"
 #include "ctl/query/listing.h"
 
 /* A daemon has 64, and some that came meanwhile; one that says more is not believed. */
@@ -37,8 +37,8 @@ static int append(struct event_rows *event_rows, const void *rows, uint32_t n)
 static int fetch_page(struct link *link, uint64_t since, uint32_t kinds,
                       struct event_rows *event_rows, bool *ret_more)
 {
-        static const struct question question = {MESSAGE_EVENTS, MESSAGE_EVENTS_REPLY,
-                                                 sizeof(struct event_row)};
+        static const struct query query = {MESSAGE_EVENTS, MESSAGE_EVENTS_REPLY,
+                                           sizeof(struct event_row)};
         CLEANUP(freep)
         void *rows = NULL;
         struct frame request = FRAME_NULL, reply;
@@ -47,7 +47,7 @@ static int fetch_page(struct link *link, uint64_t since, uint32_t kinds,
 
         request.events.since = since;
         request.events.kinds = kinds;
-        r = question_ask(link, &question, &request, &reply, &rows, &n_rows);
+        r = query_ask(link, &query, &request, &reply, &rows, &n_rows);
         if (!r && n_rows)
                 r = append(event_rows, rows, n_rows);
         if (r)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/connection/question.h"
+#include "client/connection/query.h"
 #include "ctl/core/report.h"
 #include "ctl/output/format.h"
 #include "ctl/output/table.h"
@@ -261,13 +261,12 @@ void listing_clean(const struct row_list *list, char *row)
 int listing_fetch(struct link *link, const struct listing *listing, struct frame *request,
                   struct listed *ret_listed)
 {
-        const struct question question = {listing->request, listing->reply,
-                                          listing->list->n_row_bytes};
+        const struct query query = {listing->request, listing->reply, listing->list->n_row_bytes};
         uint32_t n_rows;
         void *rows;
         int r;
 
-        r = question_ask(link, &question, request, NULL, &rows, &n_rows);
+        r = query_ask(link, &query, request, NULL, &rows, &n_rows);
         if (r)
                 return r;
         for (uint32_t n = 0; n < n_rows; n++)

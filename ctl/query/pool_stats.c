@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/connection/question.h"
+#include "client/connection/query.h"
 #include "ctl/core/report.h"
 #include "ctl/output/format.h"
 #include "ctl/query/event_rows.h"
@@ -30,13 +30,12 @@ static void clean_name(struct pool_row *pool)
 
 static int fetch_pools(struct link *link, struct pool_stats *pool_stats)
 {
-        static const struct question question = {MESSAGE_POOLS, MESSAGE_POOLS_REPLY,
-                                                 sizeof(struct pool_row)};
+        static const struct query query = {MESSAGE_POOLS, MESSAGE_POOLS_REPLY,
+                                           sizeof(struct pool_row)};
         struct frame request = FRAME_NULL;
         int r;
 
-        r = question_ask(link, &question, &request, NULL, (void **)&pool_stats->pools,
-                         &pool_stats->n);
+        r = query_ask(link, &query, &request, NULL, (void **)&pool_stats->pools, &pool_stats->n);
         if (r)
                 return r;
         for (uint32_t i = 0; i < pool_stats->n; i++)
@@ -46,13 +45,13 @@ static int fetch_pools(struct link *link, struct pool_stats *pool_stats)
 
 static int fetch_stats(struct link *link, struct pool_stats *pool_stats)
 {
-        static const struct question question = {MESSAGE_STATS, MESSAGE_STATS_REPLY,
-                                                 sizeof(struct stats_row)};
+        static const struct query query = {MESSAGE_STATS, MESSAGE_STATS_REPLY,
+                                           sizeof(struct stats_row)};
         struct frame request = FRAME_NULL;
         uint32_t n;
         int r;
 
-        r = question_ask(link, &question, &request, NULL, (void **)&pool_stats->stats, &n);
+        r = query_ask(link, &query, &request, NULL, (void **)&pool_stats->stats, &n);
         if (r)
                 return r;
         return n && n == pool_stats->n ? 0 : -EPROTO;

@@ -1,4 +1,4 @@
-#include "client/connection/question.h"
+#include "client/connection/query.h"
 
 #include "base/err.h"
 #include "client/connection/rows.h"
@@ -27,7 +27,7 @@ static void read_head(const struct frame *reply, uint32_t *ret_n_rows, uint32_t 
 #undef HEAD
 }
 
-static int ask_once(struct link *link, const struct question *question, struct frame *request,
+static int ask_once(struct link *link, const struct query *query, struct frame *request,
                     struct frame *ret_reply, void **ret_rows, uint32_t *ret_n_rows)
 {
         CLEANUP(fdset_deinit)
@@ -37,12 +37,12 @@ static int ask_once(struct link *link, const struct question *question, struct f
         void *rows = NULL;
         int r;
 
-        r = link_call(link, request, question->request, question->reply, &reply, &fds);
+        r = link_call(link, request, query->request, query->reply, &reply, &fds);
         if (r)
                 return r;
         read_head(&reply, &n_rows, &n_row_bytes);
         if (n_rows)
-                r = rows_read(fds.fds[0], n_rows, n_row_bytes, question->n_row_bytes, &rows);
+                r = rows_read(fds.fds[0], n_rows, n_row_bytes, query->n_row_bytes, &rows);
         if (r)
                 return r;
         if (ret_reply)
@@ -52,12 +52,12 @@ static int ask_once(struct link *link, const struct question *question, struct f
         return 0;
 }
 
-int question_ask(struct link *link, const struct question *question, struct frame *request,
-                 struct frame *ret_reply, void **ret_rows, uint32_t *ret_n_rows)
+int query_ask(struct link *link, const struct query *query, struct frame *request,
+              struct frame *ret_reply, void **ret_rows, uint32_t *ret_n_rows)
 {
         int r = -ENODATA;
 
         for (unsigned i = 0; i < TURNS_MAX && r == -ENODATA; i++)
-                r = ask_once(link, question, request, ret_reply, ret_rows, ret_n_rows);
+                r = ask_once(link, query, request, ret_reply, ret_rows, ret_n_rows);
         return r;
 }
