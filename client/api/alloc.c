@@ -163,7 +163,7 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
                 return r;
         pool = client_pool_at(client, request->kind, place);
         if (!pool)
-                uplink_renew(&client->uplink);
+                reconnect_renew(&client->reconnector);
         else
                 r = alloc_from(client, pool, &asked, request, ret_pointer);
         if (pool && r != GPUMEM_E_NO_POOL)
@@ -275,7 +275,7 @@ static int alloc_until_deadline(struct gpumem_client *client, struct gpumem_requ
                 return 0;
         do
                 r = alloc(client, request, ret_pointer);
-        while (retry_goes_on(&retry, &client->uplink, r, &request->wait_ms));
+        while (retry_goes_on(&retry, &client->reconnector, r, &request->wait_ms));
         return r;
 }
 

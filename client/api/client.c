@@ -28,9 +28,9 @@ struct pool *client_pool_on(struct gpumem_client *client, uint64_t connection, u
         return NULL;
 }
 
-struct uplink *client_uplink(struct gpumem_client *client)
+struct reconnector *client_reconnector(struct gpumem_client *client)
 {
-        return &client->uplink;
+        return &client->reconnector;
 }
 
 struct events *client_events(struct gpumem_client *client)

@@ -14,7 +14,7 @@
 #include "client/pool/pool.h"
 #include "client/runtime/service.h"
 #include "client/streams/streams.h"
-#include "client/connection/uplink.h"
+#include "client/connection/reconnect.h"
 #include "client/streams/uses.h"
 #include "driver/capture.h"
 #include "gpumem.h"
@@ -27,7 +27,7 @@ struct gpumem_client {
         struct fork_guard fork_guard;
         struct after_call after_call;
         struct events events;
-        struct uplink uplink;
+        struct reconnector reconnector;
         struct service service;
         struct streams streams;
         _Atomic bool in_haste; /* the daemon asks that idle leases be marked at once */
@@ -57,7 +57,7 @@ struct pool *client_pool_on(struct gpumem_client *client, uint64_t connection, u
 /* That of a device of this process, or of a NUMA node; NULL when there is none. */
 struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place);
 
-struct uplink *client_uplink(struct gpumem_client *client);
+struct reconnector *client_reconnector(struct gpumem_client *client);
 struct events *client_events(struct gpumem_client *client);
 
 /* NULL: no driver was loaded. */

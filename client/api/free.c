@@ -514,8 +514,8 @@ int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope
         n_flushed_bytes = flush(client);
         request.free_all_blocks.scope = (uint32_t)scope;
         request.free_all_blocks.pool = PROTO_ALL_POOLS;
-        r = uplink_call(&client->uplink, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply,
-                        &fds, NULL);
+        r = reconnect_call(&client->reconnector, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED,
+                           &reply, &fds, NULL);
         client_settle(client);
         if (r)
                 return r;

@@ -29,7 +29,7 @@ static struct pool_set pool_set(struct gpumem_client *client)
         return (struct pool_set){.pools = client->pools,
                                  .n_pools = &client->n_pools,
                                  .cuda = client->has_cuda ? &client->cuda : NULL,
-                                 .uplink = &client->uplink,
+                                 .reconnector = &client->reconnector,
                                  .service = &client->service,
                                  .streams = &client->streams,
                                  .fraction = client->fraction,
@@ -101,7 +101,7 @@ void client_look(struct gpumem_client *client)
 static int listen_to_daemon(void *owner, void **ret_held)
 {
         struct gpumem_client *client = owner;
-        struct connection *connection = uplink_present(&client->uplink);
+        struct connection *connection = reconnect_present(&client->reconnector);
 
         *ret_held = connection;
         return connection ? link_socket(connection->link) : -1;
@@ -154,7 +154,7 @@ static void take_notice(void *owner, const struct message_notice *notice)
         service_nudge(&client->service);
 }
 
-static const struct uplink_owner uplink_owner = {leave, meet, declare, take_notice};
+static const struct reconnect_owner reconnect_owner = {leave, meet, declare, take_notice};
 
 /* Refusals of threads are known by it. */
 static int draw_number(uint64_t *ret_number)
@@ -192,8 +192,8 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         if (!r)
                 r = debug_read_setting(&client->debug);
         if (!r)
-                r = uplink_init(&client->uplink, options->socket_path, program, &client->events,
-                                &uplink_owner, client);
+                r = reconnect_init(&client->reconnector, options->socket_path, program,
+                                   &client->events, &reconnect_owner, client);
         if (r)
                 return r;
         r = fork_guard_init(&client->fork_guard);
@@ -206,7 +206,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
                                                        .streams = &client->streams,
                                                        .uses = &client->uses});
         r = streams_open(&client->streams, client_cuda(client));
-        return r ? r : meet(client, client->uplink.connection);
+        return r ? r : meet(client, client->reconnector.connection);
 }
 
 int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **ret_client)
@@ -273,12 +273,12 @@ void gpumem_disconnect(struct gpumem_client *client)
         }
         wait_for_freed(client);
         service_deinit(&client->service);
-        uplink_be_deaf(&client->uplink);
+        reconnect_be_deaf(&client->reconnector);
         if (record_is_on())
                 record_disconnect(client);
         end_pools(client);
         fork_guard_deinit(&client->fork_guard);
-        uplink_deinit(&client->uplink);
+        reconnect_deinit(&client->reconnector);
         /* Notices come until the connection is gone. */
         free(client->pools);
         events_deinit(&client->events);

@@ -57,8 +57,8 @@ static int share(struct gpumem_client *client, const struct shared_info *info,
                 request.share.flags = PROTO_SHARE_GRANT;
                 request.share.uid = options->uid;
         }
-        r = uplink_call_on(client_uplink(client), info->connection, &request, MESSAGE_SHARE,
-                           MESSAGE_SHARED, &reply, &fds);
+        r = reconnect_call_on(client_reconnector(client), info->connection, &request, MESSAGE_SHARE,
+                              MESSAGE_SHARED, &reply, &fds);
         if (r)
                 return r;
         memcpy(ret_token->bytes, &reply.shared.token_low, 8);
@@ -125,7 +125,7 @@ static void say_detached(struct gpumem_client *client, uint64_t connection, uint
 
         frame.detach.lease = lease;
         frame.detach.flags = PROTO_RETURN_UNMAPPED;
-        uplink_send(client_uplink(client), connection, &frame, MESSAGE_DETACH);
+        reconnect_send(client_reconnector(client), connection, &frame, MESSAGE_DETACH);
 }
 
 /* On a connection that has been left since, nobody can be told of the lease, and it is none. */
@@ -162,8 +162,8 @@ static int attach(struct gpumem_client *client, const struct gpumem_token *token
 
         memcpy(&request.attach.token_low, token->bytes, 8);
         memcpy(&request.attach.token_high, token->bytes + 8, 8);
-        r = uplink_call(client_uplink(client), &request, MESSAGE_ATTACH, MESSAGE_ATTACHED, &reply,
-                        &fds, &connection);
+        r = reconnect_call(client_reconnector(client), &request, MESSAGE_ATTACH, MESSAGE_ATTACHED,
+                           &reply, &fds, &connection);
         if (r)
                 refusal_hear_frame(r, &reply);
         events_tell(client_events(client));
@@ -239,8 +239,8 @@ int gpumem_unshare(struct gpumem_client *client, const struct gpumem_token *toke
                 return r;
         memcpy(&request.unshare.token_low, token->bytes, 8);
         memcpy(&request.unshare.token_high, token->bytes + 8, 8);
-        r = uplink_call(client_uplink(client), &request, MESSAGE_UNSHARE, MESSAGE_UNSHARED, &reply,
-                        &fds, NULL);
+        r = reconnect_call(client_reconnector(client), &request, MESSAGE_UNSHARE, MESSAGE_UNSHARED,
+                           &reply, &fds, NULL);
         events_tell(client_events(client));
         return r;
 }

@@ -1,6 +1,6 @@
 #include "client/blocks/bind.h"
 
-#include "client/connection/uplink.h"
+#include "client/connection/reconnect.h"
 #include "gpumem.h"
 
 /* The number is read and sent in one step: whoever sends last says what is so then. */
@@ -18,7 +18,7 @@ void bind_declare(struct pool *pool)
         absent = pool->binding.absent;
         pthread_mutex_unlock(&pool->lock);
         if (connection && !absent)
-                uplink_send(pool->uplink, connection, &frame, MESSAGE_HELD);
+                reconnect_send(pool->reconnector, connection, &frame, MESSAGE_HELD);
         pthread_mutex_unlock(&pool->declare_lock);
 }
 

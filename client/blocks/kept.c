@@ -4,7 +4,7 @@
 #include "client/runtime/events.h"
 #include "client/runtime/service.h"
 #include "client/reserve/stretch.h"
-#include "client/connection/uplink.h"
+#include "client/connection/reconnect.h"
 
 void kept_init(struct kept *kept)
 {
@@ -176,7 +176,7 @@ static void note_revoked(struct pool *pool, uint64_t n_bytes)
                                      .n_bytes = n_bytes};
 
         if (n_bytes)
-                events_note(pool->uplink->events, &event);
+                events_note(pool->reconnector->events, &event);
 }
 
 /* A NOTICE may be about what is swept here. */

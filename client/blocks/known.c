@@ -6,7 +6,7 @@
 #include "client/blocks/kept.h"
 #include "client/blocks/limit.h"
 #include "client/mapping/registration.h"
-#include "client/connection/uplink.h"
+#include "client/connection/reconnect.h"
 #include "gpumem.h"
 #include "proto/board.h"
 
@@ -16,7 +16,7 @@ static void send_return(struct pool *pool, const struct connection *connection, 
 
         frame.return_lease.lease = lease;
         frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
-        uplink_send(pool->uplink, connection->serial, &frame, MESSAGE_RETURN);
+        reconnect_send(pool->reconnector, connection->serial, &frame, MESSAGE_RETURN);
 }
 
 static void send_unmapped(struct pool *pool, const struct connection *connection, uint64_t lease)
@@ -24,7 +24,7 @@ static void send_unmapped(struct pool *pool, const struct connection *connection
         struct frame frame = FRAME_NULL;
 
         frame.unmapped.lease = lease;
-        uplink_send(pool->uplink, connection->serial, &frame, MESSAGE_UNMAPPED);
+        reconnect_send(pool->reconnector, connection->serial, &frame, MESSAGE_UNMAPPED);
 }
 
 /* The mapping is the new lease's from now on. NULL: it has been taken away since. */
@@ -98,13 +98,13 @@ int leased_obtain_known(struct pool *pool, uint64_t n_bytes, struct leased **ret
 
         if (r)
                 return r;
-        r = uplink_acquire(pool->uplink, &connection);
+        r = reconnect_acquire(pool->reconnector, &connection);
         if (!r) {
                 bool repeats;
 
                 r = ask(pool, connection, n_bytes, ret_leased);
-                repeats = uplink_may_repeat(connection, r);
-                uplink_release(pool->uplink, connection, r);
+                repeats = reconnect_may_repeat(connection, r);
+                reconnect_release(pool->reconnector, connection, r);
                 /* The next daemon has none of them, but may have others. */
                 if (repeats)
                         r = GPUMEM_E_REFUSED;

@@ -1,14 +1,14 @@
 #include "client/blocks/over.h"
 
 #include "client/blocks/bind.h"
-#include "client/connection/uplink.h"
+#include "client/connection/reconnect.h"
 
 static void say_unmapped(struct pool *pool, const struct leased *leased)
 {
         struct frame frame = FRAME_NULL;
 
         frame.unmapped.lease = leased->block.lease;
-        uplink_send(pool->uplink, leased->connection, &frame, MESSAGE_UNMAPPED);
+        reconnect_send(pool->reconnector, leased->connection, &frame, MESSAGE_UNMAPPED);
 }
 
 static void say_returned(struct pool *pool, const struct leased *leased)
@@ -17,7 +17,7 @@ static void say_returned(struct pool *pool, const struct leased *leased)
 
         frame.return_lease.lease = leased->block.lease;
         frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
-        uplink_send(pool->uplink, leased->connection, &frame, MESSAGE_RETURN);
+        reconnect_send(pool->reconnector, leased->connection, &frame, MESSAGE_RETURN);
 }
 
 static void say_detached(struct pool *pool, const struct leased *leased)
@@ -26,7 +26,7 @@ static void say_detached(struct pool *pool, const struct leased *leased)
 
         frame.detach.lease = leased->block.lease;
         frame.detach.flags = PROTO_RETURN_UNMAPPED;
-        uplink_send(pool->uplink, leased->connection, &frame, MESSAGE_DETACH);
+        reconnect_send(pool->reconnector, leased->connection, &frame, MESSAGE_DETACH);
 }
 
 uint64_t over_bytes(const struct leased *leased)

@@ -28,7 +28,7 @@
 struct connection;
 struct service;
 struct shared;
-struct uplink;
+struct reconnector;
 
 LIST_HEAD(shared_list, shared);
 
@@ -108,7 +108,7 @@ struct pool {
         struct pool_row row;
         struct memory memory; /* a device that this process does not see has ordinal -1 */
         struct peers peers;
-        struct uplink *uplink;
+        struct reconnector *reconnector;
         struct service *service;
         struct streams *streams;
         pthread_mutex_t declare_lock; /* one HELD at a time; taken before `lock` */

@@ -6,7 +6,7 @@
 #include "client/blocks/bind.h"
 #include "client/runtime/refusal.h"
 #include "client/mapping/registration.h"
-#include "client/connection/uplink.h"
+#include "client/connection/reconnect.h"
 #include "gpumem.h"
 
 /* A block is as large as it may be, and its lease has a word, or the daemon is not what it should be. */
@@ -88,12 +88,12 @@ int wanted_ask(struct pool *pool, const struct wanted *wanted, struct leased *le
 
                 if (i && wanted->wait_ms)
                         now.wait_ms = ms_until(deadline_ms);
-                r = uplink_acquire(pool->uplink, &connection);
+                r = reconnect_acquire(pool->reconnector, &connection);
                 if (r)
                         return r;
                 r = ask_on(pool, connection, &now, leased, ret_n_bytes, ret_fd);
-                repeats = uplink_may_repeat(connection, r);
-                uplink_release(pool->uplink, connection, r);
+                repeats = reconnect_may_repeat(connection, r);
+                reconnect_release(pool->reconnector, connection, r);
         }
         return r;
 }

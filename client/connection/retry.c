@@ -28,7 +28,8 @@ static uint32_t next_pause(struct retry *retry)
         return pause_ms;
 }
 
-bool retry_goes_on(struct retry *retry, struct uplink *uplink, int result, uint32_t *wait_ms)
+bool retry_goes_on(struct retry *retry, struct reconnector *reconnector, int result,
+                   uint32_t *wait_ms)
 {
         uint32_t left_ms, pause_ms;
 
@@ -38,9 +39,9 @@ bool retry_goes_on(struct retry *retry, struct uplink *uplink, int result, uint3
         if (!left_ms)
                 return false;
         /* The application hears of the loss while it lasts. */
-        events_tell(uplink->events);
+        events_tell(reconnector->events);
         pause_ms = next_pause(retry);
-        uplink_pause(uplink, pause_ms < left_ms ? pause_ms : left_ms);
+        reconnect_pause(reconnector, pause_ms < left_ms ? pause_ms : left_ms);
         left_ms = ms_left(retry);
         /* The last try is one of somebody who has waited, too. */
         *wait_ms = left_ms ? left_ms : 1;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/connection/uplink.h"
+#include "client/connection/reconnect.h"
 
 struct retry {
         uint64_t deadline_ms; /* 0: no waiting */
@@ -18,4 +18,5 @@ struct retry retry_begin(uint32_t wait_ms);
 
 /* After a try that had this result: is there to be another? It may then wait for what is left of the
  * time. Returns after a pause, or when somebody has connected anew. */
-bool retry_goes_on(struct retry *retry, struct uplink *uplink, int result, uint32_t *wait_ms);
+bool retry_goes_on(struct retry *retry, struct reconnector *reconnector, int result,
+                   uint32_t *wait_ms);

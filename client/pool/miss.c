@@ -12,7 +12,7 @@
 #include "client/pool/pool.h"
 #include "client/runtime/refusal.h"
 #include "client/runtime/service.h"
-#include "client/connection/uplink.h"
+#include "client/connection/reconnect.h"
 #include "gpumem.h"
 
 #define WAIT_STEP_NS 50000
@@ -348,7 +348,7 @@ static void note_pressure(struct pool *pool, uint64_t n_bytes)
                                      .place = pool_place(pool),
                                      .n_bytes = n_bytes};
 
-        events_note(pool->uplink->events, &event);
+        events_note(pool->reconnector->events, &event);
 }
 
 int pool_check_size(const struct pool *pool, uint64_t n_bytes)

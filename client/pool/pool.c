@@ -9,12 +9,12 @@
 #include "gpumem.h"
 
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
-               struct uplink *uplink, struct service *service, struct streams *streams,
+               struct reconnector *reconnector, struct service *service, struct streams *streams,
                uint64_t n_cache_bytes)
 {
         *pool = (struct pool){.row = *row,
                               .memory = *memory,
-                              .uplink = uplink,
+                              .reconnector = reconnector,
                               .service = service,
                               .streams = streams,
                               .limit = OWN_LIMIT_NULL};

@@ -8,7 +8,7 @@
 
 /* Not met yet. Not to be moved afterwards. n_cache_bytes: of empty blocks at most. */
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
-               struct uplink *uplink, struct service *service, struct streams *streams,
+               struct reconnector *reconnector, struct service *service, struct streams *streams,
                uint64_t n_cache_bytes);
 
 /* Unmaps and returns every block, empty or not. GPU work on them is over. */

@@ -101,7 +101,7 @@ static int add(const struct pool_set *set, const struct connection *connection, 
 
         if (n_pools == PROTO_POOLS_MAX)
                 return -E2BIG;
-        pool_init(&set->pools[n_pools], row, &memory, set->uplink, set->service, set->streams,
+        pool_init(&set->pools[n_pools], row, &memory, set->reconnector, set->service, set->streams,
                   set->n_cache_bytes);
         if (row->kind == GPUMEM_DEVICE)
                 limit_set(&set->pools[n_pools],

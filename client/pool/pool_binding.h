@@ -16,7 +16,7 @@ struct pool_set {
         struct pool *pools; /* room for PROTO_POOLS_MAX; those that were seen stay */
         _Atomic uint32_t *n_pools;
         const struct cuda *cuda; /* NULL: no driver */
-        struct uplink *uplink;
+        struct reconnector *reconnector;
         struct service *service;
         struct streams *streams;
         double fraction;        /* of each device's memory: the client's own limit at first */

@@ -303,7 +303,7 @@ static uint64_t ask_in_vain_for_kept(void)
         have_kept(&request);
         stop_daemon();
         ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_DISCONNECTED);
-        n_attempts = client->uplink.n_attempts;
+        n_attempts = client->reconnector.n_attempts;
         ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
         check_names_daemon(refusal.text);
         continue_daemon();

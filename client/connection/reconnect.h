@@ -13,10 +13,10 @@
 #include "client/runtime/events.h"
 
 /* What the owner does about a change. Called by the one thread that connects, without locks. */
-struct uplink_owner {
+struct reconnect_owner {
         /* No lease of the last connection counts as one any more; the bytes that are still mapped. */
         uint64_t (*leave)(void *owner);
-        /* Another daemon, or the same one anew: its pools, its board. On failure it is not used. */
+        /* A daemon that has started since: its pools, its board. On failure it is not used. */
         int (*meet)(void *owner, struct connection *connection);
         /* The connection that was met is the present one: says what is held. */
         void (*declare)(void *owner);
@@ -24,11 +24,11 @@ struct uplink_owner {
         void (*notice)(void *owner, const struct message_notice *notice);
 };
 
-struct uplink {
+struct reconnector {
         char *socket_path; /* NULL: where proto/address.h says */
         char *program;
         struct events *events;
-        const struct uplink_owner *calls;
+        const struct reconnect_owner *calls;
         void *owner;
         pthread_mutex_t lock; /* guards what follows */
         pthread_cond_t news;  /* an attempt is over, or there is a connection */
@@ -41,46 +41,47 @@ struct uplink {
 };
 
 /* Makes the first connection; the owner meets it by itself. Errors as connection_new. */
-int uplink_init(struct uplink *uplink, const char *socket_path, const char *program,
-                struct events *events, const struct uplink_owner *calls, void *owner);
+int reconnect_init(struct reconnector *reconnector, const char *socket_path, const char *program,
+                   struct events *events, const struct reconnect_owner *calls, void *owner);
 
 /* Legal also for one that is zero, or whose init failed. */
 /* The owner is about to go: it is told of no NOTICE any more. No other thread is in a call. */
-void uplink_be_deaf(struct uplink *uplink);
-void uplink_deinit(struct uplink *uplink);
+void reconnect_be_deaf(struct reconnector *reconnector);
+void reconnect_deinit(struct reconnector *reconnector);
 
 /* A reference to the present connection, made if the last one is lost. */
-int uplink_acquire(struct uplink *uplink, struct connection **ret_connection);
+int reconnect_acquire(struct reconnector *reconnector, struct connection **ret_connection);
 
 /* Until there is a connection again, but no longer than this; tries nothing itself. */
-void uplink_pause(struct uplink *uplink, uint32_t ms);
+void reconnect_pause(struct reconnector *reconnector, uint32_t ms);
 
-/* Connects anew if the daemon has gone unnoticed: for one who misses what the next may have. */
-void uplink_renew(struct uplink *uplink);
+/* Connects again if the daemon has gone unnoticed: for a caller that misses what the next one may have. */
+void reconnect_renew(struct reconnector *reconnector);
 
 /* A reference to the present connection, unless it is lost; NULL then. */
-struct connection *uplink_present(struct uplink *uplink);
+struct connection *reconnect_present(struct reconnector *reconnector);
 
 /* Gives it back after a call on it that had this result. */
-void uplink_release(struct uplink *uplink, struct connection *take_connection, int result);
+void reconnect_release(struct reconnector *reconnector, struct connection *take_connection,
+                       int result);
 
 /* Is a request that had this result on the connection to be made once more, over the next? Not if the
  * daemon was silent: nobody waits twice in one call. */
-bool uplink_may_repeat(const struct connection *connection, int result);
+bool reconnect_may_repeat(const struct connection *connection, int result);
 
 /* link_call on the present connection, whose serial ret_serial is (it may be NULL). If it turns out
  * to be lost the request is made once more, over the next: for requests that name no pool and no
  * lease. */
-int uplink_call(struct uplink *uplink, struct frame *request, enum message_kind kind,
-                enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds,
-                uint64_t *ret_serial);
+int reconnect_call(struct reconnector *reconnector, struct frame *request, enum message_kind kind,
+                   enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds,
+                   uint64_t *ret_serial);
 
 /* link_call on the connection of this serial, for requests that name a lease.
  * GPUMEM_E_OUTLIVED when there is another by now. */
-int uplink_call_on(struct uplink *uplink, uint64_t serial, struct frame *request,
-                   enum message_kind kind, enum message_kind reply_kind, struct frame *ret_reply,
-                   struct fdset *ret_fds);
+int reconnect_call_on(struct reconnector *reconnector, uint64_t serial, struct frame *request,
+                      enum message_kind kind, enum message_kind reply_kind, struct frame *ret_reply,
+                      struct fdset *ret_fds);
 
 /* link_send, if the connection of this serial is the present one; else nobody is there to hear it. */
-void uplink_send(struct uplink *uplink, uint64_t serial, struct frame *frame,
-                 enum message_kind kind);
+void reconnect_send(struct reconnector *reconnector, uint64_t serial, struct frame *frame,
+                    enum message_kind kind);
