@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "metrics/ask.h"
 
 enum state {
@@ -34,7 +34,7 @@ struct asker {
 static void tell(int r, bool *is_away)
 {
         if (r && !*is_away)
-                log_warning("gpumemd does not answer: %s", refusal_heard(r));
+                log_warning("gpumemd does not answer: %s", last_error_reason(r));
         else if (!r && *is_away)
                 log_info("gpumemd answers again");
         *is_away = r != 0;

@@ -5,7 +5,7 @@
 #include "client/api/client.h"
 #include "client/connection/retry.h"
 #include "client/watch/record.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "client/pool/shared.h"
 
 /* Names what was asked for, and what is there. */
@@ -25,7 +25,7 @@ static int refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int
         }
         if (*mark == 'f')
                 (void)snprintf(text, sizeof(text), "gpumemd has no pool for any %s here", what);
-        refusal_hear(GPUMEM_E_NO_POOL, text);
+        last_error_set(GPUMEM_E_NO_POOL, text);
         return GPUMEM_E_NO_POOL;
 }
 
@@ -37,7 +37,7 @@ static int refuse_stream(int ordinal, int32_t place)
                        "the stream is of CUDA device %d, and place is %d; allowed are %d and "
                        "GPUMEM_NEAREST (%d)",
                        ordinal, place, ordinal, GPUMEM_NEAREST);
-        refusal_hear(GPUMEM_E_WRONG_STREAM, text);
+        last_error_set(GPUMEM_E_WRONG_STREAM, text);
         return GPUMEM_E_WRONG_STREAM;
 }
 
@@ -48,7 +48,7 @@ static int refuse_kind(enum gpumem_kind kind)
         (void)snprintf(text, sizeof(text),
                        "kind is %d; allowed are GPUMEM_DEVICE (%d) and GPUMEM_PINNED (%d)",
                        (int)kind, GPUMEM_DEVICE, GPUMEM_PINNED);
-        refusal_hear(GPUMEM_E_BAD_REQUEST, text);
+        last_error_set(GPUMEM_E_BAD_REQUEST, text);
         return GPUMEM_E_BAD_REQUEST;
 }
 
@@ -57,14 +57,14 @@ static int check_request(const struct gpumem_request *request)
         char text[GPUMEM_TEXT_BYTES];
 
         if (request->n_bytes == 0) {
-                refusal_hear(GPUMEM_E_BAD_REQUEST, "n_bytes is 0; allowed is 1 byte or more");
+                last_error_set(GPUMEM_E_BAD_REQUEST, "n_bytes is 0; allowed is 1 byte or more");
                 return GPUMEM_E_BAD_REQUEST;
         }
         if (!(request->flags & ~GPUMEM_SHAREABLE))
                 return 0;
         (void)snprintf(text, sizeof(text), "flags are 0x%x; allowed are 0 and GPUMEM_SHAREABLE (1)",
                        (unsigned)request->flags);
-        refusal_hear(GPUMEM_E_UNSUPPORTED, text);
+        last_error_set(GPUMEM_E_UNSUPPORTED, text);
         return GPUMEM_E_UNSUPPORTED;
 }
 
@@ -222,8 +222,8 @@ static int refuse_struct(struct gpumem_client *client, const struct gpumem_reque
                                "struct_size is %zu; it must be sizeof(struct gpumem_request), here "
                                "%zu",
                                request->struct_size, sizeof(none));
-        refusal_hear(r, text);
-        refusal_keep(client->number, r, &none);
+        last_error_set(r, text);
+        last_error_keep(client->number, r, &none);
         return r;
 }
 
@@ -236,7 +236,7 @@ static void note_refusal(struct gpumem_client *client, int code,
                                      .place = request->place,
                                      .n_bytes = request->n_bytes};
 
-        (void)snprintf(event.text, sizeof(event.text), "%s", refusal_text());
+        (void)snprintf(event.text, sizeof(event.text), "%s", last_error_text());
         events_note(&client->events, &event);
 }
 
@@ -283,8 +283,8 @@ static int alloc_until_deadline(struct gpumem_client *client, struct gpumem_requ
 static int conclude(struct gpumem_client *client, int r, const struct gpumem_request *asked)
 {
         if (r)
-                refusal_keep(client->number, r, asked);
-        if (refusal_is_one(r))
+                last_error_keep(client->number, r, asked);
+        if (last_error_is_refusal(r))
                 note_refusal(client, r, asked);
         client_settle(client);
         return r;
@@ -299,7 +299,7 @@ static NOINLINE int alloc_miss(struct gpumem_client *client, const struct gpumem
         r = take_struct(request, request->struct_size, &ours, sizeof(ours));
         if (r)
                 return refuse_struct(client, request, r);
-        refusal_forget_heard();
+        last_error_clear();
         r = alloc_until_deadline(client, &ours, ret_pointer);
         return conclude(client, r, &ours);
 }
@@ -315,7 +315,7 @@ static COLD int alloc_watched(struct gpumem_client *client, const struct gpumem_
         r = take_struct(request, request->struct_size, &asked, sizeof(asked));
         if (r)
                 return refuse_struct(client, request, r);
-        refusal_forget_heard();
+        last_error_clear();
         ours = asked;
         n_more_bytes = debug_n_more_bytes(&client->debug, &asked);
         ours.n_bytes += n_more_bytes;

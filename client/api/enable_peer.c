@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "client/blocks/blocks.h"
 #include "client/api/client.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "driver/context.h"
 #include "driver/device.h"
 #include "driver/vmm.h"
@@ -14,7 +14,7 @@ static int refuse_place(int ordinal, const char *why)
         char text[GPUMEM_TEXT_BYTES];
 
         (void)snprintf(text, sizeof(text), "CUDA device %d: %s", ordinal, why);
-        refusal_hear(GPUMEM_E_NO_POOL, text);
+        last_error_set(GPUMEM_E_NO_POOL, text);
         return GPUMEM_E_NO_POOL;
 }
 
@@ -39,7 +39,7 @@ static int refuse(const char *why, int ordinal, int peer)
 
         (void)snprintf(text, sizeof(text), "device %d cannot reach memory of device %d: %s", peer,
                        ordinal, why);
-        refusal_hear(GPUMEM_E_UNSUPPORTED, text);
+        last_error_set(GPUMEM_E_UNSUPPORTED, text);
         return GPUMEM_E_UNSUPPORTED;
 }
 
@@ -89,9 +89,9 @@ int gpumem_enable_peer(struct gpumem_client *client, int32_t place, int32_t peer
 
         if (r)
                 return r;
-        refusal_forget_heard();
+        last_error_clear();
         r = enable(client, place, peer);
         if (r)
-                refusal_keep(client_number(client), r, &refused);
+                last_error_keep(client_number(client), r, &refused);
         return r;
 }

@@ -12,7 +12,7 @@
 #include "client/blocks/limit.h"
 #include "client/pool/pool_binding.h"
 #include "client/watch/record.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 
 /* A machine without a driver is served too: pinned memory is shared memory there. */
 static void load_driver(struct gpumem_client *client, const char *library)
@@ -161,7 +161,7 @@ static int draw_number(uint64_t *ret_number)
 {
         if (getrandom(ret_number, sizeof(*ret_number), 0) < 0)
                 return err_errno();
-        *ret_number |= 1; /* none of them is REFUSAL_NO_CLIENT */
+        *ret_number |= 1; /* none of them is LAST_ERROR_NO_CLIENT */
         return 0;
 }
 
@@ -226,7 +226,7 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
         events_init(&client->events, &client->after_call);
         r = open_client(client, &ours);
         if (r) {
-                refusal_keep_of_connect(r);
+                last_error_keep_of_connect(r);
                 gpumem_disconnect(client);
                 return r;
         }
@@ -273,7 +273,7 @@ void gpumem_disconnect(struct gpumem_client *client)
         }
         wait_for_freed(client);
         service_deinit(&client->service);
-        reconnect_be_deaf(&client->reconnector);
+        reconnect_stop_notices(&client->reconnector);
         if (record_is_on())
                 record_disconnect(client);
         end_pools(client);

@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "client/api/client.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "client/pool/shared.h"
 
 static int describe_in(struct pool *pool, const void *pointer, struct gpumem_info *ret_info)
@@ -49,7 +49,7 @@ int gpumem_last_refusal(struct gpumem_client *client, struct gpumem_refusal *ret
         if (!r)
                 r = check_struct(n_bytes, sizeof(refusal));
         if (!r)
-                r = refusal_last(client ? client_number(client) : REFUSAL_NO_CLIENT, &refusal);
+                r = last_error_get(client ? client_number(client) : LAST_ERROR_NO_CLIENT, &refusal);
         if (r)
                 return r;
         refusal.struct_size = n_bytes;

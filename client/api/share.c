@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "client/api/client.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "client/pool/shared.h"
 #include "driver/stream.h"
 
@@ -109,7 +109,7 @@ static int context_for(struct gpumem_client *client, const struct pool *pool,
                                "the memory is of %s, which this process does not see; is it in "
                                "CUDA_VISIBLE_DEVICES?",
                                pool->row.name);
-                refusal_hear(GPUMEM_E_NO_POOL, text);
+                last_error_set(GPUMEM_E_NO_POOL, text);
                 return GPUMEM_E_NO_POOL;
         }
         if (r == GPUMEM_E_NO_CONTEXT && !is_device) {
@@ -165,7 +165,7 @@ static int attach(struct gpumem_client *client, const struct gpumem_token *token
         r = reconnect_call(client_reconnector(client), &request, MESSAGE_ATTACH, MESSAGE_ATTACHED,
                            &reply, &fds, &connection);
         if (r)
-                refusal_hear_frame(r, &reply);
+                last_error_set_frame(r, &reply);
         events_tell(client_events(client));
         if (!r)
                 r = map(client, connection, &reply.attached, fdset_steal(&fds, 0), ret_pointer);
@@ -181,10 +181,10 @@ int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token
 
         if (r)
                 return r;
-        refusal_forget_heard();
+        last_error_clear();
         r = attach(client, token, ret_pointer, ret_n_bytes);
         if (r)
-                refusal_keep_of_attach(client_number(client), r);
+                last_error_keep_of_attach(client_number(client), r);
         return r;
 }
 

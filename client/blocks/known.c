@@ -47,8 +47,8 @@ static struct leased *renew(struct pool *pool, const struct connection *connecti
         return leased;
 }
 
-static int hear(struct pool *pool, const struct connection *connection, uint64_t n_bytes,
-                const struct frame *reply, struct leased **ret_leased)
+static int take_answer(struct pool *pool, const struct connection *connection, uint64_t n_bytes,
+                       const struct frame *reply, struct leased **ret_leased)
 {
         const struct message_known *known = &reply->known;
         struct leased *leased;
@@ -88,7 +88,7 @@ static int ask(struct pool *pool, const struct connection *connection, uint64_t 
         if (!r)
                 r = link_call(connection->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply,
                               &fds);
-        return r ? r : hear(pool, connection, n_bytes, &reply, ret_leased);
+        return r ? r : take_answer(pool, connection, n_bytes, &reply, ret_leased);
 }
 
 int leased_obtain_known(struct pool *pool, uint64_t n_bytes, struct leased **ret_leased)

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "gpumem.h"
 
 #define FRACTION_DIGITS_MAX 32
@@ -40,8 +40,8 @@ int limit_read_fraction(double *ret_fraction)
                 return 0;
         }
         if (parse_fraction(text, ret_fraction)) {
-                refusal_hear_of_setting(GPUMEM_E_BAD_FRACTION, "GPUMEM_MEMORY_FRACTION", text,
-                                        "fraction; allowed: more than 0, and 1 at most: 0.5");
+                last_error_set_bad_setting(GPUMEM_E_BAD_FRACTION, "GPUMEM_MEMORY_FRACTION", text,
+                                           "fraction; allowed: more than 0, and 1 at most: 0.5");
                 return GPUMEM_E_BAD_FRACTION;
         }
         return 0;
@@ -64,7 +64,7 @@ static void explain(const struct pool *pool, const struct own_limit *limit, uint
                        size_format(limit->n_max_bytes, max),
                        pool->memory.kind == GPUMEM_DEVICE ? "device" : "pinned",
                        size_format(n_bytes, asked));
-        refusal_hear(GPUMEM_E_LIMIT, text);
+        last_error_set(GPUMEM_E_LIMIT, text);
 }
 
 int limit_take(struct pool *pool, uint64_t n_bytes)

@@ -16,7 +16,7 @@ int limit_read_fraction(double *ret_fraction);
 /* That part of so many bytes. */
 uint64_t limit_of_fraction(double fraction, uint64_t n_bytes);
 
-/* Before a block is asked for. GPUMEM_E_LIMIT, which refusal.h has heard the reason of. */
+/* Before a block is asked for. GPUMEM_E_LIMIT; last_error.h then has the reason. */
 int limit_take(struct pool *pool, uint64_t n_bytes);
 
 /* The block turned out to have another size. */

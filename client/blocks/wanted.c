@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "client/blocks/bind.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "client/mapping/registration.h"
 #include "client/connection/reconnect.h"
 #include "gpumem.h"
@@ -51,7 +51,7 @@ static int ask_on(struct pool *pool, const struct connection *connection,
                 r = link_call(connection->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply,
                               &fds);
         if (r)
-                refusal_hear_frame(r, &reply);
+                last_error_set_frame(r, &reply);
         if (!r)
                 r = reply.kind == MESSAGE_LEASED ? check_answer(&reply.leased, wanted, connection)
                                                  : -EPROTO;

@@ -6,7 +6,7 @@
 #include "base/table.h"
 #include "client/pool/heaps.h"
 #include "client/capture/parked.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "client/runtime/service.h"
 
 struct captured {
@@ -189,10 +189,11 @@ int captures_place(struct captures *captures, const struct gpumem_request *reque
         int ordinal, r;
 
         if (request->flags) {
-                refusal_hear(GPUMEM_E_UNSUPPORTED,
-                             "shareable memory in a stream that captures: other processes hold it "
-                             "that know no graph; allocate it before the capture begins, and use "
-                             "it there");
+                last_error_set(
+                        GPUMEM_E_UNSUPPORTED,
+                        "shareable memory in a stream that captures: other processes hold it "
+                        "that know no graph; allocate it before the capture begins, and use "
+                        "it there");
                 return GPUMEM_E_UNSUPPORTED;
         }
         r = capture_identify(captures->env.cuda, request->stream, &key, &ordinal);

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "gpumem.h"
 #include "proto/address.h"
 
@@ -39,7 +39,7 @@ static int explain(const struct sockaddr_un *address, int error)
         (void)snprintf(text, sizeof(text), "%s: %s: %s", address->sun_path,
                        error == EAGAIN ? "no answer" : strerrordesc_np(error), advice(error));
         log_debug("%s", text);
-        refusal_hear(r, text);
+        last_error_set(r, text);
         return r;
 }
 
@@ -52,7 +52,7 @@ static int explain_path(const char *socket_path, int r)
                        socket_path ? "\"" : "in GPUMEM_SOCKET or XDG_RUNTIME_DIR",
                        socket_path ? socket_path : "", socket_path ? "\"" : "",
                        r == -EINVAL ? "empty" : "longer than 107 bytes");
-        refusal_hear(r, text);
+        last_error_set(r, text);
         return r;
 }
 

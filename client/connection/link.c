@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "client/connection/connect.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "gpumem.h"
 #include "proto/wire.h"
 
@@ -196,7 +196,7 @@ static bool read_for_all(struct link *link)
         if (r != -EAGAIN) {
                 if (r || frame.kind != MESSAGE_NOTICE) {
                         link->is_asked = false;
-                        link->n_heard++;
+                        link->n_answers++;
                 }
                 take_frame(link, r, &frame, &fds);
         }
@@ -218,9 +218,9 @@ static int enlist(struct link *link, struct waiter *waiter)
         return dead ? GPUMEM_E_DISCONNECTED : 0;
 }
 
-/* A daemon may say this and that all the time and answer nothing: how long one waiter has heard that. */
+/* A daemon may send NOTICEs all the time and answer nothing: how long one waiter has seen that. */
 struct chatter {
-        uint64_t n_heard; /* answers */
+        uint64_t n_answers; /* answers */
         uint64_t last_ms;
         uint64_t n_ms;
         bool asked;
@@ -233,8 +233,8 @@ static void note_chatter(struct link *link, struct chatter *chatter)
         uint64_t ms = clock_now_ms(), n_ms = ms - chatter->last_ms;
 
         chatter->last_ms = ms;
-        if (chatter->n_heard != link->n_heard) {
-                *chatter = (struct chatter){.n_heard = link->n_heard, .last_ms = ms};
+        if (chatter->n_answers != link->n_answers) {
+                *chatter = (struct chatter){.n_answers = link->n_answers, .last_ms = ms};
                 return;
         }
         chatter->n_ms += n_ms < CHATTER_STEP_MS ? n_ms : CHATTER_STEP_MS;
@@ -257,7 +257,7 @@ static int await(struct link *link, struct waiter *waiter)
         struct chatter chatter = {.last_ms = clock_now_ms()};
 
         pthread_mutex_lock(&link->lock);
-        chatter.n_heard = link->n_heard;
+        chatter.n_answers = link->n_answers;
         while (!waiter->answered) {
                 if (link->reading)
                         pthread_cond_wait(&link->news, &link->lock);
@@ -280,7 +280,7 @@ static void drain(struct link *link)
         pthread_mutex_unlock(&link->lock);
 }
 
-void link_be_deaf(struct link *link)
+void link_stop_notices(struct link *link)
 {
         pthread_mutex_lock(&link->lock);
         link->notice = NULL;
@@ -341,8 +341,8 @@ static int transmit(struct link *link, const struct frame *frame)
         return r == -EAGAIN ? GPUMEM_E_DISCONNECTED : r;
 }
 
-/* Why there is no answer, for the caller's own ears. */
-static void hear_of_end(struct link *link)
+/* Why there is no answer, as the calling thread's last error. */
+static void set_error_of_end(struct link *link)
 {
         char name[CONNECT_NAME_MAX], text[GPUMEM_TEXT_BYTES];
 
@@ -358,7 +358,7 @@ static void hear_of_end(struct link *link)
                 (void)snprintf(text, sizeof(text), "%s has ended the connection%s%.200s", name,
                                *link->last_words ? ": " : "", link->last_words);
         pthread_mutex_unlock(&link->lock);
-        refusal_hear(GPUMEM_E_DISCONNECTED, text);
+        last_error_set(GPUMEM_E_DISCONNECTED, text);
 }
 
 int link_call(struct link *link, struct frame *request, enum message_kind kind,
@@ -374,7 +374,7 @@ int link_call(struct link *link, struct frame *request, enum message_kind kind,
                 r = await(link, &waiter);
         }
         if (r == GPUMEM_E_DISCONNECTED)
-                hear_of_end(link);
+                set_error_of_end(link);
         return r;
 }
 

@@ -2,7 +2,7 @@
  *
  * Any thread may call; replies come in any order. There is no thread of the link's own: of those
  * that wait for a reply, one reads for all. After the daemon has gone every call gives
- * GPUMEM_E_DISCONNECTED, and the calling thread hears why (refusal_hear).
+ * GPUMEM_E_DISCONNECTED, and the calling thread's last error says why.
  *
  * A daemon that says nothing to somebody who waits is asked, after half of answer_ms, for what it can answer
  * at once; if nothing at all has come after the other half, it counts as gone. So it does when it has
@@ -20,7 +20,7 @@ struct link;
 /* Connects and says HELLO; the answer's fds are the caller's. `socket_path` as in
  * proto/address.h. GPUMEM_E_DISCONNECTED when no daemon listens; GPUMEM_E_VERSION, GPUMEM_E_DENIED
  * or another GPUMEM_E_* as the daemon answers, or as it says when it turns the connection away unread. The
- * calling thread hears why. */
+ * calling thread learns why. */
 int link_new(const char *socket_path, const char *program, struct link **ret_link,
              struct message_welcome *ret_welcome, struct fdset *ret_fds);
 
@@ -47,8 +47,8 @@ bool link_is_over(const struct link *link);
 /* Did it end because the daemon did not answer? The next connection may well be as silent. */
 bool link_is_silent(struct link *link);
 
-/* Nobody is told of a NOTICE any more, once this has returned. */
-void link_be_deaf(struct link *link);
+/* No NOTICE is passed on once this has returned. */
+void link_stop_notices(struct link *link);
 
 /* Takes what has come, if nobody else reads. False: somebody does, or there is nothing to come any
  * more. */

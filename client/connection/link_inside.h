@@ -24,9 +24,9 @@ struct link {
         char last_words[LINK_REFUSAL_MAX]; /* why the daemon ended it, if it said so */
         int last_code;                     /* of these words; 0: it said nothing */
         uint32_t answer_ms;
-        bool reading;     /* one of the waiters is in wire_receive */
-        bool is_asked;    /* whether anybody is there; nothing but NOTICEs has come since */
-        uint64_t n_heard; /* frames but NOTICEs */
-        bool is_silent;   /* the end was that nobody answered */
+        bool reading;       /* one of the waiters is in wire_receive */
+        bool is_asked;      /* whether anybody is there; nothing but NOTICEs has come since */
+        uint64_t n_answers; /* frames but NOTICEs */
+        bool is_silent;     /* the end was that nobody answered */
         bool dead;
 };

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "client/connection/connect.h"
 #include "client/connection/link_inside.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "gpumem.h"
 
 /* What is read waits no longer than until the daemon is asked whether it is there. */
@@ -29,7 +29,7 @@ static bool is_turned_away(const struct link *link)
 /* The daemon answers a HELLO with an ERROR, or turns the connection away before it reads one. In the second case
  * the ERROR is about the connection, and the connection's end is no news: what the caller gets is the ERROR's code. No
  * other thread has the link yet. */
-static int hear_answer(const struct link *link, int r)
+static int set_error_of_answer(const struct link *link, int r)
 {
         char name[CONNECT_NAME_MAX], text[GPUMEM_TEXT_BYTES];
         bool is_end = r == GPUMEM_E_DISCONNECTED;
@@ -40,7 +40,7 @@ static int hear_answer(const struct link *link, int r)
                        connect_name(link->socket.fd, name),
                        is_end ? link->last_words : link->refusal);
         r = is_end ? link->last_code : r;
-        refusal_hear(r, text);
+        last_error_set(r, text);
         return r;
 }
 
@@ -60,7 +60,7 @@ static int say_hello(struct link *link, const struct link_hello *said,
         proto_put_text(hello.hello.program, sizeof(hello.hello.program), said->program);
         r = link_call(link, &hello, MESSAGE_HELLO, MESSAGE_WELCOME, &reply, &fds);
         if (r)
-                return hear_answer(link, r);
+                return set_error_of_answer(link, r);
         if (reply.welcome.version != PROTO_VERSION)
                 return GPUMEM_E_VERSION;
         *ret_welcome = reply.welcome;

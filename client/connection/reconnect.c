@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "gpumem.h"
 
 static int copy_text(const char *text, char **ret_copy)
@@ -35,10 +35,10 @@ int reconnect_init(struct reconnector *reconnector, const char *socket_path, con
         return r;
 }
 
-void reconnect_be_deaf(struct reconnector *reconnector)
+void reconnect_stop_notices(struct reconnector *reconnector)
 {
         if (reconnector->calls && reconnector->connection)
-                link_be_deaf(reconnector->connection->link);
+                link_stop_notices(reconnector->connection->link);
 }
 
 void reconnect_deinit(struct reconnector *reconnector)
@@ -75,15 +75,15 @@ static void publish(struct reconnector *reconnector, struct connection *take_con
 }
 
 /* A daemon that takes no more connections now may take one later: for a client that had one it is away, and a caller
- * that waits for it tries again. The caller still hears what the daemon said. */
+ * that waits for it tries again. The last error still has the daemon's text. */
 static int as_away(int r)
 {
         char text[GPUMEM_TEXT_BYTES];
 
         if (r != GPUMEM_E_TOO_MANY)
                 return r;
-        (void)snprintf(text, sizeof(text), "%s", refusal_heard(r));
-        refusal_hear(GPUMEM_E_DISCONNECTED, text);
+        (void)snprintf(text, sizeof(text), "%s", last_error_reason(r));
+        last_error_set(GPUMEM_E_DISCONNECTED, text);
         return GPUMEM_E_DISCONNECTED;
 }
 
@@ -127,7 +127,7 @@ static int connect_as_one(struct reconnector *reconnector)
                         pthread_cond_wait(&reconnector->news, &reconnector->lock);
                 if (!reconnector->lost)
                         return 0;
-                refusal_hear(reconnector->last_result, reconnector->last_text);
+                last_error_set(reconnector->last_result, reconnector->last_text);
                 return reconnector->last_result;
         }
         reconnector->connecting = true;
@@ -136,7 +136,7 @@ static int connect_as_one(struct reconnector *reconnector)
         pthread_mutex_lock(&reconnector->lock);
         reconnector->last_result = r;
         (void)snprintf(reconnector->last_text, sizeof(reconnector->last_text), "%s",
-                       refusal_heard(r));
+                       last_error_reason(r));
         reconnector->connecting = false;
         reconnector->n_attempts++;
         pthread_cond_broadcast(&reconnector->news);

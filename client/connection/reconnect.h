@@ -45,8 +45,8 @@ int reconnect_init(struct reconnector *reconnector, const char *socket_path, con
                    struct events *events, const struct reconnect_owner *calls, void *owner);
 
 /* Legal also for one that is zero, or whose init failed. */
-/* The owner is about to go: it is told of no NOTICE any more. No other thread is in a call. */
-void reconnect_be_deaf(struct reconnector *reconnector);
+/* The owner is about to go: no NOTICE is passed on to it. No other thread is in a call. */
+void reconnect_stop_notices(struct reconnector *reconnector);
 void reconnect_deinit(struct reconnector *reconnector);
 
 /* A reference to the present connection, made if the last one is lost. */
@@ -82,6 +82,6 @@ int reconnect_call_on(struct reconnector *reconnector, uint64_t serial, struct f
                       enum message_kind kind, enum message_kind reply_kind, struct frame *ret_reply,
                       struct fdset *ret_fds);
 
-/* link_send, if the connection of this serial is the present one; else nobody is there to hear it. */
+/* link_send, if the connection of this serial is the present one; else nothing is sent. */
 void reconnect_send(struct reconnector *reconnector, uint64_t serial, struct frame *frame,
                     enum message_kind kind);

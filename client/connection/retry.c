@@ -38,7 +38,7 @@ bool retry_goes_on(struct retry *retry, struct reconnector *reconnector, int res
         left_ms = ms_left(retry);
         if (!left_ms)
                 return false;
-        /* The application hears of the loss while it lasts. */
+        /* The application is told of the loss while it lasts. */
         events_tell(reconnector->events);
         pause_ms = next_pause(retry);
         reconnect_pause(reconnector, pause_ms < left_ms ? pause_ms : left_ms);

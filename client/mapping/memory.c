@@ -7,7 +7,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/memfd.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "gpumem.h"
 #include "driver/host.h"
 #include "driver/vmm.h"
@@ -68,7 +68,7 @@ int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_
         if (!is_drivers(memory))
                 return reserve_host(n_bytes, ret_address);
         if (!memory->cuda) {
-                refusal_hear(
+                last_error_set(
                         GPUMEM_E_UNSUPPORTED,
                         "pinned memory of this daemon is made by the CUDA driver, and there is "
                         "none here; gpumemd --pinned-backing memfd serves programs without "

@@ -10,7 +10,7 @@
 #include "client/runtime/events.h"
 #include "client/pool/idle.h"
 #include "client/pool/pool.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "client/runtime/service.h"
 #include "client/connection/reconnect.h"
 #include "gpumem.h"
@@ -360,7 +360,7 @@ int pool_check_size(const struct pool *pool, uint64_t n_bytes)
         (void)snprintf(text, sizeof(text), "%s asked for; all of %s is %s",
                        size_format(n_bytes, asked), pool->row.name,
                        size_format(pool->row.n_capacity_bytes, there));
-        refusal_hear(GPUMEM_E_TOO_LARGE, text);
+        last_error_set(GPUMEM_E_TOO_LARGE, text);
         return GPUMEM_E_TOO_LARGE;
 }
 

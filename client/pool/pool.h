@@ -19,7 +19,7 @@ void pool_deinit(struct pool *pool);
 int pool_hit(struct stream_heap *heap, const struct stream_mark *mark, uint64_t n_bytes,
              void **ret_pointer);
 
-/* GPUMEM_E_TOO_LARGE, with what the caller's thread hears of it: the whole pool has not so much. */
+/* GPUMEM_E_TOO_LARGE, with a text as the thread's last error: the whole pool has not so much. */
 int pool_check_size(const struct pool *pool, uint64_t n_bytes);
 
 /* Memory in the stream's order, whose heap is `*ret_heap`; see gpumem_alloc. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/size.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "gpumem.h"
 
 int cache_read_size(uint64_t *ret_n_bytes)
@@ -15,8 +15,8 @@ int cache_read_size(uint64_t *ret_n_bytes)
                 return 0;
         }
         if (size_parse(text, ret_n_bytes)) {
-                refusal_hear_of_setting(GPUMEM_E_BAD_CACHE_SIZE, "GPUMEM_CACHE_SIZE", text,
-                                        "size; allowed: such as 0, 512MiB, 1.5GiB");
+                last_error_set_bad_setting(GPUMEM_E_BAD_CACHE_SIZE, "GPUMEM_CACHE_SIZE", text,
+                                           "size; allowed: such as 0, 512MiB, 1.5GiB");
                 return GPUMEM_E_BAD_CACHE_SIZE;
         }
         return 0;

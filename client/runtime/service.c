@@ -11,7 +11,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 
 /* While another thread reads the socket. */
 #define READER_MS 1
@@ -154,8 +154,8 @@ int service_init(struct service *service, const struct service_owner *calls, voi
                 .calls = calls, .owner = owner, .wake_fd = -1, .allowed = !is_denied};
         if (!text || !*text || is_denied || strcmp(text, "1") == 0)
                 return 0;
-        refusal_hear_of_setting(GPUMEM_E_BAD_SERVICE_THREAD, "GPUMEM_SERVICE_THREAD", text,
-                                "choice; allowed: 0, 1");
+        last_error_set_bad_setting(GPUMEM_E_BAD_SERVICE_THREAD, "GPUMEM_SERVICE_THREAD", text,
+                                   "choice; allowed: 0, 1");
         return GPUMEM_E_BAD_SERVICE_THREAD;
 }
 

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/table.h"
 #include "client/streams/marks.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "driver/context.h"
 #include "gpumem.h"
 
@@ -37,7 +37,7 @@ static const char *const way_names[] = {
 
 static int refuse(const char *text, const char *allowed)
 {
-        refusal_hear_of_setting(GPUMEM_E_BAD_FENCE, "GPUMEM_FENCE", text, allowed);
+        last_error_set_bad_setting(GPUMEM_E_BAD_FENCE, "GPUMEM_FENCE", text, allowed);
         return GPUMEM_E_BAD_FENCE;
 }
 

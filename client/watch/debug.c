@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/table.h"
 #include "client/pool/pool.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "client/watch/switches.h"
 #include "client/streams/uses.h"
 #include "driver/bytes.h"
@@ -84,7 +84,7 @@ static int refuse(const char *value, const char *word, size_t length)
                                 "or both with a comma between them",
                        value, length < 100 ? (int)length : 100, word);
         log_debug("%s", text);
-        refusal_hear(GPUMEM_E_BAD_DEBUG, text);
+        last_error_set(GPUMEM_E_BAD_DEBUG, text);
         return GPUMEM_E_BAD_DEBUG;
 }
 

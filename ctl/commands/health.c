@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "ctl/core/connect.h"
 #include "ctl/core/report.h"
 #include "ctl/output/parse.h"

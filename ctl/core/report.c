@@ -4,12 +4,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "gpumem.h"
 
 int report_failure(const char *what, int result)
 {
-        (void)fprintf(stderr, "gpumemctl: %s: %s\n", what, refusal_heard(result));
+        (void)fprintf(stderr, "gpumemctl: %s: %s\n", what, last_error_reason(result));
         return result == GPUMEM_E_DISCONNECTED ? STATUS_NO_DAEMON : STATUS_FAILURE;
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "ctl/core/connect.h"
 #include "ctl/core/report.h"
 #include "ctl/output/parse.h"
@@ -80,7 +80,7 @@ static void look(const struct arguments *arguments, struct link **link, struct t
         top->trouble = NULL;
         if (!r)
                 return;
-        top->trouble = refusal_heard(r);
+        top->trouble = last_error_reason(r);
         *link = link_free(*link);
 }
 

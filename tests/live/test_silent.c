@@ -15,7 +15,7 @@
 #include "client/api/client.h"
 #include "client/connection/connect.h"
 #include "client/connection/link_inside.h"
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 #include "tests/live/program.h"
 #include "tests/suite.h"
 
@@ -108,8 +108,8 @@ TEST(a_stopped_daemon_is_lost)
         stop_daemon();
         ck_assert_int_eq(ask_for_stats(link), GPUMEM_E_DISCONNECTED);
         ck_assert(link_is_silent(link));
-        check_names_daemon(refusal_heard(GPUMEM_E_DISCONNECTED));
-        ck_assert_ptr_nonnull(strstr(refusal_heard(GPUMEM_E_DISCONNECTED), "has not answered"));
+        check_names_daemon(last_error_reason(GPUMEM_E_DISCONNECTED));
+        ck_assert_ptr_nonnull(strstr(last_error_reason(GPUMEM_E_DISCONNECTED), "has not answered"));
         /* What it says later is said to nobody. */
         continue_daemon();
         daemon_await(FIGURE_charged, 0);
@@ -124,7 +124,7 @@ TEST(a_stopped_daemon_takes_nobody_in)
         stop_daemon();
         ck_assert_int_eq(open_link(&link), GPUMEM_E_DISCONNECTED);
         ck_assert_ptr_null(link);
-        check_names_daemon(refusal_heard(GPUMEM_E_DISCONNECTED));
+        check_names_daemon(last_error_reason(GPUMEM_E_DISCONNECTED));
         continue_daemon();
         link_free(must_open(SOON_MS));
 }
@@ -139,8 +139,8 @@ TEST(however_many_knock)
         while (n < ARRAY_SIZE(sockets) && connect_open(NULL, 1, &sockets[n]) == 0)
                 n++;
         ck_assert_uint_lt(n, ARRAY_SIZE(sockets));
-        ck_assert_ptr_nonnull(strstr(refusal_heard(GPUMEM_E_DISCONNECTED), "takes nobody in"));
-        ck_assert_ptr_nonnull(strstr(refusal_heard(GPUMEM_E_DISCONNECTED), gpumemd.socket));
+        ck_assert_ptr_nonnull(strstr(last_error_reason(GPUMEM_E_DISCONNECTED), "takes nobody in"));
+        ck_assert_ptr_nonnull(strstr(last_error_reason(GPUMEM_E_DISCONNECTED), gpumemd.socket));
         for (unsigned i = 0; i <= n; i++)
                 fork_socket_close(&sockets[i]);
         continue_daemon();
@@ -171,7 +171,7 @@ TEST(who_waits_to_be_taken_in_is_not_turned_away_by_a_signal)
         for (unsigned i = 0; i <= n; i++)
                 fork_socket_close(&sockets[i]);
         continue_daemon();
-        ck_assert_ptr_nonnull(strstr(refusal_heard(GPUMEM_E_DISCONNECTED), "takes nobody in"));
+        ck_assert_ptr_nonnull(strstr(last_error_reason(GPUMEM_E_DISCONNECTED), "takes nobody in"));
 }
 
 /* One that waits for memory waits for as long as it likes, if the daemon is there. */
@@ -211,7 +211,7 @@ TEST(who_only_sends_is_not_held_up_either)
 static void *ask_on_thread(void *link)
 {
         ck_assert_int_eq(ask_for_stats(link), GPUMEM_E_DISCONNECTED);
-        check_names_daemon(refusal_heard(GPUMEM_E_DISCONNECTED));
+        check_names_daemon(last_error_reason(GPUMEM_E_DISCONNECTED));
         return NULL;
 }
 

@@ -1,4 +1,4 @@
-#include "client/runtime/refusal.h"
+#include "client/runtime/last_error.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,44 +12,45 @@
 static _Thread_local struct {
         uint64_t client;
         struct gpumem_refusal refusal;
-        int heard_code;
-        char heard[GPUMEM_TEXT_BYTES];
+        int set_code;
+        char set_text[GPUMEM_TEXT_BYTES];
 } last;
 
-void refusal_hear(int code, const char *text)
+void last_error_set(int code, const char *text)
 {
-        last.heard_code = code;
-        (void)snprintf(last.heard, sizeof(last.heard), "%s", text);
+        last.set_code = code;
+        (void)snprintf(last.set_text, sizeof(last.set_text), "%s", text);
 }
 
-void refusal_hear_frame(int code, const struct frame *frame)
+void last_error_set_frame(int code, const struct frame *frame)
 {
         if (frame->kind == MESSAGE_REFUSED)
-                refusal_hear(code, frame->refused.text);
+                last_error_set(code, frame->refused.text);
         else if (frame->kind == MESSAGE_ERROR)
-                refusal_hear(code, frame->error.text);
+                last_error_set(code, frame->error.text);
 }
 
-void refusal_forget_heard(void)
+void last_error_clear(void)
 {
-        last.heard_code = 0;
+        last.set_code = 0;
 }
 
-void refusal_hear_of_setting(int code, const char *variable, const char *value, const char *allowed)
+void last_error_set_bad_setting(int code, const char *variable, const char *value,
+                                const char *allowed)
 {
         char text[GPUMEM_TEXT_BYTES];
 
         (void)snprintf(text, sizeof(text), "%s: \"%.200s\" is no %s", variable, value, allowed);
         log_debug("%s", text);
-        refusal_hear(code, text);
+        last_error_set(code, text);
 }
 
-const char *refusal_heard(int code)
+const char *last_error_reason(int code)
 {
-        return code && last.heard_code == code ? last.heard : gpumem_strerror(code);
+        return code && last.set_code == code ? last.set_text : gpumem_strerror(code);
 }
 
-bool refusal_is_one(int code)
+bool last_error_is_refusal(int code)
 {
         switch (code) {
         case GPUMEM_E_REFUSED:
@@ -69,35 +70,35 @@ bool refusal_is_one(int code)
         }
 }
 
-void refusal_keep(uint64_t client, int code, const struct gpumem_request *request)
+void last_error_keep(uint64_t client, int code, const struct gpumem_request *request)
 {
         last.client = client;
         last.refusal = (struct gpumem_refusal){.code = code,
                                                .kind = request->kind,
                                                .place = request->place,
                                                .n_bytes = request->n_bytes};
-        (void)snprintf(last.refusal.text, sizeof(last.refusal.text), "%s", refusal_heard(code));
-        last.heard_code = 0;
+        (void)snprintf(last.refusal.text, sizeof(last.refusal.text), "%s", last_error_reason(code));
+        last.set_code = 0;
 }
 
-void refusal_keep_of_attach(uint64_t client, int code)
+void last_error_keep_of_attach(uint64_t client, int code)
 {
         const struct gpumem_request none = {.kind = 0};
 
-        refusal_keep(client, code, &none);
+        last_error_keep(client, code, &none);
 }
 
-void refusal_keep_of_connect(int code)
+void last_error_keep_of_connect(int code)
 {
-        refusal_keep_of_attach(REFUSAL_NO_CLIENT, code);
+        last_error_keep_of_attach(LAST_ERROR_NO_CLIENT, code);
 }
 
-const char *refusal_text(void)
+const char *last_error_text(void)
 {
         return last.refusal.text;
 }
 
-int refusal_last(uint64_t client, struct gpumem_refusal *ret_refusal)
+int last_error_get(uint64_t client, struct gpumem_refusal *ret_refusal)
 {
         if (last.client != client || !last.refusal.code)
                 return GPUMEM_E_NO_REFUSAL;
