@@ -34,7 +34,7 @@
 #define MOST_BYTES  (256 * MIB)
 #define WORK_BYTES  (4 * MIB)
 #define WORK_MS_MAX 24
-#define LOOK_MS     3 /* client/runtime/service.h's */
+#define LOOK_MS     3 /* client/runtime/service_thread.h's */
 #define WATCH_NS    50000
 #define GIVE_UP_NS  UINT64_C(5000000000)
 #define BOUND_MS    10

@@ -9,10 +9,10 @@
 #include "client/capture/captures.h"
 #include "client/watch/debug.h"
 #include "client/runtime/events.h"
-#include "client/runtime/fork.h"
+#include "client/runtime/fork_guard.h"
 #include "client/capture/parked.h"
 #include "client/pool/pool.h"
-#include "client/runtime/service.h"
+#include "client/runtime/service_thread.h"
 #include "client/streams/streams.h"
 #include "client/connection/reconnect.h"
 #include "client/streams/uses.h"
@@ -28,7 +28,7 @@ struct gpumem_client {
         struct after_call after_call;
         struct events events;
         struct reconnector reconnector;
-        struct service service;
+        struct service_thread service;
         struct streams streams;
         _Atomic bool in_haste; /* the daemon asks that idle leases be marked at once */
         struct uses uses;

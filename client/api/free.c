@@ -67,7 +67,7 @@ static COLD void look_at_captured(struct pool *pool)
         CLEANUP(capture_spare_end)
         struct capture_spared spared = capture_spare(pool->memory.cuda);
 
-        if (!service_wake(pool->service) && elastic_is_on(pool))
+        if (!service_thread_wake(pool->service) && elastic_is_on(pool))
                 (void)elastic_look(pool, ELASTIC_WHEN_DUE);
 }
 
@@ -104,7 +104,7 @@ static COLD int free_or_park(struct gpumem_client *client, struct stream_heap *h
                 return r;
         if (end != USES_PARKED)
                 return free_in(heap, how->pointer, end == USES_NONE ? own_stream : NULL);
-        if (!service_wake(&client->service))
+        if (!service_thread_wake(&client->service))
                 client_unpark(client, false);
         return 0;
 }

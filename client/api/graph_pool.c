@@ -166,7 +166,7 @@ static int end(struct gpumem_client *client, uint64_t id, void *stream)
         int r = close_in_stream(client, id, stream);
 
         /* Of what it leaves something may be idle. */
-        if (r != GPUMEM_E_NO_GRAPH_POOL && !service_wake(&client->service))
+        if (r != GPUMEM_E_NO_GRAPH_POOL && !service_thread_wake(&client->service))
                 client_look(client);
         return r;
 }

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "client/runtime/cache.h"
+#include "client/runtime/settings.h"
 #include "client/api/client.h"
 #include "client/pool/elastic.h"
 #include "client/pool/idle.h"
@@ -57,7 +57,7 @@ static void declare(void *owner)
         struct pool_set set = pool_set(client);
 
         pool_binding_declare(&set);
-        service_nudge(&client->service);
+        service_thread_nudge(&client->service);
 }
 
 /* For as long as the thread lives. */
@@ -83,7 +83,7 @@ static int look_at_pools(void *owner)
 
         client_unpark(client, false);
         captures_look(&client->captures);
-        again_ms = uses_are_none_parked(&client->uses) ? -1 : SERVICE_SOON_MS;
+        again_ms = uses_are_none_parked(&client->uses) ? -1 : SERVICE_THREAD_SOON_MS;
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 struct pool *pool = &client->pools[i];
 
@@ -119,8 +119,8 @@ static bool read_news(void *held)
         return link_read_news(connection->link);
 }
 
-static const struct service_owner service_owner = {begin_thread, look_at_pools, listen_to_daemon,
-                                                   stop_listening, read_news};
+static const struct service_thread_owner service_thread_owner = {
+        begin_thread, look_at_pools, listen_to_daemon, stop_listening, read_news};
 
 /* Known by the number that the daemon has for the pool, which another daemon may change. */
 static void note_loss(struct gpumem_client *client, const struct message_notice *notice)
@@ -151,7 +151,7 @@ static void take_notice(void *owner, const struct message_notice *notice)
                 atomic_store(&client->in_haste, true);
         for (uint32_t i = 0; what == PROTO_NOTICE_UNMAP && i < client->n_pools; i++)
                 atomic_store(&client->pools[i].kept.is_called_in, true);
-        service_nudge(&client->service);
+        service_thread_nudge(&client->service);
 }
 
 static const struct reconnect_owner reconnect_owner = {leave, meet, declare, take_notice};
@@ -168,7 +168,7 @@ static int draw_number(uint64_t *ret_number)
 static int open_client(struct gpumem_client *client, const struct gpumem_options *options)
 {
         const char *program = options->program ? options->program : program_invocation_short_name;
-        int r, setting = service_init(&client->service, &service_owner, client);
+        int r, setting = service_thread_init(&client->service, &service_thread_owner, client);
         int fence = streams_init(&client->streams, &client->after_call);
 
         uses_init(&client->uses, &client->after_call);
@@ -188,7 +188,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         if (!r)
                 r = limit_read_fraction(&client->fraction);
         if (!r)
-                r = cache_read_size(&client->n_cache_bytes);
+                r = settings_read_cache_size(&client->n_cache_bytes);
         if (!r)
                 r = debug_read_setting(&client->debug);
         if (!r)
@@ -272,7 +272,7 @@ void gpumem_disconnect(struct gpumem_client *client)
                 return;
         }
         wait_for_freed(client);
-        service_deinit(&client->service);
+        service_thread_deinit(&client->service);
         reconnect_stop_notices(&client->reconnector);
         if (record_is_on())
                 record_disconnect(client);

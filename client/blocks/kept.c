@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "client/runtime/events.h"
-#include "client/runtime/service.h"
+#include "client/runtime/service_thread.h"
 #include "client/reserve/stretch.h"
 #include "client/connection/reconnect.h"
 
@@ -19,12 +19,12 @@ static bool is_bounded(const struct leased *leased)
 
 bool kept_add(struct pool *pool, struct leased *leased, uint64_t now_us)
 {
-        if (is_bounded(leased) &&
-            (leased->connection != pool->binding.connection || !service_is_running(pool->service)))
+        if (is_bounded(leased) && (leased->connection != pool->binding.connection ||
+                                   !service_thread_is_running(pool->service)))
                 return false;
         leased->kept_at_us = now_us;
         LIST_INSERT_HEAD(&pool->kept.blocks, leased, link);
-        service_nudge(pool->service);
+        service_thread_nudge(pool->service);
         return true;
 }
 

@@ -26,7 +26,7 @@
 #include "proto/proto.h"
 
 struct connection;
-struct service;
+struct service_thread;
 struct shared;
 struct reconnector;
 
@@ -109,7 +109,7 @@ struct pool {
         struct memory memory; /* a device that this process does not see has ordinal -1 */
         struct peers peers;
         struct reconnector *reconnector;
-        struct service *service;
+        struct service_thread *service;
         struct streams *streams;
         pthread_mutex_t declare_lock; /* one HELD at a time; taken before `lock` */
         pthread_mutex_t lock;         /* guards what follows, but the lanes, and row.id */

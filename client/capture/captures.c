@@ -7,7 +7,7 @@
 #include "client/pool/heaps.h"
 #include "client/capture/parked.h"
 #include "client/runtime/last_error.h"
-#include "client/runtime/service.h"
+#include "client/runtime/service_thread.h"
 
 struct captured {
         uint64_t number;
@@ -108,9 +108,9 @@ static int know(struct captures *captures, const struct capture *capture, int wa
 
 static int wake_fd_of(const struct captures *captures)
 {
-        struct service *service = captures->env.service;
+        struct service_thread *service = captures->env.service;
 
-        return service_wake(service) ? service->wake_fd : -1;
+        return service_thread_wake(service) ? service->wake_fd : -1;
 }
 
 static int tie_of(struct captures *captures, const struct capture *capture, struct tie **ret_tie)

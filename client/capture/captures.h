@@ -24,12 +24,12 @@ struct captured;
 struct parked;
 struct pool;
 struct pool_request;
-struct service;
+struct service_thread;
 
 /* What the captures of a client are about; it outlives them. */
 struct captures_env {
         const struct cuda *cuda; /* loaded before a stream is met that captures */
-        struct service *service;
+        struct service_thread *service;
         struct parked *parked;
         struct pool *pools;
         const _Atomic uint32_t *n_pools;

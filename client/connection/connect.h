@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "client/runtime/fork.h"
+#include "client/runtime/fork_guard.h"
 
 /* Connects, and waits no longer than `answer_ms` for a daemon that takes nobody in. `socket_path` as in
  * proto/address.h. GPUMEM_E_DISCONNECTED, GPUMEM_E_DENIED, -ENAMETOOLONG, -EINVAL (an empty path); the

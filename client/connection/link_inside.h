@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "client/runtime/fork.h"
+#include "client/runtime/fork_guard.h"
 #include "client/connection/link.h"
 
 struct waiter;

@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "client/pool/idle.h"
 #include "client/blocks/opened.h"
-#include "client/runtime/service.h"
+#include "client/runtime/service_thread.h"
 
-static_assert(SPACE_LOOK_US == SERVICE_SOON_MS * 1000, "with a thread or without");
+static_assert(SPACE_LOOK_US == SERVICE_THREAD_SOON_MS * 1000, "with a thread or without");
 
 bool elastic_is_on(const struct pool *pool)
 {
@@ -69,7 +69,8 @@ void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *ow
                 return;
         recorded = record(heap, generation, own_stream);
         pthread_mutex_unlock(&pool->lock);
-        is_seen_to = recorded ? service_wake(pool->service) : service_is_allowed(pool->service);
+        is_seen_to = recorded ? service_thread_wake(pool->service)
+                              : service_thread_is_allowed(pool->service);
         /* What was recorded before may be over by now, and nobody else sees to that. */
         if (!is_seen_to)
                 (void)elastic_look(pool, ELASTIC_WHEN_DUE);
@@ -106,8 +107,8 @@ static int ms_until_next(const struct pool *pool)
 
         if (at_us == UINT64_MAX)
                 return -1;
-        return at_us > now_us ? (int)((at_us - now_us) / 1000) + SERVICE_SOON_MS + 1
-                              : SERVICE_SOON_MS;
+        return at_us > now_us ? (int)((at_us - now_us) / 1000) + SERVICE_THREAD_SOON_MS + 1
+                              : SERVICE_THREAD_SOON_MS;
 }
 
 /* What a thread waits for may be what was freed last: there may be no later free to look. The caller has the
@@ -134,7 +135,7 @@ static int look(struct pool *pool, enum elastic_haste haste, struct leased_list 
                 idle_take_all(pool, list);
         else
                 kept_take_revoked(pool, KEPT_DROP_EXCESS, list);
-        return more ? SERVICE_SOON_MS : ms_until_next(pool);
+        return more ? SERVICE_THREAD_SOON_MS : ms_until_next(pool);
 }
 
 int elastic_look(struct pool *pool, enum elastic_haste haste)
@@ -146,7 +147,7 @@ int elastic_look(struct pool *pool, enum elastic_haste haste)
         pthread_mutex_lock(&pool->lock);
         if (!is_time(pool, haste)) {
                 pthread_mutex_unlock(&pool->lock);
-                return SERVICE_SOON_MS;
+                return SERVICE_THREAD_SOON_MS;
         }
         again_ms = look(pool, haste, &list);
         pthread_mutex_unlock(&pool->lock);

@@ -21,7 +21,7 @@ bool elastic_is_on(const struct pool *pool);
 void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
 
 /* Looks at the pool: shelves what has been idle since the last look, or all that is idle at once, and
- * unmaps what was revoked and is not to be kept. In how many ms to look again, as service.h has it. Those who
+ * unmaps what was revoked and is not to be kept. In how many ms to look again, as service_thread.h has it. Those who
  * free where there is no thread look only if it is time. */
 enum elastic_haste { ELASTIC_IN_TIME, ELASTIC_AT_ONCE, ELASTIC_WHEN_DUE };
 int elastic_look(struct pool *pool, enum elastic_haste haste);

@@ -11,7 +11,7 @@
 #include "client/pool/idle.h"
 #include "client/pool/pool.h"
 #include "client/runtime/last_error.h"
-#include "client/runtime/service.h"
+#include "client/runtime/service_thread.h"
 #include "client/connection/reconnect.h"
 #include "gpumem.h"
 
@@ -326,7 +326,7 @@ static int attempt_whole(struct pool *pool, const struct pool_request *request,
         pthread_mutex_unlock(&pool->lock);
         if (r)
                 return r;
-        service_nudge(pool->service);
+        service_thread_nudge(pool->service);
         parts.n = 1;
         parts.n_bytes[0] = n_block_bytes;
         r = obtain(pool, &parts, SPACE_WHOLE_PARTS, request->wait_ms);

@@ -9,8 +9,8 @@
 #include "gpumem.h"
 
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
-               struct reconnector *reconnector, struct service *service, struct streams *streams,
-               uint64_t n_cache_bytes)
+               struct reconnector *reconnector, struct service_thread *service,
+               struct streams *streams, uint64_t n_cache_bytes)
 {
         *pool = (struct pool){.row = *row,
                               .memory = *memory,

@@ -8,8 +8,8 @@
 
 /* Not met yet. Not to be moved afterwards. n_cache_bytes: of empty blocks at most. */
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
-               struct reconnector *reconnector, struct service *service, struct streams *streams,
-               uint64_t n_cache_bytes);
+               struct reconnector *reconnector, struct service_thread *service,
+               struct streams *streams, uint64_t n_cache_bytes);
 
 /* Unmaps and returns every block, empty or not. GPU work on them is over. */
 void pool_deinit(struct pool *pool);

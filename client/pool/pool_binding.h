@@ -17,7 +17,7 @@ struct pool_set {
         _Atomic uint32_t *n_pools;
         const struct cuda *cuda; /* NULL: no driver */
         struct reconnector *reconnector;
-        struct service *service;
+        struct service_thread *service;
         struct streams *streams;
         double fraction;        /* of each device's memory: the client's own limit at first */
         uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */

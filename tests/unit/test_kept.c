@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "client/blocks/kept.h"
-#include "client/runtime/service.h"
+#include "client/runtime/service_thread.h"
 #include "tests/suite.h"
 
 #define START      (UINT64_C(1) << 44)
@@ -15,7 +15,7 @@
 #define RECORDS    (2 * KEPT_BLOCKS_MAX)
 
 static struct pool pool;
-static struct service service;
+static struct service_thread service;
 static struct space_heap heap;
 static struct leased records[RECORDS];
 static unsigned n_records;
@@ -27,7 +27,7 @@ static void begin(enum heap_runs runs)
         memset(records, 0, sizeof(records));
         n_records = 0;
         LIST_INIT(&gone);
-        service = (struct service){.running = true, .awake = true, .wake_fd = -1};
+        service = (struct service_thread){.running = true, .awake = true, .wake_fd = -1};
         pool.service = &service;
         pool.row.n_capacity_bytes = CAPACITY;
         pool.binding.connection = CONNECTION;

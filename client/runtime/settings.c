@@ -1,4 +1,4 @@
-#include "client/runtime/cache.h"
+#include "client/runtime/settings.h"
 
 #include <stdlib.h>
 
@@ -6,7 +6,7 @@
 #include "client/runtime/last_error.h"
 #include "gpumem.h"
 
-int cache_read_size(uint64_t *ret_n_bytes)
+int settings_read_cache_size(uint64_t *ret_n_bytes)
 {
         const char *text = secure_getenv("GPUMEM_CACHE_SIZE");
 

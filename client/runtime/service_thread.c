@@ -1,4 +1,4 @@
-#include "client/runtime/service.h"
+#include "client/runtime/service_thread.h"
 
 #include <poll.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@
 
 /* The process's services, for its end. */
 static pthread_mutex_t services_lock = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD(, service) services = LIST_HEAD_INITIALIZER(services);
+static LIST_HEAD(, service_thread) services = LIST_HEAD_INITIALIZER(services);
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
 static void swallow(int fd)
@@ -29,7 +29,7 @@ static void swallow(int fd)
                 ;
 }
 
-static void ring(const struct service *service)
+static void ring(const struct service_thread *service)
 {
         uint64_t one = 1;
 
@@ -38,7 +38,7 @@ static void ring(const struct service *service)
 }
 
 /* Until it is woken, has something to read, or a look is due. */
-static void wait_for_news(struct service *service, int timeout_ms)
+static void wait_for_news(struct service_thread *service, int timeout_ms)
 {
         struct pollfd fds[2] = {{.fd = service->wake_fd, .events = POLLIN}};
         void *held = NULL;
@@ -56,22 +56,22 @@ static void wait_for_news(struct service *service, int timeout_ms)
 
 /* Before it sleeps it says so and looks once more: who has made work for it before that is seen by this
  * look, who does so after it wakes the thread. */
-static int look(struct service *service)
+static int look(struct service_thread *service)
 {
         int again_ms = service->calls->look(service->owner);
 
-        if (again_ms == SERVICE_SOON_MS)
+        if (again_ms == SERVICE_THREAD_SOON_MS)
                 return again_ms;
         atomic_store(&service->awake, false);
         again_ms = service->calls->look(service->owner);
-        if (again_ms == SERVICE_SOON_MS)
+        if (again_ms == SERVICE_THREAD_SOON_MS)
                 atomic_store(&service->awake, true);
         return again_ms;
 }
 
 static void *run(void *argument)
 {
-        struct service *service = argument;
+        struct service_thread *service = argument;
 
         service->calls->begin(service->owner);
         while (!atomic_load(&service->ending)) {
@@ -84,7 +84,7 @@ static void *run(void *argument)
 }
 
 /* The thread takes no lock that is held here. The caller has services_lock. */
-static void join(struct service *service)
+static void join(struct service_thread *service)
 {
         LIST_REMOVE(service, link);
         atomic_store(&service->ending, true);
@@ -126,7 +126,7 @@ static void prepare_end(void)
 }
 
 /* The caller has services_lock. What fails once is not tried again. */
-static void begin(struct service *service)
+static void begin(struct service_thread *service)
 {
         int r;
 
@@ -145,12 +145,13 @@ static void begin(struct service *service)
         atomic_store(&service->running, true);
 }
 
-int service_init(struct service *service, const struct service_owner *calls, void *owner)
+int service_thread_init(struct service_thread *service, const struct service_thread_owner *calls,
+                        void *owner)
 {
         const char *text = secure_getenv("GPUMEM_SERVICE_THREAD");
         bool is_denied = text && strcmp(text, "0") == 0;
 
-        *service = (struct service){
+        *service = (struct service_thread){
                 .calls = calls, .owner = owner, .wake_fd = -1, .allowed = !is_denied};
         if (!text || !*text || is_denied || strcmp(text, "1") == 0)
                 return 0;
@@ -159,7 +160,7 @@ int service_init(struct service *service, const struct service_owner *calls, voi
         return GPUMEM_E_BAD_SERVICE_THREAD;
 }
 
-void service_deinit(struct service *service)
+void service_thread_deinit(struct service_thread *service)
 {
         if (!service->calls)
                 return;
@@ -170,20 +171,20 @@ void service_deinit(struct service *service)
         closep(&service->wake_fd);
 }
 
-bool service_wake(struct service *service)
+bool service_thread_wake(struct service_thread *service)
 {
         if (!atomic_load(&service->running)) {
                 (void)pthread_once(&exit_once, prepare_end);
                 pthread_mutex_lock(&services_lock);
-                if (!service->running && service_is_allowed(service) && !service->ending)
+                if (!service->running && service_thread_is_allowed(service) && !service->ending)
                         begin(service);
                 pthread_mutex_unlock(&services_lock);
         }
-        service_nudge(service);
+        service_thread_nudge(service);
         return atomic_load(&service->running);
 }
 
-void service_nudge(struct service *service)
+void service_thread_nudge(struct service_thread *service)
 {
         if (atomic_load(&service->running) && !atomic_load(&service->awake))
                 ring(service);

@@ -1,4 +1,4 @@
-#include "client/runtime/fork.h"
+#include "client/runtime/fork_guard.h"
 
 #include <pthread.h>
 #include <stddef.h>

@@ -13,12 +13,12 @@
 #include <sys/queue.h>
 
 /* Between two looks. Two of them pass until a block that has become idle is another's. */
-#define SERVICE_SOON_MS 3
+#define SERVICE_THREAD_SOON_MS 3
 
-struct service_owner {
+struct service_thread_owner {
         /* In the thread, before anything else. */
         void (*begin)(void *owner);
-        /* Looks once; says in how many ms to look again, at the latest: SERVICE_SOON_MS while something is
+        /* Looks once; says in how many ms to look again, at the latest: SERVICE_THREAD_SOON_MS while something is
          * about to happen that nobody tells of, -1 if nothing is. */
         int (*look)(void *owner);
         /* The socket to wait for, or -1. A reference is held until leave(). */
@@ -28,8 +28,8 @@ struct service_owner {
         bool (*read)(void *held);
 };
 
-struct service {
-        const struct service_owner *calls;
+struct service_thread {
+        const struct service_thread_owner *calls;
         void *owner;
         pthread_t thread;
         _Atomic bool
@@ -38,29 +38,30 @@ struct service {
         _Atomic bool awake; /* looks again by itself */
         _Atomic bool ending;
         int wake_fd;
-        LIST_ENTRY(service) link;
+        LIST_ENTRY(service_thread) link;
 };
 
 /* Reads GPUMEM_SERVICE_THREAD; GPUMEM_E_BAD_SERVICE_THREAD, with which deinit is legal too. */
-int service_init(struct service *service, const struct service_owner *calls, void *owner);
+int service_thread_init(struct service_thread *service, const struct service_thread_owner *calls,
+                        void *owner);
 
 /* Joins the thread. Legal also for one that is zero. */
-void service_deinit(struct service *service);
+void service_thread_deinit(struct service_thread *service);
 
 /* There is something to look at. False: there is no thread, nor will there be one. */
-bool service_wake(struct service *service);
+bool service_thread_wake(struct service_thread *service);
 
 /* There is a thread. */
-static inline bool service_is_running(const struct service *service)
+static inline bool service_thread_is_running(const struct service_thread *service)
 {
         return atomic_load(&service->running);
 }
 
 /* There may be one, now or later. */
-static inline bool service_is_allowed(const struct service *service)
+static inline bool service_thread_is_allowed(const struct service_thread *service)
 {
         return atomic_load(&service->allowed);
 }
 
-/* The same as service_wake, but begins no thread: the daemon is another one. */
-void service_nudge(struct service *service);
+/* The same as service_thread_wake, but begins no thread: the daemon is another one. */
+void service_thread_nudge(struct service_thread *service);

@@ -5,4 +5,4 @@
 
 /* Bytes of empty blocks in each pool; UINT64_MAX when it is not set. GPUMEM_E_BAD_REQUEST: it is no
  * size. */
-int cache_read_size(uint64_t *ret_n_bytes);
+int settings_read_cache_size(uint64_t *ret_n_bytes);
