@@ -39,10 +39,10 @@ static uint64_t pool_sum_heaps(struct pool *pool, size_t offset)
 
         HASH_ITER(hh, pool->heaps, heap, next)
         {
-                lock_take(&heap_in(heap)->lock);
+                spin_lock(&heap_in(heap)->lock);
                 sum += *(const uint64_t *)(const void *)((const char *)&heap_in(heap)->holes +
                                                          offset);
-                lock_drop(&heap_in(heap)->lock);
+                spin_unlock(&heap_in(heap)->lock);
         }
         return sum;
 }

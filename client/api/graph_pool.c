@@ -32,9 +32,9 @@ static void set_busy(struct gpumem_client *client, uint64_t number)
                 {
                         if (heap->key.capture != number)
                                 continue;
-                        lock_take(&heap_in(heap)->lock);
+                        spin_lock(&heap_in(heap)->lock);
                         heap_in(heap)->n_done_epochs = heap_in(heap)->n_settled_epochs = 0;
-                        lock_drop(&heap_in(heap)->lock);
+                        spin_unlock(&heap_in(heap)->lock);
                 }
                 pthread_mutex_unlock(&pool->lock);
         }
@@ -129,9 +129,9 @@ static void take_leave(struct gpumem_client *client, const struct graph_stream *
                         if (heap->key.capture != entry->pool->number ||
                             !pool_has_mark(heap, &entry->mark))
                                 continue;
-                        lock_take(&heap_in(heap)->lock);
+                        spin_lock(&heap_in(heap)->lock);
                         pool_set_mark(heap, &stream_mark_none);
-                        lock_drop(&heap_in(heap)->lock);
+                        spin_unlock(&heap_in(heap)->lock);
                 }
                 pthread_mutex_unlock(&pool->lock);
         }

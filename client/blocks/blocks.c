@@ -379,10 +379,10 @@ int leased_attach(struct pool *pool, uint64_t connection, const struct message_a
 
 static void lose_words(struct heap *heap)
 {
-        lock_take(&heap->lock);
+        spin_lock(&heap->lock);
         for (uint32_t i = 0; i < heap->n_blocks; i++)
                 heap->blocks[i]->word = NULL;
-        lock_drop(&heap->lock);
+        spin_unlock(&heap->lock);
 }
 
 void blocks_lose_words(struct pool *pool)

@@ -105,7 +105,7 @@ static bool find_stretch(const struct pool *pool, struct heap *heap, uint64_t n_
         struct stretch best = {.start = 0};
         const struct leased *leased;
 
-        lock_take(&heap->lock);
+        spin_lock(&heap->lock);
         LIST_FOREACH (leased, &pool->kept.blocks, link) {
                 struct stretch stretch;
 
@@ -117,7 +117,7 @@ static bool find_stretch(const struct pool *pool, struct heap *heap, uint64_t n_
                     (!best.start || stretch_bytes(&stretch) < stretch_bytes(&best)))
                         best = stretch;
         }
-        lock_drop(&heap->lock);
+        spin_unlock(&heap->lock);
         *ret_stretch = best;
         return best.start != 0;
 }

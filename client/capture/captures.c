@@ -248,10 +248,10 @@ void captures_wait(struct captures *captures)
 /* Nobody frees there in the order of a stream any more. */
 static void set_idle(struct stream_heap *heap)
 {
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         pool_set_mark(heap, &stream_mark_none);
         heap_in(heap)->n_done_epochs = UINT64_MAX;
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
 }
 
 /* From now on blocks leave the heaps as any idle ones do; heaps without blocks end. True: there are

@@ -25,7 +25,7 @@
 #include "base/err.h"
 #include "client/heap/arena.h"
 #include "client/heap/holes.h"
-#include "client/runtime/lock.h"
+#include "client/runtime/spinlock.h"
 #include "client/heap/slabs.h"
 #include "client/heap/starts.h"
 
@@ -73,7 +73,7 @@ static inline struct heap_block *heap_block_at(const struct arena *arena, uint64
 enum heap_runs { HEAP_JOINED, HEAP_SPLIT };
 
 struct heap {
-        struct lock lock;
+        struct spinlock lock;
         uint64_t epoch;            /* of frees; heap_new_epoch begins the next one */
         uint64_t n_done_epochs;    /* those below it: the work that was enqueued before is over */
         uint64_t n_settled_epochs; /* those below it were over for a while; see space_settle */

@@ -18,9 +18,9 @@ static bool is_due(struct stream_heap *heap)
 {
         bool due;
 
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         due = looks_are_due(&heap->looks, heap_in(heap));
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
         return due;
 }
 
@@ -37,9 +37,9 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         if (own_stream && idle_is_fenced(heap))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
                               *own_stream);
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         looks_raise(&heap->looks, &pool->space, heap_in(heap));
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
         return true;
 }
 
@@ -52,9 +52,9 @@ static bool take_lock(struct stream_heap *heap)
 
         if (pthread_mutex_trylock(&pool->lock) == 0)
                 return true;
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         fell = looks_fell(&heap->looks, heap_in(heap));
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
         if (fell)
                 pthread_mutex_lock(&pool->lock);
         return fell;
@@ -83,9 +83,9 @@ static void lower_thresholds(struct pool *pool)
 
         HASH_ITER(hh, pool->heaps, heap, next)
         {
-                lock_take(&heap_in(heap)->lock);
+                spin_lock(&heap_in(heap)->lock);
                 looks_lower(&heap->looks);
-                lock_drop(&heap_in(heap)->lock);
+                spin_unlock(&heap_in(heap)->lock);
         }
 }
 

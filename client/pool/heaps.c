@@ -16,7 +16,7 @@ static void lock_heaps(struct pool *pool)
 
         HASH_ITER(hh, pool->heaps, heap, next)
         {
-                lock_take(&heap_in(heap)->lock);
+                spin_lock(&heap_in(heap)->lock);
         }
 }
 
@@ -26,7 +26,7 @@ static void unlock_heaps(struct pool *pool)
 
         HASH_ITER(hh, pool->heaps, heap, next)
         {
-                lock_drop(&heap_in(heap)->lock);
+                spin_unlock(&heap_in(heap)->lock);
         }
 }
 
@@ -41,10 +41,10 @@ void pool_move_board(struct pool *pool, struct board_pool *board)
 static void end_heap(struct pool *pool, struct stream_heap *heap)
 {
         lanes_leave(heap->lane);
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         heap->live = false;
         space_remove(&pool->space, &heap->in_space);
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
         fences_deinit(&heap->fences, pool->memory.cuda);
         heap->hh.next = pool->spare_heaps;
         pool->spare_heaps = heap;
@@ -103,9 +103,9 @@ static void hand_over(struct stream_heap *heap, const struct stream_mark *mark)
 {
         if (pool_has_mark(heap, mark))
                 return;
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         pool_set_mark(heap, mark);
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
 }
 
 static void begin_heap(struct pool *pool, const struct pool_request *request,
@@ -158,9 +158,9 @@ int pool_heap(struct pool *pool, const struct pool_request *request, struct stre
                 if (!heap)
                         return -ENOMEM;
                 meet_heaps(pool, heap);
-                lock_take(&heap_in(heap)->lock);
+                spin_lock(&heap_in(heap)->lock);
                 begin_heap(pool, request, heap);
-                lock_drop(&heap_in(heap)->lock);
+                spin_unlock(&heap_in(heap)->lock);
                 HASH_ADD(hh, pool->heaps, key, sizeof(heap->key), heap);
                 if (!heap->hh.tbl) {
                         end_heap(pool, heap);

@@ -69,9 +69,9 @@ bool idle_is_still(struct stream_heap *heap, uint64_t generation)
 {
         bool same;
 
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         same = heap->live && heap->generation == generation;
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
         return same;
 }
 
@@ -80,18 +80,18 @@ static uint64_t end_epoch(struct stream_heap *heap)
 {
         uint64_t n_epochs;
 
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         n_epochs = heap_new_epoch(heap_in(heap)) + 1;
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
         return n_epochs;
 }
 
 /* What ended without having been waited for is the next event's. */
 static void open_epoch(struct stream_heap *heap)
 {
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         heap_in(heap)->n_freed_bytes++;
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
 }
 
 /* Who keeps no more than so many bytes waits for them. The caller has the lock, which is dropped
@@ -121,9 +121,9 @@ static bool is_asked(struct stream_heap *heap)
 {
         bool asked;
 
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         asked = looks_ask(&heap->looks, heap_in(heap));
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
         return asked;
 }
 
@@ -131,17 +131,17 @@ static bool is_last(struct stream_heap *heap)
 {
         bool last;
 
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         last = looks_is_last(&heap->looks, heap_in(heap));
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
         return last;
 }
 
 static void look_again_later(struct stream_heap *heap, uint64_t n_excess_bytes)
 {
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         looks_done(&heap->looks, &heap->pool->space, heap_in(heap), n_excess_bytes);
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
 }
 
 /* The caller has the lock. */

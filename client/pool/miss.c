@@ -47,9 +47,9 @@ static void want(struct pool *pool, const struct stream_heap *heap)
         {
                 if (other == heap)
                         continue;
-                lock_take(&heap_in(other)->lock);
+                spin_lock(&heap_in(other)->lock);
                 looks_want(&other->looks);
-                lock_drop(&heap_in(other)->lock);
+                spin_unlock(&heap_in(other)->lock);
         }
 }
 
@@ -199,7 +199,7 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
         unsigned n = 0;
         int r = 0;
 
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         while (n < parts->n && !r) {
                 /* The board of a connection that has been left is going. */
                 if (parts->leased[n]->connection != pool->binding.connection)
@@ -213,7 +213,7 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
         }
         if (!r)
                 r = pool_cut(heap, n_bytes, LANE_MISS, ret_pointer);
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
         /* Those that are in the heap are of use there. */
         memmove(&parts->leased[0], &parts->leased[n], (parts->n - n) * sizeof(parts->leased[0]));
         parts->n -= n;

@@ -60,10 +60,10 @@ int pool_hit(struct stream_heap *heap, const struct stream_mark *mark, uint64_t 
 {
         int r = GPUMEM_E_REFUSED;
 
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         if (heap->live && pool_has_mark(heap, mark))
                 r = cut(heap, n_bytes, LANE_HIT, ret_pointer);
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
         return r;
 }
 
@@ -123,7 +123,7 @@ int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
         struct heap_freed freed;
         int r;
 
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         r = heap->live ? take_back(heap, address, use, &freed) : GPUMEM_E_NOT_OURS;
         if (!r) {
                 lanes_discount(heap->lane, freed.n_requested_bytes, freed.n_allocated_bytes);
@@ -132,7 +132,7 @@ int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
                 if (__builtin_expect(is_time_to_look(heap, &freed), false))
                         r = POOL_LOOK;
         }
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
         return r;
 }
 
@@ -144,10 +144,10 @@ static int find_allocation(struct pool *pool, const void *pointer,
 
         if (!heap)
                 return r;
-        lock_take(&heap_in(heap)->lock);
+        spin_lock(&heap_in(heap)->lock);
         if (heap->live)
                 r = heap_find(heap_in(heap), (uint64_t)(uintptr_t)pointer, ret_allocation);
-        lock_drop(&heap_in(heap)->lock);
+        spin_unlock(&heap_in(heap)->lock);
         return r;
 }
 

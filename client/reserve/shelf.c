@@ -33,7 +33,7 @@ int shelf_put(struct shelf *shelf, struct heap_block *block)
         struct heap *from = block->heap;
         int r = heap_reserve(from);
 
-        lock_take(&shelf->heap.lock);
+        spin_lock(&shelf->heap.lock);
         if (!r)
                 r = heap_reserve(&shelf->heap);
         if (!r && !give(block))
@@ -42,7 +42,7 @@ int shelf_put(struct shelf *shelf, struct heap_block *block)
                 (void)heap_remove_block(from, block);
                 (void)heap_add_block(&shelf->heap, block);
         }
-        lock_drop(&shelf->heap.lock);
+        spin_unlock(&shelf->heap.lock);
         return r;
 }
 
@@ -50,9 +50,9 @@ static int remove_from(struct shelf *shelf, struct heap_block *block)
 {
         int r;
 
-        lock_take(&shelf->heap.lock);
+        spin_lock(&shelf->heap.lock);
         r = heap_remove_block(&shelf->heap, block);
-        lock_drop(&shelf->heap.lock);
+        spin_unlock(&shelf->heap.lock);
         return r;
 }
 

@@ -140,19 +140,19 @@ static int take_out(struct heap *heap, struct heap_block *block)
         uint32_t hole;
         int r = 1;
 
-        lock_take(&heap->lock);
+        spin_lock(&heap->lock);
         hole = heap_block_hole(heap, block);
         if (hole && heap_is_idle(heap, block))
                 r = heap_remove_block(heap, block);
-        lock_drop(&heap->lock);
+        spin_unlock(&heap->lock);
         return r;
 }
 
 static void look_in(struct heap *heap, uint64_t start, uint64_t end, struct candidate *best)
 {
-        lock_take(&heap->lock);
+        spin_lock(&heap->lock);
         look_for_idle(heap, start, end, best);
-        lock_drop(&heap->lock);
+        spin_unlock(&heap->lock);
 }
 
 /* 1: it was another's first. Of the daemon's there may be many, which are not tried one by one. */
@@ -204,9 +204,9 @@ bool space_has_empty(struct space *space)
         bool found = space->arena && space->shelf.heap.n_blocks;
 
         TAILQ_FOREACH (heap, &space->heaps, in_space) {
-                lock_take(&heap->heap.lock);
+                spin_lock(&heap->heap.lock);
                 found = found || has_empty(&heap->heap);
-                lock_drop(&heap->heap.lock);
+                spin_unlock(&heap->heap.lock);
         }
         return found;
 }
@@ -253,12 +253,12 @@ static bool move(struct heap *from, struct heap *to, struct heap_block *block)
 {
         bool moved = false;
 
-        lock_take(&to->lock);
+        spin_lock(&to->lock);
         if (heap_reserve(to) == 0 && take_out(from, block) == 0) {
                 (void)heap_add_block(to, block);
                 moved = true;
         }
-        lock_drop(&to->lock);
+        spin_unlock(&to->lock);
         return moved;
 }
 
@@ -271,9 +271,9 @@ static bool adopt_from_others(struct space *space, struct space_heap *heap, uint
         TAILQ_FOREACH (other, &space->heaps, in_space) {
                 if (other == heap)
                         continue;
-                lock_take(&other->heap.lock);
+                spin_lock(&other->heap.lock);
                 look_for_room(&other->heap, n_bytes, &best);
-                lock_drop(&other->heap.lock);
+                spin_unlock(&other->heap.lock);
         }
         if (!best.block)
                 return false;
@@ -325,9 +325,9 @@ int space_plan(struct space *space, struct space_heap *heap, uint64_t n_bytes,
                                         .n_spare_bytes = spare_bytes(space, n_bytes)};
         int r;
 
-        lock_take(&heap->heap.lock);
+        spin_lock(&heap->heap.lock);
         r = placement_plan(&heap->heap, n_bytes, &terms, ret_placement);
-        lock_drop(&heap->heap.lock);
+        spin_unlock(&heap->heap.lock);
         return r;
 }
 

@@ -39,11 +39,11 @@ static int shelve_one(struct space *space, struct heap *heap)
         struct heap_block *block;
         int r = -ENOENT;
 
-        lock_take(&heap->lock);
+        spin_lock(&heap->lock);
         block = find_settled(heap);
         if (block)
                 r = shelf_put(&space->shelf, block);
-        lock_drop(&heap->lock);
+        spin_unlock(&heap->lock);
         return r;
 }
 
@@ -77,9 +77,9 @@ bool space_settle(struct space *space)
         bool more = false;
 
         TAILQ_FOREACH (heap, &space->heaps, in_space) {
-                lock_take(&heap->heap.lock);
+                spin_lock(&heap->heap.lock);
                 more = settle(&heap->heap) || more;
-                lock_drop(&heap->heap.lock);
+                spin_unlock(&heap->heap.lock);
         }
         return more;
 }
@@ -103,7 +103,7 @@ static bool find_stretch(struct space *space, struct heap *heap, uint64_t n_byte
         struct stretch best = {.start = 0};
         uint32_t hole = 0;
 
-        lock_take(&heap->lock);
+        spin_lock(&heap->lock);
         while ((hole = holes_next_large(&shelf->holes, 1, hole))) {
                 const struct piece *piece = holes_at(&shelf->holes, hole);
                 struct stretch stretch = stretch_of(
@@ -114,7 +114,7 @@ static bool find_stretch(struct space *space, struct heap *heap, uint64_t n_byte
                     (!best.start || stretch_bytes(&stretch) < stretch_bytes(&best)))
                         best = stretch;
         }
-        lock_drop(&heap->lock);
+        spin_unlock(&heap->lock);
         *ret_stretch = best;
         return best.start != 0;
 }
@@ -124,13 +124,13 @@ static int unshelve_one(struct space *space, struct heap *heap, struct heap_bloc
 {
         int r;
 
-        lock_take(&heap->lock);
+        spin_lock(&heap->lock);
         r = heap_reserve(heap);
         if (!r)
                 r = shelf_take(&space->shelf, block);
         if (!r)
                 (void)heap_add_block(heap, block);
-        lock_drop(&heap->lock);
+        spin_unlock(&heap->lock);
         return r;
 }
 

@@ -17,20 +17,20 @@ static uint64_t end_epoch(struct heap *heap, uint64_t *ret_epoch)
 {
         uint64_t n_bytes;
 
-        lock_take(&heap->lock);
+        spin_lock(&heap->lock);
         n_bytes = heap->n_freed_bytes;
         if (n_bytes)
                 *ret_epoch = heap_new_epoch(heap);
-        lock_drop(&heap->lock);
+        spin_unlock(&heap->lock);
         return n_bytes;
 }
 
 /* It ended without a mark: the next one is to be for its frees too. */
 static void take_back(struct heap *heap, uint64_t n_bytes)
 {
-        lock_take(&heap->lock);
+        spin_lock(&heap->lock);
         heap->n_freed_bytes += n_bytes;
-        lock_drop(&heap->lock);
+        spin_unlock(&heap->lock);
 }
 
 /* The epoch ends before the mark is recorded: what is freed meanwhile is the next one's. */
@@ -53,10 +53,10 @@ void fences_record(struct fences *fences, struct heap *heap, struct streams *str
 
 static void pass(struct heap *heap, uint64_t n_done_epochs)
 {
-        lock_take(&heap->lock);
+        spin_lock(&heap->lock);
         if (n_done_epochs > heap->n_done_epochs)
                 heap->n_done_epochs = n_done_epochs;
-        lock_drop(&heap->lock);
+        spin_unlock(&heap->lock);
 }
 
 void fences_pass(struct fences *fences, struct heap *heap, uint64_t n_done_epochs)

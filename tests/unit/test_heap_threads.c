@@ -115,9 +115,9 @@ static int hit(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
 {
         int r;
 
-        lock_take(&heaps[heap].heap.lock);
+        spin_lock(&heaps[heap].heap.lock);
         r = cut(heap, n_bytes, LANE_HIT, ret_address);
-        lock_drop(&heaps[heap].heap.lock);
+        spin_unlock(&heaps[heap].heap.lock);
         return r;
 }
 
@@ -125,9 +125,9 @@ static int hit(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
 static void pass_epochs(void)
 {
         for (unsigned i = 0; i < N_HEAPS; i++) {
-                lock_take(&heaps[i].heap.lock);
+                spin_lock(&heaps[i].heap.lock);
                 heaps[i].heap.n_done_epochs = heap_new_epoch(&heaps[i].heap) + 1;
-                lock_drop(&heaps[i].heap.lock);
+                spin_unlock(&heaps[i].heap.lock);
         }
 }
 
@@ -191,11 +191,11 @@ static int install(unsigned heap, const struct placement *plan, uint64_t n_bytes
                 expect(arena_put(arena, &blocks[i]->at) == 0);
                 space_count(&space, plan->parts[i].n_bytes);
         }
-        lock_take(&heaps[heap].heap.lock);
+        spin_lock(&heaps[heap].heap.lock);
         for (unsigned i = 0; i < plan->n_parts; i++)
                 expect(heap_add_block(&heaps[heap].heap, blocks[i]) == 0);
         r = cut(heap, n_bytes, LANE_MISS, ret_address);
-        lock_drop(&heaps[heap].heap.lock);
+        spin_unlock(&heaps[heap].heap.lock);
         return r;
 }
 
@@ -260,13 +260,13 @@ static void free_at(struct worker *worker, unsigned index)
         expect(heap != NULL);
         if (!heap)
                 return;
-        lock_take(&heap->lock);
+        spin_lock(&heap->lock);
         note_freed(&live, heap);
         expect(heap_free(heap, live.address, &freed) == 0);
         expect(freed.n_requested_bytes == live.n_requested_bytes);
         lanes_discount(lane_of[CONTAINER_OF(heap, struct space_heap, heap) - heaps],
                        freed.n_requested_bytes, freed.n_allocated_bytes);
-        lock_drop(&heap->lock);
+        spin_unlock(&heap->lock);
 }
 
 /* One's own allocation is there; any other address is somebody's, or nobody's. */
@@ -285,12 +285,12 @@ static void look_up(struct worker *worker)
         expect(heap || !live);
         if (!heap)
                 return;
-        lock_take(&heap->lock);
+        spin_lock(&heap->lock);
         if (heap_find(heap, address, &allocation))
                 expect(!live);
         else if (live)
                 expect(allocation.start == live->address);
-        lock_drop(&heap->lock);
+        spin_unlock(&heap->lock);
 }
 
 static bool has_all_happened(void)
@@ -330,10 +330,10 @@ static void *work(void *argument)
 static void move_board(struct board_pool *to)
 {
         for (unsigned i = 0; i < N_HEAPS; i++)
-                lock_take(&heaps[i].heap.lock);
+                spin_lock(&heaps[i].heap.lock);
         lanes_move(&lanes, to);
         for (unsigned i = 0; i < N_HEAPS; i++)
-                lock_drop(&heaps[i].heap.lock);
+                spin_unlock(&heaps[i].heap.lock);
 }
 
 static void keep(struct test_random *random)

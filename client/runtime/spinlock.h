@@ -10,19 +10,19 @@
 
 #include "base/err.h"
 
-struct lock {
+struct spinlock {
         _Atomic uint32_t taken;
 };
 
-COLD void lock_wait(struct lock *lock);
+COLD void spin_wait(struct spinlock *lock);
 
-static inline void lock_take(struct lock *lock)
+static inline void spin_lock(struct spinlock *lock)
 {
         if (atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire))
-                lock_wait(lock);
+                spin_wait(lock);
 }
 
-static inline void lock_drop(struct lock *lock)
+static inline void spin_unlock(struct spinlock *lock)
 {
         atomic_store_explicit(&lock->taken, 0, memory_order_release);
 }

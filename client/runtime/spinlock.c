@@ -1,4 +1,4 @@
-#include "client/runtime/lock.h"
+#include "client/runtime/spinlock.h"
 
 #include <time.h>
 
@@ -13,7 +13,7 @@ static void pause_a_moment(void)
 #endif
 }
 
-void lock_wait(struct lock *lock)
+void spin_wait(struct spinlock *lock)
 {
         long sleep_ns = SLEEP_NS;
 
