@@ -49,7 +49,7 @@ static int check_reach(const struct cuda *cuda, const struct pool *pool, int pee
         bool reaches;
         int r;
 
-        if (memory_is_opened(&pool->memory))
+        if (mapping_is_ipc(&pool->memory))
                 return refuse("gpumemd serves it as CUDA IPC handles (ipc \"legacy\")", ordinal,
                               peer);
         r = device_reaches(cuda, peer, ordinal, &reaches);

@@ -37,14 +37,14 @@ static int open_arena(const struct pool *pool, uint64_t n_bytes, uint64_t n_want
                       uint64_t *ret_start, struct arena **ret_arena)
 {
         uint64_t start;
-        int r = memory_reserve(&pool->memory, n_bytes, &start);
+        int r = mapping_reserve(&pool->memory, n_bytes, &start);
 
         if (r)
                 return r;
         r = n_bytes == n_wanted_bytes ? arena_new(start, n_bytes, ret_arena)
                                       : open_short(start, n_bytes, ret_arena);
         if (r)
-                memory_unreserve(&pool->memory, start, n_bytes);
+                mapping_unreserve(&pool->memory, start, n_bytes);
         else
                 *ret_start = start;
         return r;
@@ -92,10 +92,10 @@ static bool add_addresses(struct pool *pool, uint64_t n_bytes)
         if (!more)
                 return false;
         pool->more = more;
-        if (memory_reserve(&pool->memory, n_bytes, &start))
+        if (mapping_reserve(&pool->memory, n_bytes, &start))
                 return false;
         if (arena_add(pool->arena, start, n_bytes)) {
-                memory_unreserve(&pool->memory, start, n_bytes);
+                mapping_unreserve(&pool->memory, start, n_bytes);
                 return false;
         }
         more[pool->n_more++] = (struct pool_addresses){start, n_bytes};
@@ -134,10 +134,10 @@ void blocks_close(struct pool *pool)
                 return;
         pool->arena = arena_free(pool->arena);
         for (unsigned i = 0; i < pool->n_more; i++) {
-                memory_unreserve(&pool->memory, pool->more[i].start, pool->more[i].n_bytes);
+                mapping_unreserve(&pool->memory, pool->more[i].start, pool->more[i].n_bytes);
                 pool->n_arena_bytes -= pool->more[i].n_bytes;
         }
-        memory_unreserve(&pool->memory, pool->arena_start, pool->n_arena_bytes);
+        mapping_unreserve(&pool->memory, pool->arena_start, pool->n_arena_bytes);
         free(pool->more);
 }
 
@@ -221,15 +221,15 @@ static void shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes)
 }
 
 /* What is registered can be unregistered only where that was done. */
-static int find_context(struct pool *pool, struct leased *leased, struct memory_left *left)
+static int find_context(struct pool *pool, struct leased *leased, struct mapping_left *left)
 {
         if (leased->mapping != MAPPING_REGISTERED || leased->context)
                 return 0;
         leased->context = registration_context(&pool->memory);
         if (leased->context)
                 return 0;
-        left->is_mapped = memory_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
-                                       leased->mapping) != 0;
+        left->is_mapped = mapping_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
+                                        leased->mapping) != 0;
         if (!left->is_mapped)
                 leased->mapping = MAPPING_PLAIN;
         return -EIO;
@@ -252,15 +252,15 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
 {
         CLEANUP(closep)
         int fd = take_fd;
-        struct memory_left left = {.handle = 0};
+        struct mapping_left left = {.handle = 0};
         int r;
 
         if (opened_is_way(pool))
                 return map_opened(pool, leased, fd);
         leased->context = registration_context(&pool->memory);
         peers_hold(&pool->peers);
-        r = memory_map(&pool->memory, pool->peers.ordinals, leased_address(leased),
-                       leased_bytes(leased), steal_fd(&fd), &leased->mapping, &left);
+        r = mapping_map(&pool->memory, pool->peers.ordinals, leased_address(leased),
+                        leased_bytes(leased), steal_fd(&fd), &leased->mapping, &left);
         if (!r)
                 r = find_context(pool, leased, &left);
         leased->is_mapped = !r || left.is_mapped;
@@ -415,13 +415,13 @@ static int unmap(struct pool *pool, struct leased *leased)
         if (opened_is_way(pool))
                 return opened_unmap(pool, leased);
         peers_hold(&pool->peers);
-        r = leased->is_mapped ? memory_unmap(&pool->memory, leased_address(leased),
-                                             leased_bytes(leased), leased->mapping)
+        r = leased->is_mapped ? mapping_unmap(&pool->memory, leased_address(leased),
+                                              leased_bytes(leased), leased->mapping)
                               : 0;
         leased->is_mapped = r != 0;
         peers_let_go(&pool->peers);
         if (!r && leased->handle)
-                r = memory_let_go(&pool->memory, leased->handle);
+                r = mapping_release_handle(&pool->memory, leased->handle);
         if (!r)
                 leased->handle = 0;
         return r;

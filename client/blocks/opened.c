@@ -125,7 +125,7 @@ int opened_map(struct pool *pool, struct leased *leased, int fd, struct opened_w
                 r = legacy_open(cuda, &handle, leased_bytes(leased), &address);
         if (r)
                 return r;
-        leased->mapping = MAPPING_OPENED;
+        leased->mapping = MAPPING_IPC;
         leased->context = context;
         leased->n_opens = 1;
         r = place(pool, leased, address, way);

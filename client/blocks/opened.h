@@ -12,7 +12,7 @@
 
 static inline bool opened_is_way(const struct pool *pool)
 {
-        return memory_is_opened(&pool->memory);
+        return mapping_is_ipc(&pool->memory);
 }
 
 /* Can the calling thread open blocks of the pool? GPUMEM_E_NO_CONTEXT; GPUMEM_E_UNSUPPORTED when its

@@ -10,8 +10,8 @@ int32_t pool_place(const struct pool *pool)
 
 enum heap_runs pool_runs(const struct pool *pool)
 {
-        return pool->memory.kind == GPUMEM_DEVICE && !memory_is_opened(&pool->memory) ? HEAP_JOINED
-                                                                                      : HEAP_SPLIT;
+        return pool->memory.kind == GPUMEM_DEVICE && !mapping_is_ipc(&pool->memory) ? HEAP_JOINED
+                                                                                    : HEAP_SPLIT;
 }
 
 void pool_count_block(struct pool *pool, uint64_t n_bytes)

@@ -19,7 +19,7 @@
 #include "client/streams/fences.h"
 #include "client/blocks/lanes.h"
 #include "client/reserve/looks.h"
-#include "client/mapping/memory.h"
+#include "client/mapping/mapping.h"
 #include "client/mapping/peers.h"
 #include "client/reserve/space.h"
 #include "driver/stream.h"
@@ -61,14 +61,14 @@ struct leased {
         uint64_t connection;     /* serial of the one that it was leased on */
         enum mapping mapping;
         struct shared *shared;    /* that allocation */
-        bool is_mapped;           /* by memory_map; the pool's peers are held to change it */
+        bool is_mapped;           /* by mapping_map; the pool's peers are held to change it */
         uint64_t handle;          /* or address, that the driver would not take back; 0: none */
         bool is_attached;         /* another client's lease came first */
         bool is_revoked;          /* the lease is over, the mapping not yet */
         uint64_t kept_at_us;      /* see kept.h; 0: it is not */
         _Atomic uint64_t context; /* of MAPPING_REGISTERED and _OPENED: where that was done */
-        unsigned n_opens;        /* of MAPPING_OPENED; before that it has no place, and address 0 */
-        LIST_ENTRY(leased) link; /* of those that are spare, or about to be given back */
+        unsigned n_opens;         /* of MAPPING_IPC; before that it has no place, and address 0 */
+        LIST_ENTRY(leased) link;  /* of those that are spare, or about to be given back */
 };
 
 LIST_HEAD(leased_list, leased);

@@ -6,14 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/mapping/memory.h"
+#include "client/mapping/mapping.h"
 
 /* Registers pinned memory that is mapped there, in the current context. GPUMEM_E_NO_CONTEXT, or a fault of the
  * driver, which leaves nothing registered. */
 int registration_make(const struct memory *memory, uint64_t address, uint64_t n_bytes,
                       uint64_t *ret_context);
 
-/* The context in which memory_map would register now, or 0. */
+/* The context in which mapping_map would register now, or 0. */
 uint64_t registration_context(const struct memory *memory);
 
 /* Blocks are registered where there is a context, and stay so until the application says. */

@@ -36,7 +36,7 @@ static bool returns_by_itself(const struct pool *pool)
 {
         if (pool->space.budget.n_empty_max != UINT64_MAX || !pool->memory.cuda)
                 return true;
-        return pool->memory.kind == GPUMEM_DEVICE ? !memory_is_opened(&pool->memory)
+        return pool->memory.kind == GPUMEM_DEVICE ? !mapping_is_ipc(&pool->memory)
                                                   : pool->memory.pinned == MEMORY_VMM;
 }
 

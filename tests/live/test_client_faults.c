@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "client/mapping/memory.h"
+#include "client/mapping/mapping.h"
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/daemon.h"
@@ -188,12 +188,12 @@ TEST(a_free_without_a_stream_frees_nothing_where_it_cannot_wait)
 /* What a process has left of its addresses, as RLIMIT_AS may say. */
 static uint64_t n_most_addresses = UINT64_MAX;
 
-int __real_memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
-int __wrap_memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
-int __wrap_memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address)
+int __real_mapping_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
+int __wrap_mapping_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
+int __wrap_mapping_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address)
 {
         return n_bytes > n_most_addresses ? -ENOMEM
-                                          : __real_memory_reserve(memory, n_bytes, ret_address);
+                                          : __real_mapping_reserve(memory, n_bytes, ret_address);
 }
 
 static int alloc_kind(enum gpumem_kind kind, uint32_t flags, uint64_t n_bytes, void **ret_pointer)

@@ -1,4 +1,4 @@
-#include "client/mapping/memory.h"
+#include "client/mapping/mapping.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ static void *pointer_to(uint64_t address)
 /* More than asked for, then cut to the alignment: mmap knows pages only. */
 static int reserve_host(uint64_t n_bytes, uint64_t *ret_address)
 {
-        uint64_t n_wide = n_bytes + MEMORY_ALIGNMENT;
+        uint64_t n_wide = n_bytes + MAPPING_ALIGNMENT;
         uint64_t start, aligned, n_before;
         void *bytes = mmap(NULL, n_wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                            0);
@@ -30,11 +30,11 @@ static int reserve_host(uint64_t n_bytes, uint64_t *ret_address)
         if (bytes == MAP_FAILED)
                 return err_errno();
         start = (uint64_t)(uintptr_t)bytes;
-        aligned = (start + MEMORY_ALIGNMENT - 1) & ~(MEMORY_ALIGNMENT - 1);
+        aligned = (start + MAPPING_ALIGNMENT - 1) & ~(MAPPING_ALIGNMENT - 1);
         n_before = aligned - start;
         if (n_before)
                 (void)munmap(bytes, n_before);
-        (void)munmap(pointer_to(aligned + n_bytes), MEMORY_ALIGNMENT - n_before);
+        (void)munmap(pointer_to(aligned + n_bytes), MAPPING_ALIGNMENT - n_before);
         *ret_address = aligned;
         return 0;
 }
@@ -44,14 +44,14 @@ static int reserve_host(uint64_t n_bytes, uint64_t *ret_address)
 static int find_window(uint64_t n_bytes, uint64_t *ret_address)
 {
         uint64_t end, n_above = n_bytes / WINDOW_ABOVE;
-        void *bytes = mmap(NULL, MEMORY_ALIGNMENT, PROT_NONE,
+        void *bytes = mmap(NULL, MAPPING_ALIGNMENT, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (bytes == MAP_FAILED)
                 return err_errno();
-        (void)munmap(bytes, MEMORY_ALIGNMENT);
-        end = ((uint64_t)(uintptr_t)bytes + n_above) & ~(MEMORY_ALIGNMENT - 1);
-        *ret_address = end > n_bytes ? end - n_bytes : MEMORY_ALIGNMENT;
+        (void)munmap(bytes, MAPPING_ALIGNMENT);
+        end = ((uint64_t)(uintptr_t)bytes + n_above) & ~(MAPPING_ALIGNMENT - 1);
+        *ret_address = end > n_bytes ? end - n_bytes : MAPPING_ALIGNMENT;
         return 0;
 }
 
@@ -61,9 +61,9 @@ static bool is_drivers(const struct memory *memory)
         return memory->kind == GPUMEM_DEVICE || memory->pinned == MEMORY_VMM;
 }
 
-int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address)
+int mapping_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address)
 {
-        if (memory_is_opened(memory))
+        if (mapping_is_ipc(memory))
                 return find_window(n_bytes, ret_address);
         if (!is_drivers(memory))
                 return reserve_host(n_bytes, ret_address);
@@ -78,9 +78,9 @@ int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_
         return vmm_reserve(memory->cuda, n_bytes, ret_address);
 }
 
-void memory_unreserve(const struct memory *memory, uint64_t address, uint64_t n_bytes)
+void mapping_unreserve(const struct memory *memory, uint64_t address, uint64_t n_bytes)
 {
-        if (memory_is_opened(memory))
+        if (mapping_is_ipc(memory))
                 return;
         if (is_drivers(memory))
                 (void)vmm_unreserve(memory->cuda, address, n_bytes);
@@ -114,7 +114,7 @@ static int check_drivers(int fd)
 
 /* The mapping keeps the memory: neither fd nor handle is needed any more. */
 static int map_drivers(const struct memory *memory, uint64_t peers, uint64_t address,
-                       uint64_t n_bytes, int fd, struct memory_left *left)
+                       uint64_t n_bytes, int fd, struct mapping_left *left)
 {
         uint64_t handle;
         int r;
@@ -190,8 +190,8 @@ static int map_host(const struct memory *memory, uint64_t address, uint64_t n_by
         return r;
 }
 
-int memory_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
-               int take_fd, enum mapping *ret_mapping, struct memory_left *left)
+int mapping_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
+                int take_fd, enum mapping *ret_mapping, struct mapping_left *left)
 {
         CLEANUP(closep)
         int fd = take_fd;
@@ -205,8 +205,8 @@ int memory_map(const struct memory *memory, uint64_t peers, uint64_t address, ui
         return r;
 }
 
-int memory_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,
-                 enum mapping mapping)
+int mapping_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,
+                  enum mapping mapping)
 {
         int r;
 
@@ -220,7 +220,7 @@ int memory_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes
         return unmap_host(address, n_bytes);
 }
 
-int memory_let_go(const struct memory *memory, uint64_t handle)
+int mapping_release_handle(const struct memory *memory, uint64_t handle)
 {
         return vmm_release(memory->cuda, handle);
 }

@@ -13,30 +13,30 @@ struct memory {
         enum gpumem_kind kind;
         const struct cuda *cuda; /* NULL: no driver; pinned memory is then only shared memory */
         int ordinal;             /* device memory: in this process */
-        enum { MEMORY_IMPORTED, MEMORY_OPENED } device; /* how device memory comes here */
-        enum { MEMORY_MEMFD, MEMORY_VMM } pinned;       /* what pinned memory is made of */
-        int node;                                       /* pinned memory: NUMA node */
+        enum { MEMORY_IMPORTED, MEMORY_IPC } device; /* how device memory comes here */
+        enum { MEMORY_MEMFD, MEMORY_VMM } pinned;    /* what pinned memory is made of */
+        int node;                                    /* pinned memory: NUMA node */
 };
 
-static inline bool memory_is_opened(const struct memory *memory)
+static inline bool mapping_is_ipc(const struct memory *memory)
 {
-        return memory->kind == GPUMEM_DEVICE && memory->device == MEMORY_OPENED;
+        return memory->kind == GPUMEM_DEVICE && memory->device == MEMORY_IPC;
 }
 
 /* Of reserved addresses and of everything that is mapped there. */
-#define MEMORY_ALIGNMENT (UINT64_C(2) << 20)
+#define MAPPING_ALIGNMENT (UINT64_C(2) << 20)
 
-/* Addresses for n_bytes, with nothing behind them; of MEMORY_OPENED those among which the driver will
+/* Addresses for n_bytes, with nothing behind them; of MEMORY_IPC those among which the driver will
  * choose, which stay free for all. GPUMEM_E_UNSUPPORTED: pinned memory that the
  * driver makes, in a process without one. */
-int memory_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
-void memory_unreserve(const struct memory *memory, uint64_t address, uint64_t n_bytes);
+int mapping_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
+void mapping_unreserve(const struct memory *memory, uint64_t address, uint64_t n_bytes);
 
 /* What unmapping must undo. */
-enum mapping { MAPPING_PLAIN, MAPPING_REGISTERED, MAPPING_OPENED };
+enum mapping { MAPPING_PLAIN, MAPPING_REGISTERED, MAPPING_IPC };
 
 /* What a driver that fails may leave behind of a block. */
-struct memory_left {
+struct mapping_left {
         bool is_mapped;  /* to be unmapped, though mapping it has failed */
         uint64_t handle; /* to be let go of; 0: none */
 };
@@ -45,12 +45,12 @@ struct memory_left {
  * these other devices too (driver/vmm.h). Pinned memory is registered
  * when a context is current in the calling thread. On failure nothing is mapped, but for what is `left`,
  * which is to be all zero before; something may be left after a success too. */
-int memory_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
-               int take_fd, enum mapping *ret_mapping, struct memory_left *left);
+int mapping_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
+                int take_fd, enum mapping *ret_mapping, struct mapping_left *left);
 
-/* Such a handle. */
-int memory_let_go(const struct memory *memory, uint64_t handle);
+/* Tries again to release a handle that was left. */
+int mapping_release_handle(const struct memory *memory, uint64_t handle);
 
 /* Takes it away again; the addresses stay reserved. Work that uses it must be over. */
-int memory_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,
-                 enum mapping mapping);
+int mapping_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,
+                  enum mapping mapping);
