@@ -258,14 +258,14 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
         if (opened_is_way(pool))
                 return map_opened(pool, leased, fd);
         leased->context = registration_context(&pool->memory);
-        peers_hold(&pool->peers);
-        r = mapping_map(&pool->memory, pool->peers.ordinals, leased_address(leased),
+        peer_access_hold(&pool->peer_access);
+        r = mapping_map(&pool->memory, pool->peer_access.ordinals, leased_address(leased),
                         leased_bytes(leased), steal_fd(&fd), &leased->mapping, &left);
         if (!r)
                 r = find_context(pool, leased, &left);
         leased->is_mapped = !r || left.is_mapped;
         leased->handle = left.handle;
-        peers_let_go(&pool->peers);
+        peer_access_release(&pool->peer_access);
         if (!r && leased->mapping != MAPPING_REGISTERED)
                 leased->context = 0;
         if (!r && !registration_is_settled(&pool->memory, leased->mapping))
@@ -414,12 +414,12 @@ static int unmap(struct pool *pool, struct leased *leased)
 
         if (opened_is_way(pool))
                 return opened_unmap(pool, leased);
-        peers_hold(&pool->peers);
+        peer_access_hold(&pool->peer_access);
         r = leased->is_mapped ? mapping_unmap(&pool->memory, leased_address(leased),
                                               leased_bytes(leased), leased->mapping)
                               : 0;
         leased->is_mapped = r != 0;
-        peers_let_go(&pool->peers);
+        peer_access_release(&pool->peer_access);
         if (!r && leased->handle)
                 r = mapping_release_handle(&pool->memory, leased->handle);
         if (!r)
@@ -563,5 +563,5 @@ static struct arena_block next_mapped(void *owner, uint64_t address)
 
 int leased_allow_peer(struct pool *pool, int ordinal)
 {
-        return peers_allow(&pool->peers, pool->memory.cuda, ordinal, next_mapped, pool);
+        return peer_access_allow(&pool->peer_access, pool->memory.cuda, ordinal, next_mapped, pool);
 }

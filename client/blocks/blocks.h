@@ -68,5 +68,5 @@ void leased_free_stuck(struct pool *pool);
  * driver, which leaves nothing registered. */
 int leased_register(struct pool *pool, struct leased *leased);
 
-/* As peers_allow: of blocks that are mapped, and of those that will be. */
+/* As peer_access_allow: of blocks that are mapped, and of those that will be. */
 int leased_allow_peer(struct pool *pool, int ordinal);

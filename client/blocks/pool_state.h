@@ -20,7 +20,7 @@
 #include "client/blocks/lanes.h"
 #include "client/reserve/looks.h"
 #include "client/mapping/mapping.h"
-#include "client/mapping/peers.h"
+#include "client/mapping/peer_access.h"
 #include "client/reserve/space.h"
 #include "driver/stream.h"
 #include "proto/proto.h"
@@ -107,7 +107,7 @@ struct pool_addresses {
 struct pool {
         struct pool_row row;
         struct memory memory; /* a device that this process does not see has ordinal -1 */
-        struct peers peers;
+        struct peer_access peer_access;
         struct reconnector *reconnector;
         struct service_thread *service;
         struct streams *streams;

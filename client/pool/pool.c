@@ -18,7 +18,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
                               .service = service,
                               .streams = streams,
                               .limit = OWN_LIMIT_NULL};
-        peers_init(&pool->peers);
+        peer_access_init(&pool->peer_access);
         lanes_init(&pool->lanes);
         space_init(&pool->space);
         pool->space.budget.n_empty_max = n_cache_bytes;
@@ -245,7 +245,7 @@ void pool_deinit(struct pool *pool)
         blocks_close(pool);
         free_records(pool);
         lanes_deinit(&pool->lanes);
-        peers_deinit(&pool->peers);
+        peer_access_deinit(&pool->peer_access);
         pthread_mutex_destroy(&pool->registering);
         pthread_mutex_destroy(&pool->flushing);
         pthread_mutex_destroy(&pool->lock);

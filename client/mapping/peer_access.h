@@ -11,21 +11,21 @@
 #include "client/heap/arena.h"
 #include "driver/cuda.h"
 
-struct peers {
+struct peer_access {
         pthread_rwlock_t lock;
         uint64_t ordinals; /* one a bit, as driver/vmm.h has them */
 };
 
-void peers_init(struct peers *peers);
-void peers_deinit(struct peers *peers);
+void peer_access_init(struct peer_access *access);
+void peer_access_deinit(struct peer_access *access);
 
-void peers_hold(struct peers *peers);
-void peers_let_go(struct peers *peers);
+void peer_access_hold(struct peer_access *access);
+void peer_access_release(struct peer_access *access);
 
 /* The first block that is mapped from an address on; n_bytes 0: there is none. */
-typedef struct arena_block peers_next(void *owner, uint64_t address);
+typedef struct arena_block peer_access_next(void *owner, uint64_t address);
 
 /* The device reaches all of the pool's memory from now on. On failure it may reach some of what is mapped,
  * and what is mapped later is not concerned. */
-int peers_allow(struct peers *peers, const struct cuda *cuda, int ordinal, peers_next *next,
-                void *owner);
+int peer_access_allow(struct peer_access *access, const struct cuda *cuda, int ordinal,
+                      peer_access_next *next, void *owner);
