@@ -9,7 +9,7 @@
 #include "client/blocks/limit.h"
 #include "client/blocks/opened.h"
 #include "client/blocks/over.h"
-#include "client/mapping/registration.h"
+#include "client/mapping/host_register.h"
 #include "client/blocks/wanted.h"
 #include "gpumem.h"
 
@@ -225,7 +225,7 @@ static int find_context(struct pool *pool, struct leased *leased, struct mapping
 {
         if (leased->mapping != MAPPING_REGISTERED || leased->context)
                 return 0;
-        leased->context = registration_context(&pool->memory);
+        leased->context = host_register_context(&pool->memory);
         if (leased->context)
                 return 0;
         left->is_mapped = mapping_unmap(&pool->memory, leased_address(leased), leased_bytes(leased),
@@ -257,7 +257,7 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
 
         if (opened_is_way(pool))
                 return map_opened(pool, leased, fd);
-        leased->context = registration_context(&pool->memory);
+        leased->context = host_register_context(&pool->memory);
         peer_access_hold(&pool->peer_access);
         r = mapping_map(&pool->memory, pool->peer_access.ordinals, leased_address(leased),
                         leased_bytes(leased), steal_fd(&fd), &leased->mapping, &left);
@@ -268,7 +268,7 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
         peer_access_release(&pool->peer_access);
         if (!r && leased->mapping != MAPPING_REGISTERED)
                 leased->context = 0;
-        if (!r && !registration_is_settled(&pool->memory, leased->mapping))
+        if (!r && !host_register_is_settled(&pool->memory, leased->mapping))
                 leased->block.word = NULL;
         return r;
 }
@@ -433,8 +433,8 @@ static int unregister(const struct pool *pool, struct leased *leased)
 
         if (leased->mapping != MAPPING_REGISTERED)
                 return 0;
-        r = registration_undo(&pool->memory, leased->context, leased_address(leased),
-                              leased_bytes(leased));
+        r = host_register_undo(&pool->memory, leased->context, leased_address(leased),
+                               leased_bytes(leased));
         if (!r)
                 leased->mapping = MAPPING_PLAIN;
         return r;
@@ -513,8 +513,8 @@ void leased_free_all(struct pool *pool, struct leased_list *list)
 static int make_registered(struct pool *pool, struct leased *leased)
 {
         uint64_t context;
-        int r = registration_make(&pool->memory, leased_address(leased), leased_bytes(leased),
-                                  &context);
+        int r = host_register_make(&pool->memory, leased_address(leased), leased_bytes(leased),
+                                   &context);
 
         if (r)
                 return r;

@@ -5,7 +5,7 @@
 #include "client/blocks/blocks.h"
 #include "client/blocks/kept.h"
 #include "client/blocks/limit.h"
-#include "client/mapping/registration.h"
+#include "client/mapping/host_register.h"
 #include "client/connection/reconnect.h"
 #include "gpumem.h"
 #include "proto/board.h"
@@ -82,7 +82,7 @@ static int ask(struct pool *pool, const struct connection *connection, uint64_t 
         request.lease.n_bytes = n_bytes;
         request.lease.n_most_units = (uint32_t)(n_bytes / ARENA_GRANULE);
         request.lease.flags = PROTO_LEASE_KNOWN | PROTO_LEASE_ONLY_KNOWN;
-        if (registration_lasts(&pool->memory))
+        if (host_register_lasts(&pool->memory))
                 request.lease.flags |= PROTO_LEASE_KEEPS;
         r = bind_find(pool, connection->serial, &request.lease.pool);
         if (!r)

@@ -5,7 +5,7 @@
 #include "base/fdset.h"
 #include "client/blocks/bind.h"
 #include "client/runtime/last_error.h"
-#include "client/mapping/registration.h"
+#include "client/mapping/host_register.h"
 #include "client/connection/reconnect.h"
 #include "gpumem.h"
 
@@ -42,7 +42,7 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         request.lease.n_least_units = (uint32_t)(wanted->n_least_bytes / ARENA_GRANULE);
         request.lease.properties = wanted->properties;
         request.lease.wait_ms = wanted->wait_ms;
-        if (registration_context(&pool->memory))
+        if (host_register_context(&pool->memory))
                 request.lease.flags = PROTO_LEASE_KEEPS;
         r = bind_find(pool, connection->serial, &request.lease.pool);
         if (r == GPUMEM_E_NO_POOL && link_is_over(connection->link))

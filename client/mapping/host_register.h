@@ -10,19 +10,19 @@
 
 /* Registers pinned memory that is mapped there, in the current context. GPUMEM_E_NO_CONTEXT, or a fault of the
  * driver, which leaves nothing registered. */
-int registration_make(const struct memory *memory, uint64_t address, uint64_t n_bytes,
-                      uint64_t *ret_context);
+int host_register_make(const struct memory *memory, uint64_t address, uint64_t n_bytes,
+                       uint64_t *ret_context);
 
 /* The context in which mapping_map would register now, or 0. */
-uint64_t registration_context(const struct memory *memory);
+uint64_t host_register_context(const struct memory *memory);
 
 /* Blocks are registered where there is a context, and stay so until the application says. */
-bool registration_lasts(const struct memory *memory);
+bool host_register_lasts(const struct memory *memory);
 
 /* Whoever gets the block has it as registered as it can be. One that is not stays with those who asked for
  * no more. */
-bool registration_is_settled(const struct memory *memory, enum mapping mapping);
+bool host_register_is_settled(const struct memory *memory, enum mapping mapping);
 
 /* Before what was registered in that context is unmapped. After a failure it must not be. */
-int registration_undo(const struct memory *memory, uint64_t context, uint64_t address,
-                      uint64_t n_bytes);
+int host_register_undo(const struct memory *memory, uint64_t context, uint64_t address,
+                       uint64_t n_bytes);

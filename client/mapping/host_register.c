@@ -1,4 +1,4 @@
-#include "client/mapping/registration.h"
+#include "client/mapping/host_register.h"
 
 #include "driver/context.h"
 #include "driver/host.h"
@@ -9,8 +9,8 @@ static void *bytes_at(uint64_t address)
         return (void *)(uintptr_t)address;
 }
 
-int registration_make(const struct memory *memory, uint64_t address, uint64_t n_bytes,
-                      uint64_t *ret_context)
+int host_register_make(const struct memory *memory, uint64_t address, uint64_t n_bytes,
+                       uint64_t *ret_context)
 {
         uint64_t context;
         int r;
@@ -24,28 +24,28 @@ int registration_make(const struct memory *memory, uint64_t address, uint64_t n_
         return 0;
 }
 
-bool registration_lasts(const struct memory *memory)
+bool host_register_lasts(const struct memory *memory)
 {
         return memory->kind == GPUMEM_PINNED && memory->pinned == MEMORY_MEMFD && memory->cuda;
 }
 
-uint64_t registration_context(const struct memory *memory)
+uint64_t host_register_context(const struct memory *memory)
 {
         uint64_t context;
 
-        if (!registration_lasts(memory) || context_current(memory->cuda, &context))
+        if (!host_register_lasts(memory) || context_current(memory->cuda, &context))
                 return 0;
         return context;
 }
 
-bool registration_is_settled(const struct memory *memory, enum mapping mapping)
+bool host_register_is_settled(const struct memory *memory, enum mapping mapping)
 {
-        return mapping == MAPPING_REGISTERED || !registration_lasts(memory);
+        return mapping == MAPPING_REGISTERED || !host_register_lasts(memory);
 }
 
 /* A context that has been destroyed took its registrations with it. */
-int registration_undo(const struct memory *memory, uint64_t context, uint64_t address,
-                      uint64_t n_bytes)
+int host_register_undo(const struct memory *memory, uint64_t context, uint64_t address,
+                       uint64_t n_bytes)
 {
         int r = host_unregister_in(memory->cuda, context, bytes_at(address), n_bytes);
 
