@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "client/blocks/bind.h"
 #include "client/blocks/limit.h"
-#include "client/blocks/opened.h"
+#include "client/blocks/ipc_mapping.h"
 #include "client/blocks/over.h"
 #include "client/mapping/host_register.h"
 #include "client/blocks/wanted.h"
@@ -52,7 +52,8 @@ static int open_arena(const struct pool *pool, uint64_t n_bytes, uint64_t n_want
 
 static uint64_t wanted_bytes(const struct pool *pool)
 {
-        return opened_is_way(pool) ? HEAP_ARENA_MAX : space_arena_bytes(pool->row.n_capacity_bytes);
+        return ipc_mapping_is_way(pool) ? HEAP_ARENA_MAX
+                                        : space_arena_bytes(pool->row.n_capacity_bytes);
 }
 
 static uint64_t half(uint64_t n_bytes)
@@ -112,7 +113,7 @@ bool blocks_widen(struct pool *pool, uint64_t n_bytes)
 {
         uint64_t n_wanted_bytes = wanted_bytes(pool), n_least_bytes, n_more_bytes;
 
-        if (!pool->arena || opened_is_way(pool) || pool->n_arena_bytes >= n_wanted_bytes ||
+        if (!pool->arena || ipc_mapping_is_way(pool) || pool->n_arena_bytes >= n_wanted_bytes ||
             size_round_up(n_bytes, ARENA_GRANULE, &n_least_bytes))
                 return false;
         /* Where it stands beside another range there is a granule less of it at either end. */
@@ -173,7 +174,7 @@ static void keep_record(struct pool *pool, struct leased *leased)
 int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct leased **ret_leased)
 {
         struct leased *leased;
-        bool is_placed = !opened_is_way(pool);
+        bool is_placed = !ipc_mapping_is_way(pool);
         int r = blocks_open(pool);
 
         if (!r && !start && is_placed) {
@@ -235,10 +236,10 @@ static int find_context(struct pool *pool, struct leased *leased, struct mapping
         return -EIO;
 }
 
-static int map_opened(struct pool *pool, struct leased *leased, int fd)
+static int map_ipc(struct pool *pool, struct leased *leased, int fd)
 {
-        struct opened_way way = {.old = NULL};
-        int r = opened_map(pool, leased, fd, &way);
+        struct ipc_mapping_way way = {.old = NULL};
+        int r = ipc_mapping_open(pool, leased, fd, &way);
 
         leased_free_all(pool, &way.list);
         if (way.old) {
@@ -255,8 +256,8 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
         struct mapping_left left = {.handle = 0};
         int r;
 
-        if (opened_is_way(pool))
-                return map_opened(pool, leased, fd);
+        if (ipc_mapping_is_way(pool))
+                return map_ipc(pool, leased, fd);
         leased->context = host_register_context(&pool->memory);
         peer_access_hold(&pool->peer_access);
         r = mapping_map(&pool->memory, pool->peer_access.ordinals, leased_address(leased),
@@ -291,7 +292,7 @@ static int obtain(struct pool *pool, struct leased *leased, const struct wanted 
         uint64_t n_bytes;
         int fd = -1, r;
 
-        r = opened_is_way(pool) ? opened_check(pool) : 0;
+        r = ipc_mapping_is_way(pool) ? ipc_mapping_check(pool) : 0;
         if (!r)
                 r = limit_take(pool, wanted->n_bytes);
         if (r) {
@@ -412,8 +413,8 @@ static int unmap(struct pool *pool, struct leased *leased)
 {
         int r;
 
-        if (opened_is_way(pool))
-                return opened_unmap(pool, leased);
+        if (ipc_mapping_is_way(pool))
+                return ipc_mapping_close(pool, leased);
         peer_access_hold(&pool->peer_access);
         r = leased->is_mapped ? mapping_unmap(&pool->memory, leased_address(leased),
                                               leased_bytes(leased), leased->mapping)

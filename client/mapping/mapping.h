@@ -1,6 +1,6 @@
 /* What a pool's blocks are on this side: device memory that is imported, or a memfd that is mapped
- * and registered with the driver. Any thread. Device memory that is opened is not mapped here, but by
- * opened.h: of the functions below only those about addresses are for it. */
+ * and registered with the driver. Any thread. Device memory that comes as a CUDA IPC handle is mapped by
+ * ipc_mapping.h: of the functions below only those about addresses are for it. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@ struct memory {
         enum gpumem_kind kind;
         const struct cuda *cuda; /* NULL: no driver; pinned memory is then only shared memory */
         int ordinal;             /* device memory: in this process */
-        enum { MEMORY_IMPORTED, MEMORY_IPC } device; /* how device memory comes here */
+        enum { MEMORY_IMPORTED, MEMORY_IPC } device; /* how device memory is shared */
         enum { MEMORY_MEMFD, MEMORY_VMM } pinned;    /* what pinned memory is made of */
         int node;                                    /* pinned memory: NUMA node */
 };

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "client/pool/idle.h"
-#include "client/blocks/opened.h"
+#include "client/blocks/ipc_mapping.h"
 #include "client/runtime/service_thread.h"
 
 static_assert(SPACE_LOOK_US == SERVICE_THREAD_SOON_MS * 1000, "with a thread or without");
@@ -131,7 +131,7 @@ static int look(struct pool *pool, enum elastic_haste haste, struct leased_list 
         more = space_settle(&pool->space) || more || is_pending(pool);
         lower_thresholds(pool);
         /* Where what others want is not unmapped for them, one that waits must not wait for itself. */
-        if (opened_is_way(pool) && pool->n_waiting)
+        if (ipc_mapping_is_way(pool) && pool->n_waiting)
                 idle_take_all(pool, list);
         else
                 kept_take_revoked(pool, KEPT_DROP_EXCESS, list);

@@ -1,4 +1,4 @@
-#include "client/blocks/opened.h"
+#include "client/blocks/ipc_mapping.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ static_assert(LEGACY_HANDLE_BYTES == PROTO_LEGACY_HANDLE_BYTES, "the daemon's ar
 /* Between looks at a block that another thread is about to close. */
 #define STEP_NS 50000
 
-int opened_check(const struct pool *pool)
+int ipc_mapping_check(const struct pool *pool)
 {
         int ordinal, r;
 
@@ -60,7 +60,7 @@ static void wait_a_step(struct pool *pool)
  * leased anew. Kept, it gives way; else another thread is about to close it, and takes it out first.
  * The caller has the lock, which may be dropped meanwhile. */
 static int make_way(struct pool *pool, struct leased *leased, uint64_t address,
-                    struct opened_way *way)
+                    struct ipc_mapping_way *way)
 {
         struct leased *there;
 
@@ -95,7 +95,8 @@ static int put(struct pool *pool, struct leased *leased, uint64_t address)
         return r;
 }
 
-static int place(struct pool *pool, struct leased *leased, uint64_t address, struct opened_way *way)
+static int place(struct pool *pool, struct leased *leased, uint64_t address,
+                 struct ipc_mapping_way *way)
 {
         int r = GPUMEM_E_UNSUPPORTED;
 
@@ -111,7 +112,7 @@ static int place(struct pool *pool, struct leased *leased, uint64_t address, str
         return r;
 }
 
-int opened_map(struct pool *pool, struct leased *leased, int fd, struct opened_way *way)
+int ipc_mapping_open(struct pool *pool, struct leased *leased, int fd, struct ipc_mapping_way *way)
 {
         const struct cuda *cuda = pool->memory.cuda;
         struct legacy_handle handle;
@@ -135,7 +136,7 @@ int opened_map(struct pool *pool, struct leased *leased, int fd, struct opened_w
 }
 
 /* A context that has been destroyed took what it had opened with it. */
-int opened_unmap(struct pool *pool, struct leased *leased)
+int ipc_mapping_close(struct pool *pool, struct leased *leased)
 {
         int r;
 

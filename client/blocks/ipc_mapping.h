@@ -10,17 +10,17 @@
 
 #include "client/blocks/pool_state.h"
 
-static inline bool opened_is_way(const struct pool *pool)
+static inline bool ipc_mapping_is_way(const struct pool *pool)
 {
         return mapping_is_ipc(&pool->memory);
 }
 
 /* Can the calling thread open blocks of the pool? GPUMEM_E_NO_CONTEXT; GPUMEM_E_UNSUPPORTED when its
  * context is on another device. */
-int opened_check(const struct pool *pool);
+int ipc_mapping_check(const struct pool *pool);
 
 /* What a block that comes back finds kept: it is the caller's to end, also where opening fails. */
-struct opened_way {
+struct ipc_mapping_way {
         struct leased_list list; /* to be freed */
         struct leased
                 *old; /* its mapping is the new record's; its addresses are given up. NULL: none */
@@ -28,6 +28,6 @@ struct opened_way {
 
 /* Opens the block that a fd says the handle of, and puts it in the arena. `way` is empty before.
  * GPUMEM_E_UNSUPPORTED when the driver's address is out of its reach. */
-int opened_map(struct pool *pool, struct leased *leased, int fd, struct opened_way *way);
+int ipc_mapping_open(struct pool *pool, struct leased *leased, int fd, struct ipc_mapping_way *way);
 
-int opened_unmap(struct pool *pool, struct leased *leased);
+int ipc_mapping_close(struct pool *pool, struct leased *leased);
