@@ -18,7 +18,7 @@ static int refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int
                          place);
 
         for (uint32_t i = 0; (pool = client_pool(client, i)) && n < (int)sizeof(text); i++) {
-                if (pool->memory.kind != kind || pool->binding.absent || pool_place(pool) < 0)
+                if (pool->memory.kind != kind || pool->binding.is_missing || pool_place(pool) < 0)
                         continue;
                 n += snprintf(text + n, sizeof(text) - (size_t)n, " %s %d", mark, pool_place(pool));
                 mark = "and";

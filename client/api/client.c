@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/blocks/bind.h"
+#include "client/blocks/binding.h"
 #include "client/pool/nearest.h"
 
 int client_check(const struct gpumem_client *client)
@@ -22,7 +22,7 @@ struct pool *client_pool_on(struct gpumem_client *client, uint64_t connection, u
         uint32_t here;
 
         for (uint32_t i = 0; (pool = client_pool(client, i)); i++) {
-                if (bind_find(pool, connection, &here) == 0 && here == id)
+                if (binding_find(pool, connection, &here) == 0 && here == id)
                         return pool;
         }
         return NULL;
@@ -95,7 +95,7 @@ struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind,
         if (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST)
                 found = nearest_pinned(client->pools, client->n_pools, client_cuda(client));
         for (uint32_t i = 0; !found && i < client->n_pools; i++) {
-                if (is_at(&client->pools[i], kind, place) && !client->pools[i].binding.absent)
+                if (is_at(&client->pools[i], kind, place) && !client->pools[i].binding.is_missing)
                         found = &client->pools[i];
         }
         for (uint32_t i = 0; !found && i < client->n_pools; i++) {

@@ -36,19 +36,19 @@ static struct pool_set pool_set(struct gpumem_client *client)
                                  .n_cache_bytes = client->n_cache_bytes};
 }
 
-static uint64_t leave(void *owner)
+static uint64_t detach(void *owner)
 {
         struct pool_set set = pool_set(owner);
 
-        return pool_binding_leave(&set);
+        return pool_binding_detach(&set);
 }
 
-static int meet(void *owner, struct connection *connection)
+static int attach(void *owner, struct connection *connection)
 {
         struct gpumem_client *client = owner;
         struct pool_set set = pool_set(client);
 
-        return pool_binding_meet(&set, connection);
+        return pool_binding_attach(&set, connection);
 }
 
 static void declare(void *owner)
@@ -154,7 +154,7 @@ static void take_notice(void *owner, const struct message_notice *notice)
         service_thread_nudge(&client->service);
 }
 
-static const struct reconnect_owner reconnect_owner = {leave, meet, declare, take_notice};
+static const struct reconnect_owner reconnect_owner = {detach, attach, declare, take_notice};
 
 /* Refusals of threads are known by it. */
 static int draw_number(uint64_t *ret_number)
@@ -206,7 +206,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
                                                        .streams = &client->streams,
                                                        .uses = &client->uses});
         r = streams_open(&client->streams, client_cuda(client));
-        return r ? r : meet(client, client->reconnector.connection);
+        return r ? r : attach(client, client->reconnector.connection);
 }
 
 int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **ret_client)

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
-#include "client/blocks/bind.h"
+#include "client/blocks/binding.h"
 #include "client/blocks/limit.h"
 #include "client/blocks/ipc_mapping.h"
 #include "client/blocks/over.h"
@@ -359,7 +359,7 @@ int leased_attach(struct pool *pool, uint64_t connection, const struct message_a
         leased->number = answer->block;
         leased->connection = connection;
         leased->is_attached = true;
-        r = bind_lease(pool, connection, over_bytes(leased));
+        r = binding_lease(pool, connection, over_bytes(leased));
         if (!r) {
                 r = map(pool, leased, steal_fd(&fd));
                 if (r && is_left(leased)) {
@@ -368,7 +368,7 @@ int leased_attach(struct pool *pool, uint64_t connection, const struct message_a
                         return r;
                 }
                 if (r)
-                        (void)bind_unmapped(pool, connection, over_bytes(leased));
+                        (void)binding_unmapped(pool, connection, over_bytes(leased));
         }
         if (r) {
                 leased_cancel(pool, leased);

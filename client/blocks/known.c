@@ -1,7 +1,7 @@
 /* Blocks that are leased anew while they are mapped still: a message, and no call of the driver. */
 #include "base/err.h"
 #include "base/fdset.h"
-#include "client/blocks/bind.h"
+#include "client/blocks/binding.h"
 #include "client/blocks/blocks.h"
 #include "client/blocks/kept.h"
 #include "client/blocks/limit.h"
@@ -84,7 +84,7 @@ static int ask(struct pool *pool, const struct connection *connection, uint64_t 
         request.lease.flags = PROTO_LEASE_KNOWN | PROTO_LEASE_ONLY_KNOWN;
         if (host_register_lasts(&pool->memory))
                 request.lease.flags |= PROTO_LEASE_KEEPS;
-        r = bind_find(pool, connection->serial, &request.lease.pool);
+        r = binding_find(pool, connection->serial, &request.lease.pool);
         if (!r)
                 r = link_call(connection->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply,
                               &fds);

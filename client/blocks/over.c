@@ -1,6 +1,6 @@
 #include "client/blocks/over.h"
 
-#include "client/blocks/bind.h"
+#include "client/blocks/binding.h"
 #include "client/connection/reconnect.h"
 
 static void say_unmapped(struct pool *pool, const struct leased *leased)
@@ -36,7 +36,7 @@ uint64_t over_bytes(const struct leased *leased)
 
 void over_say(struct pool *pool, const struct leased *leased)
 {
-        if (!bind_unmapped(pool, leased->connection, over_bytes(leased)))
+        if (!binding_unmapped(pool, leased->connection, over_bytes(leased)))
                 return;
         if (leased->is_attached)
                 say_detached(pool, leased);

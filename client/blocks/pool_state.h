@@ -81,8 +81,8 @@ struct kept {
 
 /* A pool's standing with the daemon; guarded by the pool's lock. */
 struct binding {
-        uint64_t connection;     /* serial of the one that it was met on; 0: it is being left */
-        _Atomic bool absent;     /* read without the lock too */
+        uint64_t connection; /* serial of the one that it is attached to; 0: it is being detached */
+        _Atomic bool is_missing; /* read without the lock too */
         uint64_t n_leased_bytes; /* of that connection: mapped, or about to be */
         uint64_t n_held_bytes;   /* of earlier ones: mapped */
 };

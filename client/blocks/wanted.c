@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
-#include "client/blocks/bind.h"
+#include "client/blocks/binding.h"
 #include "client/runtime/last_error.h"
 #include "client/mapping/host_register.h"
 #include "client/connection/reconnect.h"
@@ -44,7 +44,7 @@ static int ask_on(struct pool *pool, const struct connection *connection,
         request.lease.wait_ms = wanted->wait_ms;
         if (host_register_context(&pool->memory))
                 request.lease.flags = PROTO_LEASE_KEEPS;
-        r = bind_find(pool, connection->serial, &request.lease.pool);
+        r = binding_find(pool, connection->serial, &request.lease.pool);
         if (r == GPUMEM_E_NO_POOL && link_is_over(connection->link))
                 return GPUMEM_E_DISCONNECTED;
         if (!r)
@@ -56,7 +56,7 @@ static int ask_on(struct pool *pool, const struct connection *connection,
                 r = reply.kind == MESSAGE_LEASED ? check_answer(&reply.leased, wanted, connection)
                                                  : -EPROTO;
         if (!r)
-                r = bind_lease(pool, connection->serial, reply.leased.n_bytes);
+                r = binding_lease(pool, connection->serial, reply.leased.n_bytes);
         if (r)
                 return r;
         leased->block.lease = reply.leased.lease;

@@ -98,12 +98,12 @@ static int connect_again(struct reconnector *reconnector)
         struct connection *connection;
         int r;
 
-        hello.n_held_bytes = reconnector->calls->leave(reconnector->owner);
+        hello.n_held_bytes = reconnector->calls->detach(reconnector->owner);
         r = as_away(
                 connection_new(reconnector->socket_path, &hello, last->serial + 1, &connection));
         if (r)
                 return r;
-        r = reconnector->calls->meet(reconnector->owner, connection);
+        r = reconnector->calls->attach(reconnector->owner, connection);
         if (r) {
                 connection_unref(connection);
                 return r;

@@ -15,10 +15,10 @@
 /* What the owner does about a change. Called by the one thread that connects, without locks. */
 struct reconnect_owner {
         /* No lease of the last connection counts as one any more; the bytes that are still mapped. */
-        uint64_t (*leave)(void *owner);
+        uint64_t (*detach)(void *owner);
         /* A daemon that has started since: its pools, its board. On failure it is not used. */
-        int (*meet)(void *owner, struct connection *connection);
-        /* The connection that was met is the present one: says what is held. */
+        int (*attach)(void *owner, struct connection *connection);
+        /* The connection that was attached is the present one: says what is held. */
         void (*declare)(void *owner);
         /* The daemon has news, one of PROTO_NOTICE_*. Under locks: nothing that waits. */
         void (*notice)(void *owner, const struct message_notice *notice);
@@ -40,7 +40,7 @@ struct reconnector {
         char last_text[GPUMEM_TEXT_BYTES]; /* of that */
 };
 
-/* Makes the first connection; the owner meets it by itself. Errors as connection_new. */
+/* Makes the first connection; the owner attaches to it by itself. Errors as connection_new. */
 int reconnect_init(struct reconnector *reconnector, const char *socket_path, const char *program,
                    struct events *events, const struct reconnect_owner *calls, void *owner);
 

@@ -19,7 +19,7 @@ static int nearest_node(const struct cuda *cuda)
 
 static struct pool *next_pinned(struct pool *pool, const struct pool *end)
 {
-        while (pool < end && (pool->row.kind != GPUMEM_PINNED || pool->binding.absent))
+        while (pool < end && (pool->row.kind != GPUMEM_PINNED || pool->binding.is_missing))
                 pool++;
         return pool < end ? pool : NULL;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/blocks/bind.h"
+#include "client/blocks/binding.h"
 #include "client/blocks/blocks.h"
 #include "client/blocks/limit.h"
 #include "client/pool/pool.h"
@@ -35,7 +35,7 @@ static bool is_same(const struct pool_row *one, const struct pool_row *other)
                                           : one->place == other->place;
 }
 
-uint64_t pool_binding_leave(const struct pool_set *set)
+uint64_t pool_binding_detach(const struct pool_set *set)
 {
         uint64_t n_bytes = 0;
 
@@ -53,22 +53,22 @@ uint64_t pool_binding_leave(const struct pool_set *set)
         return n_bytes;
 }
 
-static void meet(struct pool *pool, const struct connection *connection, uint32_t id)
+static void attach(struct pool *pool, const struct connection *connection, uint32_t id)
 {
         pthread_mutex_lock(&pool->lock);
         __atomic_store_n(&pool->row.id, id, __ATOMIC_RELAXED);
         pool->binding.connection = connection->serial;
-        pool->binding.absent = false;
+        pool->binding.is_missing = false;
         pool_move_board(pool, board_pool(connection->board, id));
         pthread_mutex_unlock(&pool->lock);
 }
 
 /* Its counters have no board: they are kept here. */
-static void miss(struct pool *pool, const struct connection *connection)
+static void attach_missing(struct pool *pool, const struct connection *connection)
 {
         pthread_mutex_lock(&pool->lock);
         pool->binding.connection = connection->serial;
-        pool->binding.absent = true;
+        pool->binding.is_missing = true;
         pool_move_board(pool, NULL);
         pthread_mutex_unlock(&pool->lock);
 }
@@ -106,12 +106,12 @@ static int add(const struct pool_set *set, const struct connection *connection, 
         if (row->kind == GPUMEM_DEVICE)
                 limit_set(&set->pools[n_pools],
                           limit_of_fraction(set->fraction, row->n_capacity_bytes));
-        meet(&set->pools[n_pools], connection, id);
+        attach(&set->pools[n_pools], connection, id);
         *set->n_pools = n_pools + 1;
         return 0;
 }
 
-int pool_binding_meet(const struct pool_set *set, const struct connection *connection)
+int pool_binding_attach(const struct pool_set *set, const struct connection *connection)
 {
         uint32_t n_known = *set->n_pools;
         int r = 0;
@@ -120,9 +120,9 @@ int pool_binding_meet(const struct pool_set *set, const struct connection *conne
                 uint32_t id = find_row(connection, &set->pools[i]);
 
                 if (id < connection->n_rows)
-                        meet(&set->pools[i], connection, id);
+                        attach(&set->pools[i], connection, id);
                 else
-                        miss(&set->pools[i], connection);
+                        attach_missing(&set->pools[i], connection);
         }
         for (uint32_t id = 0; id < connection->n_rows && !r; id++) {
                 /* Nobody asks for blocks that this version does not know how to map. */
@@ -133,12 +133,12 @@ int pool_binding_meet(const struct pool_set *set, const struct connection *conne
         }
         /* Nobody may write to the board of a connection that is given up. */
         for (uint32_t i = 0; r && i < *set->n_pools; i++)
-                miss(&set->pools[i], connection);
+                attach_missing(&set->pools[i], connection);
         return r;
 }
 
 void pool_binding_declare(const struct pool_set *set)
 {
         for (uint32_t i = 0; i < *set->n_pools; i++)
-                bind_declare(&set->pools[i]);
+                binding_declare(&set->pools[i]);
 }

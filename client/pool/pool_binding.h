@@ -1,8 +1,8 @@
 /* A client's pools, matched with those of the daemon that it is connected to: devices by UUID,
  * pinned memory by NUMA node, since the next daemon may number them otherwise, have fewer, or more.
  *
- * A pool that the present daemon does not have is absent: what it holds is served on, and nothing is
- * added. Any thread; only one at a time leaves and meets. */
+ * A pool that the present daemon does not have is missing: what it holds is served on, and nothing is
+ * added. Any thread; only one at a time detaches and attaches. */
 #pragma once
 
 #include <stdatomic.h>
@@ -24,10 +24,10 @@ struct pool_set {
 };
 
 /* No lease counts as one any more; the bytes that are still mapped. */
-uint64_t pool_binding_leave(const struct pool_set *set);
+uint64_t pool_binding_detach(const struct pool_set *set);
 
 /* Matches the pools with the connection's; -E2BIG when too many were seen over time. */
-int pool_binding_meet(const struct pool_set *set, const struct connection *connection);
+int pool_binding_attach(const struct pool_set *set, const struct connection *connection);
 
 /* Tells the daemon what is held in each pool. */
 void pool_binding_declare(const struct pool_set *set);

@@ -1,35 +1,35 @@
-#include "client/blocks/bind.h"
+#include "client/blocks/binding.h"
 
 #include "client/connection/reconnect.h"
 #include "gpumem.h"
 
 /* The number is read and sent in one step: whoever sends last says what is so then. */
-void bind_declare(struct pool *pool)
+void binding_declare(struct pool *pool)
 {
         struct frame frame = FRAME_NULL;
         uint64_t connection;
-        bool absent;
+        bool is_missing;
 
         pthread_mutex_lock(&pool->declare_lock);
         pthread_mutex_lock(&pool->lock);
         frame.held.pool = pool->row.id;
         frame.held.n_bytes = pool->binding.n_held_bytes;
         connection = pool->binding.connection;
-        absent = pool->binding.absent;
+        is_missing = pool->binding.is_missing;
         pthread_mutex_unlock(&pool->lock);
-        if (connection && !absent)
+        if (connection && !is_missing)
                 reconnect_send(pool->reconnector, connection, &frame, MESSAGE_HELD);
         pthread_mutex_unlock(&pool->declare_lock);
 }
 
-int bind_find(struct pool *pool, uint64_t connection, uint32_t *ret_id)
+int binding_find(struct pool *pool, uint64_t connection, uint32_t *ret_id)
 {
         int r = 0;
 
         pthread_mutex_lock(&pool->lock);
         if (pool->binding.connection != connection)
                 r = GPUMEM_E_DISCONNECTED;
-        else if (pool->binding.absent)
+        else if (pool->binding.is_missing)
                 r = GPUMEM_E_NO_POOL;
         else
                 *ret_id = pool->row.id;
@@ -37,7 +37,7 @@ int bind_find(struct pool *pool, uint64_t connection, uint32_t *ret_id)
         return r;
 }
 
-int bind_lease(struct pool *pool, uint64_t connection, uint64_t n_bytes)
+int binding_lease(struct pool *pool, uint64_t connection, uint64_t n_bytes)
 {
         int r = GPUMEM_E_DISCONNECTED;
 
@@ -50,7 +50,7 @@ int bind_lease(struct pool *pool, uint64_t connection, uint64_t n_bytes)
         return r;
 }
 
-bool bind_unmapped(struct pool *pool, uint64_t connection, uint64_t n_bytes)
+bool binding_unmapped(struct pool *pool, uint64_t connection, uint64_t n_bytes)
 {
         bool is_leased;
 
@@ -62,6 +62,6 @@ bool bind_unmapped(struct pool *pool, uint64_t connection, uint64_t n_bytes)
                 pool->binding.n_held_bytes -= n_bytes;
         pthread_mutex_unlock(&pool->lock);
         if (!is_leased && n_bytes)
-                bind_declare(pool);
+                binding_declare(pool);
         return is_leased;
 }

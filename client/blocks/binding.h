@@ -10,17 +10,17 @@
 #include "client/blocks/pool_state.h"
 
 /* The pool's number on this connection. GPUMEM_E_NO_POOL; GPUMEM_E_DISCONNECTED when the pool has
- * been left since. */
-int bind_find(struct pool *pool, uint64_t connection, uint32_t *ret_id);
+ * been detached since. */
+int binding_find(struct pool *pool, uint64_t connection, uint32_t *ret_id);
 
 /* A block was leased on this connection. GPUMEM_E_DISCONNECTED as above: it must not be used, as
  * nobody accounts for it. */
-int bind_lease(struct pool *pool, uint64_t connection, uint64_t n_bytes);
+int binding_lease(struct pool *pool, uint64_t connection, uint64_t n_bytes);
 
 /* A block that was leased on this connection is not mapped any more. Returns whether the lease is to
  * be returned; if not, the daemon has been told that less is held. */
-bool bind_unmapped(struct pool *pool, uint64_t connection, uint64_t n_bytes);
+bool binding_unmapped(struct pool *pool, uint64_t connection, uint64_t n_bytes);
 
 /* Tells the daemon how much is held in the pool. It waits for that before it ends what the last connection was
  * charged, so 0 bytes are told, too. */
-void bind_declare(struct pool *pool);
+void binding_declare(struct pool *pool);
