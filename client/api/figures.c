@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "client/api/client.h"
-#include "client/blocks/limit.h"
+#include "client/blocks/client_limit.h"
 #include "driver/context.h"
 
 /* As gpumem_alloc reads kind and place. */
@@ -104,6 +104,6 @@ int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_
         int r = find_pool(client, kind, place, &pool);
 
         if (!r)
-                limit_set(pool, n_bytes);
+                client_limit_set(pool, n_bytes);
         return r;
 }

@@ -9,7 +9,7 @@
 #include "client/api/client.h"
 #include "client/pool/elastic.h"
 #include "client/pool/idle.h"
-#include "client/blocks/limit.h"
+#include "client/blocks/client_limit.h"
 #include "client/pool/pool_binding.h"
 #include "client/watch/record.h"
 #include "client/runtime/last_error.h"
@@ -186,7 +186,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         if (!r)
                 r = draw_number(&client->number);
         if (!r)
-                r = limit_read_fraction(&client->fraction);
+                r = client_limit_read_fraction(&client->fraction);
         if (!r)
                 r = settings_read_cache_size(&client->n_cache_bytes);
         if (!r)

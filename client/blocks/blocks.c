@@ -6,7 +6,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "client/blocks/binding.h"
-#include "client/blocks/limit.h"
+#include "client/blocks/client_limit.h"
 #include "client/blocks/ipc_mapping.h"
 #include "client/blocks/over.h"
 #include "client/mapping/host_register.h"
@@ -294,7 +294,7 @@ static int obtain(struct pool *pool, struct leased *leased, const struct wanted 
 
         r = ipc_mapping_is_way(pool) ? ipc_mapping_check(pool) : 0;
         if (!r)
-                r = limit_take(pool, wanted->n_bytes);
+                r = client_limit_take(pool, wanted->n_bytes);
         if (r) {
                 leased_cancel(pool, leased);
                 return r;
@@ -302,7 +302,7 @@ static int obtain(struct pool *pool, struct leased *leased, const struct wanted 
         r = wanted_ask(pool, wanted, leased, &n_bytes, &fd);
         if (!r) {
                 shrink(pool, leased, n_bytes);
-                limit_correct(pool, wanted->n_bytes, leased_bytes(leased));
+                client_limit_correct(pool, wanted->n_bytes, leased_bytes(leased));
                 r = map(pool, leased, fd);
                 if (r && is_left(leased)) {
                         stick(pool, leased);
@@ -312,7 +312,8 @@ static int obtain(struct pool *pool, struct leased *leased, const struct wanted 
                         over_say(pool, leased);
         }
         if (r) {
-                limit_give(pool, leased->block.lease ? leased_bytes(leased) : wanted->n_bytes);
+                client_limit_give(pool,
+                                  leased->block.lease ? leased_bytes(leased) : wanted->n_bytes);
                 leased_cancel(pool, leased);
         }
         return r;
@@ -457,7 +458,7 @@ static bool let_go(struct pool *pool, struct leased *leased)
         over_say(pool, leased);
         /* What another process leased, or has by now, is within that one's limit. */
         if (!leased->is_attached && !leased->is_revoked)
-                limit_give(pool, leased_bytes(leased));
+                client_limit_give(pool, leased_bytes(leased));
         leased_cancel(pool, leased);
         return true;
 }

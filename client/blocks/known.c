@@ -4,7 +4,7 @@
 #include "client/blocks/binding.h"
 #include "client/blocks/blocks.h"
 #include "client/blocks/kept.h"
-#include "client/blocks/limit.h"
+#include "client/blocks/client_limit.h"
 #include "client/mapping/host_register.h"
 #include "client/connection/reconnect.h"
 #include "gpumem.h"
@@ -94,7 +94,7 @@ static int ask(struct pool *pool, const struct connection *connection, uint64_t 
 int leased_obtain_known(struct pool *pool, uint64_t n_bytes, struct leased **ret_leased)
 {
         struct connection *connection;
-        int r = limit_take(pool, n_bytes);
+        int r = client_limit_take(pool, n_bytes);
 
         if (r)
                 return r;
@@ -110,6 +110,6 @@ int leased_obtain_known(struct pool *pool, uint64_t n_bytes, struct leased **ret
                         r = GPUMEM_E_REFUSED;
         }
         if (r)
-                limit_give(pool, n_bytes);
+                client_limit_give(pool, n_bytes);
         return r;
 }

@@ -87,13 +87,13 @@ struct binding {
         uint64_t n_held_bytes;   /* of earlier ones: mapped */
 };
 
-/* How much of the pool the process leases at most: see limit.h. */
-struct own_limit {
+/* How much of the pool the process leases at most: see client_limit.h. */
+struct client_limit {
         uint64_t n_max_bytes;
         uint64_t n_leased_bytes; /* and asked for */
 };
 
-#define OWN_LIMIT_NULL                    \
+#define CLIENT_LIMIT_NULL                 \
         {                                 \
                 .n_max_bytes = UINT64_MAX \
         }
@@ -132,7 +132,7 @@ struct pool {
         uint64_t n_reserved_peak_bytes;
         uint64_t n_blocks;
         struct shared_list shareds; /* allocations and attached memory with blocks of their own */
-        struct own_limit limit;
+        struct client_limit limit;
         pthread_mutex_t flushing;    /* idle.c: one flush at a time; taken before `lock` */
         pthread_mutex_t registering; /* leased_register: one block at a time */
 };

@@ -17,7 +17,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
                               .reconnector = reconnector,
                               .service = service,
                               .streams = streams,
-                              .limit = OWN_LIMIT_NULL};
+                              .limit = CLIENT_LIMIT_NULL};
         peer_access_init(&pool->peer_access);
         lanes_init(&pool->lanes);
         space_init(&pool->space);

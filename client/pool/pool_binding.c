@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "client/blocks/binding.h"
 #include "client/blocks/blocks.h"
-#include "client/blocks/limit.h"
+#include "client/blocks/client_limit.h"
 #include "client/pool/pool.h"
 #include "driver/device.h"
 
@@ -104,8 +104,8 @@ static int add(const struct pool_set *set, const struct connection *connection, 
         pool_init(&set->pools[n_pools], row, &memory, set->reconnector, set->service, set->streams,
                   set->n_cache_bytes);
         if (row->kind == GPUMEM_DEVICE)
-                limit_set(&set->pools[n_pools],
-                          limit_of_fraction(set->fraction, row->n_capacity_bytes));
+                client_limit_set(&set->pools[n_pools],
+                                 client_limit_of_fraction(set->fraction, row->n_capacity_bytes));
         attach(&set->pools[n_pools], connection, id);
         *set->n_pools = n_pools + 1;
         return 0;

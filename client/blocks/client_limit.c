@@ -1,4 +1,4 @@
-#include "client/blocks/limit.h"
+#include "client/blocks/client_limit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static int parse_fraction(const char *text, double *ret_fraction)
         return 0;
 }
 
-int limit_read_fraction(double *ret_fraction)
+int client_limit_read_fraction(double *ret_fraction)
 {
         const char *text = secure_getenv("GPUMEM_MEMORY_FRACTION");
 
@@ -47,13 +47,13 @@ int limit_read_fraction(double *ret_fraction)
         return 0;
 }
 
-uint64_t limit_of_fraction(double fraction, uint64_t n_bytes)
+uint64_t client_limit_of_fraction(double fraction, uint64_t n_bytes)
 {
         return fraction < 1 ? (uint64_t)((double)n_bytes * fraction) : UINT64_MAX;
 }
 
 /* As the daemon explains its own refusals. */
-static void explain(const struct pool *pool, const struct own_limit *limit, uint64_t n_bytes)
+static void explain(const struct pool *pool, const struct client_limit *limit, uint64_t n_bytes)
 {
         char used[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
         char text[GPUMEM_TEXT_BYTES];
@@ -67,9 +67,9 @@ static void explain(const struct pool *pool, const struct own_limit *limit, uint
         last_error_set(GPUMEM_E_LIMIT, text);
 }
 
-int limit_take(struct pool *pool, uint64_t n_bytes)
+int client_limit_take(struct pool *pool, uint64_t n_bytes)
 {
-        struct own_limit limit;
+        struct client_limit limit;
         int r = 0;
 
         pthread_mutex_lock(&pool->lock);
@@ -85,19 +85,19 @@ int limit_take(struct pool *pool, uint64_t n_bytes)
         return r;
 }
 
-void limit_correct(struct pool *pool, uint64_t n_asked_bytes, uint64_t n_bytes)
+void client_limit_correct(struct pool *pool, uint64_t n_asked_bytes, uint64_t n_bytes)
 {
         pthread_mutex_lock(&pool->lock);
         pool->limit.n_leased_bytes += n_bytes - n_asked_bytes;
         pthread_mutex_unlock(&pool->lock);
 }
 
-void limit_give(struct pool *pool, uint64_t n_bytes)
+void client_limit_give(struct pool *pool, uint64_t n_bytes)
 {
-        limit_correct(pool, n_bytes, 0);
+        client_limit_correct(pool, n_bytes, 0);
 }
 
-void limit_set(struct pool *pool, uint64_t n_max_bytes)
+void client_limit_set(struct pool *pool, uint64_t n_max_bytes)
 {
         pthread_mutex_lock(&pool->lock);
         pool->limit.n_max_bytes = n_max_bytes;

@@ -11,18 +11,18 @@
 
 /* The part of each device's memory that GPUMEM_MEMORY_FRACTION allows; 1 when it is not set.
  * GPUMEM_E_BAD_FRACTION: it is no number above 0, and 1 at most. */
-int limit_read_fraction(double *ret_fraction);
+int client_limit_read_fraction(double *ret_fraction);
 
 /* That part of so many bytes. */
-uint64_t limit_of_fraction(double fraction, uint64_t n_bytes);
+uint64_t client_limit_of_fraction(double fraction, uint64_t n_bytes);
 
 /* Before a block is asked for. GPUMEM_E_LIMIT; last_error.h then has the reason. */
-int limit_take(struct pool *pool, uint64_t n_bytes);
+int client_limit_take(struct pool *pool, uint64_t n_bytes);
 
 /* The block turned out to have another size. */
-void limit_correct(struct pool *pool, uint64_t n_asked_bytes, uint64_t n_bytes);
+void client_limit_correct(struct pool *pool, uint64_t n_asked_bytes, uint64_t n_bytes);
 
 /* It has gone back, or never came. */
-void limit_give(struct pool *pool, uint64_t n_bytes);
+void client_limit_give(struct pool *pool, uint64_t n_bytes);
 
-void limit_set(struct pool *pool, uint64_t n_max_bytes);
+void client_limit_set(struct pool *pool, uint64_t n_max_bytes);
