@@ -52,12 +52,12 @@ static void read_stats(struct pool *pool, struct gpumem_stats *ret_stats)
         struct board_sums sums;
 
         pthread_mutex_lock(&pool->lock);
-        sums = board_sum(pool->lanes.board);
+        sums = board_sum(pool->counters.board);
         *ret_stats = (struct gpumem_stats){
                 .n_requested_bytes = sums.requested,
-                .n_requested_peak_bytes = atomic_load(&pool->lanes.board->requested_peak),
+                .n_requested_peak_bytes = atomic_load(&pool->counters.board->requested_peak),
                 .n_allocated_bytes = sums.allocated,
-                .n_allocated_peak_bytes = atomic_load(&pool->lanes.board->allocated_peak),
+                .n_allocated_peak_bytes = atomic_load(&pool->counters.board->allocated_peak),
                 .n_reserved_bytes = pool->n_reserved_bytes,
                 .n_reserved_peak_bytes = pool->n_reserved_peak_bytes,
                 .n_hits = sums.hits,

@@ -17,7 +17,7 @@
 
 #include "base/table.h"
 #include "client/streams/fences.h"
-#include "client/blocks/lanes.h"
+#include "client/blocks/counters.h"
 #include "client/reserve/looks.h"
 #include "client/mapping/mapping.h"
 #include "client/mapping/peer_access.h"
@@ -47,7 +47,7 @@ struct stream_heap {
         bool live;
         struct looks looks;
         uint64_t n_flush_epochs; /* what a flush under way waits for */
-        struct lane *lane;
+        struct counter *counter;
         struct pool *pool;
         struct stream_key key; /* context 0: made without one; with a capture it is the capture's */
         struct fences fences;  /* guarded by the pool's lock */
@@ -112,9 +112,9 @@ struct pool {
         struct service_thread *service;
         struct streams *streams;
         pthread_mutex_t declare_lock; /* one HELD at a time; taken before `lock` */
-        pthread_mutex_t lock;         /* guards what follows, but the lanes, and row.id */
+        pthread_mutex_t lock;         /* guards what follows, but the counters, and row.id */
         struct binding binding;       /* to the daemon */
-        struct lanes lanes;
+        struct counters counters;
         _Atomic(struct arena *) arena; /* NULL until the first block; then for good */
         uint64_t arena_start;
         uint64_t n_arena_bytes;      /* with `more` */

@@ -33,14 +33,14 @@ static void unlock_heaps(struct pool *pool)
 void pool_move_board(struct pool *pool, struct board_pool *board)
 {
         lock_heaps(pool);
-        lanes_move(&pool->lanes, board);
+        counters_move(&pool->counters, board);
         unlock_heaps(pool);
 }
 
 /* The record may be looked at by who comes from a stream that it was of. */
 static void end_heap(struct pool *pool, struct stream_heap *heap)
 {
-        lanes_leave(heap->lane);
+        counters_leave(heap->counter);
         spin_lock(&heap_in(heap)->lock);
         heap->live = false;
         space_remove(&pool->space, &heap->in_space);
@@ -130,14 +130,14 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->live = true;
 }
 
-/* The heaps that there are already share lanes with the new one, and have somebody who may want their
+/* The heaps that there are already share counters with the new one, and have somebody who may want their
  * blocks. */
 static void meet_heaps(struct pool *pool, struct stream_heap *heap)
 {
         struct stream_heap *other, *next;
 
         lock_heaps(pool);
-        heap->lane = lanes_join(&pool->lanes);
+        heap->counter = counters_join(&pool->counters);
         HASH_ITER(hh, pool->heaps, other, next)
         {
                 looks_meet(&other->looks);

@@ -212,7 +212,7 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
                 }
         }
         if (!r)
-                r = pool_cut(heap, n_bytes, LANE_MISS, ret_pointer);
+                r = pool_cut(heap, n_bytes, COUNTER_MISS, ret_pointer);
         spin_unlock(&heap_in(heap)->lock);
         /* Those that are in the heap are of use there. */
         memmove(&parts->leased[0], &parts->leased[n], (parts->n - n) * sizeof(parts->leased[0]));

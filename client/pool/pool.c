@@ -19,7 +19,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
                               .streams = streams,
                               .limit = CLIENT_LIMIT_NULL};
         peer_access_init(&pool->peer_access);
-        lanes_init(&pool->lanes);
+        counters_init(&pool->counters);
         space_init(&pool->space);
         pool->space.budget.n_empty_max = n_cache_bytes;
         kept_init(&pool->kept);
@@ -37,7 +37,7 @@ static struct stream_heap *stream_heap_of(struct heap *heap)
         return CONTAINER_OF(heap, struct stream_heap, in_space.heap);
 }
 
-static ALWAYS_INLINE int cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event,
+static ALWAYS_INLINE int cut(struct stream_heap *heap, uint64_t n_bytes, enum counter_event event,
                              void **ret_pointer)
 {
         uint64_t address;
@@ -45,12 +45,14 @@ static ALWAYS_INLINE int cut(struct stream_heap *heap, uint64_t n_bytes, enum la
 
         if (r)
                 return r;
-        lanes_count(&heap->pool->lanes, heap->lane, event, n_bytes, heap_round_up(n_bytes));
+        counters_count(&heap->pool->counters, heap->counter, event, n_bytes,
+                       heap_round_up(n_bytes));
         *ret_pointer = (void *)(uintptr_t)address;
         return 0;
 }
 
-int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event, void **ret_pointer)
+int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum counter_event event,
+             void **ret_pointer)
 {
         return cut(heap, n_bytes, event, ret_pointer);
 }
@@ -62,7 +64,7 @@ int pool_hit(struct stream_heap *heap, const struct stream_mark *mark, uint64_t 
 
         spin_lock(&heap_in(heap)->lock);
         if (heap->live && pool_has_mark(heap, mark))
-                r = cut(heap, n_bytes, LANE_HIT, ret_pointer);
+                r = cut(heap, n_bytes, COUNTER_HIT, ret_pointer);
         spin_unlock(&heap_in(heap)->lock);
         return r;
 }
@@ -126,7 +128,7 @@ int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
         spin_lock(&heap_in(heap)->lock);
         r = heap->live ? take_back(heap, address, use, &freed) : GPUMEM_E_NOT_OURS;
         if (!r) {
-                lanes_discount(heap->lane, freed.n_requested_bytes, freed.n_allocated_bytes);
+                counters_discount(heap->counter, freed.n_requested_bytes, freed.n_allocated_bytes);
                 looks_note_free(&heap->looks, heap_in(heap), freed.n_allocated_bytes,
                                 use == POOL_USE_OVER ? LOOKS_FREE_OVER : LOOKS_FREE_ORDERED);
                 if (__builtin_expect(is_time_to_look(heap, &freed), false))
@@ -181,7 +183,7 @@ int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *re
 void pool_reset_peaks(struct pool *pool)
 {
         pthread_mutex_lock(&pool->lock);
-        lanes_reset_peaks(&pool->lanes);
+        counters_reset_peaks(&pool->counters);
         pool->n_reserved_peak_bytes = pool->n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
 }
@@ -244,7 +246,7 @@ void pool_deinit(struct pool *pool)
         leased_free_stuck(pool);
         blocks_close(pool);
         free_records(pool);
-        lanes_deinit(&pool->lanes);
+        counters_deinit(&pool->counters);
         peer_access_deinit(&pool->peer_access);
         pthread_mutex_destroy(&pool->registering);
         pthread_mutex_destroy(&pool->flushing);

@@ -56,5 +56,5 @@ int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use);
 void pool_reset_peaks(struct pool *pool);
 
 /* Cuts and counts. As heap_alloc. */
-NOINLINE int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum lane_event event,
+NOINLINE int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum counter_event event,
                       void **ret_pointer);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/blocks/lanes.h"
+#include "client/blocks/counters.h"
 #include "client/reserve/space.h"
 #include "gpumem.h"
 #include "proto/board.h"
@@ -22,7 +22,7 @@
 #define N_STEPS UINT64_C(1000000)
 #endif
 
-#define N_HEAPS     10 /* more than there are lanes */
+#define N_HEAPS     10 /* more than there are counters */
 #define N_WORKERS   4
 #define N_LIVE_MAX  40
 #define N_RECORDS   N_GRANULES
@@ -52,9 +52,9 @@ static unsigned n_unused;
 static uint64_t n_adopted, n_taken, n_shelved, n_unshelved, n_revoked, n_leases;
 
 static struct space_heap heaps[N_HEAPS];
-static struct lanes lanes;
+static struct counters counters;
 static struct board_pool board;
-static struct lane *lane_of[N_HEAPS];
+static struct counter *counter_of[N_HEAPS];
 static struct worker workers[N_WORKERS];
 static uint64_t n_steps;
 static _Atomic unsigned n_working;
@@ -102,12 +102,12 @@ static void expect_done(const struct heap_block *block)
 }
 
 /* The caller has the heap's lock. */
-static int cut(unsigned heap, uint64_t n_bytes, enum lane_event event, uint64_t *ret_address)
+static int cut(unsigned heap, uint64_t n_bytes, enum counter_event event, uint64_t *ret_address)
 {
         int r = heap_alloc(&heaps[heap].heap, n_bytes, ret_address);
 
         if (!r)
-                lanes_count(&lanes, lane_of[heap], event, n_bytes, heap_round_up(n_bytes));
+                counters_count(&counters, counter_of[heap], event, n_bytes, heap_round_up(n_bytes));
         return r;
 }
 
@@ -116,7 +116,7 @@ static int hit(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
         int r;
 
         spin_lock(&heaps[heap].heap.lock);
-        r = cut(heap, n_bytes, LANE_HIT, ret_address);
+        r = cut(heap, n_bytes, COUNTER_HIT, ret_address);
         spin_unlock(&heaps[heap].heap.lock);
         return r;
 }
@@ -194,7 +194,7 @@ static int install(unsigned heap, const struct placement *plan, uint64_t n_bytes
         spin_lock(&heaps[heap].heap.lock);
         for (unsigned i = 0; i < plan->n_parts; i++)
                 expect(heap_add_block(&heaps[heap].heap, blocks[i]) == 0);
-        r = cut(heap, n_bytes, LANE_MISS, ret_address);
+        r = cut(heap, n_bytes, COUNTER_MISS, ret_address);
         spin_unlock(&heaps[heap].heap.lock);
         return r;
 }
@@ -264,8 +264,8 @@ static void free_at(struct worker *worker, unsigned index)
         note_freed(&live, heap);
         expect(heap_free(heap, live.address, &freed) == 0);
         expect(freed.n_requested_bytes == live.n_requested_bytes);
-        lanes_discount(lane_of[CONTAINER_OF(heap, struct space_heap, heap) - heaps],
-                       freed.n_requested_bytes, freed.n_allocated_bytes);
+        counters_discount(counter_of[CONTAINER_OF(heap, struct space_heap, heap) - heaps],
+                          freed.n_requested_bytes, freed.n_allocated_bytes);
         spin_unlock(&heap->lock);
 }
 
@@ -331,7 +331,7 @@ static void move_board(struct board_pool *to)
 {
         for (unsigned i = 0; i < N_HEAPS; i++)
                 spin_lock(&heaps[i].heap.lock);
-        lanes_move(&lanes, to);
+        counters_move(&counters, to);
         for (unsigned i = 0; i < N_HEAPS; i++)
                 spin_unlock(&heaps[i].heap.lock);
 }
@@ -347,7 +347,7 @@ static void keep(struct test_random *random)
         if (test_random_below(random, 8) == 0)
                 move_board(test_random_below(random, 2) ? &board : NULL);
         if (test_random_below(random, 8) == 0)
-                lanes_reset_peaks(&lanes);
+                counters_reset_peaks(&counters);
         pthread_mutex_unlock(&slow);
         (void)sched_yield();
 }
@@ -392,10 +392,10 @@ static void begin(void)
         ck_assert_int_eq(arena_new(START, N_GRANULES * HEAP_BLOCK_UNIT, &arena), 0);
         space_init(&space);
         space_open(&space, arena, HEAP_JOINED);
-        lanes_init(&lanes);
+        counters_init(&counters);
         for (unsigned i = 0; i < N_HEAPS; i++) {
                 space_add(&space, &heaps[i], HEAP_JOINED);
-                lane_of[i] = lanes_join(&lanes);
+                counter_of[i] = counters_join(&counters);
         }
         for (unsigned i = 0; i < N_RECORDS; i++)
                 unused[n_unused++] = &records[i];
@@ -413,7 +413,7 @@ static void check_sums(void)
                 n_requested += heaps[i].heap.n_requested_bytes;
                 n_allocated += heaps[i].heap.n_allocated_bytes;
         }
-        sums = board_sum(lanes.board);
+        sums = board_sum(counters.board);
         ck_assert_uint_eq(sums.requested, n_requested);
         ck_assert_uint_eq(sums.allocated, n_allocated);
 }
@@ -436,7 +436,7 @@ static void end(void)
         for (unsigned i = 0; i < N_HEAPS; i++)
                 space_remove(&space, &heaps[i]);
         space_close(&space);
-        lanes_deinit(&lanes);
+        counters_deinit(&counters);
         arena_free(arena);
 }
 

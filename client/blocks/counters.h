@@ -1,0 +1,90 @@
+/* A client's counters of one pool, on the board, and their peaks.
+ *
+ * Every heap counts in a counter, under its own lock; while no two heaps share a counter that is a plain
+ * store. The sum's peak is exact without adding up at each step: a counter may rise to its mark, and the
+ * marks are set so that not even all of them together reach beyond the peak. A counter that passes its mark
+ * has the sum computed, the peak raised, and what lies between them distributed again. Only calls that are
+ * under way at that moment can be missed. */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "proto/board.h"
+
+struct counter {
+        _Atomic(struct board_lane *) board;
+        _Atomic uint64_t requested_mark;
+        _Atomic uint64_t allocated_mark;
+        uint32_t n_heaps; /* that count here; guarded by the pool's lock */
+        _Atomic bool shared;
+};
+
+struct counters {
+        struct board_pool *board; /* or &own */
+        struct board_pool own;    /* while there is no board for them */
+        pthread_mutex_t peaks;    /* guards the peaks and the setting of marks */
+        struct counter counters[BOARD_LANES];
+};
+
+void counters_init(struct counters *counters);
+void counters_deinit(struct counters *counters);
+
+/* The counter with the fewest heaps. The first one is for what is in no heap, and never given. The
+ * caller has the pool's lock, and keeps everybody from counting: a counter may become shared. */
+struct counter *counters_join(struct counters *counters);
+void counters_leave(struct counter *counter);
+
+/* The counter for what is in no heap: its callers have the pool's lock. */
+struct counter *counters_default(struct counters *counters);
+
+enum counter_event { COUNTER_HIT, COUNTER_MISS };
+
+/* A counter rose above its mark. */
+COLD void counters_pass_mark(struct counters *counters);
+
+static inline uint64_t counter_add(_Atomic uint64_t *number, uint64_t n, bool shared)
+{
+        uint64_t sum;
+
+        if (__builtin_expect(shared, false))
+                return atomic_fetch_add_explicit(number, n, memory_order_relaxed) + n;
+        sum = atomic_load_explicit(number, memory_order_relaxed) + n;
+        atomic_store_explicit(number, sum, memory_order_relaxed);
+        return sum;
+}
+
+/* An allocation came. Under the lock of whom the counter is. */
+static inline void counters_count(struct counters *counters, struct counter *counter,
+                                  enum counter_event event, uint64_t n_requested_bytes,
+                                  uint64_t n_allocated_bytes)
+{
+        struct board_lane *board = atomic_load_explicit(&counter->board, memory_order_relaxed);
+        bool shared = atomic_load_explicit(&counter->shared, memory_order_relaxed);
+        uint64_t requested, allocated;
+
+        (void)counter_add(event == COUNTER_HIT ? &board->hits : &board->misses, 1, shared);
+        requested = counter_add(&board->requested, n_requested_bytes, shared);
+        allocated = counter_add(&board->allocated, n_allocated_bytes, shared);
+        if (requested > atomic_load_explicit(&counter->requested_mark, memory_order_relaxed) ||
+            allocated > atomic_load_explicit(&counter->allocated_mark, memory_order_relaxed))
+                counters_pass_mark(counters);
+}
+
+/* One went. */
+static inline void counters_discount(const struct counter *counter, uint64_t n_requested_bytes,
+                                     uint64_t n_allocated_bytes)
+{
+        struct board_lane *board = atomic_load_explicit(&counter->board, memory_order_relaxed);
+        bool shared = atomic_load_explicit(&counter->shared, memory_order_relaxed);
+
+        (void)counter_add(&board->requested, -n_requested_bytes, shared);
+        (void)counter_add(&board->allocated, -n_allocated_bytes, shared);
+}
+
+/* Goes on there; NULL: on its own. The caller keeps everybody from counting. */
+void counters_move(struct counters *counters, struct board_pool *board);
+
+void counters_reset_peaks(struct counters *counters);
