@@ -150,7 +150,7 @@ static void take_notice(void *owner, const struct message_notice *notice)
         if (what == PROTO_NOTICE_MARK)
                 atomic_store(&client->in_haste, true);
         for (uint32_t i = 0; what == PROTO_NOTICE_UNMAP && i < client->n_pools; i++)
-                atomic_store(&client->pools[i].kept.is_called_in, true);
+                atomic_store(&client->pools[i].retained.is_recalled, true);
         service_thread_nudge(&client->service);
 }
 

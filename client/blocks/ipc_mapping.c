@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/memfd.h"
-#include "client/blocks/kept.h"
+#include "client/blocks/retained.h"
 #include "driver/context.h"
 #include "driver/legacy.h"
 #include "gpumem.h"
@@ -65,12 +65,12 @@ static int make_way(struct pool *pool, struct leased *leased, uint64_t address,
         struct leased *there;
 
         if (arena_find(pool->arena, address))
-                kept_take_revoked(pool, KEPT_DROP_EXCESS, &way->list);
+                retained_take_revoked(pool, RETAINED_DROP_EXCESS, &way->list);
         while ((there = leased_of(arena_find(pool->arena, address)))) {
                 if (!there->is_revoked || leased_address(there) != address)
                         return -EPROTO;
-                if (there->kept_at_us) {
-                        (void)kept_take(pool, there->number, there->connection);
+                if (there->retained_at_us) {
+                        (void)retained_take(pool, there->number, there->connection);
                         arena_take_out(pool->arena, &there->block.at);
                         there->block.at.start = 0;
                         leased->n_opens += there->n_opens;

@@ -4,7 +4,7 @@
  * being closed, as its addresses may be another block's right after. A block whose lease was revoked may
  * come back while it is open still: it is opened again, at the same address, and takes the old record's
  * place. Closing waits for every running kernel and makes other threads' launches wait with it: it is done
- * where registered pinned memory is unregistered (kept.h), and while a request of this process waits for
+ * where registered pinned memory is unregistered (retained.h), and while a request of this process waits for
  * memory, which might wait for what the process itself has open. Any thread, without the pool's lock. */
 #pragma once
 

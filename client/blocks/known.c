@@ -3,7 +3,7 @@
 #include "base/fdset.h"
 #include "client/blocks/binding.h"
 #include "client/blocks/blocks.h"
-#include "client/blocks/kept.h"
+#include "client/blocks/retained.h"
 #include "client/blocks/client_limit.h"
 #include "client/mapping/host_register.h"
 #include "client/connection/reconnect.h"
@@ -35,7 +35,7 @@ static struct leased *renew(struct pool *pool, const struct connection *connecti
 
         pthread_mutex_lock(&pool->lock);
         if (pool->binding.connection == connection->serial)
-                leased = kept_take(pool, known->block, connection->serial);
+                leased = retained_take(pool, known->block, connection->serial);
         if (leased) {
                 *ret_old_lease = leased->block.lease;
                 leased->block.lease = known->lease;

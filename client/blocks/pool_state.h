@@ -65,7 +65,7 @@ struct leased {
         uint64_t handle;          /* or address, that the driver would not take back; 0: none */
         bool is_attached;         /* another client's lease came first */
         bool is_revoked;          /* the lease is over, the mapping not yet */
-        uint64_t kept_at_us;      /* see kept.h; 0: it is not */
+        uint64_t retained_at_us;  /* see retained.h; 0: it is not */
         _Atomic uint64_t context; /* of MAPPING_REGISTERED and _OPENED: where that was done */
         unsigned n_opens;         /* of MAPPING_IPC; before that it has no place, and address 0 */
         LIST_ENTRY(leased) link;  /* of those that are spare, or about to be given back */
@@ -73,10 +73,10 @@ struct leased {
 
 LIST_HEAD(leased_list, leased);
 
-/* Blocks whose leases were revoked, and that are mapped still: see kept.h. */
-struct kept {
+/* Blocks whose leases were revoked, and that are mapped still: see retained.h. */
+struct retained {
         struct leased_list blocks; /* the one that was kept last is first */
-        _Atomic bool is_called_in; /* a NOTICE has come; set without the lock */
+        _Atomic bool is_recalled;  /* a NOTICE has come; set without the lock */
 };
 
 /* A pool's standing with the daemon; guarded by the pool's lock. */
@@ -121,7 +121,7 @@ struct pool {
         struct pool_addresses *more; /* of an arena that was short at first */
         unsigned n_more;
         struct space space;
-        struct kept kept;
+        struct retained retained;
         uint64_t n_away_us;        /* that leases and returns took */
         unsigned n_waiting;        /* requests that may wait for others' memory */
         struct stream_heap *heaps; /* hash table */

@@ -103,7 +103,7 @@ static bool is_pending(const struct pool *pool)
 /* The caller has the lock. */
 static int ms_until_next(const struct pool *pool)
 {
-        uint64_t at_us = kept_next_us(pool), now_us = clock_now_us();
+        uint64_t at_us = retained_next_us(pool), now_us = clock_now_us();
 
         if (at_us == UINT64_MAX)
                 return -1;
@@ -134,7 +134,7 @@ static int look(struct pool *pool, enum elastic_haste haste, struct leased_list 
         if (ipc_mapping_is_way(pool) && pool->n_waiting)
                 idle_take_all(pool, list);
         else
-                kept_take_revoked(pool, KEPT_DROP_EXCESS, list);
+                retained_take_revoked(pool, RETAINED_DROP_EXCESS, list);
         return more ? SERVICE_THREAD_SOON_MS : ms_until_next(pool);
 }
 

@@ -1,7 +1,7 @@
 #include "client/pool/idle.h"
 
 #include "base/clock.h"
-#include "client/blocks/kept.h"
+#include "client/blocks/retained.h"
 #include "client/reserve/shelf.h"
 #include "gpumem.h"
 
@@ -53,7 +53,7 @@ void idle_take_all(struct pool *pool, struct leased_list *list)
 {
         while (idle_take_one(pool, 0, 0, list))
                 ;
-        kept_take_revoked(pool, KEPT_DROP_ALL, list);
+        retained_take_revoked(pool, RETAINED_DROP_ALL, list);
 }
 
 /* Its frees are ordered with work that may not be over. */
@@ -267,7 +267,7 @@ static bool has_empty(struct pool *pool)
         bool found;
 
         pthread_mutex_lock(&pool->lock);
-        found = space_has_empty(&pool->space) || kept_has_any(pool);
+        found = space_has_empty(&pool->space) || retained_has_any(pool);
         pthread_mutex_unlock(&pool->lock);
         return found;
 }

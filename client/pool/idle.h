@@ -5,7 +5,7 @@
 #pragma once
 
 #include "client/blocks/blocks.h"
-#include "client/blocks/kept.h"
+#include "client/blocks/retained.h"
 
 /* Gives back what is above the budget and idle. `heap` was freed to just now, when it was of that
  * generation; `own_stream` is its stream, which is alive, or NULL for one who does not have it. */

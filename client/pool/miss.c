@@ -186,7 +186,7 @@ static int obtain_known(struct pool *pool, const struct placement *placement, st
         if (!r || !parts->n)
                 return 0;
         pthread_mutex_lock(&pool->lock);
-        kept_take_out(pool, KEPT_DROP_FREELY, clock_now_us(), &list);
+        retained_take_out(pool, RETAINED_DROP_FREELY, clock_now_us(), &list);
         pthread_mutex_unlock(&pool->lock);
         leased_free_all(pool, &list);
         return 0;
@@ -239,7 +239,7 @@ static int plan(struct pool *pool, const struct pool_request *request, unsigned 
         if (adopt(pool, request, heap))
                 return 0;
         (void)space_excess(&pool->space, n_bytes, pool_now_us(pool));
-        parts->are_known = try == 0 && kept_plan(pool, &heap->in_space, n_bytes, placement);
+        parts->are_known = try == 0 && retained_plan(pool, &heap->in_space, n_bytes, placement);
         if (!parts->are_known)
                 r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
         if (r == -ENOMEM && blocks_widen(pool, n_bytes))
@@ -279,7 +279,7 @@ static int attempt(struct pool *pool, const struct pool_request *request, unsign
         int r;
 
         pthread_mutex_lock(&pool->lock);
-        kept_take_revoked(pool, KEPT_DROP_EXCESS, &list);
+        retained_take_revoked(pool, RETAINED_DROP_EXCESS, &list);
         r = blocks_open(pool);
         if (!r)
                 r = plan(pool, request, try, ret_heap, &placement, &parts, &list);

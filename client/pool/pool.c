@@ -22,7 +22,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
         counters_init(&pool->counters);
         space_init(&pool->space);
         pool->space.budget.n_empty_max = n_cache_bytes;
-        kept_init(&pool->kept);
+        retained_init(&pool->retained);
         LIST_INIT(&pool->spare_leased);
         LIST_INIT(&pool->stuck_leased);
         LIST_INIT(&pool->shareds);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/size.h"
-#include "client/blocks/kept.h"
+#include "client/blocks/retained.h"
 #include "gpumem.h"
 #include "tests/live/daemon.h"
 #include "tests/live/holder.h"

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
-#include "client/blocks/kept.h"
+#include "client/blocks/retained.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/holder.h"
 #include "tests/live/legacy_world.h"
@@ -21,10 +21,10 @@ static struct daemon gpumemd;
 static struct holder one, other;
 
 /* The linker leads the library's calls here. */
-bool __wrap_kept_plan(struct pool *pool, struct space_heap *heap, uint64_t n_bytes,
-                      struct placement *ret_placement);
-bool __wrap_kept_plan(struct pool *pool, struct space_heap *heap, uint64_t n_bytes,
-                      struct placement *ret_placement)
+bool __wrap_retained_plan(struct pool *pool, struct space_heap *heap, uint64_t n_bytes,
+                          struct placement *ret_placement);
+bool __wrap_retained_plan(struct pool *pool, struct space_heap *heap, uint64_t n_bytes,
+                          struct placement *ret_placement)
 {
         (void)pool;
         (void)heap;

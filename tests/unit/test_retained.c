@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/blocks/kept.h"
+#include "client/blocks/retained.h"
 #include "client/runtime/service_thread.h"
 #include "tests/suite.h"
 
@@ -12,7 +12,7 @@
 #define CAPACITY   (1024 * BLOCK)
 #define CONNECTION 3
 #define NOW_US     UINT64_C(5000000)
-#define RECORDS    (2 * KEPT_BLOCKS_MAX)
+#define RECORDS    (2 * RETAINED_BLOCKS_MAX)
 
 static struct pool pool;
 static struct service_thread service;
@@ -31,7 +31,7 @@ static void begin(enum heap_runs runs)
         pool.service = &service;
         pool.row.n_capacity_bytes = CAPACITY;
         pool.binding.connection = CONNECTION;
-        kept_init(&pool.kept);
+        retained_init(&pool.retained);
         space_init(&pool.space);
         ck_assert_int_eq(arena_new(START, 16 * CAPACITY, &pool.space.arena), 0);
         space_open(&pool.space, pool.space.arena, runs);
@@ -64,7 +64,7 @@ static struct leased *keep_at(uint64_t offset, uint64_t n_bytes, uint64_t now_us
 {
         struct leased *leased = put(offset, n_bytes);
 
-        ck_assert(kept_add(&pool, leased, now_us));
+        ck_assert(retained_add(&pool, leased, now_us));
         return leased;
 }
 
@@ -78,14 +78,14 @@ static struct leased *keep(uint64_t n_bytes)
 }
 
 /* How many are to be unmapped. */
-static unsigned drop(enum kept_drop which, uint64_t now_us)
+static unsigned drop(enum retained_drop which, uint64_t now_us)
 {
         struct leased *leased;
         unsigned n = 0;
 
-        kept_take_out(&pool, which, now_us, &gone);
+        retained_take_out(&pool, which, now_us, &gone);
         LIST_FOREACH (leased, &gone, link) {
-                ck_assert_uint_eq(leased->kept_at_us, 0);
+                ck_assert_uint_eq(leased->retained_at_us, 0);
                 n++;
         }
         LIST_INIT(&gone);
@@ -95,40 +95,40 @@ static unsigned drop(enum kept_drop which, uint64_t now_us)
 TEST(so_many_are_kept)
 {
         begin(HEAP_JOINED);
-        for (unsigned i = 0; i < KEPT_BLOCKS_MAX + 3; i++)
+        for (unsigned i = 0; i < RETAINED_BLOCKS_MAX + 3; i++)
                 (void)keep(BLOCK);
-        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US), 3);
+        ck_assert_uint_eq(drop(RETAINED_DROP_EXCESS, NOW_US), 3);
         for (unsigned i = 0; i < 3; i++)
-                ck_assert_uint_eq(records[i].kept_at_us, 0);
-        ck_assert_uint_ne(records[3].kept_at_us, 0);
-        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US), 0);
+                ck_assert_uint_eq(records[i].retained_at_us, 0);
+        ck_assert_uint_ne(records[3].retained_at_us, 0);
+        ck_assert_uint_eq(drop(RETAINED_DROP_EXCESS, NOW_US), 0);
         end();
 }
 
 TEST(so_much_is_kept)
 {
         begin(HEAP_JOINED);
-        for (unsigned i = 0; i < KEPT_PART + 1; i++)
-                (void)keep(CAPACITY / KEPT_PART / 2);
-        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US), KEPT_PART - 1);
-        (void)keep(CAPACITY / KEPT_PART + BLOCK);
-        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US), 3);
-        ck_assert(!kept_has_any(&pool));
+        for (unsigned i = 0; i < RETAINED_PART + 1; i++)
+                (void)keep(CAPACITY / RETAINED_PART / 2);
+        ck_assert_uint_eq(drop(RETAINED_DROP_EXCESS, NOW_US), RETAINED_PART - 1);
+        (void)keep(CAPACITY / RETAINED_PART + BLOCK);
+        ck_assert_uint_eq(drop(RETAINED_DROP_EXCESS, NOW_US), 3);
+        ck_assert(!retained_has_any(&pool));
         end();
 }
 
 TEST(so_long_it_is_kept)
 {
         begin(HEAP_JOINED);
-        ck_assert_uint_eq(kept_next_us(&pool), UINT64_MAX);
+        ck_assert_uint_eq(retained_next_us(&pool), UINT64_MAX);
         (void)keep_at(0, BLOCK, NOW_US);
         (void)keep_at(BLOCK, BLOCK, NOW_US + 10);
-        ck_assert_uint_eq(kept_next_us(&pool), NOW_US + KEPT_US);
-        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US + KEPT_US - 1), 0);
-        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US + KEPT_US), 1);
-        ck_assert_uint_eq(kept_next_us(&pool), NOW_US + 10 + KEPT_US);
-        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US + KEPT_US + 10), 1);
-        ck_assert_uint_eq(kept_next_us(&pool), UINT64_MAX);
+        ck_assert_uint_eq(retained_next_us(&pool), NOW_US + RETAINED_US);
+        ck_assert_uint_eq(drop(RETAINED_DROP_EXCESS, NOW_US + RETAINED_US - 1), 0);
+        ck_assert_uint_eq(drop(RETAINED_DROP_EXCESS, NOW_US + RETAINED_US), 1);
+        ck_assert_uint_eq(retained_next_us(&pool), NOW_US + 10 + RETAINED_US);
+        ck_assert_uint_eq(drop(RETAINED_DROP_EXCESS, NOW_US + RETAINED_US + 10), 1);
+        ck_assert_uint_eq(retained_next_us(&pool), UINT64_MAX);
         end();
 }
 
@@ -137,8 +137,8 @@ TEST(what_is_wanted_goes_at_once)
         begin(HEAP_JOINED);
         (void)keep(BLOCK);
         (void)keep(BLOCK);
-        ck_assert_uint_eq(drop(KEPT_DROP_FREELY, NOW_US), 2);
-        ck_assert(!kept_has_any(&pool));
+        ck_assert_uint_eq(drop(RETAINED_DROP_FREELY, NOW_US), 2);
+        ck_assert(!retained_has_any(&pool));
         end();
 }
 
@@ -147,8 +147,8 @@ TEST(without_a_thread_nothing_is_kept)
 {
         begin(HEAP_JOINED);
         service.running = false;
-        ck_assert(!kept_add(&pool, put(0, BLOCK), NOW_US));
-        ck_assert(!kept_has_any(&pool));
+        ck_assert(!retained_add(&pool, put(0, BLOCK), NOW_US));
+        ck_assert(!retained_has_any(&pool));
         end();
 }
 
@@ -157,9 +157,9 @@ TEST(a_lost_connection_keeps_nothing)
         begin(HEAP_JOINED);
         (void)keep(BLOCK);
         pool.binding.connection = CONNECTION + 1;
-        ck_assert(!kept_add(&pool, put(GIB, BLOCK), NOW_US));
-        ck_assert_ptr_null(kept_take(&pool, 1, CONNECTION + 1));
-        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US), 1);
+        ck_assert(!retained_add(&pool, put(GIB, BLOCK), NOW_US));
+        ck_assert_ptr_null(retained_take(&pool, 1, CONNECTION + 1));
+        ck_assert_uint_eq(drop(RETAINED_DROP_EXCESS, NOW_US), 1);
         end();
 }
 
@@ -171,13 +171,13 @@ TEST(what_is_registered_stays_until_everything_goes)
                 struct leased *leased = put(2 * i * BLOCK, BLOCK);
 
                 leased->mapping = MAPPING_REGISTERED;
-                ck_assert(kept_add(&pool, leased, NOW_US));
+                ck_assert(retained_add(&pool, leased, NOW_US));
         }
         pool.binding.connection = CONNECTION + 1;
-        ck_assert_uint_eq(kept_next_us(&pool), UINT64_MAX);
-        ck_assert_uint_eq(drop(KEPT_DROP_EXCESS, NOW_US + 2 * KEPT_US), 0);
-        ck_assert_uint_eq(drop(KEPT_DROP_FREELY, NOW_US), 0);
-        ck_assert_uint_eq(drop(KEPT_DROP_ALL, NOW_US), RECORDS);
+        ck_assert_uint_eq(retained_next_us(&pool), UINT64_MAX);
+        ck_assert_uint_eq(drop(RETAINED_DROP_EXCESS, NOW_US + 2 * RETAINED_US), 0);
+        ck_assert_uint_eq(drop(RETAINED_DROP_FREELY, NOW_US), 0);
+        ck_assert_uint_eq(drop(RETAINED_DROP_ALL, NOW_US), RECORDS);
         end();
 }
 
@@ -188,12 +188,12 @@ TEST(a_block_is_taken_by_its_number)
         begin(HEAP_JOINED);
         (void)keep(BLOCK);
         leased = keep(BLOCK);
-        ck_assert_ptr_null(kept_take(&pool, 3, CONNECTION));
-        ck_assert_ptr_null(kept_take(&pool, 2, CONNECTION - 1));
-        ck_assert_ptr_eq(kept_take(&pool, 2, CONNECTION), leased);
-        ck_assert_uint_eq(leased->kept_at_us, 0);
-        ck_assert_ptr_null(kept_take(&pool, 2, CONNECTION));
-        ck_assert_uint_eq(drop(KEPT_DROP_ALL, NOW_US), 1);
+        ck_assert_ptr_null(retained_take(&pool, 3, CONNECTION));
+        ck_assert_ptr_null(retained_take(&pool, 2, CONNECTION - 1));
+        ck_assert_ptr_eq(retained_take(&pool, 2, CONNECTION), leased);
+        ck_assert_uint_eq(leased->retained_at_us, 0);
+        ck_assert_ptr_null(retained_take(&pool, 2, CONNECTION));
+        ck_assert_uint_eq(drop(RETAINED_DROP_ALL, NOW_US), 1);
         end();
 }
 
@@ -201,7 +201,7 @@ static void expect_plan(uint64_t n_bytes, uint64_t offset, unsigned n_parts)
 {
         struct placement placement;
 
-        ck_assert(kept_plan(&pool, &heap, n_bytes, &placement));
+        ck_assert(retained_plan(&pool, &heap, n_bytes, &placement));
         ck_assert_uint_eq(placement.n_parts, n_parts);
         ck_assert_uint_eq(placement.parts[0].start, START + offset);
 }
@@ -210,7 +210,7 @@ static void expect_no_plan(uint64_t n_bytes)
 {
         struct placement placement;
 
-        ck_assert(!kept_plan(&pool, &heap, n_bytes, &placement));
+        ck_assert(!retained_plan(&pool, &heap, n_bytes, &placement));
 }
 
 TEST(blocks_that_touch_serve_together)
@@ -225,7 +225,7 @@ TEST(blocks_that_touch_serve_together)
         expect_plan(4 * BLOCK, 0, 4);
         expect_no_plan(4 * BLOCK + 1);
         /* One in the midst is had, or given up. */
-        ck_assert_ptr_nonnull(kept_take(&pool, 2, CONNECTION));
+        ck_assert_ptr_nonnull(retained_take(&pool, 2, CONNECTION));
         expect_plan(2 * BLOCK, 2 * BLOCK, 2);
         expect_no_plan(3 * BLOCK);
         end();
@@ -270,4 +270,4 @@ TEST(a_block_that_is_too_large_does_not_serve)
         end();
 }
 
-TESTS_MAIN("kept")
+TESTS_MAIN("retained")

@@ -1,4 +1,4 @@
-#include "client/blocks/kept.h"
+#include "client/blocks/retained.h"
 
 #include "base/clock.h"
 #include "client/runtime/events.h"
@@ -6,10 +6,10 @@
 #include "client/reserve/stretch.h"
 #include "client/connection/reconnect.h"
 
-void kept_init(struct kept *kept)
+void retained_init(struct retained *retained)
 {
-        LIST_INIT(&kept->blocks);
-        atomic_init(&kept->is_called_in, false);
+        LIST_INIT(&retained->blocks);
+        atomic_init(&retained->is_recalled, false);
 }
 
 static bool is_bounded(const struct leased *leased)
@@ -17,13 +17,13 @@ static bool is_bounded(const struct leased *leased)
         return leased->mapping == MAPPING_PLAIN;
 }
 
-bool kept_add(struct pool *pool, struct leased *leased, uint64_t now_us)
+bool retained_add(struct pool *pool, struct leased *leased, uint64_t now_us)
 {
         if (is_bounded(leased) && (leased->connection != pool->binding.connection ||
                                    !service_thread_is_running(pool->service)))
                 return false;
-        leased->kept_at_us = now_us;
-        LIST_INSERT_HEAD(&pool->kept.blocks, leased, link);
+        leased->retained_at_us = now_us;
+        LIST_INSERT_HEAD(&pool->retained.blocks, leased, link);
         service_thread_nudge(pool->service);
         return true;
 }
@@ -31,58 +31,58 @@ bool kept_add(struct pool *pool, struct leased *leased, uint64_t now_us)
 static void take_out(struct leased *leased)
 {
         LIST_REMOVE(leased, link);
-        leased->kept_at_us = 0;
+        leased->retained_at_us = 0;
 }
 
 /* Those that were kept last are counted first: the oldest are beyond the bounds. */
-void kept_take_out(struct pool *pool, enum kept_drop which, uint64_t now_us,
-                   struct leased_list *list)
+void retained_take_out(struct pool *pool, enum retained_drop which, uint64_t now_us,
+                       struct leased_list *list)
 {
         struct leased *leased, *next;
         uint64_t n_bytes = 0;
         unsigned n_blocks = 0;
 
-        for (leased = LIST_FIRST(&pool->kept.blocks); leased; leased = next) {
+        for (leased = LIST_FIRST(&pool->retained.blocks); leased; leased = next) {
                 bool excess;
 
                 next = LIST_NEXT(leased, link);
-                if (!is_bounded(leased) && which != KEPT_DROP_ALL)
+                if (!is_bounded(leased) && which != RETAINED_DROP_ALL)
                         continue;
                 n_bytes += leased_bytes(leased);
-                excess = ++n_blocks > KEPT_BLOCKS_MAX ||
-                         n_bytes > pool->row.n_capacity_bytes / KEPT_PART ||
-                         now_us - leased->kept_at_us >= KEPT_US ||
+                excess = ++n_blocks > RETAINED_BLOCKS_MAX ||
+                         n_bytes > pool->row.n_capacity_bytes / RETAINED_PART ||
+                         now_us - leased->retained_at_us >= RETAINED_US ||
                          leased->connection != pool->binding.connection;
-                if (which == KEPT_DROP_EXCESS && !excess)
+                if (which == RETAINED_DROP_EXCESS && !excess)
                         continue;
                 take_out(leased);
                 LIST_INSERT_HEAD(list, leased, link);
         }
 }
 
-uint64_t kept_next_us(const struct pool *pool)
+uint64_t retained_next_us(const struct pool *pool)
 {
         const struct leased *leased;
         uint64_t at_us = UINT64_MAX;
 
-        LIST_FOREACH (leased, &pool->kept.blocks, link) {
+        LIST_FOREACH (leased, &pool->retained.blocks, link) {
                 if (is_bounded(leased))
-                        at_us = leased->kept_at_us + KEPT_US;
+                        at_us = leased->retained_at_us + RETAINED_US;
         }
         return at_us;
 }
 
-bool kept_has_any(const struct pool *pool)
+bool retained_has_any(const struct pool *pool)
 {
-        return !LIST_EMPTY(&pool->kept.blocks);
+        return !LIST_EMPTY(&pool->retained.blocks);
 }
 
 /* The kept block there, of a lease that may come again; or NULL. */
-static const struct leased *kept_at(const struct pool *pool, uint64_t address)
+static const struct leased *retained_at(const struct pool *pool, uint64_t address)
 {
         const struct leased *leased = leased_of(arena_find(pool->space.arena, address));
 
-        return leased && leased->kept_at_us && leased->connection == pool->binding.connection
+        return leased && leased->retained_at_us && leased->connection == pool->binding.connection
                        ? leased
                        : NULL;
 }
@@ -94,7 +94,7 @@ static struct stretch stretch_from(const struct pool *pool, const struct heap *h
         uint64_t start = leased_address(first), end = start + leased_bytes(first);
         const struct leased *leased;
 
-        while (heap->runs == HEAP_JOINED && (leased = kept_at(pool, end)))
+        while (heap->runs == HEAP_JOINED && (leased = retained_at(pool, end)))
                 end += leased_bytes(leased);
         return stretch_of(heap, start, end);
 }
@@ -106,11 +106,11 @@ static bool find_stretch(const struct pool *pool, struct heap *heap, uint64_t n_
         const struct leased *leased;
 
         spin_lock(&heap->lock);
-        LIST_FOREACH (leased, &pool->kept.blocks, link) {
+        LIST_FOREACH (leased, &pool->retained.blocks, link) {
                 struct stretch stretch;
 
                 if (leased->connection != pool->binding.connection ||
-                    (heap->runs == HEAP_JOINED && kept_at(pool, leased_address(leased) - 1)))
+                    (heap->runs == HEAP_JOINED && retained_at(pool, leased_address(leased) - 1)))
                         continue;
                 stretch = stretch_from(pool, heap, leased);
                 if (stretch_bytes(&stretch) >= n_bytes &&
@@ -146,8 +146,8 @@ static bool is_good(const struct pool *pool, uint64_t n_bytes, const struct plac
         return placement->n_bytes < n_bytes + n_spare + HEAP_BLOCK_UNIT;
 }
 
-bool kept_plan(const struct pool *pool, struct space_heap *heap, uint64_t n_bytes,
-               struct placement *ret_placement)
+bool retained_plan(const struct pool *pool, struct space_heap *heap, uint64_t n_bytes,
+                   struct placement *ret_placement)
 {
         struct stretch stretch;
 
@@ -155,11 +155,11 @@ bool kept_plan(const struct pool *pool, struct space_heap *heap, uint64_t n_byte
                cut(pool, stretch, n_bytes, ret_placement) && is_good(pool, n_bytes, ret_placement);
 }
 
-struct leased *kept_take(struct pool *pool, uint64_t number, uint64_t connection)
+struct leased *retained_take(struct pool *pool, uint64_t number, uint64_t connection)
 {
         struct leased *leased;
 
-        LIST_FOREACH (leased, &pool->kept.blocks, link) {
+        LIST_FOREACH (leased, &pool->retained.blocks, link) {
                 if (leased->number == number && leased->connection == connection) {
                         take_out(leased);
                         return leased;
@@ -180,9 +180,9 @@ static void note_revoked(struct pool *pool, uint64_t n_bytes)
 }
 
 /* A NOTICE may be about what is swept here. */
-void kept_take_revoked(struct pool *pool, enum kept_drop drop, struct leased_list *list)
+void retained_take_revoked(struct pool *pool, enum retained_drop drop, struct leased_list *list)
 {
-        bool is_called_in = atomic_exchange(&pool->kept.is_called_in, false);
+        bool is_recalled = atomic_exchange(&pool->retained.is_recalled, false);
         uint64_t now_us = clock_now_us();
         struct heap_block *block;
         uint64_t n_bytes = 0;
@@ -199,11 +199,11 @@ void kept_take_revoked(struct pool *pool, enum kept_drop drop, struct leased_lis
                 leased->is_revoked = true;
                 /* One without a word was lost with its connection: that is told otherwise. */
                 n_bytes += block->word ? block->at.n_bytes : 0;
-                if (!kept_add(pool, leased, now_us))
+                if (!retained_add(pool, leased, now_us))
                         LIST_INSERT_HEAD(list, leased, link);
         }
         note_revoked(pool, n_bytes);
-        if (is_called_in && drop == KEPT_DROP_EXCESS)
-                drop = KEPT_DROP_FREELY;
-        kept_take_out(pool, drop, now_us, list);
+        if (is_recalled && drop == RETAINED_DROP_EXCESS)
+                drop = RETAINED_DROP_FREELY;
+        retained_take_out(pool, drop, now_us, list);
 }
