@@ -8,9 +8,8 @@
 #include "client/blocks/binding.h"
 #include "client/blocks/client_limit.h"
 #include "client/blocks/ipc_mapping.h"
-#include "client/blocks/over.h"
 #include "client/mapping/host_register.h"
-#include "client/blocks/wanted.h"
+#include "client/blocks/lease_messages.h"
 #include "gpumem.h"
 
 /* Of what the pool has too few addresses for, more may be had later: within a span of as many as a heap can number,
@@ -243,7 +242,7 @@ static int map_ipc(struct pool *pool, struct leased *leased, int fd)
 
         leased_free_all(pool, &way.list);
         if (way.old) {
-                over_say(pool, way.old);
+                lease_messages_end(pool, way.old);
                 leased_cancel(pool, way.old);
         }
         return r;
@@ -287,33 +286,33 @@ static bool is_left(const struct leased *leased)
         return leased->is_mapped || leased->handle;
 }
 
-static int obtain(struct pool *pool, struct leased *leased, const struct wanted *wanted)
+static int obtain(struct pool *pool, struct leased *leased, const struct lease_request *request)
 {
         uint64_t n_bytes;
         int fd = -1, r;
 
         r = ipc_mapping_is_way(pool) ? ipc_mapping_check(pool) : 0;
         if (!r)
-                r = client_limit_take(pool, wanted->n_bytes);
+                r = client_limit_take(pool, request->n_bytes);
         if (r) {
                 leased_cancel(pool, leased);
                 return r;
         }
-        r = wanted_ask(pool, wanted, leased, &n_bytes, &fd);
+        r = lease_messages_request(pool, request, leased, &n_bytes, &fd);
         if (!r) {
                 shrink(pool, leased, n_bytes);
-                client_limit_correct(pool, wanted->n_bytes, leased_bytes(leased));
+                client_limit_correct(pool, request->n_bytes, leased_bytes(leased));
                 r = map(pool, leased, fd);
                 if (r && is_left(leased)) {
                         stick(pool, leased);
                         return r;
                 }
                 if (r)
-                        over_say(pool, leased);
+                        lease_messages_end(pool, leased);
         }
         if (r) {
                 client_limit_give(pool,
-                                  leased->block.lease ? leased_bytes(leased) : wanted->n_bytes);
+                                  leased->block.lease ? leased_bytes(leased) : request->n_bytes);
                 leased_cancel(pool, leased);
         }
         return r;
@@ -322,17 +321,18 @@ static int obtain(struct pool *pool, struct leased *leased, const struct wanted 
 int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes,
                   uint64_t n_least_bytes, uint32_t wait_ms)
 {
-        struct wanted wanted = {n_bytes, n_least_bytes, leased_bytes(leased), 0, wait_ms};
+        struct lease_request request = {n_bytes, n_least_bytes, leased_bytes(leased), 0, wait_ms};
 
-        return obtain(pool, leased, &wanted);
+        return obtain(pool, leased, &request);
 }
 
 int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,
                             uint32_t wait_ms)
 {
-        struct wanted wanted = {n_bytes, n_bytes, n_bytes, PROTO_PROPERTY_SHAREABLE, wait_ms};
+        struct lease_request request = {n_bytes, n_bytes, n_bytes, PROTO_PROPERTY_SHAREABLE,
+                                        wait_ms};
 
-        return obtain(pool, leased, &wanted);
+        return obtain(pool, leased, &request);
 }
 
 static int reserve(struct pool *pool, uint64_t n_bytes, struct leased **ret_leased)
@@ -360,7 +360,7 @@ int leased_attach(struct pool *pool, uint64_t connection, const struct message_a
         leased->number = answer->block;
         leased->connection = connection;
         leased->is_attached = true;
-        r = binding_lease(pool, connection, over_bytes(leased));
+        r = binding_lease(pool, connection, leased_counted_bytes(leased));
         if (!r) {
                 r = map(pool, leased, steal_fd(&fd));
                 if (r && is_left(leased)) {
@@ -369,7 +369,7 @@ int leased_attach(struct pool *pool, uint64_t connection, const struct message_a
                         return r;
                 }
                 if (r)
-                        (void)binding_unmapped(pool, connection, over_bytes(leased));
+                        (void)binding_unmapped(pool, connection, leased_counted_bytes(leased));
         }
         if (r) {
                 leased_cancel(pool, leased);
@@ -455,7 +455,7 @@ static bool let_go(struct pool *pool, struct leased *leased)
                 stick(pool, leased);
                 return false;
         }
-        over_say(pool, leased);
+        lease_messages_end(pool, leased);
         /* What another process leased, or has by now, is within that one's limit. */
         if (!leased->is_attached && !leased->is_revoked)
                 client_limit_give(pool, leased_bytes(leased));

@@ -27,11 +27,7 @@ int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct l
 int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes,
                   uint64_t n_least_bytes, uint32_t wait_ms);
 
-/* Has a block of n_bytes that the process keeps mapped leased to it again. GPUMEM_E_REFUSED: the daemon
- * has none to give, or has gone; GPUMEM_E_DISCONNECTED: it says nothing, or there is none. */
-int leased_obtain_known(struct pool *pool, uint64_t n_bytes, struct leased **ret_leased);
-
-/* The same for a block that may be shared: made anew, exactly n_bytes. */
+/* The same for a block that may be shared: a new one, of exactly n_bytes. */
 int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,
                             uint32_t wait_ms);
 

@@ -154,6 +154,12 @@ static inline uint64_t leased_address(const struct leased *leased)
         return leased->block.at.start;
 }
 
+/* What counts as leased while it is mapped: what was attached is counted by those who leased it. */
+static inline uint64_t leased_counted_bytes(const struct leased *leased)
+{
+        return leased->is_attached ? 0 : leased_bytes(leased);
+}
+
 static inline struct leased *leased_of(struct arena_block *at)
 {
         return at ? CONTAINER_OF(at, struct leased, block.at) : NULL;

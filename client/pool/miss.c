@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "client/blocks/blocks.h"
+#include "client/blocks/lease_messages.h"
 #include "client/runtime/events.h"
 #include "client/pool/idle.h"
 #include "client/pool/pool.h"
@@ -101,7 +102,7 @@ static void make_room(struct pool *pool, const struct placement *placement,
 
 /* The blocks of a placement while they are being leased. */
 struct parts {
-        bool are_known; /* mapped already */
+        bool are_mapped; /* mapped already */
         unsigned n;
         unsigned n_mapped;
         struct leased *leased[PLACEMENT_PARTS];
@@ -169,13 +170,13 @@ static int obtain(struct pool *pool, struct parts *parts, enum space_parts kind,
 
 /* Those of a plan that the daemon has to give again, up to the first that it has not. What is kept beside
  * them would stand in the way of the rest. A daemon that says nothing is asked nothing else. */
-static int obtain_known(struct pool *pool, const struct placement *placement, struct parts *parts)
+static int obtain_mapped(struct pool *pool, const struct placement *placement, struct parts *parts)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         int r = 0;
 
         for (unsigned i = 0; i < placement->n_parts && !r; i++) {
-                r = leased_obtain_known(pool, placement->parts[i].n_bytes, &parts->leased[i]);
+                r = lease_messages_renew(pool, placement->parts[i].n_bytes, &parts->leased[i]);
                 if (!r)
                         parts->n = ++parts->n_mapped;
         }
@@ -239,12 +240,12 @@ static int plan(struct pool *pool, const struct pool_request *request, unsigned 
         if (adopt(pool, request, heap))
                 return 0;
         (void)space_excess(&pool->space, n_bytes, pool_now_us(pool));
-        parts->are_known = try == 0 && retained_plan(pool, &heap->in_space, n_bytes, placement);
-        if (!parts->are_known)
+        parts->are_mapped = try == 0 && retained_plan(pool, &heap->in_space, n_bytes, placement);
+        if (!parts->are_mapped)
                 r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
         if (r == -ENOMEM && blocks_widen(pool, n_bytes))
                 r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
-        if (!r && !parts->are_known)
+        if (!r && !parts->are_mapped)
                 r = reserve(pool, placement, parts);
         if (!r)
                 make_room(pool, placement, list);
@@ -285,14 +286,14 @@ static int attempt(struct pool *pool, const struct pool_request *request, unsign
                 r = plan(pool, request, try, ret_heap, &placement, &parts, &list);
         pthread_mutex_unlock(&pool->lock);
         leased_free_all(pool, &list);
-        if (!r && !parts.n && !parts.are_known)
+        if (!r && !parts.n && !parts.are_mapped)
                 r = or_again(pool_hit(*ret_heap, &request->mark, request->n_bytes, ret_pointer));
-        if (r || (!parts.n && !parts.are_known)) {
+        if (r || (!parts.n && !parts.are_mapped)) {
                 give_up(pool, &parts);
                 return r;
         }
-        if (parts.are_known)
-                r = obtain_known(pool, &placement, &parts);
+        if (parts.are_mapped)
+                r = obtain_mapped(pool, &placement, &parts);
         else
                 r = obtain(pool, &parts, parts_of_try(pool, try), 0);
         if (r)

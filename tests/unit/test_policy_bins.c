@@ -49,9 +49,9 @@ static void shelf_free(struct shelf *shelf)
 }
 
 /* The smallest size in the range, or the largest, or 0. */
-enum wanted { SMALLEST, LARGEST };
+enum lease_request { SMALLEST, LARGEST };
 static uint64_t best_size(const struct shelf *shelf, enum bin_side side,
-                          const struct bin_range *range, enum wanted wanted)
+                          const struct bin_range *range, enum lease_request wanted)
 {
         uint64_t best = 0;
 

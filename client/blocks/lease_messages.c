@@ -1,0 +1,229 @@
+#include "client/blocks/lease_messages.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fdset.h"
+#include "client/blocks/binding.h"
+#include "client/blocks/client_limit.h"
+#include "client/blocks/retained.h"
+#include "client/connection/reconnect.h"
+#include "client/mapping/host_register.h"
+#include "client/runtime/last_error.h"
+#include "gpumem.h"
+#include "proto/board.h"
+
+/* A block is as large as it may be, and its lease has a word, or the daemon is not what it should be. */
+static int check_leased(const struct message_leased *answer, const struct lease_request *request,
+                        const struct connection *connection)
+{
+        if (answer->n_bytes < request->n_least_bytes || answer->n_bytes > request->n_most_bytes ||
+            answer->n_bytes % ARENA_GRANULE || answer->slot >= connection->n_slots)
+                return -EPROTO;
+        return 0;
+}
+
+/* What may be shared is never idle. */
+static _Atomic uint64_t *word_of(const struct connection *connection, uint32_t slot,
+                                 const struct lease_request *request)
+{
+        if (request->properties & PROTO_PROPERTY_SHAREABLE)
+                return NULL;
+        return board_words(connection->board, connection->n_rows) + slot;
+}
+
+static int request_on(struct pool *pool, const struct connection *connection,
+                      const struct lease_request *request, struct leased *leased,
+                      uint64_t *ret_n_bytes, int *ret_fd)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame message = FRAME_NULL, reply = FRAME_NULL;
+        int r;
+
+        message.lease.n_bytes = request->n_bytes;
+        message.lease.n_most_units = (uint32_t)(request->n_most_bytes / ARENA_GRANULE);
+        message.lease.n_least_units = (uint32_t)(request->n_least_bytes / ARENA_GRANULE);
+        message.lease.properties = request->properties;
+        message.lease.wait_ms = request->wait_ms;
+        if (host_register_context(&pool->memory))
+                message.lease.flags = PROTO_LEASE_KEEPS;
+        r = binding_find(pool, connection->serial, &message.lease.pool);
+        if (r == GPUMEM_E_NO_POOL && link_is_over(connection->link))
+                return GPUMEM_E_DISCONNECTED;
+        if (!r)
+                r = link_call(connection->link, &message, MESSAGE_LEASE, MESSAGE_LEASED, &reply,
+                              &fds);
+        if (r)
+                last_error_set_frame(r, &reply);
+        if (!r)
+                r = reply.kind == MESSAGE_LEASED ? check_leased(&reply.leased, request, connection)
+                                                 : -EPROTO;
+        if (!r)
+                r = binding_lease(pool, connection->serial, reply.leased.n_bytes);
+        if (r)
+                return r;
+        leased->block.lease = reply.leased.lease;
+        leased->block.word = word_of(connection, reply.leased.slot, request);
+        leased->number = reply.leased.block;
+        leased->connection = connection->serial;
+        *ret_n_bytes = reply.leased.n_bytes;
+        *ret_fd = fdset_steal(&fds, 0);
+        return 0;
+}
+
+static uint32_t ms_until(uint64_t deadline_ms)
+{
+        uint64_t at_ms = clock_now_ms();
+
+        return at_ms < deadline_ms ? (uint32_t)(deadline_ms - at_ms) : 0;
+}
+
+int lease_messages_request(struct pool *pool, const struct lease_request *request,
+                           struct leased *leased, uint64_t *ret_n_bytes, int *ret_fd)
+{
+        struct lease_request now = *request;
+        uint64_t deadline_ms = request->wait_ms ? clock_now_ms() + request->wait_ms : 0;
+        bool repeats = true;
+        int r = 0;
+
+        for (unsigned i = 0; i < 2 && repeats; i++) {
+                struct connection *connection;
+
+                if (i && request->wait_ms)
+                        now.wait_ms = ms_until(deadline_ms);
+                r = reconnect_acquire(pool->reconnector, &connection);
+                if (r)
+                        return r;
+                r = request_on(pool, connection, &now, leased, ret_n_bytes, ret_fd);
+                repeats = reconnect_may_repeat(connection, r);
+                reconnect_release(pool->reconnector, connection, r);
+        }
+        return r;
+}
+
+static void send_return(struct pool *pool, uint64_t connection, uint64_t lease)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.return_lease.lease = lease;
+        frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
+        reconnect_send(pool->reconnector, connection, &frame, MESSAGE_RETURN);
+}
+
+static void send_unmapped(struct pool *pool, uint64_t connection, uint64_t lease)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.unmapped.lease = lease;
+        reconnect_send(pool->reconnector, connection, &frame, MESSAGE_UNMAPPED);
+}
+
+static void send_detach(struct pool *pool, uint64_t connection, uint64_t lease)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.detach.lease = lease;
+        frame.detach.flags = PROTO_RETURN_UNMAPPED;
+        reconnect_send(pool->reconnector, connection, &frame, MESSAGE_DETACH);
+}
+
+/* The mapping is the new lease's from now on. NULL: it has been taken away since. */
+static struct leased *take_retained(struct pool *pool, const struct connection *connection,
+                                    const struct message_known *known, uint64_t *ret_old_lease)
+{
+        struct leased *leased = NULL;
+
+        pthread_mutex_lock(&pool->lock);
+        if (pool->binding.connection == connection->serial)
+                leased = retained_take(pool, known->block, connection->serial);
+        if (leased) {
+                *ret_old_lease = leased->block.lease;
+                leased->block.lease = known->lease;
+                leased->block.word = board_words(connection->board, connection->n_rows) +
+                                     known->slot;
+                leased->is_revoked = false;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        return leased;
+}
+
+static int take_renewed(struct pool *pool, const struct connection *connection, uint64_t n_bytes,
+                        const struct frame *reply, struct leased **ret_leased)
+{
+        const struct message_known *known = &reply->known;
+        struct leased *leased;
+        uint64_t old_lease;
+
+        /* It was unmapped while the daemon answered. */
+        if (reply->kind == MESSAGE_LEASED) {
+                send_return(pool, connection->serial, reply->leased.lease);
+                return GPUMEM_E_REFUSED;
+        }
+        if (known->n_bytes != n_bytes || known->slot >= connection->n_slots)
+                return -EPROTO;
+        leased = take_retained(pool, connection, known, &old_lease);
+        if (!leased) {
+                send_return(pool, connection->serial, known->lease);
+                return GPUMEM_E_REFUSED;
+        }
+        send_unmapped(pool, connection->serial, old_lease);
+        *ret_leased = leased;
+        return 0;
+}
+
+static int renew_on(struct pool *pool, const struct connection *connection, uint64_t n_bytes,
+                    struct leased **ret_leased)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r;
+
+        request.lease.n_bytes = n_bytes;
+        request.lease.n_most_units = (uint32_t)(n_bytes / ARENA_GRANULE);
+        request.lease.flags = PROTO_LEASE_KNOWN | PROTO_LEASE_ONLY_KNOWN;
+        if (host_register_lasts(&pool->memory))
+                request.lease.flags |= PROTO_LEASE_KEEPS;
+        r = binding_find(pool, connection->serial, &request.lease.pool);
+        if (!r)
+                r = link_call(connection->link, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply,
+                              &fds);
+        return r ? r : take_renewed(pool, connection, n_bytes, &reply, ret_leased);
+}
+
+int lease_messages_renew(struct pool *pool, uint64_t n_bytes, struct leased **ret_leased)
+{
+        struct connection *connection;
+        int r = client_limit_take(pool, n_bytes);
+
+        if (r)
+                return r;
+        r = reconnect_acquire(pool->reconnector, &connection);
+        if (!r) {
+                bool repeats;
+
+                r = renew_on(pool, connection, n_bytes, ret_leased);
+                repeats = reconnect_may_repeat(connection, r);
+                reconnect_release(pool->reconnector, connection, r);
+                /* The next daemon has none of them, but may have others. */
+                if (repeats)
+                        r = GPUMEM_E_REFUSED;
+        }
+        if (r)
+                client_limit_give(pool, n_bytes);
+        return r;
+}
+
+void lease_messages_end(struct pool *pool, const struct leased *leased)
+{
+        uint64_t lease = leased->block.lease;
+
+        if (!binding_unmapped(pool, leased->connection, leased_counted_bytes(leased)))
+                return;
+        if (leased->is_attached)
+                send_detach(pool, leased->connection, lease);
+        else if (leased->is_revoked)
+                send_unmapped(pool, leased->connection, lease);
+        else
+                send_return(pool, leased->connection, lease);
+}
