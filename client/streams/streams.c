@@ -119,19 +119,23 @@ void streams_deinit(struct streams *streams)
         pthread_mutex_destroy(&streams->lock);
 }
 
-/* With a context its streams end, and all rounds are over; another context may have its handle later. The caller
- * has the lock. */
+/* With a context its streams end, and all rounds are over; another context may have its handle later. A driver that
+ * does not say its id says nothing of the kind. The caller has the lock. */
 static struct stream_set *find(struct streams *streams, uint64_t context)
 {
         struct stream_set *set;
-        uint64_t id = 0;
+        uint64_t id;
 
         HASH_FIND(hh, streams->sets, &context, sizeof(context), set);
-        if (set && (context_has_ended(streams->cuda, context, &id) || id != set->context_id)) {
+        if (!set)
+                return NULL;
+        id = set->context_id;
+        if (context_has_ended(streams->cuda, context, &id) ||
+            (set->context_id && id != set->context_id)) {
                 empty(streams, set);
                 set->n_done = ++set->n_begun;
-                set->context_id = id;
         }
+        set->context_id = id;
         return set;
 }
 

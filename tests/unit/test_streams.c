@@ -14,6 +14,7 @@
 static struct {
         CUcontext current;
         unsigned long long context_id;
+        bool is_silent; /* it does not say the id */
         bool has_ended;
         bool captures[N_STREAMS + 1];
         bool captures_at_record[N_STREAMS + 1];
@@ -68,7 +69,7 @@ static CUresult CUDAAPI get_id(CUcontext context, unsigned long long *ret_id)
 {
         (void)context;
         *ret_id = driver.context_id;
-        return CUDA_SUCCESS;
+        return driver.is_silent ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
 static CUresult CUDAAPI is_capturing(CUstream handle, CUstreamCaptureStatus *ret_status)
@@ -419,6 +420,25 @@ TEST(with_the_context_all_rounds_are_over, .to = 4)
         driver.n_records[1] = 0;
         (void)streams_begin_round(&streams, CONTEXT);
         ck_assert_uint_eq(driver.n_records[1], 0);
+        ck_assert_uint_eq(streams.n_registered, 0);
+}
+
+/* It may fail to say it at any time, also when the first stream is registered. */
+TEST(a_context_whose_id_is_not_said_is_the_same, .to = 2)
+{
+        uint64_t round;
+
+        driver.is_silent = _i;
+        register_all();
+        work_in(1);
+        driver.is_silent = !_i;
+        round = streams_begin_round(&streams, CONTEXT);
+        ck_assert_uint_eq(streams.n_registered, N_STREAMS);
+        ck_assert(!is_over(round));
+        driver.is_silent = false;
+        ck_assert(!is_over(streams_begin_round(&streams, CONTEXT)));
+        driver.context_id++;
+        (void)streams_begin_round(&streams, CONTEXT);
         ck_assert_uint_eq(streams.n_registered, 0);
 }
 
