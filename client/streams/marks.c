@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "driver/context.h"
 #include "driver/event.h"
 #include "driver/stream.h"
 #include "gpumem.h"
@@ -99,9 +100,18 @@ static int record(const struct cuda *cuda, const struct mark_place *place, struc
         return event_record(cuda, place->context, place->stream, event);
 }
 
-/* Another thread may begin a capture in the stream between the two checks. */
-int marks_add(struct marks *marks, const struct cuda *cuda, const struct mark_place *place)
+struct adding {
+        struct marks *marks;
+        const struct mark_place *place;
+};
+
+/* Another thread may begin a capture in the stream between the two checks. The context is current: which stream a
+ * default stream is depends on it. */
+static int add(const struct cuda *cuda, void *argument)
 {
+        const struct adding *adding = argument;
+        const struct mark_place *place = adding->place;
+        struct marks *marks = adding->marks;
         struct mark *mark;
         int r = place->is_seen ? 0 : check(cuda, place);
 
@@ -122,6 +132,14 @@ int marks_add(struct marks *marks, const struct cuda *cuda, const struct mark_pl
         mark->is_lost = r != 0;
         put_last(marks, mark);
         return r;
+}
+
+int marks_add(struct marks *marks, const struct cuda *cuda, const struct mark_place *place)
+{
+        struct adding adding = {.marks = marks, .place = place};
+
+        return place->is_seen ? add(cuda, &adding)
+                              : context_run(cuda, place->context, add, &adding);
 }
 
 void marks_lose_last(struct marks *marks)

@@ -23,6 +23,8 @@ static struct {
         unsigned long long context_id;
         bool has_ended;
         unsigned n_ended; /* events, with their context */
+        unsigned
+                n_astray; /* looks at the stream in another context, where its handle may be another one's */
 } driver;
 
 static struct heap_world world;
@@ -93,6 +95,7 @@ static CUresult CUDAAPI record(CUevent event, CUstream stream)
 
 static CUresult CUDAAPI is_capturing(CUstream stream, CUstreamCaptureStatus *ret_status)
 {
+        driver.n_astray += driver.current != CONTEXT;
         *ret_status = stream == STREAM && driver.captures ? CU_STREAM_CAPTURE_STATUS_ACTIVE
                                                           : CU_STREAM_CAPTURE_STATUS_NONE;
         return CUDA_SUCCESS;
@@ -152,6 +155,7 @@ static void stop(void)
         fences_deinit(&fences, &cuda);
         streams_deinit(&streams);
         ck_assert_uint_eq(driver.n_freed + driver.n_ended, driver.n_made);
+        ck_assert_uint_eq(driver.n_astray, 0);
         heap_deinit(&heap);
         world_deinit(&world);
 }
