@@ -134,6 +134,9 @@ bool client_has_parked(struct gpumem_client *client, const void *pointer)
 
 void client_catch_up(struct gpumem_client *client)
 {
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
         streams_catch_up(&client->streams);
         if (atomic_load(&client->uses.n_unmarked))
                 uses_mark(&client->uses, &client->cuda);

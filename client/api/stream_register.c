@@ -1,4 +1,5 @@
 /* gpumem_stream_register and gpumem_stream_unregister. */
+#include "base/err.h"
 #include "client/api/client.h"
 
 /* The per-thread default stream has one handle in all threads: no other thread could mark it. */
@@ -28,13 +29,21 @@ int gpumem_stream_register(struct gpumem_client *client, void *stream)
         return r;
 }
 
+static int unregister(struct gpumem_client *client, const struct stream_key *key)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        return streams_unregister(&client->streams, key);
+}
+
 int gpumem_stream_unregister(struct gpumem_client *client, void *stream)
 {
         struct stream_key key;
         int r = identify(client, stream, &key);
 
         if (!r)
-                r = streams_unregister(&client->streams, &key);
+                r = unregister(client, &key);
         if (!r)
                 client_settle(client);
         return r;

@@ -105,6 +105,13 @@ struct adding {
         const struct mark_place *place;
 };
 
+/* A capture that began and ended between the two checks may have caught the event. Now it can be asked, and now the
+ * stream is alive, in which it is recorded again. */
+static int check_caught(const struct cuda *cuda, const struct mark *mark)
+{
+        return event_ask(cuda, &mark->event) == EVENT_LOST ? GPUMEM_E_CAPTURES : 0;
+}
+
 /* Another thread may begin a capture in the stream between the two checks. The context is current: which stream a
  * default stream is depends on it. */
 static int add(const struct cuda *cuda, void *argument)
@@ -129,6 +136,8 @@ static int add(const struct cuda *cuda, void *argument)
         mark->first = mark->first ? mark->first : place->number;
         mark->round = place->round;
         r = check(cuda, place);
+        if (!r && !place->is_seen)
+                r = check_caught(cuda, mark);
         mark->is_lost = r != 0;
         put_last(marks, mark);
         return r;

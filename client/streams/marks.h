@@ -3,7 +3,8 @@
  *
  * An event that a capture caught says nothing, and to query it would end that capture. So a stream that captures
  * gets no mark, and a mark is lost if the stream captures right after the record: it is not queried, and the
- * next one takes its place. Any thread; the caller has the lock that guards the marks. */
+ * next one takes its place. Any thread, which spares captures (driver/capture.h); the caller has the lock that guards
+ * the marks. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,7 +30,9 @@ struct mark_place {
         uint64_t context;
         void *stream; /* alive during the call; may be NULL, for the context's default stream */
         bool is_context_wide; /* instead of a stream: all work of the context; `stream` is not used */
-        bool is_seen; /* the context is current, of that id, and the stream was just seen not to capture */
+        /* The context is current, of that id, and the stream was just seen not to capture. It can be marked again
+         * later, so that the mark may be found lost then. Any other mark is known at once not to be lost. */
+        bool is_seen;
         uint64_t context_id;
         uint64_t number;
         uint64_t round; /* of streams.h: the mark is not over before this round is; 0: none */

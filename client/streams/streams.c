@@ -368,9 +368,9 @@ static void poll_set(struct streams *streams, struct stream_set *set)
                 next = LIST_NEXT(marked, link);
                 (void)marks_poll(&marked->marks, streams->cuda, UINT64_MAX);
                 (void)marks_last(&marked->marks, &is_lost);
-                if (!marked->n_registered && (is_lost || !marks_first(&marked->marks)))
+                if (!marked->n_registered && !marks_first(&marked->marks))
                         free_marked(streams, marked);
-                else if (is_lost && !set->is_owed)
+                else if (marked->n_registered && is_lost && !set->is_owed)
                         set_owed(streams, set, true, marked);
         }
         count_done(set);

@@ -373,6 +373,30 @@ TEST(work_of_a_stream_that_was_unregistered_counts)
         ck_assert_uint_eq(driver.n_looks[1] + driver.n_records[1], 0);
 }
 
+/* It cannot be marked again once it is unregistered: then it may be gone. What it had to do before still counts. */
+TEST(a_stream_whose_mark_a_capture_caught_stays_registered)
+{
+        struct cuda short_capture = cuda;
+        uint64_t before;
+
+        short_capture.cuEventRecord = record_in_a_short_capture;
+        register_all();
+        work_in(2);
+        before = streams_begin_round(&streams, CONTEXT);
+        work_in(2);
+        ck_assert_int_eq(streams_open(&streams, &short_capture), 0);
+        ck_assert_int_eq(unregister(2), GPUMEM_E_CAPTURES);
+        ck_assert_int_eq(streams_open(&streams, &cuda), 0);
+        ck_assert_int_eq(unregister(2), 0);
+        streams_catch_up(&streams);
+        ck_assert(!is_over(before));
+        driver.n_over[2] = 1;
+        ck_assert(is_over(before));
+        ck_assert(!is_over(streams_begin_round(&streams, CONTEXT)));
+        finish(2);
+        ck_assert(is_over(streams_begin_round(&streams, CONTEXT)));
+}
+
 TEST(the_last_stream_may_go)
 {
         uint64_t round;
