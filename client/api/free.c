@@ -109,18 +109,28 @@ static COLD int free_or_park(struct gpumem_client *client, struct stream_heap *h
         return 0;
 }
 
-void client_unpark(struct gpumem_client *client, bool wait)
+static void free_over_ones(struct gpumem_client *client, uint32_t n_looks_max)
 {
         const void *pointer;
 
-        if (uses_are_none_parked(&client->uses))
-                return;
-        while ((pointer = uses_next_over(&client->uses, &client->streams, wait))) {
+        streams_poll(&client->streams);
+        while ((pointer = uses_next_over(&client->uses, &client->streams, n_looks_max))) {
                 struct stream_heap *heap = heap_of(client, pointer);
 
                 if (heap)
                         (void)free_in(heap, pointer, NULL);
         }
+}
+
+void client_unpark(struct gpumem_client *client, bool wait)
+{
+        if (uses_are_none_parked(&client->uses))
+                return;
+        free_over_ones(client, wait ? USES_LOOKS_ALL : USES_LOOKS_MAX);
+        if (!wait || uses_are_none_parked(&client->uses))
+                return;
+        uses_wait_parked(&client->uses, &client->cuda);
+        free_over_ones(client, USES_LOOKS_ALL);
 }
 
 bool client_has_parked(struct gpumem_client *client, const void *pointer)
@@ -172,7 +182,8 @@ static int free_ordered(struct gpumem_client *client, const void *pointer, void 
 {
         struct stream_heap *heap;
         struct heap_block *block = block_of(client, pointer, &heap);
-        struct use_end how = {.pointer = pointer, .context = key->context};
+        struct use_end how = {
+                .pointer = pointer, .context = key->context, .own = *key, .own_stream = &stream};
         int r;
 
         if (!heap || pool_find(heap->pool, pointer))
@@ -298,7 +309,7 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
                 how.context = 0;
         else if (is_ordered) {
                 how.own_stream = &stream;
-                how.own_id = mark.id;
+                how.own = (struct stream_key){.context = order.context, .id = mark.id};
         }
         return free_or_park(client, heap, &how, is_own ? &stream : NULL);
 }

@@ -6,11 +6,14 @@
 #include "base/table.h"
 #include "client/streams/marks.h"
 
+enum used_state { USED_UNMARKED, USED_MARKED, USED_OVER };
+
 struct used_in {
         void *stream;
         struct stream_key key;
         bool is_context_wide; /* all streams of the context, instead of one */
-        bool is_marked;
+        bool is_own;          /* orders the free, and may be gone after it */
+        enum used_state state;
         struct marks marks; /* from the free on */
 };
 
@@ -20,27 +23,41 @@ struct use {
         uint64_t context; /* whose round it waits for */
         uint64_t round;
         bool is_freed;
+        bool is_unmarked; /* in that list */
         uint32_t n_streams;
+        uint32_t n_recorded; /* of them */
         uint32_t n_room;
         struct used_in *streams;
+        uint64_t number; /* of those that were ever parked */
+        TAILQ_ENTRY(use) pending_link;
+        TAILQ_ENTRY(use) unmarked_link;
         UT_hash_handle hh;
 };
 
-static void add_unmarked(struct uses *uses, uint32_t n)
+/* The caller has the lock. */
+static void list_unmarked(struct uses *uses, struct use *use)
 {
-        atomic_fetch_add(&uses->n_unmarked, n);
-        after_call_add(uses->after_call, n);
+        TAILQ_INSERT_TAIL(&uses->unmarked, use, unmarked_link);
+        use->is_unmarked = true;
+        atomic_fetch_add(&uses->n_unmarked, 1);
+        after_call_add(uses->after_call, 1);
 }
 
-static void sub_unmarked(struct uses *uses, uint32_t n)
+static void unlist_unmarked(struct uses *uses, struct use *use)
 {
-        atomic_fetch_sub(&uses->n_unmarked, n);
-        after_call_sub(uses->after_call, n);
+        if (!use->is_unmarked)
+                return;
+        TAILQ_REMOVE(&uses->unmarked, use, unmarked_link);
+        use->is_unmarked = false;
+        atomic_fetch_sub(&uses->n_unmarked, 1);
+        after_call_sub(uses->after_call, 1);
 }
 
 void uses_init(struct uses *uses, struct after_call *after_call)
 {
         *uses = (struct uses){.after_call = after_call};
+        TAILQ_INIT(&uses->pending);
+        TAILQ_INIT(&uses->unmarked);
         pthread_mutex_init(&uses->lock, NULL);
 }
 
@@ -177,16 +194,19 @@ bool uses_has_parked(struct uses *uses, const void *pointer)
         return found;
 }
 
-/* False: the stream captures, and is to be marked later; or the driver fails. */
-static bool mark(const struct cuda *cuda, struct used_in *in)
+/* With a context its streams end. */
+static int mark(const struct cuda *cuda, struct used_in *in)
 {
         struct mark_place place = {.context = in->key.context,
                                    .stream = in->stream,
                                    .is_context_wide = in->is_context_wide,
                                    .number = 1};
+        int r = marks_add(&in->marks, cuda, &place);
 
-        in->is_marked = marks_add(&in->marks, cuda, &place) == 0;
-        return in->is_marked;
+        if (r && r != GPUMEM_E_NO_CONTEXT)
+                return r;
+        in->state = r ? USED_OVER : USED_MARKED;
+        return 0;
 }
 
 /* Takes it out of the recorded ones: no other thread comes by it then. */
@@ -219,33 +239,71 @@ static int put_back(struct uses *uses, struct use *use)
         return r;
 }
 
-/* Marks every stream, where that is not done yet; the caller has the lock, or the use for itself. */
-static void mark_all(struct uses *uses, const struct cuda *cuda, struct use *use)
+/* Marks the streams that are not marked yet, up to one that cannot be; the caller has the lock, or the use for
+ * itself. */
+static int mark_all(const struct cuda *cuda, struct use *use)
 {
-        for (uint32_t i = 0; i < use->n_streams; i++) {
-                struct used_in *in = &use->streams[i];
+        int r = 0;
 
-                if (!in->is_marked && mark(cuda, in))
-                        sub_unmarked(uses, 1);
+        for (uint32_t i = 0; i < use->n_streams && !r; i++) {
+                if (use->streams[i].state == USED_UNMARKED)
+                        r = mark(cuda, &use->streams[i]);
         }
+        return r;
 }
 
-static bool is_over(struct uses *uses, struct streams *streams, struct use *use)
+static bool is_passed(const struct cuda *cuda, struct used_in *in)
 {
-        bool is_lost, over = true;
-
-        for (uint32_t i = 0; i < use->n_streams && over; i++) {
-                struct used_in *in = &use->streams[i];
-
-                (void)marks_poll(&in->marks, streams->cuda, UINT64_MAX);
-                (void)marks_last(&in->marks, &is_lost);
-                if (is_lost && in->is_marked) {
-                        in->is_marked = false;
-                        add_unmarked(uses, 1);
-                }
-                over = in->is_marked && !marks_first(&in->marks);
+        if (in->state == USED_MARKED) {
+                (void)marks_poll(&in->marks, cuda, UINT64_MAX);
+                if (!marks_first(&in->marks))
+                        in->state = USED_OVER;
         }
-        return over && (!use->round || use->round <= streams_done_rounds(streams, use->context));
+        return in->state == USED_OVER;
+}
+
+/* Rounds first: to ask for them asks no driver. */
+static bool is_over(struct streams *streams, struct use *use)
+{
+        if (use->round && use->round > streams_done_rounds(streams, use->context))
+                return false;
+        for (uint32_t i = 0; i < use->n_streams; i++) {
+                if (!is_passed(streams->cuda, &use->streams[i]))
+                        return false;
+        }
+        return true;
+}
+
+static bool is_all_marked(const struct use *use)
+{
+        for (uint32_t i = 0; i < use->n_streams; i++) {
+                if (use->streams[i].state == USED_UNMARKED)
+                        return false;
+        }
+        return true;
+}
+
+/* The caller has the lock. */
+static int add_parked(struct uses *uses, struct use *use)
+{
+        int r = find(uses->parked, use->pointer) ? GPUMEM_E_NOT_OURS : add_to(&uses->parked, use);
+
+        if (r)
+                return r;
+        use->number = ++uses->n_ever_parked;
+        TAILQ_INSERT_TAIL(&uses->pending, use, pending_link);
+        atomic_fetch_add(&uses->n_parked, 1);
+        if (!is_all_marked(use))
+                list_unmarked(uses, use);
+        return 0;
+}
+
+static void sub_parked(struct uses *uses, struct use *use)
+{
+        HASH_DEL(uses->parked, use);
+        TAILQ_REMOVE(&uses->pending, use, pending_link);
+        atomic_fetch_sub(&uses->n_parked, 1);
+        unlist_unmarked(uses, use);
 }
 
 /* It is another thread's from the moment that the lock is gone, which frees it when its work is over.
@@ -255,9 +313,7 @@ static int park(struct uses *uses, struct use *use)
         int r;
 
         pthread_mutex_lock(&uses->lock);
-        r = find(uses->parked, use->pointer) ? GPUMEM_E_NOT_OURS : add_to(&uses->parked, use);
-        if (!r)
-                atomic_fetch_add(&uses->n_parked, 1);
+        r = add_parked(uses, use);
         pthread_mutex_unlock(&uses->lock);
         return r;
 }
@@ -273,101 +329,124 @@ static int wait_for(const struct use *use, const struct cuda *cuda)
         return r;
 }
 
-static void forget_unmarked(struct uses *uses, const struct use *use)
-{
-        for (uint32_t i = 0; use->is_freed && i < use->n_streams; i++) {
-                if (!use->streams[i].is_marked)
-                        sub_unmarked(uses, 1);
-        }
-}
-
-static void end(struct uses *uses, const struct cuda *cuda, struct use *use)
-{
-        forget_unmarked(uses, use);
-        drop(cuda, use);
-}
-
 /* The streams beside those that were recorded: the one that orders the free, and what GPUMEM_FENCE=context asks
  * for. */
 static int add_own(struct use *use, const struct streams *streams, const struct use_end *how)
 {
         struct used_in wide = {.key = {.context = how->context, .id = UINT64_MAX},
                                .is_context_wide = true};
-        struct used_in own = {.key = {.context = how->context, .id = how->own_id}};
+        struct used_in own = {.key = how->own};
         int r = 0;
 
+        use->n_recorded = use->n_streams;
         if (how->own_stream) {
                 own.stream = *how->own_stream;
                 r = add(use, &own);
         }
+        for (uint32_t i = 0; how->own_stream && !r && i < use->n_streams; i++)
+                use->streams[i].is_own = is_same(&use->streams[i].key, &how->own);
         if (!r && how->context && streams->way == FENCE_CONTEXT)
                 r = add(use, &wide);
         return r;
 }
 
-/* From here on no stream is added, and marks can be made. */
-static void begin_end(struct uses *uses, const struct cuda *cuda, struct use *use)
+/* It is alive now, and perhaps not later: where it has no mark, all of its context is waited for, which spoils no
+ * capture. */
+static int settle_own(const struct cuda *cuda, struct use *use)
 {
-        for (uint32_t i = 0; i < use->n_streams; i++)
-                marks_init(&use->streams[i].marks);
-        add_unmarked(uses, use->n_streams);
-        use->is_freed = true;
-        mark_all(uses, cuda, use);
+        int r = 0;
+
+        for (uint32_t i = 0; i < use->n_streams && !r; i++) {
+                struct used_in *in = &use->streams[i];
+
+                if (!in->is_own || mark(cuda, in) == 0)
+                        continue;
+                r = stream_synchronize_context(cuda, in->key.context);
+                if (!r)
+                        in->state = USED_OVER;
+        }
+        return r;
 }
 
-/* Marks can be made again later. */
+/* From here on no stream is added, and marks can be made. */
+static int begin_end(const struct cuda *cuda, struct use *use)
+{
+        int r;
+
+        for (uint32_t i = 0; i < use->n_streams; i++)
+                marks_init(&use->streams[i].marks);
+        use->is_freed = true;
+        r = settle_own(cuda, use);
+        if (!r)
+                (void)mark_all(cuda, use);
+        return r;
+}
+
+/* It lives on, as it was recorded. */
 static void undo_end(struct uses *uses, const struct cuda *cuda, struct use *use)
 {
-        forget_unmarked(uses, use);
-        for (uint32_t i = 0; use->is_freed && i < use->n_streams; i++) {
-                marks_deinit(&use->streams[i].marks, cuda);
-                use->streams[i].is_marked = false;
+        for (uint32_t i = 0; i < use->n_streams; i++) {
+                if (use->is_freed)
+                        marks_deinit(&use->streams[i].marks, cuda);
+                use->streams[i].state = USED_UNMARKED;
+                use->streams[i].is_own = false;
         }
         use->is_freed = false;
+        use->n_streams = use->n_recorded;
+        if (!use->n_streams || put_back(uses, use))
+                drop(cuda, use);
 }
 
 static int wait_out(struct uses *uses, const struct cuda *cuda, struct use *use)
 {
         int r = wait_for(use, cuda);
 
-        if (r) {
+        if (r)
                 undo_end(uses, cuda, use);
-                if (put_back(uses, use) == 0)
-                        return r;
-        }
-        end(uses, cuda, use);
+        else
+                drop(cuda, use);
         return r;
 }
 
 /* When there is no memory the work is waited for. */
+static int wait_instead(struct uses *uses, const struct cuda *cuda, struct use *use,
+                        const struct use_end *how, enum uses_end *ret_end)
+{
+        int r = how->own_stream ? stream_synchronize_context(cuda, how->own.context) : 0;
+
+        if (r)
+                undo_end(uses, cuda, use);
+        else
+                r = wait_out(uses, cuda, use);
+        if (!r)
+                *ret_end = USES_OVER;
+        return r;
+}
+
 static int park_or_wait(struct uses *uses, struct streams *streams, struct use *use,
                         const struct use_end *how, enum uses_end *ret_end)
 {
         int r = add_own(use, streams, how);
 
+        if (!r)
+                r = begin_end(streams->cuda, use);
         if (!r) {
-                begin_end(uses, streams->cuda, use);
                 streams_poll(streams);
-                if (is_over(uses, streams, use)) {
-                        end(uses, streams->cuda, use);
+                if (is_over(streams, use)) {
+                        drop(streams->cuda, use);
                         *ret_end = USES_OVER;
                         return 0;
                 }
                 r = park(uses, use);
-                if (!r)
-                        *ret_end = USES_PARKED;
-                else if (r == GPUMEM_E_NOT_OURS)
-                        end(uses, streams->cuda, use);
-                if (r != -ENOMEM)
-                        return r;
         }
-        r = how->own_stream ? stream_synchronize(streams->cuda, *how->own_stream) : 0;
         if (!r)
-                r = wait_out(uses, streams->cuda, use);
-        else if (put_back(uses, use))
-                end(uses, streams->cuda, use);
-        if (!r)
-                *ret_end = USES_OVER;
+                *ret_end = USES_PARKED;
+        else if (r == GPUMEM_E_NOT_OURS)
+                drop(streams->cuda, use);
+        else if (r == -ENOMEM)
+                r = wait_instead(uses, streams->cuda, use, how, ret_end);
+        else
+                undo_end(uses, streams->cuda, use);
         return r;
 }
 
@@ -383,9 +462,14 @@ int uses_park(struct uses *uses, struct streams *streams, const struct use_end *
               enum uses_end *ret_end)
 {
         struct use *use = take(uses, how->pointer);
-        uint64_t round = streams_begin_round(streams, how->context);
-        bool is_wide = how->context && streams->way == FENCE_CONTEXT && !how->own_stream;
+        bool is_wide = how->context && streams->way == FENCE_CONTEXT;
+        uint64_t round;
 
+        if (!use && how->own_stream) {
+                *ret_end = USES_NONE;
+                return 0;
+        }
+        round = streams_begin_round(streams, how->context);
         if (!use && !is_wide && is_done(streams, how->context, round)) {
                 *ret_end = USES_NONE;
                 return 0;
@@ -408,51 +492,118 @@ int uses_wait(struct uses *uses, const struct cuda *cuda, const void *pointer)
 {
         struct use *use = take(uses, pointer);
 
-        return use ? wait_out(uses, cuda, use) : 0;
+        if (!use)
+                return 0;
+        use->n_recorded = use->n_streams;
+        return wait_out(uses, cuda, use);
 }
 
+/* One that cannot be marked yet lets others go first the next time. */
 void uses_mark(struct uses *uses, const struct cuda *cuda)
 {
-        struct use *use, *next;
+        struct use *use;
+        int r = 0;
 
         pthread_mutex_lock(&uses->lock);
-        HASH_ITER(hh, uses->parked, use, next)
-        {
-                mark_all(uses, cuda, use);
+        while (!r && (use = TAILQ_FIRST(&uses->unmarked))) {
+                unlist_unmarked(uses, use);
+                r = mark_all(cuda, use);
+                if (r)
+                        list_unmarked(uses, use);
         }
         pthread_mutex_unlock(&uses->lock);
 }
 
-/* The caller has the lock. */
-static struct use *find_over(struct uses *uses, struct streams *streams, bool wait)
+/* One that is not over lets others go first the next time. The caller has the lock. */
+static struct use *find_over(struct uses *uses, struct streams *streams, uint32_t n_looks_max)
 {
-        struct use *use, *next;
+        uint32_t n_parked = atomic_load(&uses->n_parked);
+        struct use *use;
 
-        HASH_ITER(hh, uses->parked, use, next)
-        {
-                if (is_over(uses, streams, use))
+        for (uint32_t i = 0; i < n_parked && i < n_looks_max; i++) {
+                use = TAILQ_FIRST(&uses->pending);
+                if (is_over(streams, use))
                         return use;
+                TAILQ_REMOVE(&uses->pending, use, pending_link);
+                TAILQ_INSERT_TAIL(&uses->pending, use, pending_link);
         }
-        use = wait ? uses->parked : NULL;
-        return use && wait_for(use, streams->cuda) == 0 ? use : NULL;
+        return NULL;
 }
 
-const void *uses_next_over(struct uses *uses, struct streams *streams, bool wait)
+const void *uses_next_over(struct uses *uses, struct streams *streams, uint32_t n_looks_max)
 {
         const void *pointer = NULL;
         struct use *use;
 
-        streams_poll(streams);
         pthread_mutex_lock(&uses->lock);
-        use = find_over(uses, streams, wait);
-        if (use) {
-                HASH_DEL(uses->parked, use);
-                atomic_fetch_sub(&uses->n_parked, 1);
-        }
+        use = find_over(uses, streams, n_looks_max);
+        if (use)
+                sub_parked(uses, use);
         pthread_mutex_unlock(&uses->lock);
         if (!use)
                 return NULL;
         pointer = use->pointer;
-        end(uses, streams->cuda, use);
+        drop(streams->cuda, use);
         return pointer;
+}
+
+static void take_lower(uint64_t context, uint64_t above, uint64_t *lowest)
+{
+        if (context > above && (!*lowest || context < *lowest))
+                *lowest = context;
+}
+
+/* The next context whose work is not over that those up to a number wait for; 0: there is none above `above`. The
+ * caller has the lock. */
+static uint64_t next_context(const struct uses *uses, uint64_t above, uint64_t number)
+{
+        const struct use *use;
+        uint64_t lowest = 0;
+
+        TAILQ_FOREACH (use, &uses->pending, pending_link) {
+                if (use->number > number)
+                        continue;
+                if (use->round)
+                        take_lower(use->context, above, &lowest);
+                for (uint32_t i = 0; i < use->n_streams; i++) {
+                        if (use->streams[i].state != USED_OVER)
+                                take_lower(use->streams[i].key.context, above, &lowest);
+                }
+        }
+        return lowest;
+}
+
+/* The context's work was waited for that those up to a number may wait for. The caller has the lock. */
+static void pass_context(struct uses *uses, uint64_t context, uint64_t number)
+{
+        struct use *use;
+
+        TAILQ_FOREACH (use, &uses->pending, pending_link) {
+                if (use->number > number)
+                        continue;
+                if (use->context == context)
+                        use->round = 0;
+                for (uint32_t i = 0; i < use->n_streams; i++) {
+                        if (use->streams[i].key.context == context)
+                                use->streams[i].state = USED_OVER;
+                }
+        }
+}
+
+void uses_wait_parked(struct uses *uses, const struct cuda *cuda)
+{
+        uint64_t context = 0, number;
+
+        pthread_mutex_lock(&uses->lock);
+        number = uses->n_ever_parked;
+        while ((context = next_context(uses, context, number))) {
+                int r;
+
+                pthread_mutex_unlock(&uses->lock);
+                r = stream_synchronize_context(cuda, context);
+                pthread_mutex_lock(&uses->lock);
+                if (!r)
+                        pass_context(uses, context, number);
+        }
+        pthread_mutex_unlock(&uses->lock);
 }

@@ -7,20 +7,29 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "client/streams/streams.h"
 
 struct use;
+TAILQ_HEAD(use_list, use);
 
 struct uses {
-        pthread_mutex_t lock;      /* guards the tables */
-        struct use *recorded;      /* by pointer: allocations that live */
-        struct use *parked;        /* by pointer: those that were freed */
+        pthread_mutex_t lock;    /* guards what follows; not held while work is waited for */
+        struct use *recorded;    /* by pointer: allocations that live */
+        struct use *parked;      /* by pointer: those that were freed */
+        struct use_list pending; /* the parked ones, in the order in which they are looked at */
+        struct use_list
+                unmarked; /* those of them that have streams to mark, which captured at the free */
+        uint64_t n_ever_parked;
         _Atomic uint32_t n_parked; /* read without the lock too, as is the next */
-        /* Streams of parked allocations that captured when they were to be marked. */
         _Atomic uint32_t n_unmarked;
         struct after_call *after_call;
 };
+
+/* So many parked allocations one look asks for, if none of them is over. */
+#define USES_LOOKS_MAX 64
+#define USES_LOOKS_ALL UINT32_MAX
 
 static inline bool uses_are_none_parked(const struct uses *uses)
 {
@@ -48,13 +57,14 @@ struct use_end {
         const void *pointer;
         _Atomic uint32_t *n_uses;
         uint64_t context; /* whose registered streams may use it; 0: none may */
-        uint64_t own_id;  /* of the stream, in that context */
+        struct stream_key own;
         void *const
-                *own_stream; /* it orders the free, and is alive; NULL: its work was waited for */
+                *own_stream; /* orders the free, and is alive now; NULL: its work was waited for */
 };
 
-/* USES_NONE: nothing may use it but its own stream. USES_OVER: all work is over, that of the own stream too.
- * USES_PARKED: it is freed when uses_next_over gives it. An error leaves it as it was. */
+/* USES_NONE: no recorded stream uses it, and what registered ones do is the heap's concern (fences.h), or over.
+ * USES_OVER: all work is over, that of the own stream too. USES_PARKED: it is freed when uses_next_over gives it.
+ * An error leaves it as it was. The own stream is not used after the call; recorded ones may be. */
 enum uses_end { USES_NONE, USES_OVER, USES_PARKED };
 int uses_park(struct uses *uses, struct streams *streams, const struct use_end *end,
               enum uses_end *ret_end);
@@ -62,9 +72,13 @@ int uses_park(struct uses *uses, struct streams *streams, const struct use_end *
 /* Waits until all streams that it is used in have done what is in them, and forgets them. */
 int uses_wait(struct uses *uses, const struct cuda *cuda, const void *pointer);
 
-/* Marks the streams that captured when that was to be done. By a call of the program's: streams live then. */
+/* Marks the streams that captured when that was to be done, up to one that still does. By a call of the program's:
+ * streams live then. */
 void uses_mark(struct uses *uses, const struct cuda *cuda);
 
-/* A pointer that is parked no more, since everything is over; NULL: there is none. `wait`: for the work
- * of one, if there is none. */
-const void *uses_next_over(struct uses *uses, struct streams *streams, bool wait);
+/* A pointer that is parked no more, since everything is over. NULL: there is none among n_looks_max. The caller has
+ * polled the rounds. */
+const void *uses_next_over(struct uses *uses, struct streams *streams, uint32_t n_looks_max);
+
+/* Waits for the work of all that is parked now: once a context, however many there are. */
+void uses_wait_parked(struct uses *uses, const struct cuda *cuda);
