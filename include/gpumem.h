@@ -221,8 +221,8 @@ GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *st
  * stream must live until then. To be called once for each such stream, at any time before the free; the
  * stream that the memory was allocated for need not be told of. Shared memory's free waits.
  * Errors, with which nothing has changed: GPUMEM_E_NOT_OURS, _NO_CONTEXT (a default stream without a
- * current context), _UNSUPPORTED (a stream that captures), _NO_DRIVER, _FORKED, -EINVAL (no such stream,
- * if the driver notices), -ENOMEM. */
+ * current context), _UNSUPPORTED (a stream that captures; CU_STREAM_PER_THREAD, unless the memory was allocated for
+ * this thread's), _NO_DRIVER, _FORKED, -EINVAL (no such stream, if the driver notices), -ENOMEM. */
 GPUMEM_API int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *stream);
 
 /* Registers a stream, which lives until gpumem_stream_unregister; NULL is the default stream of the current context.

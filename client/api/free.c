@@ -479,6 +479,9 @@ int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *s
         block = block_of(client, pointer, &heap);
         if (r || is_own_stream(heap, &key))
                 return r;
+        /* It is another stream in the thread that frees, or marks. */
+        if (stream == CU_STREAM_PER_THREAD)
+                return GPUMEM_E_UNSUPPORTED;
         return block ? uses_add(&client->uses, pointer, &block->n_uses, stream, &key)
                      : GPUMEM_E_NOT_OURS;
 }
