@@ -35,7 +35,7 @@ int capture_look(const struct cuda *cuda, void *stream, struct stream_mark *ret_
         if (r)
                 return r;
         *ret_mark = (struct stream_mark){.scope = CAPTURE_SCOPE | number,
-                                         .id = (uint64_t)(uintptr_t)stream};
+                                         .id = stream_captured_id(stream)};
         *ret_capture = (struct capture){.number = number, .graph = graph};
         return 0;
 }

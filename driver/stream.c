@@ -1,5 +1,6 @@
 #include "driver/stream.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 
@@ -147,13 +148,26 @@ int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *re
         return r ? r : identify(cuda, context, id, ret_key, ret_ordinal);
 }
 
+/* One handle is a stream in each thread: the thread tells them apart. No other handle is so high. */
+uint64_t stream_captured_id(void *stream)
+{
+        static _Atomic uint32_t n_threads;
+        static _Thread_local uint32_t thread;
+
+        if (stream != CU_STREAM_PER_THREAD)
+                return (uint64_t)(uintptr_t)stream;
+        if (!thread)
+                thread = atomic_fetch_add(&n_threads, 1) + 1;
+        return UINT64_MAX - thread;
+}
+
 int stream_identify_captured(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
                              int *ret_ordinal)
 {
         CUcontext context;
         int r = stream_context(cuda, stream, &context);
 
-        return r ? r : identify(cuda, context, (uint64_t)(uintptr_t)stream, ret_key, ret_ordinal);
+        return r ? r : identify(cuda, context, stream_captured_id(stream), ret_key, ret_ordinal);
 }
 
 int stream_synchronize(const struct cuda *cuda, void *stream)

@@ -21,10 +21,11 @@ struct stream_key {
 int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
                     int *ret_ordinal);
 
-/* The same for a stream that captures. Asked for its id, the driver loses the capture; while that lasts
- * nobody else has the handle, which therefore is the id. */
+/* The same for a stream that captures. Asked for its id, the driver loses the capture; while that lasts no other
+ * stream has the handle, which therefore is the id, but for the per-thread default streams. */
 int stream_identify_captured(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
                              int *ret_ordinal);
+uint64_t stream_captured_id(void *stream);
 
 /* Tells streams of a process apart in two calls: ids are unique among all, but for those of default
  * streams, which are a context's. */

@@ -214,7 +214,7 @@ void client_free_captured(struct gpumem_client *client, void *stream)
             stream_identify(&client->cuda, stream, &key, &ordinal))
                 return;
         by_handle = key;
-        by_handle.id = (uint64_t)(uintptr_t)stream;
+        by_handle.id = stream_captured_id(stream);
         while (more && (parked = parked_take_of(&client->parked, &by_handle)))
                 more = parked_end(&client->parked, parked,
                                   free_ordered(client, parked->pointer, stream, &key));

@@ -13,7 +13,7 @@ struct captured {
         uint64_t number;
         struct tie *tie;
         struct graph_pool *pool; /* NULL: its heaps are its own */
-        void **streams;          /* those of the pool's heaps in turn */
+        uint64_t *streams;       /* those of the pool's heaps in turn: stream_captured_id */
         uint32_t n_streams;
         UT_hash_handle hh;
 };
@@ -146,16 +146,17 @@ int captures_park(struct captures *captures, const void *pointer, void *stream)
 /* Which of the pool's heaps is the stream's in this capture. */
 static int share(struct captured *captured, void *stream, struct stream_key *key)
 {
+        uint64_t id = stream_captured_id(stream);
         uint32_t branch = 0;
 
-        while (branch < captured->n_streams && captured->streams[branch] != stream)
+        while (branch < captured->n_streams && captured->streams[branch] != id)
                 branch++;
         if (branch == captured->n_streams) {
-                void **streams = reallocarray(captured->streams, branch + 1, sizeof(*streams));
+                uint64_t *streams = reallocarray(captured->streams, branch + 1, sizeof(*streams));
 
                 if (!streams)
                         return -ENOMEM;
-                streams[branch] = stream;
+                streams[branch] = id;
                 captured->streams = streams;
                 captured->n_streams++;
         }
