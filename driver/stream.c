@@ -29,6 +29,16 @@ static int stream_context(const struct cuda *cuda, CUstream stream, CUcontext *r
         return 0;
 }
 
+int stream_find_context(const struct cuda *cuda, void *stream, uint64_t *ret_context)
+{
+        CUcontext context;
+        int r = stream_context(cuda, stream, &context);
+
+        if (!r)
+                *ret_context = (uint64_t)(uintptr_t)context;
+        return r;
+}
+
 static int current_device(const struct cuda *cuda, void *argument)
 {
         return CUDA_CALL(cuda, cuCtxGetDevice, argument);

@@ -27,6 +27,9 @@ int stream_identify_captured(const struct cuda *cuda, void *stream, struct strea
                              int *ret_ordinal);
 uint64_t stream_captured_id(void *stream);
 
+/* The context that the stream is of. GPUMEM_E_NO_CONTEXT: a default stream, and none is current. */
+int stream_find_context(const struct cuda *cuda, void *stream, uint64_t *ret_context);
+
 /* Tells streams of a process apart in two calls: ids are unique among all, but for those of default
  * streams, which are a context's. */
 struct stream_mark {

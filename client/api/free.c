@@ -159,12 +159,16 @@ static bool is_always_known(const struct pool *pool)
                pool->memory.cuda;
 }
 
-static int wait_for_stream(struct gpumem_client *client, void *stream)
+/* Streams of its context may use the memory, too. */
+static int wait_for_other(struct gpumem_client *client, void *stream, uint64_t *ret_context)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
+        int r = stream_synchronize(&client->cuda, stream);
 
-        return stream_synchronize(&client->cuda, stream);
+        if (!r && streams_forgive(&client->streams))
+                r = stream_find_context(&client->cuda, stream, ret_context);
+        return r;
 }
 
 static int wait_for_context(struct gpumem_client *client, uint64_t context)
@@ -183,12 +187,13 @@ static int free_ordered(struct gpumem_client *client, const void *pointer, void 
         struct stream_heap *heap;
         struct heap_block *block = block_of(client, pointer, &heap);
         struct use_end how = {
-                .pointer = pointer, .context = key->context, .own = *key, .own_stream = &stream};
+                .pointer = pointer, .contexts = {key->context}, .own = *key, .own_stream = &stream};
         int r;
 
         if (!heap || pool_find(heap->pool, pointer))
                 return 0;
         how.n_uses = &block->n_uses;
+        how.contexts[1] = pool_order_of(heap, pointer).context;
         r = uses_add(&client->uses, pointer, how.n_uses, stream, key);
         return r ? r : free_or_park(client, heap, &how, NULL);
 }
@@ -279,7 +284,7 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
 {
         struct stream_key order = pool_order_of(heap, pointer);
         struct use_end how = {
-                .pointer = pointer, .n_uses = &block->n_uses, .context = order.context};
+                .pointer = pointer, .n_uses = &block->n_uses, .contexts = {order.context}};
         struct stream_mark mark;
         bool is_own = false, is_ordered;
         int r;
@@ -299,14 +304,14 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
         else if (r == GPUMEM_E_NO_CONTEXT && order.id == POOL_ANY_STREAM)
                 r = wait_for_context(client, order.context);
         else if (!r && !is_ordered)
-                r = wait_for_stream(client, stream);
+                r = wait_for_other(client, stream, &how.contexts[1]);
         if (r)
                 return r;
         if (is_ordered && !is_used(block))
                 return free_in(heap, pointer, &stream);
         /* The order of a graph is that of its capture alone. */
         if (is_ordered && pool_is_captured(heap))
-                how.context = 0;
+                how.contexts[0] = 0;
         else if (is_ordered) {
                 how.own_stream = &stream;
                 how.own = (struct stream_key){.context = order.context, .id = mark.id};

@@ -195,7 +195,7 @@ static int end_in_order(struct gpumem_client *client, struct pool *pool,
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
-        struct stream_key key;
+        struct stream_key key = {.context = 0};
         int ordinal, r = GPUMEM_E_NO_CONTEXT;
 
         if (client_cuda(client))
@@ -206,6 +206,8 @@ static int end_in_order(struct gpumem_client *client, struct pool *pool,
                 r = 0;
         else if (r == GPUMEM_E_NO_CONTEXT && info->key.id == POOL_ANY_STREAM)
                 r = stream_synchronize_context(client_cuda(client), info->key.context);
+        if (!r && info->key.context && info->key.context != key.context)
+                r = streams_wait_others(&client->streams, info->key.context);
         return r ? r : shared_end(pool, pointer, info->lease);
 }
 

@@ -411,6 +411,11 @@ int streams_wait(struct streams *streams, uint64_t context, void *const *stream)
         return stream_synchronize_context(streams->cuda, context);
 }
 
+int streams_wait_others(struct streams *streams, uint64_t context)
+{
+        return count_in(streams, context) ? stream_synchronize_context(streams->cuda, context) : 0;
+}
+
 /* The stream that captured last time is asked first: programs make many calls while they capture. The caller has the
  * lock. */
 static void pay(struct streams *streams, struct stream_set *set)

@@ -66,6 +66,9 @@ void streams_poll(struct streams *streams);
  * count, too, that of the whole context. NULL: the caller has no stream. */
 int streams_wait(struct streams *streams, uint64_t context, void *const *stream);
 
+/* The same for memory of a context that the stream is not of: only where other streams count. */
+int streams_wait_others(struct streams *streams, uint64_t context);
+
 /* May work of other streams use memory that is freed, though it was neither waited for nor recorded? */
 static inline bool streams_forgive(const struct streams *streams)
 {

@@ -1,6 +1,7 @@
 #include "client/streams/uses.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/table.h"
@@ -17,11 +18,16 @@ struct used_in {
         struct marks marks; /* from the free on */
 };
 
+/* That it waits for; 0: none. */
+struct use_round {
+        uint64_t context;
+        uint64_t number;
+};
+
 struct use {
         const void *pointer;
         _Atomic uint32_t *n_uses;
-        uint64_t context; /* whose round it waits for */
-        uint64_t round;
+        struct use_round rounds[USE_CONTEXTS];
         bool is_freed;
         bool is_unmarked; /* in that list */
         uint32_t n_streams;
@@ -262,10 +268,20 @@ static bool is_passed(const struct cuda *cuda, struct used_in *in)
         return in->state == USED_OVER;
 }
 
+static bool are_done(struct streams *streams, const struct use_round rounds[USE_CONTEXTS])
+{
+        for (unsigned i = 0; i < USE_CONTEXTS; i++) {
+                if (rounds[i].number &&
+                    rounds[i].number > streams_done_rounds(streams, rounds[i].context))
+                        return false;
+        }
+        return true;
+}
+
 /* Rounds first: to ask for them asks no driver. */
 static bool is_over(struct streams *streams, struct use *use)
 {
-        if (use->round && use->round > streams_done_rounds(streams, use->context))
+        if (!are_done(streams, use->rounds))
                 return false;
         for (uint32_t i = 0; i < use->n_streams; i++) {
                 if (!is_passed(streams->cuda, &use->streams[i]))
@@ -322,8 +338,10 @@ static int wait_for(const struct use *use, const struct cuda *cuda)
 {
         int r = 0;
 
-        if (use->round)
-                r = stream_synchronize_context(cuda, use->context);
+        for (unsigned i = 0; i < USE_CONTEXTS && !r; i++) {
+                if (use->rounds[i].number)
+                        r = stream_synchronize_context(cuda, use->rounds[i].context);
+        }
         for (uint32_t i = 0; i < use->n_streams && !r; i++)
                 r = stream_synchronize_context(cuda, use->streams[i].key.context);
         return r;
@@ -333,8 +351,7 @@ static int wait_for(const struct use *use, const struct cuda *cuda)
  * for. */
 static int add_own(struct use *use, const struct streams *streams, const struct use_end *how)
 {
-        struct used_in wide = {.key = {.context = how->context, .id = UINT64_MAX},
-                               .is_context_wide = true};
+        struct used_in wide = {.key = {.id = UINT64_MAX}, .is_context_wide = true};
         struct used_in own = {.key = how->own};
         int r = 0;
 
@@ -345,8 +362,11 @@ static int add_own(struct use *use, const struct streams *streams, const struct 
         }
         for (uint32_t i = 0; how->own_stream && !r && i < use->n_streams; i++)
                 use->streams[i].is_own = is_same(&use->streams[i].key, &how->own);
-        if (!r && how->context && streams->way == FENCE_CONTEXT)
-                r = add(use, &wide);
+        for (unsigned i = 0; streams->way == FENCE_CONTEXT && !r && i < USE_CONTEXTS; i++) {
+                wide.key.context = how->contexts[i];
+                if (wide.key.context)
+                        r = add(use, &wide);
+        }
         return r;
 }
 
@@ -450,41 +470,65 @@ static int park_or_wait(struct uses *uses, struct streams *streams, struct use *
         return r;
 }
 
-static bool is_done(struct streams *streams, uint64_t context, uint64_t round)
+/* One round a context. */
+static void begin_rounds(struct streams *streams, const struct use_end *how,
+                         struct use_round ret_rounds[USE_CONTEXTS])
 {
-        if (!round)
+        for (unsigned i = 0; i < USE_CONTEXTS; i++) {
+                uint64_t context = how->contexts[i];
+                bool is_again = i && context == how->contexts[0];
+
+                ret_rounds[i].context = context;
+                ret_rounds[i].number = is_again ? 0 : streams_begin_round(streams, context);
+        }
+}
+
+/* No stream is known to use it beyond its free. */
+static bool is_unused(struct streams *streams, const struct use_end *how,
+                      const struct use_round rounds[USE_CONTEXTS])
+{
+        if (streams->way == FENCE_CONTEXT && (how->contexts[0] || how->contexts[1]))
+                return false;
+        if (are_done(streams, rounds))
                 return true;
         streams_poll(streams);
-        return round <= streams_done_rounds(streams, context);
+        return are_done(streams, rounds);
+}
+
+static int wait_for_contexts(const struct cuda *cuda, const struct use_end *how,
+                             enum uses_end *ret_end)
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < USE_CONTEXTS && !r; i++) {
+                if (how->contexts[i])
+                        r = stream_synchronize_context(cuda, how->contexts[i]);
+        }
+        if (!r)
+                *ret_end = USES_OVER;
+        return r;
 }
 
 int uses_park(struct uses *uses, struct streams *streams, const struct use_end *how,
               enum uses_end *ret_end)
 {
         struct use *use = take(uses, how->pointer);
-        bool is_wide = how->context && streams->way == FENCE_CONTEXT;
-        uint64_t round;
+        struct use_round rounds[USE_CONTEXTS];
 
         if (!use && how->own_stream) {
                 *ret_end = USES_NONE;
                 return 0;
         }
-        round = streams_begin_round(streams, how->context);
-        if (!use && !is_wide && is_done(streams, how->context, round)) {
+        begin_rounds(streams, how, rounds);
+        if (!use && is_unused(streams, how, rounds)) {
                 *ret_end = USES_NONE;
                 return 0;
         }
         if (!use)
                 use = use_new(how->pointer, how->n_uses);
-        if (!use) {
-                int r = stream_synchronize_context(streams->cuda, how->context);
-
-                if (!r)
-                        *ret_end = USES_OVER;
-                return r;
-        }
-        use->context = how->context;
-        use->round = round;
+        if (!use)
+                return wait_for_contexts(streams->cuda, how, ret_end);
+        memcpy(use->rounds, rounds, sizeof(rounds));
         return park_or_wait(uses, streams, use, how, ret_end);
 }
 
@@ -563,8 +607,10 @@ static uint64_t next_context(const struct uses *uses, uint64_t above, uint64_t n
         TAILQ_FOREACH (use, &uses->pending, pending_link) {
                 if (use->number > number)
                         continue;
-                if (use->round)
-                        take_lower(use->context, above, &lowest);
+                for (unsigned i = 0; i < USE_CONTEXTS; i++) {
+                        if (use->rounds[i].number)
+                                take_lower(use->rounds[i].context, above, &lowest);
+                }
                 for (uint32_t i = 0; i < use->n_streams; i++) {
                         if (use->streams[i].state != USED_OVER)
                                 take_lower(use->streams[i].key.context, above, &lowest);
@@ -581,8 +627,10 @@ static void pass_context(struct uses *uses, uint64_t context, uint64_t number)
         TAILQ_FOREACH (use, &uses->pending, pending_link) {
                 if (use->number > number)
                         continue;
-                if (use->context == context)
-                        use->round = 0;
+                for (unsigned i = 0; i < USE_CONTEXTS; i++) {
+                        if (use->rounds[i].context == context)
+                                use->rounds[i].number = 0;
+                }
                 for (uint32_t i = 0; i < use->n_streams; i++) {
                         if (use->streams[i].key.context == context)
                                 use->streams[i].state = USED_OVER;

@@ -52,11 +52,14 @@ bool uses_has_recorded(struct uses *uses, const void *pointer);
 /* It was freed, and its free is not over. */
 bool uses_has_parked(struct uses *uses, const void *pointer);
 
+#define USE_CONTEXTS 2
+
 /* How an allocation is freed. */
 struct use_end {
         const void *pointer;
         _Atomic uint32_t *n_uses;
-        uint64_t context; /* whose registered streams may use it; 0: none may */
+        /* Whose registered streams may use it: that of the memory, and that of the stream that the free names. 0: none. */
+        uint64_t contexts[USE_CONTEXTS];
         struct stream_key own;
         void *const
                 *own_stream; /* orders the free, and is alive now; NULL: its work was waited for */
