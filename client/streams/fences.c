@@ -61,6 +61,8 @@ static void pass(struct heap *heap, uint64_t n_done_epochs)
 
 void fences_pass(struct fences *fences, struct heap *heap, uint64_t n_done_epochs)
 {
+        if (!n_done_epochs)
+                return;
         marks_pass(&fences->marks, n_done_epochs - 1);
         pass(heap, n_done_epochs);
 }

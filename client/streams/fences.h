@@ -27,7 +27,7 @@ void fences_record(struct fences *fences, struct heap *heap, struct streams *str
 void fences_poll(struct fences *fences, struct heap *heap, struct streams *streams,
                  uint64_t context);
 
-/* All that was freed up to that epoch is over: it was waited for. */
+/* All that was freed in so many epochs is over: it was waited for. 0: none, of a heap that began meanwhile. */
 void fences_pass(struct fences *fences, struct heap *heap, uint64_t n_done_epochs);
 
 /* Something is pending. */

@@ -307,6 +307,18 @@ TEST(what_was_waited_for_needs_no_event)
         ck_assert_uint_eq(n_open(), 0);
 }
 
+/* The heap began while others' work was waited for. */
+TEST(where_nothing_was_waited_for_events_stay)
+{
+        (void)free_some();
+        record_now();
+        fences_pass(&fences, &heap, 0);
+        ck_assert(fences_wait_for(&fences));
+        driver.queries[1] = CUDA_SUCCESS;
+        poll_now();
+        ck_assert_uint_eq(n_open(), 0);
+}
+
 /* It may be of a context that has gone: the next one is made anew, and is for all that was freed. */
 TEST(an_event_that_cannot_be_recorded_is_made_anew)
 {
