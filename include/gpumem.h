@@ -237,6 +237,8 @@ GPUMEM_API int gpumem_record_use(struct gpumem_client *client, const void *point
  * the capture, of any thread, lets it go. The library ends no capture, with one exception: the default stream, if it
  * is registered, is recorded by every thread that frees. As any work there, that ends the captures that other threads
  * begin in blocking streams in that moment.
+ * While work of a registered stream does not end, memory that is freed in its context stays in its streams: other
+ * streams and processes do not have it, and calls that wait for all work, as gpumem_flush, do not return.
  *     gpumem_stream_register(client, reader);
  *     gpumem_free(client, pointer, writer);       (reader still uses the memory)
  *     cuStreamWaitEvent(writer, read_done, 0);    (before writer has it again)

@@ -20,6 +20,10 @@ struct marked {
 };
 LIST_HEAD(marked_list, marked);
 
+/* Rounds that are under way at most, each of which is an event in every registered stream. A stream may be busy for
+ * long: the next round is owed then, for all frees until it begins. */
+#define ROUNDS_MAX 64
+
 /* Kept until the client ends, so that the numbers of its rounds grow. */
 struct stream_set {
         uint64_t context;
@@ -319,11 +323,17 @@ static int mark_all(const struct cuda *cuda, void *argument)
         return 0;
 }
 
+static bool is_full(const struct stream_set *set)
+{
+        return set->n_begun - set->n_done >= ROUNDS_MAX;
+}
+
 /* The number of the round that covers all work that is there now. The caller has the lock. */
 static uint64_t begin_round(struct streams *streams, struct stream_set *set)
 {
         struct attempt attempt = {.set = set};
-        int r = context_run(streams->cuda, set->context, mark_all, &attempt);
+        int r = is_full(set) ? GPUMEM_E_REFUSED
+                             : context_run(streams->cuda, set->context, mark_all, &attempt);
 
         set_owed(streams, set, r != 0, attempt.failed);
         return r ? set->n_begun + 1 : ++set->n_begun;
@@ -437,7 +447,7 @@ void streams_pay(struct streams *streams)
         HASH_ITER(hh, streams->sets, set, next)
         {
                 /* Its context may have ended. */
-                if (set->is_owed && find(streams, set->context)->is_owed)
+                if (set->is_owed && !is_full(set) && find(streams, set->context)->is_owed)
                         pay(streams, set);
         }
         pthread_mutex_unlock(&streams->lock);

@@ -7,7 +7,8 @@
  * programs rely on it.
  *
  * A round marks each registered stream of a context. While one of them captures there can be no mark: the round is
- * owed, and the next public call of any thread after the capture begins it. Only streams that must be alive are
+ * owed, and the next public call of any thread after the capture begins it. So it is while many rounds are under way,
+ * since a registered stream is busy: the next begins when it is known that one is over. Only streams that must be alive are
  * marked, since a driver may crash at the handle of a stream that was destroyed.
  *
  * GPUMEM_FENCE says what a round is: `streams` as above; `context` one mark of all work of the context, which the
