@@ -63,9 +63,10 @@
  *           The library leaves memory of graphs alone: what is allocated in a stream that captures, or
  *           in one with an open graph pool. A graph may run at any time, and would write the bytes
  *           again each time. A free in a stream that captures fills and checks nothing. Memory that other streams
- *           use (gpumem_record_use), or may use (a stream is registered, or GPUMEM_FENCE=context), is not
- *           filled at its free. Shareable memory has no guard, and is
- *           filled at its allocation only. */
+ *           use (gpumem_record_use) is not filled at its free. While other streams may use what is freed (a stream is
+ *           registered, or what it had to do when it was unregistered is not over, or GPUMEM_FENCE=context), no
+ *           memory is filled at its free, and device memory has no fill and no guard at its allocation.
+ *           Shareable memory has no guard, and is filled at its allocation only. */
 #ifndef GPUMEM_H
 #define GPUMEM_H
 

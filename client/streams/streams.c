@@ -81,8 +81,7 @@ int streams_open(struct streams *streams, const struct cuda *cuda)
 
 static void free_marked(struct streams *streams, struct marked *marked)
 {
-        if (marked->n_registered)
-                atomic_fetch_sub(&streams->n_registered, 1);
+        atomic_fetch_sub(&streams->n_counted, 1);
         LIST_REMOVE(marked, link);
         marks_deinit(&marked->marks, streams->cuda);
         free(marked);
@@ -174,7 +173,7 @@ static int add(struct streams *streams, struct stream_set *set, void *stream, ui
         *marked = (struct marked){.stream = stream, .id = id, .n_registered = 1};
         marks_init(&marked->marks);
         LIST_INSERT_HEAD(&set->all, marked, link);
-        atomic_fetch_add(&streams->n_registered, 1);
+        atomic_fetch_add(&streams->n_counted, 1);
         return 0;
 }
 
@@ -234,7 +233,6 @@ static int part_with(struct streams *streams, struct stream_set *set, struct mar
                 return r;
         }
         marked->n_registered = 0;
-        atomic_fetch_sub(&streams->n_registered, 1);
         if (set->captures == marked)
                 set->captures = NULL;
         return 0;
@@ -386,6 +384,17 @@ static void poll_set(struct streams *streams, struct stream_set *set)
         count_done(set);
 }
 
+static bool is_any_left(const struct stream_set *set)
+{
+        const struct marked *marked;
+
+        LIST_FOREACH (marked, &set->all, link) {
+                if (!marked->n_registered)
+                        return true;
+        }
+        return false;
+}
+
 void streams_poll(struct streams *streams)
 {
         struct stream_set *set, *next;
@@ -395,13 +404,12 @@ void streams_poll(struct streams *streams)
         pthread_mutex_lock(&streams->lock);
         HASH_ITER(hh, streams->sets, set, next)
         {
-                if (set->n_done < set->n_begun)
+                if (set->n_done < set->n_begun || is_any_left(set))
                         poll_set(streams, set);
         }
         pthread_mutex_unlock(&streams->lock);
 }
 
-/* What was marked only as a stream was unregistered is polled with the next round. */
 static bool count_in(struct streams *streams, uint64_t context)
 {
         const struct stream_set *set;

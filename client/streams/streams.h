@@ -34,9 +34,10 @@ struct streams {
         enum fence_way way;
         struct stream_set *sets; /* by context */
         struct after_call *after_call;
-        /* Read without the lock too: sets that owe a round, and registered streams. */
+        /* Read without the lock too: sets that owe a round, and streams that count: those that are registered, and
+         * those that were, until their work is known to be over. */
         _Atomic uint32_t n_owed;
-        _Atomic uint32_t n_registered;
+        _Atomic uint32_t n_counted;
 };
 
 /* Reads GPUMEM_FENCE. GPUMEM_E_BAD_FENCE, with which deinit is legal too. */
@@ -60,7 +61,7 @@ uint64_t streams_begin_round(struct streams *streams, uint64_t context);
 /* The rounds of the context up to that number are known to be over. Asks no driver. */
 uint64_t streams_done_rounds(struct streams *streams, uint64_t context);
 
-/* Asks the driver which rounds are over. */
+/* Asks the driver which rounds are over, and which streams count no more. */
 void streams_poll(struct streams *streams);
 
 /* Waits for all work that may use memory which is freed in `stream` now: that of the stream, and where other streams
@@ -74,7 +75,7 @@ int streams_wait_others(struct streams *streams, uint64_t context);
 static inline bool streams_forgive(const struct streams *streams)
 {
         return streams->way == FENCE_CONTEXT ||
-               (streams->way == FENCE_STREAMS && atomic_load(&streams->n_registered));
+               (streams->way == FENCE_STREAMS && atomic_load(&streams->n_counted));
 }
 
 void streams_pay(struct streams *streams);

@@ -221,6 +221,13 @@ static int note_filled(const struct debug *debug, const struct gpumem_request *a
         return r ? stream_synchronize(cuda, asked->stream) : 0;
 }
 
+/* Streams may use memory beyond its free, and until the program has its own stream wait for them. */
+static bool is_forgiven(const struct debug *debug)
+{
+        streams_poll(debug->env.streams);
+        return streams_forgive(debug->env.streams);
+}
+
 static void fill_and_guard(const struct debug *debug, const struct gpumem_request *asked,
                            uint64_t n_more_bytes, struct debugged *debugged)
 {
@@ -265,7 +272,7 @@ void debug_alloc(struct debug *debug, const struct gpumem_request *asked, uint64
                                       .n_bytes = asked->n_bytes,
                                       .kind = asked->kind,
                                       .is_graphs = heap && pool_is_captured(heap)};
-        if (!debugged->is_graphs)
+        if (!debugged->is_graphs && (asked->kind == GPUMEM_PINNED || !is_forgiven(debug)))
                 fill_and_guard(debug, asked, n_more_bytes, debugged);
         put(debug, debugged);
 }
@@ -312,7 +319,7 @@ static int check_guard(const struct debug *debug, const struct debugged *debugge
 /* Work in other streams may use the memory beyond its free: then its bytes stay. */
 static bool may_fill_at_free(const struct debug *debug, const void *pointer)
 {
-        return !streams_forgive(debug->env.streams) && !uses_has_recorded(debug->env.uses, pointer);
+        return !is_forgiven(debug) && !uses_has_recorded(debug->env.uses, pointer);
 }
 
 static int check_and_fill(const struct debug *debug, const struct debugged *debugged,

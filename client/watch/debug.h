@@ -41,7 +41,7 @@ struct debug_env {
         const struct cuda *cuda; /* NULL: no driver */
         struct pool *pools;
         const _Atomic uint32_t *n_pools;
-        const struct streams *streams;
+        struct streams *streams;
         struct uses *uses;
 };
 

@@ -208,6 +208,32 @@ TEST(what_another_stream_uses_is_not_filled, .in = &fill_only)
         world_must_free(copy, side);
 }
 
+/* The reader's work may go on after the free, and after the next allocation until the program waits for it; so may
+ * that of a reader which was unregistered. */
+TEST(what_a_registered_stream_may_use_is_not_written, .to = 2)
+{
+        void *pointer = world_must_alloc(side, N_BYTES), *copy = world_must_alloc(side, N_BYTES);
+
+        world_fill(pointer, WRITTEN, N_BYTES, side);
+        synchronize(side);
+        ck_assert_int_eq(gpumem_stream_register(client, branch), 0);
+        gate_hold(&gate, branch);
+        world_copy(copy, pointer, N_BYTES, branch);
+        if (_i)
+                ck_assert_int_eq(gpumem_stream_unregister(client, branch), 0);
+        world_must_free(pointer, side);
+        ck_assert_ptr_eq(world_must_alloc(side, N_BYTES), pointer);
+        synchronize(side);
+        gate_open(&gate);
+        synchronize(branch);
+        world_check(copy, WRITTEN, N_BYTES);
+        if (!_i)
+                ck_assert_int_eq(gpumem_stream_unregister(client, branch), 0);
+        world_must_free(copy, side);
+        world_check(copy, DEBUG_FREED, N_BYTES);
+        world_must_free(pointer, side);
+}
+
 /* The graph has neither fill in it: a replay reads what was written between. */
 TEST(memory_of_a_graph_is_left_alone)
 {
