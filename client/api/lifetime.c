@@ -1,5 +1,6 @@
 /* How a client begins and ends, and what it does about its daemon and in its service thread in between. */
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -209,17 +210,30 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         return r ? r : attach(client, client->reconnector.connection);
 }
 
+static int refuse_struct(size_t struct_size, int r)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text),
+                       "struct_size is %zu; it must be sizeof(struct gpumem_options), here %zu, "
+                       "and fields "
+                       "that this library does not know must be 0",
+                       struct_size, sizeof(struct gpumem_options));
+        refusal_hear(r, text);
+        refusal_keep_of_connect(r);
+        return r;
+}
+
 int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **ret_client)
 {
         struct gpumem_options ours = {.struct_size = sizeof(ours)};
         struct gpumem_client *client;
-        int r;
+        int r = 0;
 
-        if (options) {
+        if (options)
                 r = take_struct(options, options->struct_size, &ours, sizeof(ours));
-                if (r)
-                        return r;
-        }
+        if (r)
+                return refuse_struct(options->struct_size, r);
         client = calloc(1, sizeof(*client));
         if (!client)
                 return -ENOMEM;

@@ -134,6 +134,7 @@ TEST(nobody_to_connect_to, .in = &alone)
         struct gpumem_options options = {.struct_size = sizeof(options),
                                          .socket_path = "/nonexistent/socket"};
         struct gpumem_client *untouched = (void *)&options, *nobody = untouched;
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         char longest[200];
 
         ck_assert_int_eq(gpumem_connect(&options, &nobody), GPUMEM_E_DISCONNECTED);
@@ -143,6 +144,9 @@ TEST(nobody_to_connect_to, .in = &alone)
         ck_assert_int_eq(gpumem_connect(&options, &nobody), -ENAMETOOLONG);
         options.struct_size = 1;
         ck_assert_int_eq(gpumem_connect(&options, &nobody), -EINVAL);
+        ck_assert_int_eq(gpumem_last_refusal(NULL, &refusal), 0);
+        ck_assert_int_eq(refusal.code, -EINVAL);
+        ck_assert_ptr_nonnull(strstr(refusal.text, "struct_size is 1"));
         ck_assert_ptr_eq(nobody, untouched);
         gpumem_disconnect(NULL);
 }
