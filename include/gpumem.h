@@ -490,7 +490,8 @@ enum gpumem_scope {
 /* Gives every block in the scope that is not in use back to the driver; returns when that has happened. The caller's
  * own client is flushed first, as by gpumem_flush. Of other processes it takes what is cached, or idle in their
  * leases. What another process keeps registered, or does not unmap within a second, stays there until it does, and is
- * not counted; gpumemctl free-all says which process keeps what. ret_freed_bytes counts each byte once.
+ * not counted; gpumemctl free-all says which process keeps what. At least ret_freed_bytes have gone back: it counts no
+ * byte twice, and where the daemon caches nothing it is the larger of the caller's own bytes and the others'.
  * Errors: GPUMEM_E_DENIED, _BAD_REQUEST, _DISCONNECTED, _FORKED. `ret_freed_bytes` may be NULL. */
 GPUMEM_API int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope,
                                       uint64_t *ret_freed_bytes);
