@@ -220,7 +220,7 @@ GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *st
 /* The allocation at `pointer` is used in `stream` too, besides the stream that will order its free. The
  * free then does not wait, but the memory is nobody else's before both have come to that point: the
  * stream must live until then. To be called once for each such stream, at any time before the free; the
- * stream that the memory was allocated for need not be told of. Shared memory's free waits.
+ * stream that the memory was allocated for need not be told of. Shared memory's free and detach wait.
  * Errors, with which nothing has changed: GPUMEM_E_NOT_OURS, _NO_CONTEXT (a default stream without a
  * current context), _UNSUPPORTED (a stream that captures; CU_STREAM_PER_THREAD, unless the memory was allocated for
  * this thread's), _NO_DRIVER, _FORKED, -EINVAL (no such stream, if the driver notices), -ENOMEM. */

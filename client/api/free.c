@@ -334,16 +334,6 @@ static ALWAYS_INLINE int free_hit(struct gpumem_client *client, const void *poin
         return free_in(heap, pointer, &stream);
 }
 
-/* Its mapping goes with it. */
-static int free_shared_in_order(struct gpumem_client *client, const void *pointer, void *stream)
-{
-        CLEANUP(capture_spare_end)
-        struct capture_spared spared = client_spare_captures(client);
-        int r = uses_wait(&client->uses, &client->cuda, pointer);
-
-        return r ? r : client_free_shared(client, pointer, stream);
-}
-
 static NOINLINE int free_miss(struct gpumem_client *client, void *pointer, void *stream)
 {
         struct stream_heap *heap;
@@ -355,7 +345,7 @@ static NOINLINE int free_miss(struct gpumem_client *client, void *pointer, void 
                 return GPUMEM_E_NOT_OURS;
         block = block_of(client, pointer, &heap);
         return heap ? free_in_order(client, heap, block, pointer, stream)
-                    : free_shared_in_order(client, pointer, stream);
+                    : client_free_shared(client, pointer, stream);
 }
 
 /* While calls are recorded or debugged. */

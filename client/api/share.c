@@ -188,7 +188,7 @@ int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token
         return r;
 }
 
-/* Waits for the stream, then unmaps: other holders are not concerned. For memory of no context there
+/* Waits for the stream and for those that were recorded, then unmaps: other holders are not concerned. For memory of no context there
  * need not be one now, and then there is no stream that it could be in use by. */
 static int end_in_order(struct gpumem_client *client, struct pool *pool,
                         const struct shared_info *info, const void *pointer, void *stream)
@@ -208,6 +208,8 @@ static int end_in_order(struct gpumem_client *client, struct pool *pool,
                 r = stream_synchronize_context(client_cuda(client), info->key.context);
         if (!r && info->key.context && info->key.context != key.context)
                 r = streams_wait_others(&client->streams, info->key.context);
+        if (!r)
+                r = uses_wait(&client->uses, client_cuda(client), pointer);
         return r ? r : shared_end(pool, pointer, info->lease);
 }
 

@@ -311,6 +311,26 @@ START_TEST(streams_of_both_contexts_count)
 }
 END_TEST
 
+/* What unmaps memory waits for what uses it. */
+START_TEST(attached_memory_is_detached_after_its_uses)
+{
+        void *pointer = must_alloc(GPUMEM_DEVICE, owner, GPUMEM_SHAREABLE, 2 * MIB), *attached;
+        struct gpumem_token token;
+        pthread_t opener;
+        uint64_t n_bytes;
+
+        ck_assert_int_eq(gpumem_share(client, pointer, NULL, &token), 0);
+        ck_assert_int_eq(gpumem_attach(client, &token, &attached, &n_bytes), 0);
+        record_use(attached, user);
+        gate_hold(&gate, user);
+        ck_assert_int_eq(pthread_create(&opener, NULL, open_later, NULL), 0);
+        ck_assert_int_eq(gpumem_detach(client, attached, owner), 0);
+        ck_assert(atomic_load(&is_open));
+        ck_assert_int_eq(pthread_join(opener, NULL), 0);
+        free_in(pointer, owner);
+}
+END_TEST
+
 START_TEST(memory_of_no_context_is_freed_in_one)
 {
         void *pointer;
@@ -422,6 +442,7 @@ static Suite *make_suite(void)
         tcase_add_test(tests, no_per_thread_stream_is_recorded);
         tcase_add_test(tests, a_per_thread_stream_is_its_threads);
         tcase_add_loop_test(tests, streams_of_both_contexts_count, 0, 8);
+        tcase_add_test(tests, attached_memory_is_detached_after_its_uses);
         tcase_add_test(tests, memory_beside_recorded_memory_is_had_again_at_once);
         tcase_add_test(tests, a_call_while_a_capture_lasts_costs_little);
         tcase_add_test(tests, a_call_looks_at_few_frees_that_wait);
