@@ -5,40 +5,6 @@
 
 #include "base/err.h"
 #include "base/table.h"
-#include "client/streams/marks.h"
-
-enum used_state { USED_UNMARKED, USED_MARKED, USED_OVER };
-
-struct used_in {
-        void *stream;
-        struct stream_key key;
-        bool is_context_wide; /* all streams of the context, instead of one */
-        bool is_own;          /* orders the free, and may be gone after it */
-        enum used_state state;
-        struct marks marks; /* from the free on */
-};
-
-/* That it waits for; 0: none. */
-struct use_round {
-        uint64_t context;
-        uint64_t number;
-};
-
-struct use {
-        const void *pointer;
-        _Atomic uint32_t *n_uses;
-        struct use_round rounds[USE_CONTEXTS];
-        bool is_freed;
-        bool is_unmarked; /* in that list */
-        uint32_t n_streams;
-        uint32_t n_recorded; /* of them */
-        uint32_t n_room;
-        struct used_in *streams;
-        uint64_t number; /* of those that were ever parked */
-        TAILQ_ENTRY(use) pending_link;
-        TAILQ_ENTRY(use) unmarked_link;
-        UT_hash_handle hh;
-};
 
 /* The caller has the lock. */
 static void list_unmarked(struct uses *uses, struct use *use)
@@ -67,14 +33,6 @@ void uses_init(struct uses *uses, struct after_call *after_call)
         pthread_mutex_init(&uses->lock, NULL);
 }
 
-static void use_free(struct use *use, const struct cuda *cuda)
-{
-        for (uint32_t i = 0; use->is_freed && i < use->n_streams; i++)
-                marks_deinit(&use->streams[i].marks, cuda);
-        free(use->streams);
-        free(use);
-}
-
 static void free_all(struct use **table, const struct cuda *cuda)
 {
         struct use *use, *next;
@@ -101,24 +59,6 @@ static struct use *find(struct use *table, const void *pointer)
         return use;
 }
 
-static struct use *use_new(const void *pointer, _Atomic uint32_t *n_uses)
-{
-        struct use *use = calloc(1, sizeof(*use));
-
-        if (!use)
-                return NULL;
-        use->pointer = pointer;
-        use->n_uses = n_uses;
-        atomic_fetch_add(n_uses, 1);
-        return use;
-}
-
-static void drop(const struct cuda *cuda, struct use *use)
-{
-        atomic_fetch_sub(use->n_uses, 1);
-        use_free(use, cuda);
-}
-
 /* The table's own, made if need be. */
 static int get(struct uses *uses, const void *pointer, _Atomic uint32_t *n_uses,
                struct use **ret_use)
@@ -131,37 +71,11 @@ static int get(struct uses *uses, const void *pointer, _Atomic uint32_t *n_uses,
                         return -ENOMEM;
                 HASH_ADD_PTR(uses->recorded, pointer, use);
                 if (!use->hh.tbl) {
-                        drop(NULL, use);
+                        use_drop(NULL, use);
                         return -ENOMEM;
                 }
         }
         *ret_use = use;
-        return 0;
-}
-
-static bool is_same(const struct stream_key *one, const struct stream_key *other)
-{
-        return one->context == other->context && one->id == other->id;
-}
-
-static int add(struct use *use, const struct used_in *in)
-{
-        struct used_in *streams = use->streams;
-
-        for (uint32_t i = 0; i < use->n_streams; i++) {
-                if (is_same(&streams[i].key, &in->key))
-                        return 0;
-        }
-        if (use->n_streams == use->n_room) {
-                uint32_t n_room = use->n_room ? use->n_room * 2 : 2;
-
-                streams = realloc(streams, n_room * sizeof(*streams));
-                if (!streams)
-                        return -ENOMEM;
-                use->streams = streams;
-                use->n_room = n_room;
-        }
-        streams[use->n_streams++] = *in;
         return 0;
 }
 
@@ -175,7 +89,7 @@ int uses_add(struct uses *uses, const void *pointer, _Atomic uint32_t *n_uses, v
         pthread_mutex_lock(&uses->lock);
         r = get(uses, pointer, n_uses, &use);
         if (!r)
-                r = add(use, &in);
+                r = use_add(use, &in);
         pthread_mutex_unlock(&uses->lock);
         return r;
 }
@@ -198,21 +112,6 @@ bool uses_has_parked(struct uses *uses, const void *pointer)
         found = find(uses->parked, pointer) != NULL;
         pthread_mutex_unlock(&uses->lock);
         return found;
-}
-
-/* With a context its streams end. */
-static int mark(const struct cuda *cuda, struct used_in *in)
-{
-        struct mark_place place = {.context = in->key.context,
-                                   .stream = in->stream,
-                                   .is_context_wide = in->is_context_wide,
-                                   .number = 1};
-        int r = marks_add(&in->marks, cuda, &place);
-
-        if (r && r != GPUMEM_E_NO_CONTEXT)
-                return r;
-        in->state = r ? USED_OVER : USED_MARKED;
-        return 0;
 }
 
 /* Takes it out of the recorded ones: no other thread comes by it then. */
@@ -245,60 +144,6 @@ static int put_back(struct uses *uses, struct use *use)
         return r;
 }
 
-/* Marks the streams that are not marked yet, up to one that cannot be; the caller has the lock, or the use for
- * itself. */
-static int mark_all(const struct cuda *cuda, struct use *use)
-{
-        int r = 0;
-
-        for (uint32_t i = 0; i < use->n_streams && !r; i++) {
-                if (use->streams[i].state == USED_UNMARKED)
-                        r = mark(cuda, &use->streams[i]);
-        }
-        return r;
-}
-
-static bool is_passed(const struct cuda *cuda, struct used_in *in)
-{
-        if (in->state == USED_MARKED) {
-                (void)marks_poll(&in->marks, cuda, UINT64_MAX);
-                if (!marks_first(&in->marks))
-                        in->state = USED_OVER;
-        }
-        return in->state == USED_OVER;
-}
-
-static bool are_done(struct streams *streams, const struct use_round rounds[USE_CONTEXTS])
-{
-        for (unsigned i = 0; i < USE_CONTEXTS; i++) {
-                if (rounds[i].number &&
-                    rounds[i].number > streams_done_rounds(streams, rounds[i].context))
-                        return false;
-        }
-        return true;
-}
-
-/* Rounds first: to ask for them asks no driver. */
-static bool is_over(struct streams *streams, struct use *use)
-{
-        if (!are_done(streams, use->rounds))
-                return false;
-        for (uint32_t i = 0; i < use->n_streams; i++) {
-                if (!is_passed(streams->cuda, &use->streams[i]))
-                        return false;
-        }
-        return true;
-}
-
-static bool is_all_marked(const struct use *use)
-{
-        for (uint32_t i = 0; i < use->n_streams; i++) {
-                if (use->streams[i].state == USED_UNMARKED)
-                        return false;
-        }
-        return true;
-}
-
 /* The caller has the lock. */
 static int add_parked(struct uses *uses, struct use *use)
 {
@@ -309,7 +154,7 @@ static int add_parked(struct uses *uses, struct use *use)
         use->number = ++uses->n_ever_parked;
         TAILQ_INSERT_TAIL(&uses->pending, use, pending_link);
         atomic_fetch_add(&uses->n_parked, 1);
-        if (!is_all_marked(use))
+        if (!use_is_marked(use))
                 list_unmarked(uses, use);
         return 0;
 }
@@ -334,97 +179,22 @@ static int park(struct uses *uses, struct use *use)
         return r;
 }
 
-static int wait_for(const struct use *use, const struct cuda *cuda)
-{
-        int r = 0;
-
-        for (unsigned i = 0; i < USE_CONTEXTS && !r; i++) {
-                if (use->rounds[i].number)
-                        r = stream_synchronize_context(cuda, use->rounds[i].context);
-        }
-        for (uint32_t i = 0; i < use->n_streams && !r; i++)
-                r = stream_synchronize_context(cuda, use->streams[i].key.context);
-        return r;
-}
-
-/* The streams beside those that were recorded: the one that orders the free, and what GPUMEM_FENCE=context asks
- * for. */
-static int add_own(struct use *use, const struct streams *streams, const struct use_end *how)
-{
-        struct used_in wide = {.key = {.id = UINT64_MAX}, .is_context_wide = true};
-        struct used_in own = {.key = how->own};
-        int r = 0;
-
-        use->n_recorded = use->n_streams;
-        if (how->own_stream) {
-                own.stream = *how->own_stream;
-                r = add(use, &own);
-        }
-        for (uint32_t i = 0; how->own_stream && !r && i < use->n_streams; i++)
-                use->streams[i].is_own = is_same(&use->streams[i].key, &how->own);
-        for (unsigned i = 0; streams->way == FENCE_CONTEXT && !r && i < USE_CONTEXTS; i++) {
-                wide.key.context = how->contexts[i];
-                if (wide.key.context)
-                        r = add(use, &wide);
-        }
-        return r;
-}
-
-/* It is alive now, and perhaps not later: where it has no mark, all of its context is waited for, which spoils no
- * capture. */
-static int settle_own(const struct cuda *cuda, struct use *use)
-{
-        int r = 0;
-
-        for (uint32_t i = 0; i < use->n_streams && !r; i++) {
-                struct used_in *in = &use->streams[i];
-
-                if (!in->is_own || mark(cuda, in) == 0)
-                        continue;
-                r = stream_synchronize_context(cuda, in->key.context);
-                if (!r)
-                        in->state = USED_OVER;
-        }
-        return r;
-}
-
-/* From here on no stream is added, and marks can be made. */
-static int begin_end(const struct cuda *cuda, struct use *use)
-{
-        int r;
-
-        for (uint32_t i = 0; i < use->n_streams; i++)
-                marks_init(&use->streams[i].marks);
-        use->is_freed = true;
-        r = settle_own(cuda, use);
-        if (!r)
-                (void)mark_all(cuda, use);
-        return r;
-}
-
 /* It lives on, as it was recorded. */
 static void undo_end(struct uses *uses, const struct cuda *cuda, struct use *use)
 {
-        for (uint32_t i = 0; i < use->n_streams; i++) {
-                if (use->is_freed)
-                        marks_deinit(&use->streams[i].marks, cuda);
-                use->streams[i].state = USED_UNMARKED;
-                use->streams[i].is_own = false;
-        }
-        use->is_freed = false;
-        use->n_streams = use->n_recorded;
+        use_undo_end(use, cuda);
         if (!use->n_streams || put_back(uses, use))
-                drop(cuda, use);
+                use_drop(cuda, use);
 }
 
 static int wait_out(struct uses *uses, const struct cuda *cuda, struct use *use)
 {
-        int r = wait_for(use, cuda);
+        int r = use_wait(use, cuda);
 
         if (r)
                 undo_end(uses, cuda, use);
         else
-                drop(cuda, use);
+                use_drop(cuda, use);
         return r;
 }
 
@@ -446,14 +216,12 @@ static int wait_instead(struct uses *uses, const struct cuda *cuda, struct use *
 static int park_or_wait(struct uses *uses, struct streams *streams, struct use *use,
                         const struct use_end *how, enum uses_end *ret_end)
 {
-        int r = add_own(use, streams, how);
+        int r = use_begin_end(use, streams, how);
 
-        if (!r)
-                r = begin_end(streams->cuda, use);
         if (!r) {
                 streams_poll(streams);
-                if (is_over(streams, use)) {
-                        drop(streams->cuda, use);
+                if (use_is_over(streams, use)) {
+                        use_drop(streams->cuda, use);
                         *ret_end = USES_OVER;
                         return 0;
                 }
@@ -462,7 +230,7 @@ static int park_or_wait(struct uses *uses, struct streams *streams, struct use *
         if (!r)
                 *ret_end = USES_PARKED;
         else if (r == GPUMEM_E_NOT_OURS)
-                drop(streams->cuda, use);
+                use_drop(streams->cuda, use);
         else if (r == -ENOMEM)
                 r = wait_instead(uses, streams->cuda, use, how, ret_end);
         else
@@ -489,10 +257,10 @@ static bool is_unused(struct streams *streams, const struct use_end *how,
 {
         if (streams->way == FENCE_CONTEXT && (how->contexts[0] || how->contexts[1]))
                 return false;
-        if (are_done(streams, rounds))
+        if (use_are_done(streams, rounds))
                 return true;
         streams_poll(streams);
-        return are_done(streams, rounds);
+        return use_are_done(streams, rounds);
 }
 
 static int wait_for_contexts(const struct cuda *cuda, const struct use_end *how,
@@ -551,7 +319,7 @@ void uses_mark(struct uses *uses, const struct cuda *cuda)
         pthread_mutex_lock(&uses->lock);
         while (!r && (use = TAILQ_FIRST(&uses->unmarked))) {
                 unlist_unmarked(uses, use);
-                r = mark_all(cuda, use);
+                r = use_mark(cuda, use);
                 if (r)
                         list_unmarked(uses, use);
         }
@@ -566,7 +334,7 @@ static struct use *find_over(struct uses *uses, struct streams *streams, uint32_
 
         for (uint32_t i = 0; i < n_parked && i < n_looks_max; i++) {
                 use = TAILQ_FIRST(&uses->pending);
-                if (is_over(streams, use))
+                if (use_is_over(streams, use))
                         return use;
                 TAILQ_REMOVE(&uses->pending, use, pending_link);
                 TAILQ_INSERT_TAIL(&uses->pending, use, pending_link);
@@ -587,14 +355,8 @@ const void *uses_next_over(struct uses *uses, struct streams *streams, uint32_t 
         if (!use)
                 return NULL;
         pointer = use->pointer;
-        drop(streams->cuda, use);
+        use_drop(streams->cuda, use);
         return pointer;
-}
-
-static void take_lower(uint64_t context, uint64_t above, uint64_t *lowest)
-{
-        if (context > above && (!*lowest || context < *lowest))
-                *lowest = context;
 }
 
 /* The next context whose work is not over that those up to a number wait for; 0: there is none above `above`. The
@@ -605,16 +367,8 @@ static uint64_t next_context(const struct uses *uses, uint64_t above, uint64_t n
         uint64_t lowest = 0;
 
         TAILQ_FOREACH (use, &uses->pending, pending_link) {
-                if (use->number > number)
-                        continue;
-                for (unsigned i = 0; i < USE_CONTEXTS; i++) {
-                        if (use->rounds[i].number)
-                                take_lower(use->rounds[i].context, above, &lowest);
-                }
-                for (uint32_t i = 0; i < use->n_streams; i++) {
-                        if (use->streams[i].state != USED_OVER)
-                                take_lower(use->streams[i].key.context, above, &lowest);
-                }
+                if (use->number <= number)
+                        use_next_context(use, above, &lowest);
         }
         return lowest;
 }
@@ -625,16 +379,8 @@ static void pass_context(struct uses *uses, uint64_t context, uint64_t number)
         struct use *use;
 
         TAILQ_FOREACH (use, &uses->pending, pending_link) {
-                if (use->number > number)
-                        continue;
-                for (unsigned i = 0; i < USE_CONTEXTS; i++) {
-                        if (use->rounds[i].context == context)
-                                use->rounds[i].number = 0;
-                }
-                for (uint32_t i = 0; i < use->n_streams; i++) {
-                        if (use->streams[i].key.context == context)
-                                use->streams[i].state = USED_OVER;
-                }
+                if (use->number <= number)
+                        use_pass_context(use, context);
         }
 }
 

@@ -10,8 +10,8 @@
 #include <sys/queue.h>
 
 #include "client/streams/streams.h"
+#include "client/streams/use.h"
 
-struct use;
 TAILQ_HEAD(use_list, use);
 
 struct uses {
@@ -51,19 +51,6 @@ bool uses_has_recorded(struct uses *uses, const void *pointer);
 
 /* It was freed, and its free is not over. */
 bool uses_has_parked(struct uses *uses, const void *pointer);
-
-#define USE_CONTEXTS 2
-
-/* How an allocation is freed. */
-struct use_end {
-        const void *pointer;
-        _Atomic uint32_t *n_uses;
-        /* Whose registered streams may use it: that of the memory, and that of the stream that the free names. 0: none. */
-        uint64_t contexts[USE_CONTEXTS];
-        struct stream_key own;
-        void *const
-                *own_stream; /* orders the free, and is alive now; NULL: its work was waited for */
-};
 
 /* USES_NONE: no recorded stream uses it, and what registered ones do is the heap's concern (fences.h), or over.
  * USES_OVER: all work is over, that of the own stream too. USES_PARKED: it is freed when uses_next_over gives it.

@@ -1,0 +1,236 @@
+#include "client/streams/use.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "gpumem.h"
+
+void use_free(struct use *use, const struct cuda *cuda)
+{
+        for (uint32_t i = 0; use->is_freed && i < use->n_streams; i++)
+                marks_deinit(&use->streams[i].marks, cuda);
+        free(use->streams);
+        free(use);
+}
+
+struct use *use_new(const void *pointer, _Atomic uint32_t *n_uses)
+{
+        struct use *use = calloc(1, sizeof(*use));
+
+        if (!use)
+                return NULL;
+        use->pointer = pointer;
+        use->n_uses = n_uses;
+        atomic_fetch_add(n_uses, 1);
+        return use;
+}
+
+void use_drop(const struct cuda *cuda, struct use *use)
+{
+        atomic_fetch_sub(use->n_uses, 1);
+        use_free(use, cuda);
+}
+
+static bool is_same(const struct stream_key *one, const struct stream_key *other)
+{
+        return one->context == other->context && one->id == other->id;
+}
+
+int use_add(struct use *use, const struct used_in *in)
+{
+        struct used_in *streams = use->streams;
+
+        for (uint32_t i = 0; i < use->n_streams; i++) {
+                if (is_same(&streams[i].key, &in->key))
+                        return 0;
+        }
+        if (use->n_streams == use->n_room) {
+                uint32_t n_room = use->n_room ? use->n_room * 2 : 2;
+
+                streams = realloc(streams, n_room * sizeof(*streams));
+                if (!streams)
+                        return -ENOMEM;
+                use->streams = streams;
+                use->n_room = n_room;
+        }
+        streams[use->n_streams++] = *in;
+        return 0;
+}
+
+/* With a context its streams end. */
+static int mark(const struct cuda *cuda, struct used_in *in)
+{
+        struct mark_place place = {.context = in->key.context,
+                                   .stream = in->stream,
+                                   .is_context_wide = in->is_context_wide,
+                                   .number = 1};
+        int r = marks_add(&in->marks, cuda, &place);
+
+        if (r && r != GPUMEM_E_NO_CONTEXT)
+                return r;
+        in->state = r ? USED_OVER : USED_MARKED;
+        return 0;
+}
+
+int use_mark(const struct cuda *cuda, struct use *use)
+{
+        int r = 0;
+
+        for (uint32_t i = 0; i < use->n_streams && !r; i++) {
+                if (use->streams[i].state == USED_UNMARKED)
+                        r = mark(cuda, &use->streams[i]);
+        }
+        return r;
+}
+
+static bool is_passed(const struct cuda *cuda, struct used_in *in)
+{
+        if (in->state == USED_MARKED) {
+                (void)marks_poll(&in->marks, cuda, UINT64_MAX);
+                if (!marks_first(&in->marks))
+                        in->state = USED_OVER;
+        }
+        return in->state == USED_OVER;
+}
+
+bool use_are_done(struct streams *streams, const struct use_round rounds[USE_CONTEXTS])
+{
+        for (unsigned i = 0; i < USE_CONTEXTS; i++) {
+                if (rounds[i].number &&
+                    rounds[i].number > streams_done_rounds(streams, rounds[i].context))
+                        return false;
+        }
+        return true;
+}
+
+/* Rounds first: to ask for them asks no driver. */
+bool use_is_over(struct streams *streams, struct use *use)
+{
+        if (!use_are_done(streams, use->rounds))
+                return false;
+        for (uint32_t i = 0; i < use->n_streams; i++) {
+                if (!is_passed(streams->cuda, &use->streams[i]))
+                        return false;
+        }
+        return true;
+}
+
+bool use_is_marked(const struct use *use)
+{
+        for (uint32_t i = 0; i < use->n_streams; i++) {
+                if (use->streams[i].state == USED_UNMARKED)
+                        return false;
+        }
+        return true;
+}
+
+int use_wait(const struct use *use, const struct cuda *cuda)
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < USE_CONTEXTS && !r; i++) {
+                if (use->rounds[i].number)
+                        r = stream_synchronize_context(cuda, use->rounds[i].context);
+        }
+        for (uint32_t i = 0; i < use->n_streams && !r; i++)
+                r = stream_synchronize_context(cuda, use->streams[i].key.context);
+        return r;
+}
+
+/* The streams beside those that were recorded: the one that orders the free, and what GPUMEM_FENCE=context asks
+ * for. */
+static int add_own(struct use *use, const struct streams *streams, const struct use_end *how)
+{
+        struct used_in wide = {.key = {.id = UINT64_MAX}, .is_context_wide = true};
+        struct used_in own = {.key = how->own};
+        int r = 0;
+
+        use->n_recorded = use->n_streams;
+        if (how->own_stream) {
+                own.stream = *how->own_stream;
+                r = use_add(use, &own);
+        }
+        for (uint32_t i = 0; how->own_stream && !r && i < use->n_streams; i++)
+                use->streams[i].is_own = is_same(&use->streams[i].key, &how->own);
+        for (unsigned i = 0; streams->way == FENCE_CONTEXT && !r && i < USE_CONTEXTS; i++) {
+                wide.key.context = how->contexts[i];
+                if (wide.key.context)
+                        r = use_add(use, &wide);
+        }
+        return r;
+}
+
+/* It is alive now, and perhaps not later: where it has no mark, all of its context is waited for, which spoils no
+ * capture. */
+static int settle_own(const struct cuda *cuda, struct use *use)
+{
+        int r = 0;
+
+        for (uint32_t i = 0; i < use->n_streams && !r; i++) {
+                struct used_in *in = &use->streams[i];
+
+                if (!in->is_own || mark(cuda, in) == 0)
+                        continue;
+                r = stream_synchronize_context(cuda, in->key.context);
+                if (!r)
+                        in->state = USED_OVER;
+        }
+        return r;
+}
+
+int use_begin_end(struct use *use, const struct streams *streams, const struct use_end *how)
+{
+        int r = add_own(use, streams, how);
+
+        if (r)
+                return r;
+        for (uint32_t i = 0; i < use->n_streams; i++)
+                marks_init(&use->streams[i].marks);
+        use->is_freed = true;
+        r = settle_own(streams->cuda, use);
+        if (!r)
+                (void)use_mark(streams->cuda, use);
+        return r;
+}
+
+void use_undo_end(struct use *use, const struct cuda *cuda)
+{
+        for (uint32_t i = 0; i < use->n_streams; i++) {
+                if (use->is_freed)
+                        marks_deinit(&use->streams[i].marks, cuda);
+                use->streams[i].state = USED_UNMARKED;
+                use->streams[i].is_own = false;
+        }
+        use->is_freed = false;
+        use->n_streams = use->n_recorded;
+}
+
+static void take_lower(uint64_t context, uint64_t above, uint64_t *lowest)
+{
+        if (context > above && (!*lowest || context < *lowest))
+                *lowest = context;
+}
+
+void use_next_context(const struct use *use, uint64_t above, uint64_t *lowest)
+{
+        for (unsigned i = 0; i < USE_CONTEXTS; i++) {
+                if (use->rounds[i].number)
+                        take_lower(use->rounds[i].context, above, lowest);
+        }
+        for (uint32_t i = 0; i < use->n_streams; i++) {
+                if (use->streams[i].state != USED_OVER)
+                        take_lower(use->streams[i].key.context, above, lowest);
+        }
+}
+
+void use_pass_context(struct use *use, uint64_t context)
+{
+        for (unsigned i = 0; i < USE_CONTEXTS; i++) {
+                if (use->rounds[i].context == context)
+                        use->rounds[i].number = 0;
+        }
+        for (uint32_t i = 0; i < use->n_streams; i++) {
+                if (use->streams[i].key.context == context)
+                        use->streams[i].state = USED_OVER;
+        }
+}
