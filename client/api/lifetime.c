@@ -219,8 +219,8 @@ static int refuse_struct(size_t struct_size, int r)
                        "and fields "
                        "that this library does not know must be 0",
                        struct_size, sizeof(struct gpumem_options));
-        refusal_hear(r, text);
-        refusal_keep_of_connect(r);
+        last_error_set(r, text);
+        last_error_keep_of_connect(r);
         return r;
 }
 

@@ -128,9 +128,9 @@ static void list(struct walk *walk, uint64_t since)
 
 static uint64_t count_lost(const struct session *asker)
 {
-        return event_history_lost(asker->server->history, authorization_sees_all(asker)
-                                                            ? NULL
-                                                            : client_tenant_key(asker->client));
+        return event_history_lost(asker->server->history,
+                                  authorization_sees_all(asker) ? NULL
+                                                                : client_tenant_key(asker->client));
 }
 
 void list_events_take(struct session *session, const struct frame *frame)

@@ -84,7 +84,8 @@ static void change(struct server *server, uint32_t id, const struct driver_state
         if (pool->driver.state.status != DRIVER_SERVES)
                 prewarming_stop(server, id, "the driver does not answer, or has lost the device");
         if (!server->stopping)
-                (void)policy_set_driver_status(server->policy, id, pool->driver.state.status, now_ns);
+                (void)policy_set_driver_status(server->policy, id, pool->driver.state.status,
+                                               now_ns);
         if (before->status == DRIVER_LOST) {
                 release_retry_try_all(server, id);
                 tell(server, id, PROTO_NOTICE_BACK);

@@ -105,8 +105,8 @@ static void step(struct server *server, uint32_t id)
 {
         struct server_pool *pool = &server->pools[id];
         uint64_t n_bytes = prewarm_next(&pool->prewarming.sizes,
-                                     pool->prewarming.n_wanted_bytes -
-                                             pool->prewarming.n_made_bytes);
+                                        pool->prewarming.n_wanted_bytes -
+                                                pool->prewarming.n_made_bytes);
         int r;
 
         if (!n_bytes || is_shutting_down(server)) {

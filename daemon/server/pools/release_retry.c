@@ -60,8 +60,8 @@ bool release_retry_keep(struct server *server, uint32_t id, struct job *job)
         log_failure(server, pool, job);
         adopt(server, id, job);
         block->life.retry_ns = driver_state_next_release(&pool->driver.state, block->life.n_losses,
-                                                     ++block->life.n_failures,
-                                                     server_now_ns(server));
+                                                         ++block->life.n_failures,
+                                                         server_now_ns(server));
         TAILQ_INSERT_TAIL(&pool->driver.retries, job, link);
         driver_health_watch(server);
         return true;

@@ -60,8 +60,8 @@ static void release(struct server *server, struct block *block)
 
 static void note_grant(const struct action *action)
 {
-        event_log_note(client_owner(action->client), LISTED_EVENT_GRANTED, block_pool(action->block),
-                       block_bytes(action->block), NULL);
+        event_log_note(client_owner(action->client), LISTED_EVENT_GRANTED,
+                       block_pool(action->block), block_bytes(action->block), NULL);
 }
 
 static void grant_known(const struct action *action)

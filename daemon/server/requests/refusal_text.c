@@ -212,8 +212,8 @@ static void append_late(struct text *text, const struct holders *holders)
 }
 
 static void append_stats(struct text *text, const struct server *server,
-                           const struct action *action, const struct pool_stats *stats,
-                           uint64_t n_idle_bytes)
+                         const struct action *action, const struct pool_stats *stats,
+                         uint64_t n_idle_bytes)
 {
         char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
         char idle[SIZE_TEXT_MAX], lingering[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
@@ -234,7 +234,8 @@ static enum proto_refused append_unknown(struct text *text)
 }
 
 /* Whether that is why. */
-static bool append_blocks(struct text *text, const struct server *server, const struct action *action)
+static bool append_blocks(struct text *text, const struct server *server,
+                          const struct action *action)
 {
         if (!action->of_blocks)
                 return false;
@@ -248,7 +249,8 @@ static bool append_blocks(struct text *text, const struct server *server, const 
 }
 
 /* Whether that is why. */
-static bool append_outage(struct text *text, const struct server *server, const struct action *action)
+static bool append_outage(struct text *text, const struct server *server,
+                          const struct action *action)
 {
         const struct server_pool *pool = &server->pools[action->pool];
         uint64_t since_ns = pool->driver.state.since_ns, now_ns = server_now_ns(server);
@@ -353,8 +355,8 @@ void refuse_lease(struct server *server, const struct action *action)
         bool is_told = !action->only_known && action->outcome != GPUMEM_E_CANCELLED;
 
         if (is_told)
-                event_log_note_refusal(session, action->pool, action->n_bytes, (uint32_t)code, reason,
-                                       bytes);
+                event_log_note_refusal(session, action->pool, action->n_bytes, (uint32_t)code,
+                                       reason, bytes);
         if (!(session->features & PROTO_FEATURE_REFUSED)) {
                 session_tell_error(session, action->serial, code, bytes);
                 return;
