@@ -144,6 +144,9 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
+static const struct test_case of_the_drivers = {
+        "vmm", .limit_s = 60, .start = start_with_pinned_memory_of_the_drivers, .stop = stop};
+
 static int try_alloc(enum gpumem_kind kind, CUstream stream, uint32_t flags, uint64_t n_bytes,
                      uint32_t wait_ms, void **ret_pointer)
 {
@@ -200,7 +203,7 @@ static void *allocate_abroad(void *unused)
 }
 
 /* What a default stream is depends on the context, and work there ends captures of blocking streams. */
-START_TEST(a_default_stream_is_marked_where_it_is_one)
+TEST(a_default_stream_is_marked_where_it_is_one)
 {
         CUstream blocking = new_stream(CU_STREAM_DEFAULT);
         void *pointer = must_alloc(GPUMEM_DEVICE, owner, 0, SMALL);
@@ -212,10 +215,9 @@ START_TEST(a_default_stream_is_marked_where_it_is_one)
         in_a_thread(allocate_abroad, NULL);
         capturer_destroy(&capturer, capturer_end(&capturer, blocking));
 }
-END_TEST
 
 /* The program may destroy a stream as soon as the free has returned. */
-START_TEST(the_own_stream_is_not_used_after_the_free)
+TEST(the_own_stream_is_not_used_after_the_free)
 {
         CUstream own = new_stream(CU_STREAM_NON_BLOCKING);
         void *pointer = must_alloc(GPUMEM_DEVICE, own, 0, SMALL);
@@ -230,10 +232,9 @@ START_TEST(the_own_stream_is_not_used_after_the_free)
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
         ck_assert_ptr_nonnull(must_alloc(GPUMEM_DEVICE, owner, 0, POOL_BYTES));
 }
-END_TEST
 
 /* One handle is another stream in each thread: it could not be marked for another one. */
-START_TEST(no_per_thread_stream_is_recorded)
+TEST(no_per_thread_stream_is_recorded)
 {
         void *pointer = must_alloc(GPUMEM_DEVICE, owner, 0, SMALL);
         void *own = must_alloc(GPUMEM_DEVICE, CU_STREAM_PER_THREAD, 0, SMALL);
@@ -244,7 +245,6 @@ START_TEST(no_per_thread_stream_is_recorded)
         free_in(pointer, owner);
         free_in(own, CU_STREAM_PER_THREAD);
 }
-END_TEST
 
 static void *free_in_its_own_stream(void *unused)
 {
@@ -254,7 +254,7 @@ static void *free_in_its_own_stream(void *unused)
 }
 
 /* What one thread's captured free is not over by is another thread's stream of the same handle. */
-START_TEST(a_per_thread_stream_is_its_threads)
+TEST(a_per_thread_stream_is_its_threads)
 {
         void *pointer = must_alloc(GPUMEM_DEVICE, owner, 0, POOL_BYTES / 2), *next;
 
@@ -270,7 +270,6 @@ START_TEST(a_per_thread_stream_is_its_threads)
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
         ck_assert_ptr_nonnull(must_alloc(GPUMEM_DEVICE, third, 0, POOL_BYTES / 2 + MIB));
 }
-END_TEST
 
 static CUstream new_abroad(void)
 {
@@ -301,7 +300,7 @@ static void free_abroad(enum gpumem_kind kind, uint32_t flags, void *pointer, CU
         ck_assert_int_eq(gpumem_stream_unregister(client, reader), 0);
 }
 
-START_TEST(streams_of_both_contexts_count)
+TEST(streams_of_both_contexts_count, .to = 8)
 {
         enum gpumem_kind kind = _i & 1 ? GPUMEM_DEVICE : GPUMEM_PINNED;
         uint32_t flags = _i & 2 ? GPUMEM_SHAREABLE : 0;
@@ -309,10 +308,9 @@ START_TEST(streams_of_both_contexts_count)
 
         free_abroad(kind, flags, pointer, _i & 4 ? user : new_abroad());
 }
-END_TEST
 
 /* What unmaps memory waits for what uses it. */
-START_TEST(attached_memory_is_detached_after_its_uses)
+TEST(attached_memory_is_detached_after_its_uses)
 {
         void *pointer = must_alloc(GPUMEM_DEVICE, owner, GPUMEM_SHAREABLE, 2 * MIB), *attached;
         struct gpumem_token token;
@@ -329,9 +327,8 @@ START_TEST(attached_memory_is_detached_after_its_uses)
         ck_assert_int_eq(pthread_join(opener, NULL), 0);
         free_in(pointer, owner);
 }
-END_TEST
 
-START_TEST(memory_of_no_context_is_freed_in_one)
+TEST(memory_of_no_context_is_freed_in_one, .in = &of_the_drivers)
 {
         void *pointer;
 
@@ -340,10 +337,9 @@ START_TEST(memory_of_no_context_is_freed_in_one)
         use(0);
         free_abroad(GPUMEM_PINNED, 0, pointer, new_abroad());
 }
-END_TEST
 
 /* Its neighbour's streams are not its own: it is ordered in its own stream. */
-START_TEST(memory_beside_recorded_memory_is_had_again_at_once)
+TEST(memory_beside_recorded_memory_is_had_again_at_once)
 {
         void *small = must_alloc(GPUMEM_DEVICE, owner, 0, SMALL), *large, *again;
 
@@ -355,7 +351,6 @@ START_TEST(memory_beside_recorded_memory_is_had_again_at_once)
         ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, owner, 0, POOL_BYTES - 4 * MIB, 0, &again), 0);
         ck_assert_ptr_eq(again, large);
 }
-END_TEST
 
 static void *many[N_MANY];
 
@@ -383,7 +378,7 @@ static void free_many_in_a_capture(void)
 }
 
 /* As many looks as calls, and not as frees that wait. */
-START_TEST(a_call_while_a_capture_lasts_costs_little)
+TEST(a_call_while_a_capture_lasts_costs_little)
 {
         unsigned n;
 
@@ -397,10 +392,9 @@ START_TEST(a_call_while_a_capture_lasts_costs_little)
         ck_assert_uint_ge(atomic_load(&n_marks) - n, N_MANY);
         ck_assert_ptr_nonnull(must_alloc(GPUMEM_DEVICE, third, 0, POOL_BYTES));
 }
-END_TEST
 
 /* Without a service thread only the test's calls look. */
-START_TEST(a_call_looks_at_few_frees_that_wait)
+TEST(a_call_looks_at_few_frees_that_wait)
 {
         unsigned n;
 
@@ -415,9 +409,8 @@ START_TEST(a_call_looks_at_few_frees_that_wait)
         ck_assert_ptr_nonnull(must_alloc(GPUMEM_DEVICE, third, 0, 20 * MIB));
         ck_assert_uint_le(atomic_load(&n_polls) - n, N_MANY / 2);
 }
-END_TEST
 
-START_TEST(a_flush_waits_once_for_many_frees)
+TEST(a_flush_waits_once_for_many_frees)
 {
         unsigned n;
 
@@ -428,34 +421,5 @@ START_TEST(a_flush_waits_once_for_many_frees)
         ck_assert_ptr_nonnull(must_alloc(GPUMEM_DEVICE, third, 0, POOL_BYTES));
         capturer_destroy(&capturer, capturer_end(&capturer, user));
 }
-END_TEST
 
-static Suite *make_suite(void)
-{
-        Suite *suite = suite_create("fence_streams");
-        TCase *tests = tcase_create("fence_streams"), *vmm = tcase_create("vmm");
-
-        tcase_set_timeout(tests, 60);
-        tcase_add_checked_fixture(tests, start, stop);
-        tcase_add_test(tests, a_default_stream_is_marked_where_it_is_one);
-        tcase_add_test(tests, the_own_stream_is_not_used_after_the_free);
-        tcase_add_test(tests, no_per_thread_stream_is_recorded);
-        tcase_add_test(tests, a_per_thread_stream_is_its_threads);
-        tcase_add_loop_test(tests, streams_of_both_contexts_count, 0, 8);
-        tcase_add_test(tests, attached_memory_is_detached_after_its_uses);
-        tcase_add_test(tests, memory_beside_recorded_memory_is_had_again_at_once);
-        tcase_add_test(tests, a_call_while_a_capture_lasts_costs_little);
-        tcase_add_test(tests, a_call_looks_at_few_frees_that_wait);
-        tcase_add_test(tests, a_flush_waits_once_for_many_frees);
-        suite_add_tcase(suite, tests);
-        tcase_set_timeout(vmm, 60);
-        tcase_add_checked_fixture(vmm, start_with_pinned_memory_of_the_drivers, stop);
-        tcase_add_test(vmm, memory_of_no_context_is_freed_in_one);
-        suite_add_tcase(suite, vmm);
-        return suite;
-}
-
-int main(void)
-{
-        return run_suite(make_suite());
-}
+TESTS_MAIN("fence_streams", .limit_s = 60, .start = start, .stop = stop)
