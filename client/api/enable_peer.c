@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "client/blocks/blocks.h"
+#include "client/blocks/lease.h"
 #include "client/api/client.h"
 #include "client/runtime/last_error.h"
 #include "driver/context.h"

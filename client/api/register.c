@@ -1,6 +1,6 @@
 /* The public function that makes pinned memory known to the driver. */
 #include "base/err.h"
-#include "client/blocks/blocks.h"
+#include "client/blocks/lease.h"
 #include "client/api/client.h"
 #include "client/pool/shared.h"
 

@@ -4,7 +4,7 @@
  * running kernel: others of the tenant use them meanwhile. Any thread; no lock is held. */
 #pragma once
 
-#include "client/blocks/blocks.h"
+#include "client/blocks/lease.h"
 #include "client/blocks/retained.h"
 
 /* Gives back what is above the budget and idle. `heap` was freed to just now, when it was of that

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "client/blocks/blocks.h"
+#include "client/blocks/lease.h"
 #include "client/blocks/lease_messages.h"
 #include "client/runtime/events.h"
 #include "client/pool/idle.h"
@@ -243,7 +243,7 @@ static int plan(struct pool *pool, const struct pool_request *request, unsigned 
         parts->are_mapped = try == 0 && retained_plan(pool, &heap->in_space, n_bytes, placement);
         if (!parts->are_mapped)
                 r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
-        if (r == -ENOMEM && blocks_widen(pool, n_bytes))
+        if (r == -ENOMEM && lease_widen_arena(pool, n_bytes))
                 r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
         if (!r && !parts->are_mapped)
                 r = reserve(pool, placement, parts);
@@ -281,7 +281,7 @@ static int attempt(struct pool *pool, const struct pool_request *request, unsign
 
         pthread_mutex_lock(&pool->lock);
         retained_take_revoked(pool, RETAINED_DROP_EXCESS, &list);
-        r = blocks_open(pool);
+        r = lease_open_arena(pool);
         if (!r)
                 r = plan(pool, request, try, ret_heap, &placement, &parts, &list);
         pthread_mutex_unlock(&pool->lock);

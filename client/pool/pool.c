@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/blocks/blocks.h"
+#include "client/blocks/lease.h"
 #include "client/pool/idle.h"
 #include "client/pool/shared.h"
 #include "gpumem.h"
@@ -244,7 +244,7 @@ void pool_deinit(struct pool *pool)
         shared_return_all(pool);
         return_shelf(pool);
         leased_free_stuck(pool);
-        blocks_close(pool);
+        lease_close_arena(pool);
         free_records(pool);
         counters_deinit(&pool->counters);
         peer_access_deinit(&pool->peer_access);

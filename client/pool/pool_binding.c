@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "client/blocks/binding.h"
-#include "client/blocks/blocks.h"
+#include "client/blocks/lease.h"
 #include "client/blocks/client_limit.h"
 #include "client/pool/pool.h"
 #include "driver/device.h"
@@ -44,7 +44,7 @@ uint64_t pool_binding_detach(const struct pool_set *set)
 
                 pthread_mutex_lock(&pool->lock);
                 pool->binding.connection = 0;
-                blocks_lose_words(pool);
+                lease_lose_words(pool);
                 pool->binding.n_held_bytes += pool->binding.n_leased_bytes;
                 pool->binding.n_leased_bytes = 0;
                 n_bytes += pool->binding.n_held_bytes;

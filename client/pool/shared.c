@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "client/blocks/blocks.h"
+#include "client/blocks/lease.h"
 #include "client/heap/heap.h"
 #include "gpumem.h"
 

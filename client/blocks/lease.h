@@ -5,18 +5,18 @@
 #include "base/err.h"
 #include "client/blocks/pool_state.h"
 
-/* The pool has an arena from now on. Where the system has few addresses then, the arena is short: blocks_widen gives
+/* The pool has an arena from now on. Where the system has few addresses then, the arena is short: lease_widen_arena gives
  * it more at a later allocation that finds no place. Where there are none, that allocation fails, and the next one
  * tries again. The caller has the lock. */
-int blocks_open(struct pool *pool);
+int lease_open_arena(struct pool *pool);
 
 /* A request of so many bytes found no place in the arena. True: there are more addresses now, as many as it takes and
  * as a pool has; the first ones stay where they are, since blocks stand there. False: there are no more to be had, or
  * the pool has all that it is to have. The caller has the lock. */
-bool blocks_widen(struct pool *pool, uint64_t n_bytes);
+bool lease_widen_arena(struct pool *pool, uint64_t n_bytes);
 
 /* Gives the addresses up; no block stands there. */
-void blocks_close(struct pool *pool);
+void lease_close_arena(struct pool *pool);
 
 /* A record with addresses of its own: there, or anywhere with `start` 0. The caller has the lock. */
 int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct leased **ret_leased);
@@ -42,7 +42,7 @@ int leased_attach(struct pool *pool, uint64_t connection, const struct message_a
 
 /* The connection is over by which blocks were leased, and its board will be gone: leases on the shelf,
  * and in heaps, have no words any more. The caller has the lock. */
-void blocks_lose_words(struct pool *pool);
+void lease_lose_words(struct pool *pool);
 
 /* What there is to say about the block; the caller has the lock. The allocation is left alone. */
 void leased_describe(const struct pool *pool, const struct leased *leased,

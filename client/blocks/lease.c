@@ -1,4 +1,4 @@
-#include "client/blocks/blocks.h"
+#include "client/blocks/lease.h"
 
 #include <stdlib.h>
 
@@ -60,8 +60,8 @@ static uint64_t half(uint64_t n_bytes)
         return n_bytes / 2 & ~(ARENA_GRANULE - 1);
 }
 
-/* Fewer addresses where the system has fewer at present, such as by a limit of the process; see blocks_widen. */
-int blocks_open(struct pool *pool)
+/* Fewer addresses where the system has fewer at present, such as by a limit of the process; see lease_widen_arena. */
+int lease_open_arena(struct pool *pool)
 {
         uint64_t n_wanted_bytes = wanted_bytes(pool), n_bytes = n_wanted_bytes, start;
         struct arena *arena = NULL;
@@ -108,7 +108,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
         return a > b ? a : b;
 }
 
-bool blocks_widen(struct pool *pool, uint64_t n_bytes)
+bool lease_widen_arena(struct pool *pool, uint64_t n_bytes)
 {
         uint64_t n_wanted_bytes = wanted_bytes(pool), n_least_bytes, n_more_bytes;
 
@@ -128,7 +128,7 @@ bool blocks_widen(struct pool *pool, uint64_t n_bytes)
         return true;
 }
 
-void blocks_close(struct pool *pool)
+void lease_close_arena(struct pool *pool)
 {
         if (!pool->arena)
                 return;
@@ -174,11 +174,11 @@ int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct l
 {
         struct leased *leased;
         bool is_placed = !ipc_mapping_is_way(pool);
-        int r = blocks_open(pool);
+        int r = lease_open_arena(pool);
 
         if (!r && !start && is_placed) {
                 r = arena_choose(pool->arena, n_bytes, ARENA_CLOSE, &start);
-                if (r && blocks_widen(pool, n_bytes))
+                if (r && lease_widen_arena(pool, n_bytes))
                         r = arena_choose(pool->arena, n_bytes, ARENA_CLOSE, &start);
         }
         if (r)
@@ -387,7 +387,7 @@ static void lose_words(struct heap *heap)
         spin_unlock(&heap->lock);
 }
 
-void blocks_lose_words(struct pool *pool)
+void lease_lose_words(struct pool *pool)
 {
         struct space_heap *heap;
 
