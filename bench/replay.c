@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "bench/replay_inside.h"
-#include "client/pool/elastic.h"
+#include "client/pool/idle_marking.h"
 #include "gpumem.h"
 
 #define ARENA_START (UINT64_C(1) << 44)
@@ -103,13 +103,13 @@ static int step_alloc(struct replay *replay, const struct trace_event *event)
 }
 
 /* What the service does. */
-static bool look_for_all(struct replay *replay, enum elastic_haste haste)
+static bool look_for_all(struct replay *replay, enum idle_marking_urgency urgency)
 {
         bool more;
 
         replay_sweep(replay);
         replay_poll(replay);
-        if (haste == ELASTIC_AT_ONCE)
+        if (urgency == IDLE_MARKING_URGENT)
                 (void)space_settle(&replay->space);
         more = space_shelve(&replay->space);
         more = space_settle(&replay->space) || more || replay_next_over_us(replay) > 0;
@@ -124,7 +124,7 @@ static bool look_for_all(struct replay *replay, enum elastic_haste haste)
 static void look_when_due(struct replay *replay)
 {
         if (space_begin_look(&replay->space, (uint64_t)replay->now_us))
-                (void)look_for_all(replay, ELASTIC_IN_TIME);
+                (void)look_for_all(replay, IDLE_MARKING_IN_TIME);
 }
 
 static void wake_service(struct replay *replay)
@@ -135,9 +135,9 @@ static void wake_service(struct replay *replay)
                 replay->next_look_us = replay->now_us;
 }
 
-static void let_service_look(struct replay *replay, enum elastic_haste haste)
+static void let_service_look(struct replay *replay, enum idle_marking_urgency urgency)
 {
-        bool more = look_for_all(replay, haste);
+        bool more = look_for_all(replay, urgency);
 
         replay->next_look_us = more ? replay->now_us + REPLAY_LOOK_US : 0;
 }
@@ -145,7 +145,7 @@ static void let_service_look(struct replay *replay, enum elastic_haste haste)
 static void run_service(struct replay *replay)
 {
         if (replay->next_look_us && replay->now_us >= replay->next_look_us)
-                let_service_look(replay, ELASTIC_IN_TIME);
+                let_service_look(replay, IDLE_MARKING_IN_TIME);
 }
 
 static void look(struct replay *replay, struct stream *stream)
@@ -210,7 +210,8 @@ void replay_hear(struct replay *replay)
         enum member_news news = member_take_news(replay->member);
 
         if (news != MEMBER_NONE)
-                let_service_look(replay, news == MEMBER_MARK ? ELASTIC_AT_ONCE : ELASTIC_IN_TIME);
+                let_service_look(replay,
+                                 news == MEMBER_MARK ? IDLE_MARKING_URGENT : IDLE_MARKING_IN_TIME);
 }
 
 uint64_t replay_live(const struct replay *replay)

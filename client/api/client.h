@@ -30,7 +30,7 @@ struct gpumem_client {
         struct reconnector reconnector;
         struct service_thread service;
         struct streams streams;
-        _Atomic bool in_haste; /* the daemon asks that idle leases be marked at once */
+        _Atomic bool is_urgent; /* the daemon asks that idle leases be marked at once */
         struct uses uses;
         struct captures captures;
         struct parked parked;

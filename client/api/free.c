@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "client/api/client.h"
-#include "client/pool/elastic.h"
+#include "client/pool/idle_marking.h"
 #include "client/pool/idle.h"
 #include "client/watch/record.h"
 #include "client/pool/shared.h"
@@ -55,8 +55,8 @@ static COLD void look(struct stream_heap *heap, uint64_t generation, void *const
         CLEANUP(capture_spare_end)
         struct capture_spared spared = capture_spare(heap->pool->memory.cuda);
 
-        if (elastic_is_on(heap->pool))
-                elastic_note(heap, generation, own_stream);
+        if (idle_marking_is_on(heap->pool))
+                idle_marking_note(heap, generation, own_stream);
         else
                 idle_look(heap, generation, own_stream);
 }
@@ -67,8 +67,8 @@ static COLD void look_at_captured(struct pool *pool)
         CLEANUP(capture_spare_end)
         struct capture_spared spared = capture_spare(pool->memory.cuda);
 
-        if (!service_thread_wake(pool->service) && elastic_is_on(pool))
-                (void)elastic_look(pool, ELASTIC_WHEN_DUE);
+        if (!service_thread_wake(pool->service) && idle_marking_is_on(pool))
+                (void)idle_marking_look(pool, IDLE_MARKING_WHEN_DUE);
 }
 
 /* Its last use is ordered by `own_stream`, the heap's; or is over, where that is NULL. */

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "client/runtime/settings.h"
 #include "client/api/client.h"
-#include "client/pool/elastic.h"
+#include "client/pool/idle_marking.h"
 #include "client/pool/idle.h"
 #include "client/blocks/client_limit.h"
 #include "client/pool/pool_binding.h"
@@ -78,8 +78,9 @@ static int earlier_ms(int a_ms, int b_ms)
 static int look_at_pools(void *owner)
 {
         struct gpumem_client *client = owner;
-        enum elastic_haste haste = atomic_exchange(&client->in_haste, false) ? ELASTIC_AT_ONCE
-                                                                             : ELASTIC_IN_TIME;
+        enum idle_marking_urgency urgency = atomic_exchange(&client->is_urgent, false)
+                                                    ? IDLE_MARKING_URGENT
+                                                    : IDLE_MARKING_IN_TIME;
         int again_ms;
 
         client_unpark(client, false);
@@ -88,8 +89,8 @@ static int look_at_pools(void *owner)
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 struct pool *pool = &client->pools[i];
 
-                if (elastic_is_on(pool))
-                        again_ms = earlier_ms(again_ms, elastic_look(pool, haste));
+                if (idle_marking_is_on(pool))
+                        again_ms = earlier_ms(again_ms, idle_marking_look(pool, urgency));
         }
         return again_ms;
 }
@@ -149,7 +150,7 @@ static void take_notice(void *owner, const struct message_notice *notice)
         if (what == PROTO_NOTICE_LOST || what == PROTO_NOTICE_BACK)
                 note_loss(client, notice);
         if (what == PROTO_NOTICE_MARK)
-                atomic_store(&client->in_haste, true);
+                atomic_store(&client->is_urgent, true);
         for (uint32_t i = 0; what == PROTO_NOTICE_UNMAP && i < client->n_pools; i++)
                 atomic_store(&client->pools[i].retained.is_recalled, true);
         service_thread_nudge(&client->service);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/pool/elastic.h"
+#include "client/pool/idle_marking.h"
 
 /* With more heaps than that, those that have no blocks are kept for other streams. */
 #define HEAPS_MANY 32
@@ -114,7 +114,7 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->key = request->key;
         pool_set_mark(heap, &request->mark);
         looks_init(&heap->looks);
-        if (elastic_is_on(pool))
+        if (idle_marking_is_on(pool))
                 looks_lower(&heap->looks);
         if (pool->heaps)
                 looks_meet(&heap->looks);

@@ -1,4 +1,4 @@
-#include "client/pool/elastic.h"
+#include "client/pool/idle_marking.h"
 
 #include <assert.h>
 
@@ -9,7 +9,7 @@
 
 static_assert(SPACE_LOOK_US == SERVICE_THREAD_SOON_MS * 1000, "with a thread or without");
 
-bool elastic_is_on(const struct pool *pool)
+bool idle_marking_is_on(const struct pool *pool)
 {
         return pool->space.budget.n_empty_max == UINT64_MAX;
 }
@@ -60,7 +60,7 @@ static bool take_lock(struct stream_heap *heap)
         return fell;
 }
 
-void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+void idle_marking_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
         struct pool *pool = heap->pool;
         bool recorded, is_seen_to;
@@ -73,7 +73,7 @@ void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *ow
                               : service_thread_is_allowed(pool->service);
         /* What was recorded before may be over by now, and nobody else sees to that. */
         if (!is_seen_to)
-                (void)elastic_look(pool, ELASTIC_WHEN_DUE);
+                (void)idle_marking_look(pool, IDLE_MARKING_WHEN_DUE);
 }
 
 /* The caller has the lock. */
@@ -113,19 +113,19 @@ static int ms_until_next(const struct pool *pool)
 
 /* What a thread waits for may be what was freed last: there may be no later free to look. The caller has the
  * lock. */
-static bool is_time(struct pool *pool, enum elastic_haste haste)
+static bool is_time(struct pool *pool, enum idle_marking_urgency urgency)
 {
-        return haste != ELASTIC_WHEN_DUE || pool->n_waiting ||
+        return urgency != IDLE_MARKING_WHEN_DUE || pool->n_waiting ||
                space_begin_look(&pool->space, clock_now_us());
 }
 
 /* The caller has the lock. */
-static int look(struct pool *pool, enum elastic_haste haste, struct leased_list *list)
+static int look(struct pool *pool, enum idle_marking_urgency urgency, struct leased_list *list)
 {
         bool more;
 
         idle_poll(pool);
-        if (haste == ELASTIC_AT_ONCE)
+        if (urgency == IDLE_MARKING_URGENT)
                 (void)space_settle(&pool->space);
         more = space_shelve(&pool->space);
         more = space_settle(&pool->space) || more || is_pending(pool);
@@ -138,18 +138,18 @@ static int look(struct pool *pool, enum elastic_haste haste, struct leased_list 
         return more ? SERVICE_THREAD_SOON_MS : ms_until_next(pool);
 }
 
-int elastic_look(struct pool *pool, enum elastic_haste haste)
+int idle_marking_look(struct pool *pool, enum idle_marking_urgency urgency)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         uint64_t since_us;
         int again_ms;
 
         pthread_mutex_lock(&pool->lock);
-        if (!is_time(pool, haste)) {
+        if (!is_time(pool, urgency)) {
                 pthread_mutex_unlock(&pool->lock);
                 return SERVICE_THREAD_SOON_MS;
         }
-        again_ms = look(pool, haste, &list);
+        again_ms = look(pool, urgency, &list);
         pthread_mutex_unlock(&pool->lock);
         since_us = clock_now_us();
         leased_free_all(pool, &list);

@@ -263,4 +263,4 @@ TEST(it_goes_without_a_thread)
         end_both();
 }
 
-TESTS_MAIN("elastic", .limit_s = 120, .start = start, .stop = stop)
+TESTS_MAIN("idle_marking", .limit_s = 120, .start = start, .stop = stop)

@@ -14,14 +14,14 @@
 #include "client/blocks/pool_state.h"
 
 /* Are the pool's empty blocks put on the shelf? */
-bool elastic_is_on(const struct pool *pool);
+bool idle_marking_is_on(const struct pool *pool);
 
 /* Records the heap's frees in its stream, which is alive, if it is at hand (else NULL), and sees to it
  * that the pool is looked at soon. The heap was freed to just now, when it was of that generation. */
-void elastic_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
+void idle_marking_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
 
 /* Looks at the pool: shelves what has been idle since the last look, or all that is idle at once, and
  * unmaps what was revoked and is not to be kept. In how many ms to look again, as service_thread.h has it. Those who
  * free where there is no thread look only if it is time. */
-enum elastic_haste { ELASTIC_IN_TIME, ELASTIC_AT_ONCE, ELASTIC_WHEN_DUE };
-int elastic_look(struct pool *pool, enum elastic_haste haste);
+enum idle_marking_urgency { IDLE_MARKING_IN_TIME, IDLE_MARKING_URGENT, IDLE_MARKING_WHEN_DUE };
+int idle_marking_look(struct pool *pool, enum idle_marking_urgency urgency);
