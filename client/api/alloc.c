@@ -290,7 +290,7 @@ static int conclude(struct gpumem_client *client, int r, const struct gpumem_req
         return r;
 }
 
-static NOINLINE int alloc_miss(struct gpumem_client *client, const struct gpumem_request *request,
+static NOINLINE int alloc_slow(struct gpumem_client *client, const struct gpumem_request *request,
                                void **ret_pointer)
 {
         struct gpumem_request ours;
@@ -340,7 +340,7 @@ FLAT int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request 
         if (switches_any())
                 return alloc_watched(client, request, ret_pointer);
         if (request->struct_size != sizeof(*request) || alloc_hit(client, request, ret_pointer))
-                return alloc_miss(client, request, ret_pointer);
+                return alloc_slow(client, request, ret_pointer);
         client_settle(client);
         return 0;
 }

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/table.h"
-#include "client/pool/heaps.h"
+#include "client/pool/stream_heaps.h"
 #include "client/capture/parked.h"
 #include "client/runtime/last_error.h"
 #include "client/runtime/service_thread.h"

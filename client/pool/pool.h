@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "client/pool/heaps.h"
+#include "client/pool/stream_heaps.h"
 #include "client/blocks/pool_state.h"
 
 /* Not met yet. Not to be moved afterwards. n_cache_bytes: of empty blocks at most. */

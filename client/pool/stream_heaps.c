@@ -1,4 +1,4 @@
-#include "client/pool/heaps.h"
+#include "client/pool/stream_heaps.h"
 
 #include <errno.h>
 #include <stdlib.h>
