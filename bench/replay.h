@@ -1,6 +1,6 @@
 /* A trace through the library's own heaps, placement and budget, with a clock of its own and leases
  * that cost nothing but are counted: what the library would hold, hit and lease if a program made
- * these calls. The steps of a miss follow client/pool/alloc_slow.c and client/pool/idle.c, without their locks;
+ * these calls. The steps of a miss follow client/pool/alloc_slow.c and client/pool/trim.c, without their locks;
  * tests/live/test_replay.c runs both beside each other. One block is leased at the size that was asked
  * for: what a daemon has cached may be up to an eighth larger.
  *

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/pool/idle_marking.h"
-#include "client/pool/idle.h"
+#include "client/pool/trim.h"
 #include "client/watch/record.h"
 #include "client/pool/shared.h"
 
@@ -58,7 +58,7 @@ static COLD void look(struct stream_heap *heap, uint64_t generation, void *const
         if (idle_marking_is_on(heap->pool))
                 idle_marking_note(heap, generation, own_stream);
         else
-                idle_look(heap, generation, own_stream);
+                trim_look(heap, generation, own_stream);
 }
 
 /* No work says when a graph's memory is idle; but the graph may be gone. */
@@ -489,7 +489,7 @@ static uint64_t flush(struct gpumem_client *client)
 
         client_wait_for_freed(client);
         for (uint32_t i = 0; i < client->n_pools; i++)
-                n_bytes += idle_flush(&client->pools[i]);
+                n_bytes += trim_flush(&client->pools[i]);
         return n_bytes;
 }
 

@@ -9,7 +9,7 @@
 #include "client/runtime/settings.h"
 #include "client/api/client.h"
 #include "client/pool/idle_marking.h"
-#include "client/pool/idle.h"
+#include "client/pool/trim.h"
 #include "client/blocks/client_limit.h"
 #include "client/pool/pool_binding.h"
 #include "client/watch/record.h"
@@ -259,7 +259,7 @@ static void wait_for_freed(struct gpumem_client *client)
         if (client->n_pools)
                 client_unpark(client, true);
         for (uint32_t i = 0; i < client->n_pools; i++)
-                (void)idle_flush(&client->pools[i]);
+                (void)trim_flush(&client->pools[i]);
 }
 
 static void end_pools(struct gpumem_client *client)

@@ -133,7 +133,7 @@ struct pool {
         uint64_t n_blocks;
         struct shared_list shareds; /* allocations and attached memory with blocks of their own */
         struct client_limit limit;
-        pthread_mutex_t flushing;    /* idle.c: one flush at a time; taken before `lock` */
+        pthread_mutex_t flushing;    /* trim.c: one flush at a time; taken before `lock` */
         pthread_mutex_t registering; /* leased_register: one block at a time */
 };
 

@@ -9,7 +9,7 @@
 #include "client/blocks/lease.h"
 #include "client/blocks/lease_messages.h"
 #include "client/runtime/events.h"
-#include "client/pool/idle.h"
+#include "client/pool/trim.h"
 #include "client/pool/pool.h"
 #include "client/runtime/last_error.h"
 #include "client/runtime/service_thread.h"
@@ -21,10 +21,10 @@
 /* The present stream's frees are fenced, so that its blocks can move; it is alive now. */
 static void fence(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
-        if (idle_is_fenced(heap))
+        if (trim_is_fenced(heap))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, request->key.context,
                               request->stream);
-        idle_poll(pool);
+        trim_poll(pool);
 }
 
 /* A block that was made without a context is not registered: an allocation made with one is to be. */
@@ -85,7 +85,7 @@ static void make_room(struct pool *pool, const struct placement *placement,
         uint64_t since_us = clock_now_us(), until_us = since_us + SPACE_WAIT_US;
         bool waited = false;
 
-        idle_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
+        trim_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
         while (space_is_hard(&pool->space, placement->n_bytes) && anything_pending(pool) &&
                clock_now_us() < until_us) {
                 waited = true;
@@ -93,8 +93,8 @@ static void make_room(struct pool *pool, const struct placement *placement,
                 (void)clock_nanosleep(CLOCK_MONOTONIC, 0,
                                       &(struct timespec){.tv_nsec = WAIT_STEP_NS}, NULL);
                 pthread_mutex_lock(&pool->lock);
-                idle_poll(pool);
-                idle_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
+                trim_poll(pool);
+                trim_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
         }
         if (waited)
                 budget_wait(&pool->space.budget, clock_now_us() - since_us);
@@ -376,7 +376,7 @@ static int alloc(struct pool *pool, const struct pool_request *request,
                 return r;
         /* What this process holds and does not use is given up before anybody waits or fails. */
         note_pressure(pool, request->n_bytes);
-        idle_give_up(pool);
+        trim_all(pool);
         r = attempt_whole(pool, request, ret_heap, ret_pointer);
         return r == -EAGAIN ? -ENOMEM : r;
 }

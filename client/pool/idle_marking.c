@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "base/clock.h"
-#include "client/pool/idle.h"
+#include "client/pool/trim.h"
 #include "client/blocks/ipc_mapping.h"
 #include "client/runtime/service_thread.h"
 
@@ -29,12 +29,12 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
 {
         struct pool *pool = heap->pool;
 
-        if (!idle_is_still(heap, generation))
+        if (!trim_is_still(heap, generation))
                 return false;
         (void)space_excess(&pool->space, 0, pool_now_us(pool));
         if (!is_due(heap))
                 return false;
-        if (own_stream && idle_is_fenced(heap))
+        if (own_stream && trim_is_fenced(heap))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
                               *own_stream);
         spin_lock(&heap_in(heap)->lock);
@@ -124,7 +124,7 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
 {
         bool more;
 
-        idle_poll(pool);
+        trim_poll(pool);
         if (urgency == IDLE_MARKING_URGENT)
                 (void)space_settle(&pool->space);
         more = space_shelve(&pool->space);
@@ -132,7 +132,7 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         lower_thresholds(pool);
         /* Where what others want is not unmapped for them, one that waits must not wait for itself. */
         if (ipc_mapping_is_way(pool) && pool->n_waiting)
-                idle_take_all(pool, list);
+                trim_take_all(pool, list);
         else
                 retained_take_revoked(pool, RETAINED_DROP_EXCESS, list);
         return more ? SERVICE_THREAD_SOON_MS : ms_until_next(pool);

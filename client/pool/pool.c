@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "client/blocks/lease.h"
-#include "client/pool/idle.h"
+#include "client/pool/trim.h"
 #include "client/pool/shared.h"
 #include "gpumem.h"
 
@@ -205,7 +205,7 @@ static void return_shelf(struct pool *pool)
         if (!pool->space.arena)
                 return;
         pthread_mutex_lock(&pool->lock);
-        idle_take_all(pool, &list);
+        trim_take_all(pool, &list);
         pthread_mutex_unlock(&pool->lock);
         leased_free_all(pool, &list);
         space_close(&pool->space);

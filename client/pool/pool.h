@@ -48,7 +48,7 @@ int pool_find(struct pool *pool, const void *pointer);
 int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info);
 
 /* Ends an allocation whose last use is ordered before later work of its stream, or is over. POOL_LOOK:
- * it is time for idle_look. GPUMEM_E_NOT_OURS. */
+ * it is time for trim_look. GPUMEM_E_NOT_OURS. */
 #define POOL_LOOK 1000
 enum pool_use { POOL_USE_ORDERED, POOL_USE_OVER };
 int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use);

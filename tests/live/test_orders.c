@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "client/api/client.h"
-#include "client/pool/idle.h"
+#include "client/pool/trim.h"
 #include "driver/cuda.h"
 #include "gpumem.h"
 #include "tests/live/capturer.h"
@@ -192,9 +192,9 @@ static void unmap_what_is_idle(void)
                 struct leased_list list = LIST_HEAD_INITIALIZER(list);
 
                 pthread_mutex_lock(&pool->lock);
-                idle_poll(pool);
+                trim_poll(pool);
                 if (pool->space.arena)
-                        idle_take_all(pool, &list);
+                        trim_take_all(pool, &list);
                 pthread_mutex_unlock(&pool->lock);
                 leased_free_all(pool, &list);
         }

@@ -1,4 +1,4 @@
-#include "client/pool/idle.h"
+#include "client/pool/trim.h"
 
 #include "base/clock.h"
 #include "client/blocks/retained.h"
@@ -8,7 +8,7 @@
 /* Of a driver that fails to wait. */
 #define N_WAITS 3
 
-void idle_poll(struct pool *pool)
+void trim_poll(struct pool *pool)
 {
         struct stream_heap *heap, *next;
 
@@ -19,7 +19,7 @@ void idle_poll(struct pool *pool)
         }
 }
 
-bool idle_take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list)
+bool trim_take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list)
 {
         struct heap_block *block = space_take_idle(&pool->space, start, end);
 
@@ -40,24 +40,24 @@ static bool returns_by_itself(const struct pool *pool)
                                                   : pool->memory.pinned == MEMORY_VMM;
 }
 
-void idle_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
+void trim_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
                     struct leased_list *list)
 {
         while (returns_by_itself(pool) &&
                space_excess(&pool->space, n_more_bytes, pool_now_us(pool)) &&
-               idle_take_one(pool, start, end, list))
+               trim_take_one(pool, start, end, list))
                 ;
 }
 
-void idle_take_all(struct pool *pool, struct leased_list *list)
+void trim_take_all(struct pool *pool, struct leased_list *list)
 {
-        while (idle_take_one(pool, 0, 0, list))
+        while (trim_take_one(pool, 0, 0, list))
                 ;
         retained_take_revoked(pool, RETAINED_DROP_ALL, list);
 }
 
 /* Its frees are ordered with work that may not be over. */
-bool idle_is_fenced(const struct stream_heap *heap)
+bool trim_is_fenced(const struct stream_heap *heap)
 {
         return heap->pool->memory.kind == GPUMEM_DEVICE && heap->key.context &&
                !pool_is_captured(heap);
@@ -65,7 +65,7 @@ bool idle_is_fenced(const struct stream_heap *heap)
 
 /* The record may be another stream's heap by now. The caller has the pool's lock, so it stays what it
  * is. */
-bool idle_is_still(struct stream_heap *heap, uint64_t generation)
+bool trim_is_still(struct stream_heap *heap, uint64_t generation)
 {
         bool same;
 
@@ -102,12 +102,12 @@ static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void 
         uint64_t context = heap->key.context, n_epochs = end_epoch(heap);
         int r = 0;
 
-        if (idle_is_fenced(heap)) {
+        if (trim_is_fenced(heap)) {
                 pthread_mutex_unlock(&pool->lock);
                 r = streams_wait(pool->streams, context, own_stream);
                 pthread_mutex_lock(&pool->lock);
         }
-        if (!idle_is_still(heap, generation))
+        if (!trim_is_still(heap, generation))
                 return;
         if (!r) {
                 fences_pass(&heap->fences, heap_in(heap), n_epochs);
@@ -151,22 +151,22 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
         struct pool *pool = heap->pool;
         uint64_t n_excess = space_excess(&pool->space, 0, pool_now_us(pool));
 
-        if (!idle_is_still(heap, generation))
+        if (!trim_is_still(heap, generation))
                 return;
         if (n_excess && pool->space.budget.n_empty_max != UINT64_MAX)
                 wait_for_stream(heap, generation, own_stream);
-        if (!idle_is_still(heap, generation))
+        if (!trim_is_still(heap, generation))
                 return;
-        if (own_stream && idle_is_fenced(heap) && (n_excess || is_asked(heap)))
+        if (own_stream && trim_is_fenced(heap) && (n_excess || is_asked(heap)))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
                               *own_stream);
-        idle_poll(pool);
+        trim_poll(pool);
         if (n_excess)
-                idle_make_room(pool, 0, 0, 0, list);
+                trim_make_room(pool, 0, 0, 0, list);
         look_again_later(heap, space_excess(&pool->space, 0, pool_now_us(pool)));
 }
 
-void idle_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+void trim_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         struct pool *pool = heap->pool;
@@ -243,7 +243,7 @@ static uint64_t next_context(struct pool *pool, uint64_t above)
         return found;
 }
 
-uint64_t idle_flush(struct pool *pool)
+uint64_t trim_flush(struct pool *pool)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         uint64_t context = 0, n_bytes;
@@ -253,7 +253,7 @@ uint64_t idle_flush(struct pool *pool)
                 wait_for_context(pool, context);
         pthread_mutex_lock(&pool->lock);
         n_bytes = pool->n_reserved_bytes;
-        idle_take_all(pool, &list);
+        trim_take_all(pool, &list);
         n_bytes -= pool->n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
         pthread_mutex_unlock(&pool->flushing);
@@ -272,8 +272,8 @@ static bool has_empty(struct pool *pool)
         return found;
 }
 
-void idle_give_up(struct pool *pool)
+void trim_all(struct pool *pool)
 {
         if (has_empty(pool))
-                (void)idle_flush(pool);
+                (void)trim_flush(pool);
 }
