@@ -6,7 +6,7 @@
 #include "client/connection/retry.h"
 #include "client/watch/record.h"
 #include "client/runtime/last_error.h"
-#include "client/pool/shared.h"
+#include "client/pool/shared_alloc.h"
 
 /* Names what was asked for, and what is there. */
 static int refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
@@ -130,8 +130,8 @@ static int alloc_from(struct gpumem_client *client, struct pool *pool,
         if (r)
                 return r;
         if (request->flags & GPUMEM_SHAREABLE)
-                return shared_alloc(pool, &asked->key, request->n_bytes, request->wait_ms,
-                                    ret_pointer);
+                return shared_alloc_new(pool, &asked->key, request->n_bytes, request->wait_ms,
+                                        ret_pointer);
         heap = pool_find_heap(pool, asked);
         r = heap ? pool_hit(heap, &asked->mark, request->n_bytes, ret_pointer) : GPUMEM_E_REFUSED;
         if (r == GPUMEM_E_REFUSED)

@@ -6,7 +6,7 @@
 #include "client/pool/idle_marking.h"
 #include "client/pool/trim.h"
 #include "client/watch/record.h"
-#include "client/pool/shared.h"
+#include "client/pool/shared_alloc.h"
 
 /* The block that a pointer lies in, NULL for none of this client's, and the heap that it is in; NULL: it is one
  * allocation. */
@@ -447,11 +447,11 @@ static bool is_own_stream(const struct stream_heap *heap, const struct stream_ke
 
 static bool is_allocation(struct gpumem_client *client, const void *pointer)
 {
-        struct shared_info info;
+        struct shared_alloc_info info;
 
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 if (pool_find(&client->pools[i], pointer) == 0 ||
-                    shared_find(&client->pools[i], pointer, &info) == 0)
+                    shared_alloc_find(&client->pools[i], pointer, &info) == 0)
                         return !client_has_parked(client, pointer);
         }
         return false;

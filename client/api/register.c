@@ -2,16 +2,16 @@
 #include "base/err.h"
 #include "client/blocks/lease.h"
 #include "client/api/client.h"
-#include "client/pool/shared.h"
+#include "client/pool/shared_alloc.h"
 
 /* Its allocation, which the caller has, keeps the block where it is. */
 static int find_block(struct pool *pool, const void *pointer, struct leased **ret_leased)
 {
-        struct shared_info info;
+        struct shared_alloc_info info;
         int r = pool_find(pool, pointer);
 
         if (r)
-                r = shared_find(pool, pointer, &info);
+                r = shared_alloc_find(pool, pointer, &info);
         if (r)
                 return r;
         pthread_mutex_lock(&pool->lock);

@@ -4,14 +4,14 @@
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/runtime/last_error.h"
-#include "client/pool/shared.h"
+#include "client/pool/shared_alloc.h"
 
 static int describe_in(struct pool *pool, const void *pointer, struct gpumem_info *ret_info)
 {
         int r = pool_describe(pool, pointer, ret_info);
 
         if (r == GPUMEM_E_NOT_OURS)
-                r = shared_describe(pool, pointer, ret_info);
+                r = shared_alloc_describe(pool, pointer, ret_info);
         /* What the driver made itself it knows. */
         if (!r && pool->memory.kind == GPUMEM_PINNED && pool->memory.pinned == MEMORY_VMM)
                 ret_info->is_registered = 1;

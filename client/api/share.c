@@ -5,18 +5,18 @@
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/runtime/last_error.h"
-#include "client/pool/shared.h"
+#include "client/pool/shared_alloc.h"
 #include "driver/stream.h"
 
 #define UID_NONE UINT32_MAX
 
 static int find(struct gpumem_client *client, const void *pointer, struct pool **ret_pool,
-                struct shared_info *ret_info)
+                struct shared_alloc_info *ret_info)
 {
         struct pool *pool;
 
         for (uint32_t i = 0; (pool = client_pool(client, i)); i++) {
-                if (shared_find(pool, pointer, ret_info) == 0) {
+                if (shared_alloc_find(pool, pointer, ret_info) == 0) {
                         *ret_pool = pool;
                         return 0;
                 }
@@ -43,7 +43,7 @@ static int check_options(const struct gpumem_share_options *options)
         return options->flags && options->uid == UID_NONE ? GPUMEM_E_BAD_REQUEST : 0;
 }
 
-static int share(struct gpumem_client *client, const struct shared_info *info,
+static int share(struct gpumem_client *client, const struct shared_alloc_info *info,
                  const struct gpumem_share_options *options, struct gpumem_token *ret_token)
 {
         CLEANUP(fdset_deinit)
@@ -70,7 +70,7 @@ int gpumem_share(struct gpumem_client *client, const void *pointer,
                  const struct gpumem_share_options *options, struct gpumem_token *ret_token)
 {
         struct gpumem_share_options ours = {.flags = 0};
-        struct shared_info info = {.n_bytes = 0};
+        struct shared_alloc_info info = {.n_bytes = 0};
         struct pool *pool;
         int r;
 
@@ -83,7 +83,7 @@ int gpumem_share(struct gpumem_client *client, const void *pointer,
                 r = find(client, pointer, &pool, &info);
         if (r == GPUMEM_E_NOT_OURS && is_in_heap(client, pointer))
                 r = GPUMEM_E_NOT_SHAREABLE;
-        if (!r && info.kind != SHARED_OWN)
+        if (!r && info.kind != SHARED_ALLOC_OWN)
                 r = GPUMEM_E_NOT_SHAREABLE;
         if (r)
                 return r;
@@ -144,8 +144,8 @@ static int map(struct gpumem_client *client, uint64_t connection,
         if (pool && answer->n_bytes <= answer->n_block_bytes)
                 r = context_for(client, pool, &key);
         if (!r)
-                r = shared_attach(pool, &key, connection, answer, steal_fd(&fd), &is_stuck,
-                                  ret_pointer);
+                r = shared_alloc_attach(pool, &key, connection, answer, steal_fd(&fd), &is_stuck,
+                                        ret_pointer);
         if (r && !is_stuck)
                 say_detached(client, connection, answer->lease);
         return r;
@@ -191,7 +191,7 @@ int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token
 /* Waits for the stream and for those that were recorded, then unmaps: other holders are not concerned. For memory of no context there
  * need not be one now, and then there is no stream that it could be in use by. */
 static int end_in_order(struct gpumem_client *client, struct pool *pool,
-                        const struct shared_info *info, const void *pointer, void *stream)
+                        const struct shared_alloc_info *info, const void *pointer, void *stream)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
@@ -210,12 +210,12 @@ static int end_in_order(struct gpumem_client *client, struct pool *pool,
                 r = streams_wait_others(&client->streams, info->key.context);
         if (!r)
                 r = uses_wait(&client->uses, client_cuda(client), pointer);
-        return r ? r : shared_end(pool, pointer, info->lease);
+        return r ? r : shared_alloc_end(pool, pointer, info->lease);
 }
 
 int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream)
 {
-        struct shared_info info;
+        struct shared_alloc_info info;
         struct pool *pool;
         int r;
 
@@ -226,7 +226,7 @@ int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream)
                 r = find(client, pointer, &pool, &info);
         if (r == GPUMEM_E_NOT_OURS && is_in_heap(client, pointer))
                 r = GPUMEM_E_NOT_ATTACHED;
-        if (!r && info.kind != SHARED_ATTACHED)
+        if (!r && info.kind != SHARED_ALLOC_ATTACHED)
                 r = GPUMEM_E_NOT_ATTACHED;
         return r ? r : end_in_order(client, pool, &info, pointer, stream);
 }
@@ -250,18 +250,18 @@ int gpumem_unshare(struct gpumem_client *client, const struct gpumem_token *toke
 }
 
 static int find_own(struct gpumem_client *client, const void *pointer, struct pool **ret_pool,
-                    struct shared_info *ret_info)
+                    struct shared_alloc_info *ret_info)
 {
         int r = find(client, pointer, ret_pool, ret_info);
 
-        if (!r && ret_info->kind != SHARED_OWN)
+        if (!r && ret_info->kind != SHARED_ALLOC_OWN)
                 r = GPUMEM_E_ATTACHED;
         return r;
 }
 
 int client_free_shared(struct gpumem_client *client, const void *pointer, void *stream)
 {
-        struct shared_info info;
+        struct shared_alloc_info info;
         struct pool *pool;
         int r = find_own(client, pointer, &pool, &info);
 
@@ -270,11 +270,11 @@ int client_free_shared(struct gpumem_client *client, const void *pointer, void *
 
 int client_free_shared_sync(struct gpumem_client *client, const void *pointer)
 {
-        struct shared_info info;
+        struct shared_alloc_info info;
         struct pool *pool;
         int r = find_own(client, pointer, &pool, &info);
 
         if (!r && client_cuda(client))
                 r = stream_synchronize_contexts(client_cuda(client), info.key.context);
-        return r ? r : shared_end(pool, pointer, info.lease);
+        return r ? r : shared_alloc_end(pool, pointer, info.lease);
 }

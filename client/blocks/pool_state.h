@@ -27,10 +27,10 @@
 
 struct connection;
 struct service_thread;
-struct shared;
+struct shared_alloc;
 struct reconnector;
 
-LIST_HEAD(shared_list, shared);
+LIST_HEAD(shared_list, shared_alloc);
 
 /* Whose heap it is now. Written under the heap's lock, and read without. */
 struct heap_mark {
@@ -60,15 +60,15 @@ struct leased {
         uint64_t number;         /* as the daemon names the block */
         uint64_t connection;     /* serial of the one that it was leased on */
         enum mapping mapping;
-        struct shared *shared;    /* that allocation */
-        bool is_mapped;           /* by mapping_map; the pool's peers are held to change it */
-        uint64_t handle;          /* or address, that the driver would not take back; 0: none */
-        bool is_attached;         /* another client's lease came first */
-        bool is_revoked;          /* the lease is over, the mapping not yet */
-        uint64_t retained_at_us;  /* see retained.h; 0: it is not */
-        _Atomic uint64_t context; /* of MAPPING_REGISTERED and _OPENED: where that was done */
-        unsigned n_opens;         /* of MAPPING_IPC; before that it has no place, and address 0 */
-        LIST_ENTRY(leased) link;  /* of those that are spare, or about to be given back */
+        struct shared_alloc *shared; /* that allocation */
+        bool is_mapped;              /* by mapping_map; the pool's peers are held to change it */
+        uint64_t handle;             /* or address, that the driver would not take back; 0: none */
+        bool is_attached;            /* another client's lease came first */
+        bool is_revoked;             /* the lease is over, the mapping not yet */
+        uint64_t retained_at_us;     /* see retained.h; 0: it is not */
+        _Atomic uint64_t context;    /* of MAPPING_REGISTERED and _OPENED: where that was done */
+        unsigned n_opens;        /* of MAPPING_IPC; before that it has no place, and address 0 */
+        LIST_ENTRY(leased) link; /* of those that are spare, or about to be given back */
 };
 
 LIST_HEAD(leased_list, leased);

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "client/blocks/lease.h"
 #include "client/pool/trim.h"
-#include "client/pool/shared.h"
+#include "client/pool/shared_alloc.h"
 #include "gpumem.h"
 
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
@@ -241,7 +241,7 @@ void pool_deinit(struct pool *pool)
         {
                 return_heap(pool, heap);
         }
-        shared_return_all(pool);
+        shared_alloc_return_all(pool);
         return_shelf(pool);
         leased_free_stuck(pool);
         lease_close_arena(pool);

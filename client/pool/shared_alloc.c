@@ -1,4 +1,4 @@
-#include "client/pool/shared.h"
+#include "client/pool/shared_alloc.h"
 
 #include <stdlib.h>
 
@@ -8,14 +8,14 @@
 #include "client/heap/heap.h"
 #include "gpumem.h"
 
-struct shared {
-        struct shared_info info;
+struct shared_alloc {
+        struct shared_alloc_info info;
         struct leased *leased;
-        LIST_ENTRY(shared) link;
+        LIST_ENTRY(shared_alloc) link;
 };
 
 /* Takes `shared` over: from now on it is found by its pointer. */
-static void *add(struct pool *pool, struct shared *take_shared, struct leased *leased)
+static void *add(struct pool *pool, struct shared_alloc *take_shared, struct leased *leased)
 {
         take_shared->leased = leased;
         take_shared->info.lease = leased->block.lease;
@@ -23,18 +23,18 @@ static void *add(struct pool *pool, struct shared *take_shared, struct leased *l
         pthread_mutex_lock(&pool->lock);
         leased->shared = take_shared;
         LIST_INSERT_HEAD(&pool->shareds, take_shared, link);
-        if (take_shared->info.kind == SHARED_OWN)
+        if (take_shared->info.kind == SHARED_ALLOC_OWN)
                 pool_count_come(pool, take_shared->info.n_bytes, leased_bytes(leased));
         pthread_mutex_unlock(&pool->lock);
         return (void *)(uintptr_t)leased_address(leased);
 }
 
 /* From now on it is not found any more; the caller has the lock. */
-static struct leased *take_out(struct pool *pool, struct shared *shared)
+static struct leased *take_out(struct pool *pool, struct shared_alloc *shared)
 {
         struct leased *leased = shared->leased;
 
-        if (shared->info.kind == SHARED_OWN)
+        if (shared->info.kind == SHARED_ALLOC_OWN)
                 pool_count_gone(pool, shared->info.n_bytes, leased_bytes(leased));
         LIST_REMOVE(shared, link);
         leased->shared = NULL;
@@ -42,30 +42,30 @@ static struct leased *take_out(struct pool *pool, struct shared *shared)
         return leased;
 }
 
-static int record_new(enum shared_kind kind, uint64_t n_bytes, const struct stream_key *key,
-                      struct shared **ret_shared)
+static int record_new(enum shared_alloc_kind kind, uint64_t n_bytes, const struct stream_key *key,
+                      struct shared_alloc **ret_shared)
 {
-        struct shared *shared = calloc(1, sizeof(*shared));
+        struct shared_alloc *shared = calloc(1, sizeof(*shared));
 
         if (!shared)
                 return -ENOMEM;
-        shared->info = (struct shared_info){.kind = kind, .n_bytes = n_bytes, .key = *key};
+        shared->info = (struct shared_alloc_info){.kind = kind, .n_bytes = n_bytes, .key = *key};
         *ret_shared = shared;
         return 0;
 }
 
-int shared_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes,
-                 uint32_t wait_ms, void **ret_pointer)
+int shared_alloc_new(struct pool *pool, const struct stream_key *key, uint64_t n_bytes,
+                     uint32_t wait_ms, void **ret_pointer)
 {
         CLEANUP(freep)
-        struct shared *shared = NULL;
+        struct shared_alloc *shared = NULL;
         struct leased *leased;
         uint64_t n_block_bytes;
         int r;
 
         if (size_round_up(n_bytes, HEAP_BLOCK_UNIT, &n_block_bytes))
                 return GPUMEM_E_TOO_LARGE;
-        r = record_new(SHARED_OWN, n_bytes, key, &shared);
+        r = record_new(SHARED_ALLOC_OWN, n_bytes, key, &shared);
         if (r)
                 return r;
         pthread_mutex_lock(&pool->lock);
@@ -79,16 +79,16 @@ int shared_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_byt
         return 0;
 }
 
-int shared_attach(struct pool *pool, const struct stream_key *key, uint64_t connection,
-                  const struct message_attached *answer, int take_fd, bool *ret_is_stuck,
-                  void **ret_pointer)
+int shared_alloc_attach(struct pool *pool, const struct stream_key *key, uint64_t connection,
+                        const struct message_attached *answer, int take_fd, bool *ret_is_stuck,
+                        void **ret_pointer)
 {
         CLEANUP(freep)
-        struct shared *shared = NULL;
+        struct shared_alloc *shared = NULL;
         struct leased *leased;
         int r;
 
-        r = record_new(SHARED_ATTACHED, answer->n_bytes, key, &shared);
+        r = record_new(SHARED_ALLOC_ATTACHED, answer->n_bytes, key, &shared);
         if (r) {
                 closep(&take_fd);
                 return r;
@@ -101,7 +101,7 @@ int shared_attach(struct pool *pool, const struct stream_key *key, uint64_t conn
 }
 
 /* What starts at the pointer, or NULL; the caller has the lock. */
-static struct shared *at(const struct pool *pool, const void *pointer)
+static struct shared_alloc *at(const struct pool *pool, const void *pointer)
 {
         uint64_t address = (uint64_t)(uintptr_t)pointer;
         const struct leased *leased = NULL;
@@ -112,9 +112,9 @@ static struct shared *at(const struct pool *pool, const void *pointer)
 }
 
 /* What was made or attached without a context and registered later may be in any stream's hands. */
-static struct shared_info info_of(const struct shared *shared)
+static struct shared_alloc_info info_of(const struct shared_alloc *shared)
 {
-        struct shared_info info = shared->info;
+        struct shared_alloc_info info = shared->info;
 
         if (!info.key.context && shared->leased->context)
                 info.key = (struct stream_key){.context = shared->leased->context,
@@ -122,9 +122,9 @@ static struct shared_info info_of(const struct shared *shared)
         return info;
 }
 
-int shared_find(struct pool *pool, const void *pointer, struct shared_info *ret_info)
+int shared_alloc_find(struct pool *pool, const void *pointer, struct shared_alloc_info *ret_info)
 {
-        const struct shared *shared;
+        const struct shared_alloc *shared;
 
         pthread_mutex_lock(&pool->lock);
         shared = at(pool, pointer);
@@ -134,7 +134,7 @@ int shared_find(struct pool *pool, const void *pointer, struct shared_info *ret_
         return shared ? 0 : GPUMEM_E_NOT_OURS;
 }
 
-int shared_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info)
+int shared_alloc_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info)
 {
         uint64_t address = (uint64_t)(uintptr_t)pointer;
         const struct leased *leased = NULL;
@@ -155,10 +155,10 @@ int shared_describe(struct pool *pool, const void *pointer, struct gpumem_info *
         return r;
 }
 
-int shared_end(struct pool *pool, const void *pointer, uint64_t lease)
+int shared_alloc_end(struct pool *pool, const void *pointer, uint64_t lease)
 {
         struct leased *leased = NULL;
-        struct shared *shared;
+        struct shared_alloc *shared;
 
         pthread_mutex_lock(&pool->lock);
         shared = at(pool, pointer);
@@ -171,7 +171,7 @@ int shared_end(struct pool *pool, const void *pointer, uint64_t lease)
         return 0;
 }
 
-void shared_return_all(struct pool *pool)
+void shared_alloc_return_all(struct pool *pool)
 {
         while (!LIST_EMPTY(&pool->shareds)) {
                 struct leased *leased;

@@ -8,13 +8,13 @@
 
 #include "client/blocks/pool_state.h"
 
-enum shared_kind {
-        SHARED_OWN,      /* allocated here; counted as an allocation */
-        SHARED_ATTACHED, /* another client's, counted there */
+enum shared_alloc_kind {
+        SHARED_ALLOC_OWN,      /* allocated here; counted as an allocation */
+        SHARED_ALLOC_ATTACHED, /* another client's, counted there */
 };
 
-struct shared_info {
-        enum shared_kind kind;
+struct shared_alloc_info {
+        enum shared_alloc_kind kind;
         uint64_t lease;
         uint64_t connection;   /* serial of the one that it was leased on */
         uint64_t n_bytes;      /* as the owner asked for them */
@@ -23,24 +23,24 @@ struct shared_info {
 };
 
 /* As pool_alloc, for an allocation that may be shared. */
-int shared_alloc(struct pool *pool, const struct stream_key *key, uint64_t n_bytes,
-                 uint32_t wait_ms, void **ret_pointer);
+int shared_alloc_new(struct pool *pool, const struct stream_key *key, uint64_t n_bytes,
+                     uint32_t wait_ms, void **ret_pointer);
 
 /* Maps what ATTACHED brought on this connection; on failure the lease is still the caller's to give
  * back, unless it is stuck (leased_attach). The fd is consumed. */
-int shared_attach(struct pool *pool, const struct stream_key *key, uint64_t connection,
-                  const struct message_attached *answer, int take_fd, bool *ret_is_stuck,
-                  void **ret_pointer);
+int shared_alloc_attach(struct pool *pool, const struct stream_key *key, uint64_t connection,
+                        const struct message_attached *answer, int take_fd, bool *ret_is_stuck,
+                        void **ret_pointer);
 
 /* What starts at `pointer`. GPUMEM_E_NOT_OURS. */
-int shared_find(struct pool *pool, const void *pointer, struct shared_info *ret_info);
+int shared_alloc_find(struct pool *pool, const void *pointer, struct shared_alloc_info *ret_info);
 
 /* As pool_describe. */
-int shared_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info);
+int shared_alloc_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info);
 
-/* Unmaps what shared_find told of and gives the lease back; work that uses it is over.
+/* Unmaps what shared_alloc_find told of and gives the lease back; work that uses it is over.
  * GPUMEM_E_NOT_OURS when another thread has done so since. */
-int shared_end(struct pool *pool, const void *pointer, uint64_t lease);
+int shared_alloc_end(struct pool *pool, const void *pointer, uint64_t lease);
 
 /* The client ends: all of it is unmapped and given back. */
-void shared_return_all(struct pool *pool);
+void shared_alloc_return_all(struct pool *pool);
