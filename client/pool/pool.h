@@ -58,3 +58,8 @@ void pool_reset_peaks(struct pool *pool);
 /* Cuts and counts. As heap_alloc. */
 NOINLINE int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum counter_event event,
                       void **ret_pointer);
+
+/* The pinned pool that the daemon has on the node of the current context's device; without a context, or where the driver
+ * does not know, of the CPU that runs the thread. Any other pinned pool when that node has none; NULL:
+ * it has no pinned pool. `cuda` may be NULL. */
+struct pool *pool_nearest_pinned(struct pool *pools, uint32_t n_pools, const struct cuda *cuda);
