@@ -115,7 +115,7 @@ static bool look_for_all(struct replay *replay, enum idle_marking_urgency urgenc
         more = space_settle(&replay->space) || more || replay_next_over_us(replay) > 0;
         for (unsigned i = 0; i < replay->n_streams; i++) {
                 if (replay->streams[i].is_met)
-                        looks_lower(&replay->streams[i].looks);
+                        trim_trigger_lower(&replay->streams[i].trigger);
         }
         return more;
 }
@@ -153,13 +153,13 @@ static void look(struct replay *replay, struct stream *stream)
         struct heap *heap = replay_heap(stream);
 
         (void)space_excess(&replay->space, 0, (uint64_t)replay->now_us);
-        if (!looks_are_due(&stream->looks, heap)) {
+        if (!trim_trigger_is_due(&stream->trigger, heap)) {
                 if (replay->service == REPLAY_NO_THREAD)
                         look_when_due(replay);
                 return;
         }
         replay_record_work(replay, stream);
-        looks_raise(&stream->looks, &replay->space, heap);
+        trim_trigger_raise(&stream->trigger, &replay->space, heap);
         wake_service(replay);
 }
 
@@ -169,8 +169,8 @@ static int free_in(struct stream *stream, uint64_t address)
         int r = heap_free(replay_heap(stream), address, &freed);
 
         if (!r)
-                looks_note_free(&stream->looks, replay_heap(stream), freed.n_allocated_bytes,
-                                LOOKS_FREE_ORDERED);
+                trim_trigger_note_free(&stream->trigger, replay_heap(stream),
+                                       freed.n_allocated_bytes, TRIM_TRIGGER_FREE_ORDERED);
         return r;
 }
 
@@ -184,7 +184,7 @@ static int step_free(struct replay *replay, const struct trace_event *event)
                 return r > 0 ? -EINVAL : r;
         replay->n_live_bytes -= live->n_bytes;
         live->address = 0;
-        if (looks_count_free(&stream->looks, replay_heap(stream)))
+        if (trim_trigger_count_free(&stream->trigger, replay_heap(stream)))
                 look(replay, stream);
         return 0;
 }

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "bench/replay.h"
 #include "client/streams/marks.h"
-#include "client/reserve/looks.h"
+#include "client/reserve/trim_trigger.h"
 
 struct fence {
         uint64_t epoch;
@@ -15,7 +15,7 @@ struct stream {
         struct space_heap in_space;
         struct fence fences[MARKS_MAX];
         unsigned n_fences;
-        struct looks looks;
+        struct trim_trigger trigger;
         bool is_met; /* it has allocated: its heap is in the space */
 };
 

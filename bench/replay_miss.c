@@ -160,7 +160,7 @@ static void want(struct replay *replay, const struct stream *stream)
 {
         for (unsigned i = 0; i < replay->n_streams; i++) {
                 if (&replay->streams[i] != stream)
-                        looks_want(&replay->streams[i].looks);
+                        trim_trigger_note_lack(&replay->streams[i].trigger);
         }
 }
 
@@ -170,10 +170,10 @@ static void meet(struct replay *replay, struct stream *stream)
         if (stream->is_met)
                 return;
         want(replay, stream);
-        looks_init(&stream->looks);
-        looks_lower(&stream->looks);
+        trim_trigger_init(&stream->trigger);
+        trim_trigger_lower(&stream->trigger);
         for (unsigned i = 0; replay->space.n_heaps && i < replay->n_streams; i++)
-                looks_meet(&replay->streams[i].looks);
+                trim_trigger_note_other(&replay->streams[i].trigger);
         space_add(&replay->space, &stream->in_space, replay_runs(replay));
         if (replay->memory == REPLAY_PINNED)
                 replay_heap(stream)->n_done_epochs = UINT64_MAX;

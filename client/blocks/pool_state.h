@@ -18,7 +18,7 @@
 #include "base/table.h"
 #include "client/streams/fences.h"
 #include "client/blocks/counters.h"
-#include "client/reserve/looks.h"
+#include "client/reserve/trim_trigger.h"
 #include "client/mapping/mapping.h"
 #include "client/mapping/peer_access.h"
 #include "client/reserve/space.h"
@@ -45,7 +45,7 @@ struct stream_heap {
         struct heap_mark mark;
         uint64_t generation; /* another for each stream whose heap the record is */
         bool live;
-        struct looks looks;
+        struct trim_trigger trigger;
         uint64_t n_flush_epochs; /* what a flush under way waits for */
         struct counter *counter;
         struct pool *pool;

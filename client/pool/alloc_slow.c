@@ -49,7 +49,7 @@ static void want(struct pool *pool, const struct stream_heap *heap)
                 if (other == heap)
                         continue;
                 spin_lock(&heap_in(other)->lock);
-                looks_want(&other->looks);
+                trim_trigger_note_lack(&other->trigger);
                 spin_unlock(&heap_in(other)->lock);
         }
 }

@@ -19,7 +19,7 @@ static bool is_due(struct stream_heap *heap)
         bool due;
 
         spin_lock(&heap_in(heap)->lock);
-        due = looks_are_due(&heap->looks, heap_in(heap));
+        due = trim_trigger_is_due(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         return due;
 }
@@ -38,7 +38,7 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
                 fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
                               *own_stream);
         spin_lock(&heap_in(heap)->lock);
-        looks_raise(&heap->looks, &pool->space, heap_in(heap));
+        trim_trigger_raise(&heap->trigger, &pool->space, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         return true;
 }
@@ -53,7 +53,7 @@ static bool take_lock(struct stream_heap *heap)
         if (pthread_mutex_trylock(&pool->lock) == 0)
                 return true;
         spin_lock(&heap_in(heap)->lock);
-        fell = looks_fell(&heap->looks, heap_in(heap));
+        fell = trim_trigger_fell(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         if (fell)
                 pthread_mutex_lock(&pool->lock);
@@ -84,7 +84,7 @@ static void lower_thresholds(struct pool *pool)
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 spin_lock(&heap_in(heap)->lock);
-                looks_lower(&heap->looks);
+                trim_trigger_lower(&heap->trigger);
                 spin_unlock(&heap_in(heap)->lock);
         }
 }

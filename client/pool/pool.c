@@ -117,7 +117,7 @@ static inline int take_back(struct stream_heap *heap, uint64_t address, enum poo
 /* Where empty blocks have a bound of their own each hole that may be one is looked at. */
 static inline bool is_time_to_look(struct stream_heap *heap, const struct heap_freed *freed)
 {
-        bool is_counted = looks_count_free(&heap->looks, heap_in(heap));
+        bool is_counted = trim_trigger_count_free(&heap->trigger, heap_in(heap));
 
         return is_counted || (freed->n_hole_bytes >= HEAP_BLOCK_UNIT &&
                               heap->pool->space.budget.n_empty_max != UINT64_MAX);
@@ -133,8 +133,9 @@ int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
         r = heap->live ? take_back(heap, address, use, &freed) : GPUMEM_E_NOT_OURS;
         if (!r) {
                 counters_discount(heap->counter, freed.n_requested_bytes, freed.n_allocated_bytes);
-                looks_note_free(&heap->looks, heap_in(heap), freed.n_allocated_bytes,
-                                use == POOL_USE_OVER ? LOOKS_FREE_OVER : LOOKS_FREE_ORDERED);
+                trim_trigger_note_free(&heap->trigger, heap_in(heap), freed.n_allocated_bytes,
+                                       use == POOL_USE_OVER ? TRIM_TRIGGER_FREE_OVER
+                                                            : TRIM_TRIGGER_FREE_ORDERED);
                 if (__builtin_expect(is_time_to_look(heap, &freed), false))
                         r = POOL_LOOK;
         }

@@ -113,11 +113,11 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
 {
         heap->key = request->key;
         pool_set_mark(heap, &request->mark);
-        looks_init(&heap->looks);
+        trim_trigger_init(&heap->trigger);
         if (idle_marking_is_on(pool))
-                looks_lower(&heap->looks);
+                trim_trigger_lower(&heap->trigger);
         if (pool->heaps)
-                looks_meet(&heap->looks);
+                trim_trigger_note_other(&heap->trigger);
         heap->n_flush_epochs = 0;
         fences_init(&heap->fences);
         space_add(&pool->space, &heap->in_space, pool_runs(pool));
@@ -140,8 +140,8 @@ static void meet_heaps(struct pool *pool, struct stream_heap *heap)
         heap->counter = counters_join(&pool->counters);
         HASH_ITER(hh, pool->heaps, other, next)
         {
-                looks_meet(&other->looks);
-                looks_want(&other->looks);
+                trim_trigger_note_other(&other->trigger);
+                trim_trigger_note_lack(&other->trigger);
         }
         unlock_heaps(pool);
 }

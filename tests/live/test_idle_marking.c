@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/size.h"
-#include "client/reserve/looks.h"
+#include "client/reserve/trim_trigger.h"
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/daemon.h"
@@ -252,7 +252,7 @@ TEST(it_goes_without_a_thread)
                 ck_assert_int_eq(holder_alloc(&one, 24 * MIB, 0), 0);
         holder_free_all(&one);
         for (unsigned i = 0; r && i < 200; i++) {
-                for (unsigned j = 0; j < LOOKS_FREES; j++) {
+                for (unsigned j = 0; j < TRIM_TRIGGER_FREES; j++) {
                         ck_assert_int_eq(holder_alloc(&one, 512, 0), 0);
                         holder_free_all(&one);
                 }

@@ -1,0 +1,97 @@
+#include "client/reserve/trim_trigger.h"
+
+/* A heap's frees are looked at when they come to that part of what it holds. */
+#define RECORD_PART 16
+
+/* There was no record since the last look; any fall comes to a new low. */
+#define TRIM_TRIGGER_NO_LOW (UINT64_MAX / 2)
+
+void trim_trigger_init(struct trim_trigger *trigger)
+{
+        *trigger = (struct trim_trigger){.n_until = TRIM_TRIGGER_FREES, .n_bytes = UINT64_MAX};
+}
+
+void trim_trigger_note_other(struct trim_trigger *trigger)
+{
+        trigger->has_others = true;
+}
+
+void trim_trigger_note_lack(struct trim_trigger *trigger)
+{
+        if (!trigger->n_lacks)
+                trigger->n_bytes = 0;
+        trigger->n_lacks = TRIM_TRIGGER_LACKS;
+}
+
+/* How much may be freed in the epoch. */
+static uint64_t bytes_until(const struct heap *heap)
+{
+        uint64_t n_bytes = heap->n_reserved_bytes / RECORD_PART;
+
+        return heap->n_freed_bytes + (n_bytes > HEAP_BLOCK_UNIT ? n_bytes : HEAP_BLOCK_UNIT);
+}
+
+void trim_trigger_done(struct trim_trigger *trigger, const struct space *space,
+                       const struct heap *heap, uint64_t n_excess_bytes)
+{
+        trigger->n_until = n_excess_bytes ? TRIM_TRIGGER_FREES_SOON : TRIM_TRIGGER_FREES;
+        if (trigger->n_lacks)
+                trigger->n_lacks--;
+        trigger->n_bytes = trigger->n_lacks && space->n_heaps > 1 ? bytes_until(heap) : UINT64_MAX;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+        return a < b ? a : b;
+}
+
+static uint64_t falls_below(const struct trim_trigger *trigger)
+{
+        if (trigger->n_falls < TRIM_TRIGGER_FALLS)
+                return UINT64_MAX;
+        if (trigger->n_falls < TRIM_TRIGGER_FALLS_DEEP)
+                return trigger->n_low_bytes + TRIM_TRIGGER_RECORD_BYTES;
+        return trigger->n_low_bytes < TRIM_TRIGGER_RECORD_BYTES
+                       ? 0
+                       : trigger->n_low_bytes - TRIM_TRIGGER_RECORD_BYTES + 1;
+}
+
+void trim_trigger_lower(struct trim_trigger *trigger)
+{
+        trigger->n_record_bytes = TRIM_TRIGGER_RECORD_BYTES;
+        trigger->n_bytes = least(trigger->n_bytes, TRIM_TRIGGER_RECORD_BYTES);
+        trigger->n_low_bytes = TRIM_TRIGGER_NO_LOW;
+        trigger->n_falls = 0;
+        trigger->n_below_bytes = falls_below(trigger);
+}
+
+/* It fell to where it was not since somebody looked: this may be the end of much. */
+static bool fell_lowest(const struct trim_trigger *trigger, const struct heap *heap)
+{
+        return trim_trigger_fell(trigger, heap) &&
+               trim_trigger_is_lowest(trigger, trim_trigger_allocated(heap));
+}
+
+/* What is allocated is what a fall begins at. */
+static void count_record(struct trim_trigger *trigger, const struct heap *heap)
+{
+        if (!fell_lowest(trigger, heap)) {
+                trigger->n_falls += trim_trigger_fell(trigger, heap);
+                trigger->n_record_bytes += trigger->n_record_bytes / 2;
+        }
+        trigger->n_top_bytes = trim_trigger_allocated(heap);
+        trigger->n_low_bytes = least(trigger->n_low_bytes, trigger->n_top_bytes);
+        trigger->n_below_bytes = falls_below(trigger);
+}
+
+void trim_trigger_raise(struct trim_trigger *trigger, const struct space *space,
+                        const struct heap *heap)
+{
+        count_record(trigger, heap);
+        trigger->n_bytes = heap->n_freed_bytes + trigger->n_record_bytes;
+        if (!trigger->n_lacks)
+                return;
+        trigger->n_lacks--;
+        if (space->n_heaps > 1)
+                trigger->n_bytes = least(trigger->n_bytes, bytes_until(heap));
+}
