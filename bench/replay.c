@@ -68,8 +68,8 @@ struct replay *replay_free(struct replay *replay)
                 heap_deinit(heap);
         }
         if (replay->space.arena) {
-                free_blocks(&replay->space.shelf.heap);
-                shelf_deinit(&replay->space.shelf);
+                free_blocks(&replay->space.idle_list.heap);
+                idle_list_deinit(&replay->space.idle_list);
         }
         (void)arena_free(replay->space.arena);
         (void)node_free(replay->own_node);
@@ -111,7 +111,7 @@ static bool look_for_all(struct replay *replay, enum idle_marking_urgency urgenc
         replay_poll(replay);
         if (urgency == IDLE_MARKING_URGENT)
                 (void)space_settle(&replay->space);
-        more = space_shelve(&replay->space);
+        more = space_put_idle(&replay->space);
         more = space_settle(&replay->space) || more || replay_next_over_us(replay) > 0;
         for (unsigned i = 0; i < replay->n_streams; i++) {
                 if (replay->streams[i].is_met)

@@ -64,8 +64,8 @@ void replay_sweep(struct replay *replay)
 {
         struct heap_block *block;
 
-        shelf_sweep(&replay->space.shelf);
-        while ((block = shelf_next_revoked(&replay->space.shelf))) {
+        idle_list_sweep(&replay->space.idle_list);
+        while ((block = idle_list_next_revoked(&replay->space.idle_list))) {
                 replay->space.n_reserved_bytes -= block->at.n_bytes;
                 member_unmapped(replay->member, block->lease);
                 forget(replay, block);

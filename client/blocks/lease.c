@@ -395,7 +395,7 @@ void lease_lose_words(struct pool *pool)
                 return;
         TAILQ_FOREACH (heap, &pool->space.heaps, in_space)
                 lose_words(&heap->heap);
-        lose_words(&pool->space.shelf.heap);
+        lose_words(&pool->space.idle_list.heap);
 }
 
 void leased_describe(const struct pool *pool, const struct leased *leased, struct gpumem_info *info)

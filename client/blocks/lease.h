@@ -40,7 +40,7 @@ void leased_cancel(struct pool *pool, struct leased *leased);
 int leased_attach(struct pool *pool, uint64_t connection, const struct message_attached *answer,
                   int take_fd, bool *ret_is_stuck, struct leased **ret_leased);
 
-/* The connection is over by which blocks were leased, and its board will be gone: leases on the shelf,
+/* The connection is over by which blocks were leased, and its board will be gone: leases on the idle list,
  * and in heaps, have no words any more. The caller has the lock. */
 void lease_lose_words(struct pool *pool);
 

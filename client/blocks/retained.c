@@ -189,8 +189,8 @@ void retained_take_revoked(struct pool *pool, enum retained_drop drop, struct le
 
         if (!pool->space.arena)
                 return;
-        shelf_sweep(&pool->space.shelf);
-        while ((block = shelf_next_revoked(&pool->space.shelf))) {
+        idle_list_sweep(&pool->space.idle_list);
+        while ((block = idle_list_next_revoked(&pool->space.idle_list))) {
                 struct leased *leased = CONTAINER_OF(block, struct leased, block);
 
                 pool->space.n_reserved_bytes -= block->at.n_bytes;

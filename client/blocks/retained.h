@@ -26,7 +26,7 @@
 
 void retained_init(struct retained *retained);
 
-/* What was just taken off the shelf as revoked. False: it is to be unmapped. */
+/* What was just taken off the idle list as revoked. False: it is to be unmapped. */
 bool retained_add(struct pool *pool, struct leased *leased, uint64_t now_us);
 
 /* Moves to the list what is to be unmapped: what is out of bounds; what may be unmapped at all behind the

@@ -58,7 +58,7 @@ struct heap_block {
                 n_uses; /* the caller's: of its allocations, that frees look for in uses.h */
         uint64_t lease; /* 0: not leased yet */
         _Atomic uint64_t *word;  /* of the lease, on the board; NULL: it has none, or no more */
-        struct heap_block *next; /* see shelf.h */
+        struct heap_block *next; /* see idle_list.h */
         uint64_t n_earlier;      /* how many blocks came to its heap before it */
 };
 

@@ -54,12 +54,12 @@ static void want(struct pool *pool, const struct stream_heap *heap)
         }
 }
 
-/* What is on the shelf will do, or idle blocks of other streams. */
+/* What is on the idle list will do, or idle blocks of other streams. */
 static bool adopt(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
         uint64_t n_bytes = heap_round_up(request->n_bytes);
 
-        if (space_unshelve(&pool->space, &heap->in_space, n_bytes))
+        if (space_reuse_idle(&pool->space, &heap->in_space, n_bytes))
                 return true;
         return pool->space.n_heaps > 1 && may_adopt(pool, request) &&
                space_adopt(&pool->space, &heap->in_space, n_bytes);

@@ -127,7 +127,7 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         trim_poll(pool);
         if (urgency == IDLE_MARKING_URGENT)
                 (void)space_settle(&pool->space);
-        more = space_shelve(&pool->space);
+        more = space_put_idle(&pool->space);
         more = space_settle(&pool->space) || more || is_pending(pool);
         lower_thresholds(pool);
         /* Where what others want is not unmapped for them, one that waits must not wait for itself. */

@@ -84,8 +84,8 @@ struct stream_heap *pool_heap_of_block(const struct pool *pool, const struct hea
 {
         struct heap *heap = block->heap;
 
-        /* On the shelf nothing is allocated. */
-        return heap && heap != &pool->space.shelf.heap ? stream_heap_of(heap) : NULL;
+        /* On the idle list nothing is allocated. */
+        return heap && heap != &pool->space.idle_list.heap ? stream_heap_of(heap) : NULL;
 }
 
 struct stream_heap *pool_heap_of(const struct pool *pool, const void *pointer)
@@ -203,7 +203,7 @@ static void return_heap(struct pool *pool, struct stream_heap *heap)
         pool_retire_heap(pool, heap);
 }
 
-static void return_shelf(struct pool *pool)
+static void return_idle_list(struct pool *pool)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
 
@@ -247,7 +247,7 @@ void pool_deinit(struct pool *pool)
                 return_heap(pool, heap);
         }
         shared_alloc_return_all(pool);
-        return_shelf(pool);
+        return_idle_list(pool);
         leased_free_stuck(pool);
         lease_close_arena(pool);
         free_records(pool);

@@ -30,7 +30,7 @@ int pool_alloc(struct pool *pool, const struct pool_request *request, struct str
  * allocated there. */
 struct heap_block *pool_block_of(const struct pool *pool, const void *pointer);
 
-/* The heap that the block is in; NULL: it is one allocation, or on the shelf. */
+/* The heap that the block is in; NULL: it is one allocation, or on the idle list. */
 struct stream_heap *pool_heap_of_block(const struct pool *pool, const struct heap_block *block);
 
 /* The heap that a pointer's block is in, or NULL. */

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "client/blocks/retained.h"
-#include "client/reserve/shelf.h"
+#include "client/reserve/idle_list.h"
 #include "gpumem.h"
 
 /* Of a driver that fails to wait. */

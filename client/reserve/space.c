@@ -29,13 +29,13 @@ void space_init(struct space *space)
 void space_open(struct space *space, struct arena *arena, enum heap_runs runs)
 {
         space->arena = arena;
-        shelf_init(&space->shelf, arena, runs);
+        idle_list_init(&space->idle_list, arena, runs);
 }
 
 void space_close(struct space *space)
 {
         if (space->arena)
-                shelf_deinit(&space->shelf);
+                idle_list_deinit(&space->idle_list);
         space->arena = NULL;
 }
 
@@ -160,11 +160,11 @@ static int take(struct space *space, const struct candidate *candidate)
 {
         int r;
 
-        if (candidate->heap != &space->shelf.heap)
+        if (candidate->heap != &space->idle_list.heap)
                 return take_out(candidate->heap, candidate->block);
-        r = shelf_take(&space->shelf, candidate->block);
+        r = idle_list_take(&space->idle_list, candidate->block);
         if (r == 1)
-                shelf_sweep(&space->shelf);
+                idle_list_sweep(&space->idle_list);
         return r;
 }
 
@@ -176,7 +176,7 @@ struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t
                 int r = 0;
 
                 if (space->arena)
-                        look_in(&space->shelf.heap, start, end, &best);
+                        look_in(&space->idle_list.heap, start, end, &best);
                 TAILQ_FOREACH (heap, &space->heaps, in_space)
                         look_in(&heap->heap, start, end, &best);
                 if (best.block)
@@ -201,7 +201,7 @@ static bool has_empty(const struct heap *heap)
 bool space_has_empty(struct space *space)
 {
         struct space_heap *heap;
-        bool found = space->arena && space->shelf.heap.n_blocks;
+        bool found = space->arena && space->idle_list.heap.n_blocks;
 
         TAILQ_FOREACH (heap, &space->heaps, in_space) {
                 spin_lock(&heap->heap.lock);
@@ -291,7 +291,7 @@ static bool adopt_from_others(struct space *space, struct space_heap *heap, uint
 
 bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
 {
-        return space_unshelve(space, heap, n_bytes) || adopt_from_others(space, heap, n_bytes);
+        return space_reuse_idle(space, heap, n_bytes) || adopt_from_others(space, heap, n_bytes);
 }
 
 static uint64_t spare_bytes(const struct space *space, uint64_t n_needed)

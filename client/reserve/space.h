@@ -12,7 +12,7 @@
 
 #include "client/reserve/budget.h"
 #include "client/reserve/placement.h"
-#include "client/reserve/shelf.h"
+#include "client/reserve/idle_list.h"
 
 struct space_heap {
         struct heap heap;
@@ -25,8 +25,9 @@ struct space {
         struct arena *arena;
         struct space_heaps heaps;
         uint32_t n_heaps;
-        struct shelf shelf;        /* once there is an arena */
-        uint64_t n_reserved_bytes; /* of blocks in heaps, on their way there, and on the shelf */
+        struct idle_list idle_list; /* once there is an arena */
+        uint64_t
+                n_reserved_bytes; /* of blocks in heaps, on their way there, and on the idle list */
         uint64_t n_reserved_peak_bytes;
         struct budget budget;
         uint64_t next_look_us;   /* of those who free; see space_begin_look */
@@ -39,12 +40,12 @@ void space_init(struct space *space);
  * 0: there are none for it. */
 uint64_t space_arena_bytes(uint64_t n_capacity_bytes);
 
-/* From now on there are addresses. Runs: of the shelf. */
+/* From now on there are addresses. Runs: of the idle list. */
 void space_open(struct space *space, struct arena *arena, enum heap_runs runs);
 
 /* In the arena of the space, which has been opened. */
 void space_add(struct space *space, struct space_heap *heap, enum heap_runs runs);
-/* Forgets what is on the shelf, which the caller has seen to. */
+/* Forgets what is on the idle list, which the caller has seen to. */
 void space_close(struct space *space);
 
 /* A heap without blocks, or with ones that the caller has seen to. */
@@ -60,7 +61,7 @@ uint64_t space_excess(struct space *space, uint64_t n_more_bytes, uint64_t now_u
 #define SPACE_WAIT_US 20000
 bool space_is_hard(const struct space *space, uint64_t n_more_bytes);
 
-/* Takes one idle block out of its heap, or from the shelf; the caller unmaps it and gives it and its
+/* Takes one idle block out of its heap, or from the idle list; the caller unmaps it and gives it and its
  * addresses back. None that stands between the two addresses. NULL: there is none, or another thread
  * was faster. */
 struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t end);
@@ -68,24 +69,24 @@ struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t
 /* There is an empty block, idle or not. */
 bool space_has_empty(struct space *space);
 
-/* Puts idle blocks on the shelf that were in their heap, and idle, at the last space_settle already: a
+/* Puts idle blocks on the idle list that were in their heap, and idle, at the last space_settle already: a
  * loop that fills and empties them keeps them, and what came for a request is there when it is served.
  * Says whether there was one. */
-bool space_shelve(struct space *space);
+bool space_put_idle(struct space *space);
 
-/* What is idle now may be shelved next time. Says whether that is any more than last time. */
+/* What is idle now may be put on the idle list next time. Says whether that is any more than last time. */
 bool space_settle(struct space *space);
 
-/* Where no thread looks from time to time, those who free do, if it is time. What is shelved is what two
+/* Where no thread looks from time to time, those who free do, if it is time. What is put on the idle list is what two
  * looks find idle: between them there must be time for a loop to use what it needs, however soon it has
  * freed so much that a look is due. Sooner, they look where less than half is left of what was allocated
  * before: it may be the end of much, after which nobody frees, and happens a few times in that time. */
 #define SPACE_LOOK_US 3000
 bool space_begin_look(struct space *space, uint64_t now_us);
 
-/* Gives the heap blocks off the shelf in which n_bytes fit, with the holes of its own that they touch.
+/* Gives the heap blocks off the idle list in which n_bytes fit, with the holes of its own that they touch.
  * False: there are none. */
-bool space_unshelve(struct space *space, struct space_heap *heap, uint64_t n_bytes);
+bool space_reuse_idle(struct space *space, struct space_heap *heap, uint64_t n_bytes);
 
 /* The same, or else idle blocks of other heaps in which n_bytes fit. */
 bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes);

@@ -24,8 +24,9 @@ struct trim_trigger {
         uint64_t n_top_bytes;    /* most that was allocated since the last record */
         uint64_t n_low_bytes;    /* least that was at a record, since somebody looked at the pool */
         uint32_t n_falls;        /* records for falls to no new low, since then */
-        uint64_t n_below_bytes;  /* falls count that end below that; 0: blocks are not shelved */
-        bool has_others;         /* or had */
+        uint64_t
+                n_below_bytes; /* falls count that end below that; 0: blocks are not put on the idle list */
+        bool has_others; /* or had */
 };
 
 void trim_trigger_init(struct trim_trigger *trigger);
@@ -42,7 +43,7 @@ static inline bool trim_trigger_is_last(const struct trim_trigger *trigger, cons
         return trigger->has_others && !heap->n_requested_bytes;
 }
 
-/* Where blocks are shelved: so much may be freed before a record says how far the stream has come, so
+/* Where blocks are put on the idle list: so much may be freed before a record says how far the stream has come, so
  * that the rest can be known to be idle. */
 #define TRIM_TRIGGER_RECORD_BYTES (64 * MIB)
 

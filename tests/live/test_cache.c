@@ -166,7 +166,7 @@ TEST(what_another_stream_keeps_is_given_up_before_a_refusal)
 }
 
 /* A stream a task: what one has left is the next one's, but for a few whose blocks are on their way to
- * the shelf. */
+ * the idle list. */
 TEST(streams_that_have_ended_keep_nothing)
 {
         struct gpumem_request request = {

@@ -165,7 +165,7 @@ TEST(other_frees_wait)
         ck_assert_uint_eq(stats().n_allocated_bytes, 0);
 }
 
-/* Its block goes to the shelf meanwhile. */
+/* Its block goes to the idle list meanwhile. */
 TEST(a_second_free_is_told)
 {
         struct gpumem_request request = {.struct_size = sizeof(request),

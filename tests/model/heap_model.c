@@ -116,7 +116,7 @@ bool model_is_free(const struct model *model, uint64_t start, uint64_t n_bytes)
                 if (is_any_in(&model->heaps[i].blocks, start, n_bytes))
                         return false;
         }
-        return !is_any_in(&model->shelf, start, n_bytes) &&
+        return !is_any_in(&model->idle_list, start, n_bytes) &&
                !is_any_in(&model->revoked, start, n_bytes) && start >= MODEL_START &&
                start + n_bytes <= MODEL_START + MODEL_N_GRANULES * HEAP_BLOCK_UNIT;
 }
@@ -283,31 +283,31 @@ void model_expect_busy(struct model *model, const struct heap_block *record)
         MODEL_EXPECT(model, !board_is(model_word(model, record), record->lease, BOARD_REVOKED));
 }
 
-void model_shelve_block(struct model *model, struct model_heap *heap, struct heap_block *record)
+void model_put_block_idle(struct model *model, struct model_heap *heap, struct heap_block *record)
 {
         take_block_out(model, heap, record);
-        put_in(model, &model->shelf, record);
-        model->n_shelved++;
+        put_in(model, &model->idle_list, record);
+        model->n_put_idle++;
 }
 
-void model_unshelve_block(struct model *model, struct model_heap *heap, struct heap_block *record)
+void model_reuse_block(struct model *model, struct model_heap *heap, struct heap_block *record)
 {
         model_expect_busy(model, record);
-        take_from(model, &model->shelf, record);
+        take_from(model, &model->idle_list, record);
         put_block(model, heap, record);
-        model->n_unshelved++;
+        model->n_reused++;
 }
 
 void model_take_block_off(struct model *model, struct heap_block *record)
 {
         model_expect_busy(model, record);
-        take_from(model, &model->shelf, record);
+        take_from(model, &model->idle_list, record);
         give_back(model, record);
 }
 
 void model_revoke_block(struct model *model, struct heap_block *record)
 {
-        take_from(model, &model->shelf, record);
+        take_from(model, &model->idle_list, record);
         put_in(model, &model->revoked, record);
         model->n_revoked++;
 }

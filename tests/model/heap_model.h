@@ -1,4 +1,4 @@
-/* What heaps of one space and its shelf hold, in sorted arrays that are searched from end to end, and
+/* What heaps of one space and its idle list hold, in sorted arrays that are searched from end to end, and
  * the same operations on the heaps and on these arrays. What the heaps answer is foretold or, where the
  * choice is theirs, judged. The model is the daemon, too: it has the words of all leases. One thread. */
 #pragma once
@@ -54,8 +54,8 @@ struct model {
         uint64_t came_at[MODEL_N_RECORDS]; /* to the heap that has it */
         uint64_t clock;                    /* of what came and was settled */
         uint64_t n_leases;
-        struct model_ranges shelf, revoked; /* revoked: not unmapped yet */
-        uint64_t n_shelved, n_unshelved, n_revoked, n_slabs;
+        struct model_ranges idle_list, revoked; /* revoked: not unmapped yet */
+        uint64_t n_put_idle, n_reused, n_revoked, n_slabs;
         uint64_t last_freed;
         /* The latest epoch in which any byte of a granule was freed, since it came to its heap. */
         uint32_t freed_in[MODEL_N_GRANULES];
@@ -140,21 +140,21 @@ static inline _Atomic uint64_t *model_word(struct model *model, const struct hea
         return &model->words[record - model->records];
 }
 
-/* The shelf would get it back. */
+/* The idle list would get it back. */
 static inline bool model_is_good(struct model *model, const struct heap_block *record)
 {
         return record->word && board_is(model_word(model, record), record->lease, BOARD_IDLE);
 }
 
-/* Of those on the shelf. */
+/* Of those on the idle list. */
 unsigned model_count_good(struct model *model);
 
 /* The lease is neither idle nor revoked. */
 void model_expect_busy(struct model *model, const struct heap_block *record);
 
-/* What the heaps and the shelf have done with a block, or the client with one that was revoked. */
-void model_shelve_block(struct model *model, struct model_heap *heap, struct heap_block *record);
-void model_unshelve_block(struct model *model, struct model_heap *heap, struct heap_block *record);
+/* What the heaps and the idle list have done with a block, or the client with one that was revoked. */
+void model_put_block_idle(struct model *model, struct model_heap *heap, struct heap_block *record);
+void model_reuse_block(struct model *model, struct model_heap *heap, struct heap_block *record);
 void model_take_block_off(struct model *model, struct heap_block *record);
 void model_revoke_block(struct model *model, struct heap_block *record);
 void model_unmap_block(struct model *model, struct heap_block *record);
@@ -181,11 +181,11 @@ bool model_adopt(struct model *model, struct model_heap *heap, uint64_t n_bytes)
  * addresses or records left. */
 bool model_lease(struct model *model, struct model_heap *heap, uint64_t n_bytes);
 
-/* What is idle and was so at the last model_settle goes to the shelf. */
-void model_shelve(struct model *model);
+/* What is idle and was so at the last model_settle goes to the idle list. */
+void model_put_idle(struct model *model);
 void model_settle(struct model *model);
 
-/* The client takes what is revoked off the shelf; unmaps one that was taken off. */
+/* The client takes what is revoked off the idle list; unmaps one that was taken off. */
 void model_sweep(struct model *model);
 bool model_unmap_one(struct model *model);
 
@@ -195,12 +195,12 @@ void model_lose_words(struct model *model);
 /* The daemon takes up to n blocks, if they are idle. */
 void model_revoke_some(struct model *model, unsigned n);
 
-/* Blocks on the shelf that follow each other, and what they touch of a heap's holes. */
+/* Blocks on the idle list that follow each other, and what they touch of a heap's holes. */
 struct model_stretch {
         uint64_t start, end, n_below_bytes, n_above_bytes;
 };
 
-/* The stretch that begins with the shelf's block of that index, which is moved behind it. With the
+/* The stretch that begins with the idle list's block of that index, which is moved behind it. With the
  * daemon's taken out of them, or as the client sees them. False: there is none. */
 enum model_view { MODEL_SEEN, MODEL_GOOD };
 bool model_next_stretch(struct model *model, const struct model_heap *heap, enum model_view view,
@@ -219,7 +219,7 @@ struct model_unshelving model_foretell_unshelving(struct model *model,
 void model_follow_unshelving(struct model *model, struct model_heap *heap, uint64_t n_bytes,
                              const struct model_unshelving *foretold);
 
-/* Those that the shelf has given up as revoked. */
+/* Those that the idle list has given up as revoked. */
 void model_follow_revoked(struct model *model);
 
 /* Asserts that the heaps hold what the arrays hold, byte for byte, and that their own checks pass. */

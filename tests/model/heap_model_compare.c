@@ -118,26 +118,26 @@ static void compare_heap(const struct model *model, const struct model_heap *hea
 }
 
 /* Idle, or revoked since, or without a word. */
-static void compare_shelf(struct model *model)
+static void compare_idle_list(struct model *model)
 {
-        const struct heap *shelf = &model->space.shelf.heap;
+        const struct heap *idle_list = &model->space.idle_list.heap;
 
-        heap_check(shelf);
-        MODEL_EXPECT(model, shelf->n_blocks == model->shelf.n);
-        MODEL_EXPECT(model, shelf->n_allocated_bytes == 0);
-        for (unsigned i = 0; i < model->shelf.n; i++) {
-                const struct heap_block *record = model->shelf.at[i].record;
+        heap_check(idle_list);
+        MODEL_EXPECT(model, idle_list->n_blocks == model->idle_list.n);
+        MODEL_EXPECT(model, idle_list->n_allocated_bytes == 0);
+        for (unsigned i = 0; i < model->idle_list.n; i++) {
+                const struct heap_block *record = model->idle_list.at[i].record;
 
-                MODEL_EXPECT(model, shelf->blocks[i] == record && record->heap == shelf);
+                MODEL_EXPECT(model, idle_list->blocks[i] == record && record->heap == idle_list);
                 MODEL_EXPECT(model, model_is_good(model, record) || !record->word ||
                                             board_is(record->word, record->lease, BOARD_REVOKED));
         }
 }
 
-/* Each is once in the shelf's list. */
+/* Each is once in the idle list's list. */
 static void compare_revoked(struct model *model)
 {
-        const struct heap_block *record = model->space.shelf.revoked;
+        const struct heap_block *record = model->space.idle_list.revoked;
         unsigned n = 0;
 
         for (; record; record = record->next) {
@@ -158,11 +158,11 @@ static void compare_words(struct model *model, const struct model_heap *heap)
 void model_compare(struct model *model)
 {
         uint64_t n_allocated_bytes = 0;
-        uint64_t n_reserved_bytes = model_sum(&model->shelf) + model_sum(&model->revoked);
-        unsigned n_blocks = model->shelf.n + model->revoked.n;
-        bool has_empty = model->shelf.n;
+        uint64_t n_reserved_bytes = model_sum(&model->idle_list) + model_sum(&model->revoked);
+        unsigned n_blocks = model->idle_list.n + model->revoked.n;
+        bool has_empty = model->idle_list.n;
 
-        compare_shelf(model);
+        compare_idle_list(model);
         compare_revoked(model);
 
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++) {

@@ -94,7 +94,7 @@ bool model_adopt(struct model *model, struct model_heap *heap, uint64_t n_bytes)
         struct model_unshelving foretold = model_foretell_unshelving(model, heap, n_rounded);
         bool adopted = space_adopt(&model->space, &heap->in_space, n_rounded);
 
-        /* What came before a revoked block was met may be enough with shelved ones on the heap's other side. */
+        /* What came before a revoked block was met may be enough with idle ones on the heap's other side. */
         MODEL_EXPECT(model, adopted == (foretold.is_enough || n_hole != 0) ||
                                     (adopted && !foretold.is_exact));
         model_follow_unshelving(model, heap, n_rounded, &foretold);
@@ -148,8 +148,8 @@ static uint64_t smallest_to_take(struct model *model, uint64_t start, uint64_t e
 static bool has_other(const struct model *model, const struct model_stretch *stretch,
                       uint64_t start, uint64_t end)
 {
-        for (unsigned i = 0; i < model->shelf.n; i++) {
-                const struct model_range *block = &model->shelf.at[i];
+        for (unsigned i = 0; i < model->idle_list.n; i++) {
+                const struct model_range *block = &model->idle_list.at[i];
 
                 if (block->start >= stretch->start && block->end <= stretch->end &&
                     !overlaps(block, start, end))
@@ -158,9 +158,9 @@ static bool has_other(const struct model *model, const struct model_stretch *str
         return false;
 }
 
-/* The same on the shelf. Is there any, and how large is the stretch? */
-static uint64_t smallest_on_shelf(struct model *model, enum model_view view, uint64_t start,
-                                  uint64_t end)
+/* The same on the idle list. Is there any, and how large is the stretch? */
+static uint64_t smallest_idle(struct model *model, enum model_view view, uint64_t start,
+                              uint64_t end)
 {
         struct model_stretch stretch;
         uint64_t n_best = 0;
@@ -189,19 +189,19 @@ static void judge_taken(struct model *model, struct heap_block *record, uint64_t
         model_forget_block(model, heap, record);
 }
 
-/* While the shelf is as the client sees it, the smallest is known before. */
+/* While the idle list is as the client sees it, the smallest is known before. */
 bool model_take_idle(struct model *model, uint64_t start, uint64_t end)
 {
         uint64_t n_hole = smallest_to_take(model, start, end);
-        uint64_t n_seen = smallest_on_shelf(model, MODEL_SEEN, start, end);
-        uint64_t n_good = smallest_on_shelf(model, MODEL_GOOD, start, end);
-        bool is_seen = model_count_good(model) == model->shelf.n;
+        uint64_t n_seen = smallest_idle(model, MODEL_SEEN, start, end);
+        uint64_t n_good = smallest_idle(model, MODEL_GOOD, start, end);
+        bool is_seen = model_count_good(model) == model->idle_list.n;
         struct heap_block *record = space_take_idle(&model->space, start, end);
 
         MODEL_EXPECT(model, !record || n_hole || n_good);
         MODEL_EXPECT(model, record || (!n_hole && !(is_seen && n_seen)));
         if (record) {
-                const struct model_range *block = model_find(&model->shelf, record->at.start);
+                const struct model_range *block = model_find(&model->idle_list, record->at.start);
 
                 MODEL_EXPECT(model, !overlaps(&(struct model_range){.start = record->at.start,
                                                                     .end = record->at.start +

@@ -196,12 +196,12 @@ static void pass_some_epochs(struct model *model)
         pass_epochs(heap, (uint32_t)below(model, heap->epoch - heap->n_done_epochs + 1));
 }
 
-static void use_shelf(struct model *model)
+static void use_idle_list(struct model *model)
 {
         uint64_t choice = below(model, 100);
 
         if (choice < 30)
-                model_shelve(model);
+                model_put_idle(model);
         else if (choice < 60)
                 model_settle(model);
         else if (choice < 75)
@@ -244,7 +244,7 @@ static void step_once(struct model *model)
         else if (choice < 94)
                 pass_some_epochs(model);
         else
-                use_shelf(model);
+                use_idle_list(model);
 }
 
 /* All is freed and over: every block can be taken. */
@@ -262,7 +262,7 @@ static void drain(struct model *model)
                 heap->epoch++;
                 pass_epochs(heap, heap->epoch - heap->n_done_epochs);
         }
-        model_shelve(model);
+        model_put_idle(model);
         model_sweep(model);
         while (model_take_idle(model, 0, 0) || model_unmap_one(model))
                 model_compare(model);
@@ -282,7 +282,7 @@ START_TEST(heaps_do_what_the_model_does)
                 model_compare(&model);
         }
         if (n_steps >= N_STEPS)
-                MODEL_EXPECT(&model, model.n_shelved && model.n_unshelved && model.n_revoked &&
+                MODEL_EXPECT(&model, model.n_put_idle && model.n_reused && model.n_revoked &&
                                              model.n_slabs > n_steps / 1000);
         drain(&model);
         model_deinit(&model);

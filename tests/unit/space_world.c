@@ -18,7 +18,7 @@ void begin(enum heap_runs runs)
 
 void check_all(void)
 {
-        heap_check(&space.shelf.heap);
+        heap_check(&space.idle_list.heap);
         for (unsigned i = 0; i < 2; i++)
                 heap_check(&heaps[i].heap);
 }
@@ -60,14 +60,14 @@ void pass(unsigned heap)
 
 bool look(void)
 {
-        bool shelved = space_shelve(&space);
+        bool found = space_put_idle(&space);
 
         (void)space_settle(&space);
         check_all();
-        return shelved;
+        return found;
 }
 
-void shelve(void)
+void put_idle(void)
 {
         (void)look();
         (void)look();
@@ -89,9 +89,9 @@ void expect_in(unsigned heap, const struct heap_block *block)
         expect_word(block, BOARD_BUSY);
 }
 
-void expect_shelved(const struct heap_block *block)
+void expect_idle(const struct heap_block *block)
 {
-        ck_assert(block->heap == &space.shelf.heap);
+        ck_assert(block->heap == &space.idle_list.heap);
         expect_word(block, BOARD_IDLE);
 }
 
@@ -101,10 +101,10 @@ void expect_gone(const struct heap_block *block)
         expect_word(block, BOARD_REVOKED);
 }
 
-bool unshelve(uint64_t n_bytes)
+bool reuse(uint64_t n_bytes)
 {
-        bool unshelved = space_unshelve(&space, &heaps[0], n_bytes);
+        bool reused = space_reuse_idle(&space, &heaps[0], n_bytes);
 
         check_all();
-        return unshelved;
+        return reused;
 }

@@ -1,4 +1,4 @@
-/* A space of two heaps with a shelf, and the words of their blocks. The test plays the daemon. One
+/* A space of two heaps with an idle list, and the words of their blocks. The test plays the daemon. One
  * thread. */
 #pragma once
 
@@ -27,19 +27,19 @@ void give(unsigned heap, uint64_t offset);
 /* The work before all that was freed is over. */
 void pass(unsigned heap);
 
-/* As the client looks, again and again. Whether anything was shelved. */
+/* As the client looks, again and again. Whether anything was put on the idle list. */
 bool look(void);
 
-/* All that is idle goes to the shelf. */
-void shelve(void);
+/* All that is idle goes to the idle list. */
+void put_idle(void);
 
-/* The first heap gets blocks off the shelf. */
-bool unshelve(uint64_t n_bytes);
+/* The first heap gets blocks off the idle list. */
+bool reuse(uint64_t n_bytes);
 
 /* The daemon takes a block that is idle. */
 void revoke(struct heap_block *block);
 
 /* Where a block is, with the word that it has there. */
 void expect_in(unsigned heap, const struct heap_block *block);
-void expect_shelved(const struct heap_block *block);
+void expect_idle(const struct heap_block *block);
 void expect_gone(const struct heap_block *block);

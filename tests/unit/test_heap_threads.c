@@ -1,5 +1,5 @@
 /* Threads that allocate from several heaps and free to them under the heaps' locks, while others take
- * idle blocks, adopt, shelve and lease, one at a time, and one is the daemon, which asks nobody. The
+ * idle blocks, adopt, put idle and lease, one at a time, and one is the daemon, which asks nobody. The
  * thread sanitizer watches; here it is watched that nothing is handed out twice, that nobody has what
  * is idle or revoked, and that the sums come out. */
 #include <pthread.h>
@@ -29,7 +29,7 @@
 #define N_EMPTY_MAX (32 * MIB)
 #define YIELD_STEPS 50
 
-/* So many times the steps, where the shelver or the daemon had no turn meanwhile. */
+/* So many times the steps, where the idler or the daemon had no turn meanwhile. */
 #define MOST_TIMES 100
 
 struct live {
@@ -49,7 +49,7 @@ static struct space space;
 static struct heap_block records[N_RECORDS];
 static struct heap_block *unused[N_RECORDS];
 static unsigned n_unused;
-static uint64_t n_adopted, n_taken, n_shelved, n_unshelved, n_revoked, n_leases;
+static uint64_t n_adopted, n_taken, n_put_idle, n_reused, n_revoked, n_leases;
 
 static struct space_heap heaps[N_HEAPS];
 static struct counters counters;
@@ -158,8 +158,8 @@ static void unmap_revoked(void)
 {
         struct heap_block *block;
 
-        shelf_sweep(&space.shelf);
-        while ((block = shelf_next_revoked(&space.shelf))) {
+        idle_list_sweep(&space.idle_list);
+        while ((block = idle_list_next_revoked(&space.idle_list))) {
                 expect_done(block);
                 give_back(block, BOARD_REVOKED);
                 n_revoked++;
@@ -207,8 +207,8 @@ static int miss(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
 
         pthread_mutex_lock(&slow);
         pass_epochs();
-        if (space_unshelve(&space, &heaps[heap], n_rounded)) {
-                n_unshelved++;
+        if (space_reuse_idle(&space, &heaps[heap], n_rounded)) {
+                n_reused++;
                 r = hit(heap, n_bytes, ret_address);
         } else if (space_adopt(&space, &heaps[heap], n_rounded)) {
                 n_adopted++;
@@ -298,7 +298,7 @@ static bool has_all_happened(void)
         bool has;
 
         pthread_mutex_lock(&slow);
-        has = n_taken && n_adopted && n_shelved && n_unshelved && n_revoked;
+        has = n_taken && n_adopted && n_put_idle && n_reused && n_revoked;
         pthread_mutex_unlock(&slow);
         return has;
 }
@@ -352,7 +352,7 @@ static void keep(struct test_random *random)
         (void)sched_yield();
 }
 
-static void *shelve(void *argument)
+static void *put_idle(void *argument)
 {
         (void)argument;
         while (n_working) {
@@ -360,8 +360,8 @@ static void *shelve(void *argument)
                 unmap_revoked();
                 pass_epochs();
                 (void)space_settle(&space);
-                n_shelved += space_shelve(&space);
-                heap_check(&space.shelf.heap);
+                n_put_idle += space_put_idle(&space);
+                heap_check(&space.idle_list.heap);
                 pthread_mutex_unlock(&slow);
                 (void)sched_yield();
         }
@@ -443,17 +443,17 @@ static void end(void)
 TEST(nothing_is_handed_out_twice)
 {
         struct test_random random = {.state = 1}, daemon_random = {.state = 2};
-        pthread_t shelver, daemon;
+        pthread_t idler, daemon;
 
         begin();
         n_working = N_WORKERS;
         for (unsigned i = 0; i < N_WORKERS; i++)
                 ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
-        ck_assert_int_eq(pthread_create(&shelver, NULL, shelve, NULL), 0);
+        ck_assert_int_eq(pthread_create(&idler, NULL, put_idle, NULL), 0);
         ck_assert_int_eq(pthread_create(&daemon, NULL, be_daemon, &daemon_random), 0);
         while (n_working)
                 keep(&random);
-        pthread_join(shelver, NULL);
+        pthread_join(idler, NULL);
         pthread_join(daemon, NULL);
         for (unsigned i = 0; i < N_WORKERS; i++)
                 pthread_join(workers[i].thread, NULL);
@@ -464,8 +464,8 @@ TEST(nothing_is_handed_out_twice)
                 return;
         ck_assert_uint_gt(n_taken, 0);
         ck_assert_uint_gt(n_adopted, 0);
-        ck_assert_uint_gt(n_shelved, 0);
-        ck_assert_uint_gt(n_unshelved, 0);
+        ck_assert_uint_gt(n_put_idle, 0);
+        ck_assert_uint_gt(n_reused, 0);
         ck_assert_uint_gt(n_revoked, 0);
 }
 

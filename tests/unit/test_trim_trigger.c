@@ -177,7 +177,7 @@ TEST(what_is_over_needs_no_record)
         ck_assert_uint_eq(fall(512 * MIB, 448 * MIB, 64 * MIB), 1);
 }
 
-TEST(where_nothing_is_shelved_no_fall_counts)
+TEST(where_nothing_is_put_idle_no_fall_counts)
 {
         ck_assert_uint_eq(fall(GIB, 0, 64 * MIB), 0);
 }

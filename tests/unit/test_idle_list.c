@@ -1,10 +1,10 @@
-/* The shelf by itself: which blocks it takes in, gives back, and finds revoked. The test plays the
+/* The idle list by itself: which blocks it takes in, gives back, and finds revoked. The test plays the
  * daemon. The linker leads malloc, calloc and realloc through the functions below (--wrap). */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/reserve/shelf.h"
+#include "client/reserve/idle_list.h"
 #include "proto/board.h"
 #include "tests/suite.h"
 #include "tests/unit/failing_alloc.h"
@@ -14,27 +14,27 @@
 
 static struct heap_world world;
 static struct heap heap;
-static struct shelf shelf;
+static struct idle_list idle_list;
 static _Atomic uint64_t words[WORLD_BLOCKS_MAX];
 
 static void begin(enum heap_runs runs)
 {
         world_init(&world, 64 * GIB);
         heap_init(&heap, world.arena, runs);
-        shelf_init(&shelf, world.arena, runs);
+        idle_list_init(&idle_list, world.arena, runs);
 }
 
 static void check_both(void)
 {
         heap_check(&heap);
-        heap_check(&shelf.heap);
+        heap_check(&idle_list.heap);
 }
 
 static void end(void)
 {
         check_both();
         heap_deinit(&heap);
-        shelf_deinit(&shelf);
+        idle_list_deinit(&idle_list);
         world_deinit(&world);
 }
 
@@ -57,15 +57,15 @@ static void expect_word(const struct heap_block *block, enum board_state state)
 
 static void put(struct heap_block *block)
 {
-        ck_assert_int_eq(shelf_put(&shelf, block), 0);
-        ck_assert(block->heap == &shelf.heap);
+        ck_assert_int_eq(idle_list_put(&idle_list, block), 0);
+        ck_assert(block->heap == &idle_list.heap);
         expect_word(block, BOARD_IDLE);
         check_both();
 }
 
 static void take(struct heap_block *block)
 {
-        ck_assert_int_eq(shelf_take(&shelf, block), 0);
+        ck_assert_int_eq(idle_list_take(&idle_list, block), 0);
         ck_assert(block->heap == NULL);
         expect_word(block, BOARD_BUSY);
         check_both();
@@ -78,14 +78,14 @@ static void revoke(struct heap_block *block)
 
 static void expect_revoked(struct heap_block *block)
 {
-        ck_assert_ptr_eq(shelf_next_revoked(&shelf), block);
+        ck_assert_ptr_eq(idle_list_next_revoked(&idle_list), block);
         ck_assert(block->heap == NULL);
         world_remove(&world, block);
 }
 
 static void expect_no_revoked(void)
 {
-        ck_assert_ptr_null(shelf_next_revoked(&shelf));
+        ck_assert_ptr_null(idle_list_next_revoked(&idle_list));
 }
 
 TEST(a_block_goes_and_comes_back, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
@@ -93,18 +93,18 @@ TEST(a_block_goes_and_comes_back, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
         struct heap_block *block;
 
         begin((enum heap_runs)_i);
-        shelf_sweep(&shelf);
+        idle_list_sweep(&idle_list);
         expect_no_revoked();
         block = add(GIB, 3 * BLOCK);
         put(block);
         ck_assert_uint_eq(heap.n_blocks, 0);
-        ck_assert_uint_eq(shelf.heap.n_reserved_bytes, 3 * BLOCK);
+        ck_assert_uint_eq(idle_list.heap.n_reserved_bytes, 3 * BLOCK);
         take(block);
-        ck_assert_uint_eq(shelf.heap.n_blocks, 0);
+        ck_assert_uint_eq(idle_list.heap.n_blocks, 0);
         ck_assert_int_eq(heap_add_block(&heap, block), 0);
         put(block);
-        shelf_sweep(&shelf);
-        ck_assert(block->heap == &shelf.heap);
+        idle_list_sweep(&idle_list);
+        ck_assert(block->heap == &idle_list.heap);
         expect_no_revoked();
         end();
 }
@@ -121,10 +121,11 @@ TEST(blocks_stand_in_order, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
                 blocks[i] = add(i * BLOCK, BLOCK);
         for (unsigned i = 0; i < 5; i++) {
                 put(blocks[order[i]]);
-                ck_assert_uint_eq(shelf.heap.holes.n_holes, _i == HEAP_SPLIT ? i + 1 : n_holes[i]);
+                ck_assert_uint_eq(idle_list.heap.holes.n_holes,
+                                  _i == HEAP_SPLIT ? i + 1 : n_holes[i]);
         }
         for (unsigned i = 0; i < 5; i++)
-                ck_assert_ptr_eq(shelf.heap.blocks[i], blocks[i]);
+                ck_assert_ptr_eq(idle_list.heap.blocks[i], blocks[i]);
         for (unsigned i = 0; i < 5; i++)
                 take(blocks[order[i]]);
         end();
@@ -156,9 +157,9 @@ TEST(a_revoked_block_is_not_taken, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
         block = add(0, BLOCK);
         put(block);
         revoke(block);
-        ck_assert_int_eq(shelf_take(&shelf, block), 1);
+        ck_assert_int_eq(idle_list_take(&idle_list, block), 1);
         check_both();
-        ck_assert_uint_eq(shelf.heap.n_blocks, 0);
+        ck_assert_uint_eq(idle_list.heap.n_blocks, 0);
         expect_word(block, BOARD_REVOKED);
         expect_revoked(block);
         expect_no_revoked();
@@ -175,7 +176,7 @@ TEST(a_slot_that_is_anothers_is_not_taken)
         block = add(0, BLOCK);
         put(block);
         words[0] = word;
-        ck_assert_int_eq(shelf_take(&shelf, block), 1);
+        ck_assert_int_eq(idle_list_take(&idle_list, block), 1);
         ck_assert_uint_eq(words[0], word);
         expect_revoked(block);
         end();
@@ -190,7 +191,7 @@ TEST(a_block_that_lost_its_word_is_not_taken)
         block = add(0, BLOCK);
         put(block);
         block->word = NULL;
-        ck_assert_int_eq(shelf_take(&shelf, block), 1);
+        ck_assert_int_eq(idle_list_take(&idle_list, block), 1);
         expect_word(block, BOARD_IDLE);
         expect_revoked(block);
         end();
@@ -213,12 +214,12 @@ static void sweep_once(enum heap_runs runs, unsigned way)
                 else
                         world.blocks[i].word = NULL;
         }
-        shelf_sweep(&shelf);
-        heap_check(&shelf.heap);
-        ck_assert_uint_eq(shelf.heap.n_blocks, n_left);
+        idle_list_sweep(&idle_list);
+        heap_check(&idle_list.heap);
+        ck_assert_uint_eq(idle_list.heap.n_blocks, n_left);
         for (unsigned i = 0, rest = way; i < 5; i++, rest /= 3)
-                ck_assert(world.blocks[i].heap == (rest % 3 ? NULL : &shelf.heap));
-        for (; (block = shelf_next_revoked(&shelf)); n_gone++)
+                ck_assert(world.blocks[i].heap == (rest % 3 ? NULL : &idle_list.heap));
+        for (; (block = idle_list_next_revoked(&idle_list)); n_gone++)
                 world_remove(&world, block);
         ck_assert_uint_eq(n_left + n_gone, 5);
         end();
@@ -237,8 +238,8 @@ TEST(a_block_without_a_word_stays_in_its_heap)
         begin(HEAP_JOINED);
         block = add(0, BLOCK);
         block->word = NULL;
-        ck_assert(!shelf_may_have(block));
-        ck_assert_int_eq(shelf_put(&shelf, block), 1);
+        ck_assert(!idle_list_may_have(block));
+        ck_assert_int_eq(idle_list_put(&idle_list, block), 1);
         ck_assert(block->heap == &heap);
         expect_word(block, BOARD_BUSY);
         end();
@@ -255,16 +256,16 @@ TEST(a_wrong_word_is_left_alone_and_lost, .to = ARRAY_SIZE(wrong_words))
         begin(HEAP_JOINED);
         block = add(0, BLOCK);
         words[0] = wrong_words[_i];
-        ck_assert(shelf_may_have(block));
-        ck_assert_int_eq(shelf_put(&shelf, block), 1);
+        ck_assert(idle_list_may_have(block));
+        ck_assert_int_eq(idle_list_put(&idle_list, block), 1);
         ck_assert_uint_eq(words[0], wrong_words[_i]);
-        ck_assert(!shelf_may_have(block));
+        ck_assert(!idle_list_may_have(block));
         ck_assert(block->heap == &heap);
         ck_assert_uint_eq(world_alloc(&heap, BLOCK), 0);
         end();
 }
 
-/* Each call fails in its turn, for every block of many: those of the heap and those of the shelf. */
+/* Each call fails in its turn, for every block of many: those of the heap and those of the idle list. */
 TEST(a_put_without_memory_changes_nothing, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         unsigned n_grown = 0;
@@ -279,7 +280,7 @@ TEST(a_put_without_memory_changes_nothing, .from = HEAP_JOINED, .to = HEAP_SPLIT
 
                 for (;;) {
                         n_until_failure = n_failures;
-                        r = shelf_put(&shelf, block);
+                        r = idle_list_put(&idle_list, block);
                         n_until_failure = -1;
                         if (r == 0)
                                 break;
@@ -290,7 +291,7 @@ TEST(a_put_without_memory_changes_nothing, .from = HEAP_JOINED, .to = HEAP_SPLIT
                         n_failures++;
                 }
                 expect_word(block, BOARD_IDLE);
-                ck_assert_uint_eq(shelf.heap.n_blocks, i + 1);
+                ck_assert_uint_eq(idle_list.heap.n_blocks, i + 1);
                 check_both();
                 n_grown += (unsigned)n_failures;
         }
@@ -300,7 +301,7 @@ TEST(a_put_without_memory_changes_nothing, .from = HEAP_JOINED, .to = HEAP_SPLIT
 
 static uint32_t spare_pieces(void)
 {
-        const struct holes *holes = &shelf.heap.holes;
+        const struct holes *holes = &idle_list.heap.holes;
 
         return holes->n_unused + (holes->n_pieces - holes->n_touched);
 }
@@ -325,14 +326,14 @@ TEST(a_take_without_memory_changes_nothing, .to = 2)
         if (_i)
                 revoke(block);
         n_until_failure = 0;
-        r = shelf_take(&shelf, block);
+        r = idle_list_take(&idle_list, block);
         n_until_failure = -1;
         ck_assert_int_eq(r, -ENOMEM);
-        ck_assert(block->heap == &shelf.heap);
+        ck_assert(block->heap == &idle_list.heap);
         expect_word(block, _i ? BOARD_REVOKED : BOARD_IDLE);
         expect_no_revoked();
         check_both();
-        ck_assert_int_eq(shelf_take(&shelf, block), _i);
+        ck_assert_int_eq(idle_list_take(&idle_list, block), _i);
         end();
 }
 
@@ -344,15 +345,15 @@ TEST(a_sweep_without_memory_is_made_good_by_the_next)
         block = fill_pieces();
         revoke(block);
         n_until_failure = 0;
-        shelf_sweep(&shelf);
+        idle_list_sweep(&idle_list);
         n_until_failure = -1;
-        ck_assert(block->heap == &shelf.heap);
+        ck_assert(block->heap == &idle_list.heap);
         expect_no_revoked();
         check_both();
-        shelf_sweep(&shelf);
+        idle_list_sweep(&idle_list);
         expect_revoked(block);
         expect_no_revoked();
         end();
 }
 
-TESTS_MAIN("shelf", .limit_s = UNLIMITED)
+TESTS_MAIN("idle_list", .limit_s = UNLIMITED)

@@ -13,7 +13,7 @@
 static bool is_settled(const struct heap *heap, const struct heap_block *block)
 {
         return block->epoch < heap->n_settled_epochs && block->n_earlier < heap->n_settled_adds &&
-               shelf_may_have(block);
+               idle_list_may_have(block);
 }
 
 /* The first settled block with a word, or NULL. The caller has the heap's lock. */
@@ -33,8 +33,8 @@ static struct heap_block *find_settled(const struct heap *heap)
         return NULL;
 }
 
-/* 1: there was one that the shelf cannot have, and that is not met again. */
-static int shelve_one(struct space *space, struct heap *heap)
+/* 1: there was one that the idle list cannot have, and that is not met again. */
+static int put_one_idle(struct space *space, struct heap *heap)
 {
         struct heap_block *block;
         int r = -ENOENT;
@@ -42,23 +42,23 @@ static int shelve_one(struct space *space, struct heap *heap)
         spin_lock(&heap->lock);
         block = find_settled(heap);
         if (block)
-                r = shelf_put(&space->shelf, block);
+                r = idle_list_put(&space->idle_list, block);
         spin_unlock(&heap->lock);
         return r;
 }
 
-bool space_shelve(struct space *space)
+bool space_put_idle(struct space *space)
 {
         struct space_heap *heap;
-        bool shelved = false;
+        bool found = false;
 
         TAILQ_FOREACH (heap, &space->heaps, in_space) {
                 int r;
 
-                while ((r = shelve_one(space, &heap->heap)) >= 0)
-                        shelved = shelved || r == 0;
+                while ((r = put_one_idle(space, &heap->heap)) >= 0)
+                        found = found || r == 0;
         }
-        return shelved;
+        return found;
 }
 
 static bool settle(struct heap *heap)
@@ -99,16 +99,16 @@ bool space_begin_look(struct space *space, uint64_t now_us)
 static bool find_stretch(struct space *space, struct heap *heap, uint64_t n_bytes,
                          struct stretch *ret_stretch)
 {
-        const struct heap *shelf = &space->shelf.heap;
+        const struct heap *idle_list = &space->idle_list.heap;
         struct stretch best = {.start = 0};
         uint32_t hole = 0;
 
         spin_lock(&heap->lock);
-        while ((hole = holes_next_large(&shelf->holes, 1, hole))) {
-                const struct piece *piece = holes_at(&shelf->holes, hole);
+        while ((hole = holes_next_large(&idle_list->holes, 1, hole))) {
+                const struct piece *piece = holes_at(&idle_list->holes, hole);
                 struct stretch stretch = stretch_of(
-                        heap, heap_address_of(shelf, piece->start),
-                        heap_address_of(shelf, piece->start + piece->n_units));
+                        heap, heap_address_of(idle_list, piece->start),
+                        heap_address_of(idle_list, piece->start + piece->n_units));
 
                 if (stretch_bytes(&stretch) >= n_bytes &&
                     (!best.start || stretch_bytes(&stretch) < stretch_bytes(&best)))
@@ -120,32 +120,32 @@ static bool find_stretch(struct space *space, struct heap *heap, uint64_t n_byte
 }
 
 /* 1: the daemon was faster. */
-static int unshelve_one(struct space *space, struct heap *heap, struct heap_block *block)
+static int reuse_one(struct space *space, struct heap *heap, struct heap_block *block)
 {
         int r;
 
         spin_lock(&heap->lock);
         r = heap_reserve(heap);
         if (!r)
-                r = shelf_take(&space->shelf, block);
+                r = idle_list_take(&space->idle_list, block);
         if (!r)
                 (void)heap_add_block(heap, block);
         spin_unlock(&heap->lock);
         return r;
 }
 
-static int unshelve(struct space *space, struct heap *heap, struct stretch rest, uint64_t n_bytes)
+static int reuse(struct space *space, struct heap *heap, struct stretch rest, uint64_t n_bytes)
 {
         struct heap_block *block;
         int r = 0;
 
         while (!r && (block = stretch_next(&rest, space->arena, n_bytes)))
-                r = unshelve_one(space, heap, block);
+                r = reuse_one(space, heap, block);
         return r;
 }
 
 /* Where the daemon was faster with one it may have been so with many: they are not tried one by one. */
-bool space_unshelve(struct space *space, struct space_heap *heap, uint64_t n_bytes)
+bool space_reuse_idle(struct space *space, struct space_heap *heap, uint64_t n_bytes)
 {
         struct stretch stretch;
         int r = 1;
@@ -153,9 +153,9 @@ bool space_unshelve(struct space *space, struct space_heap *heap, uint64_t n_byt
         for (unsigned i = 0; r == 1 && i < TRIES_MAX; i++) {
                 if (!find_stretch(space, &heap->heap, n_bytes, &stretch))
                         return false;
-                r = unshelve(space, &heap->heap, stretch, n_bytes);
+                r = reuse(space, &heap->heap, stretch, n_bytes);
                 if (r == 1)
-                        shelf_sweep(&space->shelf);
+                        idle_list_sweep(&space->idle_list);
         }
         return r == 0;
 }

@@ -1,21 +1,21 @@
-/* Idle blocks that go to the shelf. How they come back is in test_space_unshelve.c. */
+/* Idle blocks that go to the idle list. How they come back is in test_heap_set_reuse.c. */
 #include <stdlib.h>
 
 #include "tests/suite.h"
 #include "tests/unit/failing_alloc.h"
 #include "tests/unit/space_world.h"
 
-TEST(a_block_is_shelved_at_the_second_look, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
+TEST(a_block_is_put_idle_at_the_second_look, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         struct heap_block *block;
 
         begin((enum heap_runs)_i);
         block = add(1, GIB, 2 * BLOCK);
-        ck_assert(!space_shelve(&space));
+        ck_assert(!space_put_idle(&space));
         ck_assert(space_settle(&space));
         expect_in(1, block);
-        ck_assert(space_shelve(&space));
-        expect_shelved(block);
+        ck_assert(space_put_idle(&space));
+        expect_idle(block);
         ck_assert(!space_settle(&space));
         ck_assert(!look());
         ck_assert(space_has_empty(&space));
@@ -30,31 +30,31 @@ TEST(what_came_since_the_first_look_stays, .from = HEAP_JOINED, .to = HEAP_SPLIT
         old = add(0, 0, BLOCK);
         ck_assert(!look());
         new = add(0, BLOCK, BLOCK);
-        ck_assert(space_shelve(&space));
-        expect_shelved(old);
+        ck_assert(space_put_idle(&space));
+        expect_idle(old);
         expect_in(0, new);
         ck_assert(space_settle(&space));
         ck_assert(look());
-        expect_shelved(new);
+        expect_idle(new);
         end();
 }
 
 /* It came for a request that is not served yet. */
-TEST(what_was_unshelved_or_adopted_stays)
+TEST(what_was_reused_or_adopted_stays)
 {
         struct heap_block *block;
 
         begin(HEAP_JOINED);
         block = add(0, 0, BLOCK);
-        shelve();
-        ck_assert(unshelve(512));
-        ck_assert(!space_shelve(&space));
+        put_idle();
+        ck_assert(reuse(512));
+        ck_assert(!space_put_idle(&space));
         expect_in(0, block);
         ck_assert(space_adopt(&space, &heaps[1], 512));
-        ck_assert(!space_shelve(&space));
+        ck_assert(!space_put_idle(&space));
         expect_in(1, block);
-        shelve();
-        expect_shelved(block);
+        put_idle();
+        expect_idle(block);
         end();
 }
 
@@ -69,11 +69,11 @@ TEST(work_that_is_not_over_is_waited_for)
         for (unsigned i = 0; i < 4; i++)
                 ck_assert(!look());
         pass(0);
-        ck_assert(!space_shelve(&space));
+        ck_assert(!space_put_idle(&space));
         ck_assert(space_settle(&space));
         expect_in(0, block);
         ck_assert(look());
-        expect_shelved(block);
+        expect_idle(block);
         end();
 }
 
@@ -109,16 +109,16 @@ TEST(blocks_in_use_stay)
         fill(1, MIB, 9 * MIB);
         give(1, MIB);
         pass(1);
-        shelve();
+        put_idle();
         for (unsigned i = 1; i < 4; i++)
-                expect_shelved(blocks[i]);
+                expect_idle(blocks[i]);
         expect_in(1, blocks[0]);
         expect_in(1, blocks[4]);
         end();
 }
 
 /* The way's bits say which have none. */
-static void shelve_some(enum heap_runs runs, unsigned way)
+static void put_some_idle(enum heap_runs runs, unsigned way)
 {
         begin(runs);
         for (unsigned i = 0; i < 5; i++) {
@@ -126,12 +126,12 @@ static void shelve_some(enum heap_runs runs, unsigned way)
                 if (way >> i & 1)
                         world.blocks[i].word = NULL;
         }
-        shelve();
+        put_idle();
         for (unsigned i = 0; i < 5; i++) {
                 if (way >> i & 1)
                         expect_in(0, &world.blocks[i]);
                 else
-                        expect_shelved(&world.blocks[i]);
+                        expect_idle(&world.blocks[i]);
         }
         ck_assert(space_has_empty(&space));
         end();
@@ -140,7 +140,7 @@ static void shelve_some(enum heap_runs runs, unsigned way)
 TEST(blocks_without_words_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         for (unsigned way = 0; way < 1 << 5; way++)
-                shelve_some((enum heap_runs)_i, way);
+                put_some_idle((enum heap_runs)_i, way);
 }
 
 TEST(a_block_that_cannot_be_marked_holds_up_no_other, .to = 3)
@@ -149,10 +149,10 @@ TEST(a_block_that_cannot_be_marked_holds_up_no_other, .to = 3)
         for (unsigned i = 0; i < 3; i++)
                 (void)add(0, i * BLOCK, BLOCK);
         words[_i] = 0;
-        shelve();
+        put_idle();
         for (int i = 0; i < 3; i++) {
                 if (i != _i)
-                        expect_shelved(&world.blocks[i]);
+                        expect_idle(&world.blocks[i]);
         }
         ck_assert(world.blocks[_i].heap == &heaps[0].heap && !world.blocks[_i].word);
         ck_assert_uint_eq(words[_i], 0);
@@ -162,25 +162,25 @@ TEST(a_block_that_cannot_be_marked_holds_up_no_other, .to = 3)
 TEST(blocks_without_memory_to_move_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         int n_failures = 0;
-        bool shelved = false;
+        bool found = false;
 
         begin((enum heap_runs)_i);
         for (unsigned i = 0; i < 40; i++)
                 (void)add(0, 2 * i * BLOCK, BLOCK);
         (void)look();
-        while (space.shelf.heap.n_blocks < 40) {
-                uint32_t n_before = space.shelf.heap.n_blocks;
+        while (space.idle_list.heap.n_blocks < 40) {
+                uint32_t n_before = space.idle_list.heap.n_blocks;
 
                 n_until_failure = 0;
-                shelved = space_shelve(&space);
+                found = space_put_idle(&space);
                 n_failures += n_until_failure < 0;
                 n_until_failure = -1;
-                ck_assert(shelved == (space.shelf.heap.n_blocks > n_before));
+                ck_assert(found == (space.idle_list.heap.n_blocks > n_before));
                 check_all();
-                ck_assert_uint_eq(space.shelf.heap.n_blocks + heaps[0].heap.n_blocks, 40);
+                ck_assert_uint_eq(space.idle_list.heap.n_blocks + heaps[0].heap.n_blocks, 40);
                 /* One look can grow what the next needs. */
                 n_until_failure = 1;
-                (void)space_shelve(&space);
+                (void)space_put_idle(&space);
                 n_until_failure = -1;
                 check_all();
         }
@@ -196,7 +196,7 @@ static uint32_t spare_pieces(const struct heap *heap)
 /* The heap could let go of a block in the midst of a hole, and not take it back then. */
 TEST(without_any_memory_no_block_is_lost)
 {
-        bool shelved;
+        bool found;
 
         begin(HEAP_JOINED);
         for (unsigned i = 0; i < 3; i++)
@@ -205,9 +205,9 @@ TEST(without_any_memory_no_block_is_lost)
                 (void)world_alloc(&heaps[0].heap, 512);
         (void)look();
         is_memory_gone = true;
-        shelved = space_shelve(&space);
+        found = space_put_idle(&space);
         is_memory_gone = false;
-        ck_assert(!shelved);
+        ck_assert(!found);
         for (unsigned i = 0; i < 3; i++)
                 expect_in(0, &world.blocks[i]);
         ck_assert(look());
@@ -253,4 +253,4 @@ TEST(the_end_of_much_is_looked_at_at_once)
         end();
 }
 
-TESTS_MAIN("space_shelf", .limit_s = UNLIMITED)
+TESTS_MAIN("space_idle", .limit_s = UNLIMITED)

@@ -1,4 +1,4 @@
-/* Idle blocks that come back from the shelf, if the daemon was not faster. */
+/* Idle blocks that come back from the idle list, if the daemon was not faster. */
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -6,20 +6,20 @@
 #include "tests/unit/failing_alloc.h"
 #include "tests/unit/space_world.h"
 
-TEST(what_the_shelf_lacks_is_not_unshelved, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
+TEST(what_the_idle_list_lacks_is_not_reused, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         begin((enum heap_runs)_i);
-        ck_assert(!unshelve(512));
+        ck_assert(!reuse(512));
         (void)add(1, 0, BLOCK);
         (void)add(1, BLOCK, BLOCK);
-        shelve();
-        ck_assert(!unshelve(2 * BLOCK + 512));
-        ck_assert(unshelve(2 * BLOCK) == (_i == HEAP_JOINED));
+        put_idle();
+        ck_assert(!reuse(2 * BLOCK + 512));
+        ck_assert(reuse(2 * BLOCK) == (_i == HEAP_JOINED));
         ck_assert_uint_eq(heaps[0].heap.n_blocks, _i == HEAP_JOINED ? 2 : 0);
         end();
 }
 
-TEST(the_smallest_stretch_is_unshelved)
+TEST(the_smallest_stretch_is_reused)
 {
         static const unsigned n_blocks[] = {8, 3, 2, 5};
 
@@ -28,16 +28,16 @@ TEST(the_smallest_stretch_is_unshelved)
                 for (unsigned k = 0; k < n_blocks[i]; k++)
                         (void)add(1, i * GIB + k * BLOCK, BLOCK);
         }
-        shelve();
-        ck_assert(unshelve(3 * BLOCK));
+        put_idle();
+        ck_assert(reuse(3 * BLOCK));
         fill(0, 3 * BLOCK, GIB);
-        ck_assert(unshelve(2 * BLOCK + 512));
+        ck_assert(reuse(2 * BLOCK + 512));
         ck_assert_uint_eq(heaps[0].heap.n_blocks, 6);
         fill(0, 2 * BLOCK + 512, 3 * GIB);
         end();
 }
 
-/* Four blocks on the shelf, and so much of the heap's that touches them. Which of them come, one bit
+/* Four blocks on the idle list, and so much of the heap's that touches them. Which of them come, one bit
  * each, where runs are joined; and whether one does where they are kept apart. */
 static const struct {
         uint64_t n_below, n_above, n_bytes;
@@ -88,29 +88,29 @@ static void expect_came(unsigned which)
                 if (which >> i & 1)
                         expect_in(0, &world.blocks[i]);
                 else
-                        expect_shelved(&world.blocks[i]);
+                        expect_idle(&world.blocks[i]);
         }
 }
 
-static bool unshelve_between(enum heap_runs runs, unsigned owner, int row)
+static bool reuse_between(enum heap_runs runs, unsigned owner, int row)
 {
         uint64_t n_bytes = edge_rows[row].n_bytes, address;
-        bool unshelved;
+        bool reused;
 
         begin(runs);
         for (unsigned i = 0; i < 4; i++)
                 (void)add(1, GIB + i * BLOCK, BLOCK);
-        shelve();
+        put_idle();
         add_edges(owner, edge_rows[row].n_below, edge_rows[row].n_above);
-        unshelved = unshelve(n_bytes);
-        ck_assert((heap_alloc(&heaps[0].heap, n_bytes, &address) == 0) == unshelved);
+        reused = reuse(n_bytes);
+        ck_assert((heap_alloc(&heaps[0].heap, n_bytes, &address) == 0) == reused);
         check_all();
-        return unshelved;
+        return reused;
 }
 
 TEST(holes_that_touch_a_stretch_count, .to = ARRAY_SIZE(edge_rows))
 {
-        ck_assert(unshelve_between(HEAP_JOINED, 0, _i) == (edge_rows[_i].joined != 0));
+        ck_assert(reuse_between(HEAP_JOINED, 0, _i) == (edge_rows[_i].joined != 0));
         expect_came(edge_rows[_i].joined);
         end();
 }
@@ -119,7 +119,7 @@ TEST(anothers_holes_do_not_count, .to = ARRAY_SIZE(edge_rows))
 {
         uint64_t n_bytes = edge_rows[_i].n_bytes;
 
-        ck_assert(unshelve_between(HEAP_JOINED, 1, _i) == (n_bytes <= 4 * BLOCK));
+        ck_assert(reuse_between(HEAP_JOINED, 1, _i) == (n_bytes <= 4 * BLOCK));
         if (n_bytes <= 4 * BLOCK)
                 expect_came((1u << (n_bytes + BLOCK - 1) / BLOCK) - 1);
         end();
@@ -127,7 +127,7 @@ TEST(anothers_holes_do_not_count, .to = ARRAY_SIZE(edge_rows))
 
 TEST(runs_kept_apart_come_one_by_one, .to = ARRAY_SIZE(edge_rows))
 {
-        ck_assert(unshelve_between(HEAP_SPLIT, 0, _i) == edge_rows[_i].split);
+        ck_assert(reuse_between(HEAP_SPLIT, 0, _i) == edge_rows[_i].split);
         ck_assert_uint_eq(heaps[0].heap.n_blocks, 2 + edge_rows[_i].split);
         end();
 }
@@ -139,7 +139,7 @@ static const struct {
         bool is_enough;
 } faster_rows[] = {{0, 3, true}, {1, 1, false}, {2, 2, false}, {3, 3, true}};
 
-static void shelve_four(void)
+static void put_four_idle(void)
 {
         begin(HEAP_JOINED);
         for (unsigned i = 0; i < 4; i++)
@@ -150,15 +150,16 @@ TEST(the_daemon_is_faster_with_one, .to = ARRAY_SIZE(faster_rows))
 {
         bool is_enough = faster_rows[_i].is_enough;
 
-        shelve_four();
-        shelve();
+        put_four_idle();
+        put_idle();
         revoke(&world.blocks[faster_rows[_i].revoked]);
-        ck_assert(unshelve(3 * BLOCK) == is_enough);
+        ck_assert(reuse(3 * BLOCK) == is_enough);
         ck_assert_uint_eq(heaps[0].heap.n_blocks, faster_rows[_i].n_got);
-        shelf_sweep(&space.shelf);
+        idle_list_sweep(&space.idle_list);
         expect_gone(&world.blocks[faster_rows[_i].revoked]);
-        ck_assert_ptr_eq(shelf_next_revoked(&space.shelf), &world.blocks[faster_rows[_i].revoked]);
-        ck_assert_ptr_null(shelf_next_revoked(&space.shelf));
+        ck_assert_ptr_eq(idle_list_next_revoked(&space.idle_list),
+                         &world.blocks[faster_rows[_i].revoked]);
+        ck_assert_ptr_null(idle_list_next_revoked(&space.idle_list));
         if (is_enough)
                 fill(0, 3 * BLOCK, GIB + (faster_rows[_i].revoked ? 0 : BLOCK));
         end();
@@ -166,12 +167,12 @@ TEST(the_daemon_is_faster_with_one, .to = ARRAY_SIZE(faster_rows))
 
 TEST(another_stretch_does_where_the_daemon_is_faster, .to = ARRAY_SIZE(faster_rows))
 {
-        shelve_four();
+        put_four_idle();
         for (unsigned i = 0; i < 5; i++)
                 (void)add(1, 2 * GIB + i * BLOCK, BLOCK);
-        shelve();
+        put_idle();
         revoke(&world.blocks[faster_rows[_i].revoked]);
-        ck_assert(unshelve(3 * BLOCK));
+        ck_assert(reuse(3 * BLOCK));
         if (!faster_rows[_i].is_enough)
                 fill(0, 3 * BLOCK, 2 * GIB);
         end();
@@ -184,15 +185,15 @@ static void revoke_many(void)
         for (unsigned i = 0; i < 200; i++)
                 (void)add(1, 2 * i * BLOCK, BLOCK);
         (void)add(1, GIB, 2 * BLOCK);
-        shelve();
+        put_idle();
         for (unsigned i = 0; i < 200; i++)
                 revoke(&world.blocks[i]);
 }
 
-TEST(one_is_unshelved_that_many_revoked_ones_hide)
+TEST(one_is_reused_that_many_revoked_ones_hide)
 {
         revoke_many();
-        ck_assert(unshelve(512));
+        ck_assert(reuse(512));
         expect_in(0, &world.blocks[200]);
         end();
 }
@@ -206,12 +207,12 @@ TEST(one_is_taken_that_many_revoked_ones_hide)
 
 TEST(all_are_revoked)
 {
-        shelve_four();
-        shelve();
+        put_four_idle();
+        put_idle();
         for (unsigned i = 0; i < 4; i++)
                 revoke(&world.blocks[i]);
         ck_assert(space_has_empty(&space));
-        ck_assert(!unshelve(512));
+        ck_assert(!reuse(512));
         ck_assert_ptr_null(space_take_idle(&space, 0, 0));
         ck_assert(!space_has_empty(&space));
         for (unsigned i = 0; i < 4; i++)
@@ -220,34 +221,34 @@ TEST(all_are_revoked)
 }
 
 /* The lease was idle when the connection went. */
-TEST(what_lost_its_word_is_not_unshelved)
+TEST(what_lost_its_word_is_not_reused)
 {
-        shelve_four();
-        shelve();
+        put_four_idle();
+        put_idle();
         world.blocks[0].word = world.blocks[2].word = NULL;
-        ck_assert(!unshelve(2 * BLOCK));
-        ck_assert(unshelve(BLOCK));
+        ck_assert(!reuse(2 * BLOCK));
+        ck_assert(reuse(BLOCK));
         ck_assert_uint_eq(heaps[0].heap.n_blocks, 1);
         ck_assert(world.blocks[0].heap == NULL && world.blocks[2].heap == NULL);
         end();
 }
 
 /* From the smallest hole, wherever it is; its lease is busy then. */
-TEST(an_idle_block_is_taken_off_the_shelf, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
+TEST(an_idle_block_is_taken_off_the_idle_list, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         struct heap_block *large, *small, *own;
 
         begin((enum heap_runs)_i);
         large = add(1, 0, 4 * BLOCK);
         small = add(1, GIB, BLOCK);
-        shelve();
+        put_idle();
         own = add(0, 2 * GIB, 2 * BLOCK);
         ck_assert_ptr_eq(space_take_idle(&space, 0, 0), small);
         ck_assert(small->heap == NULL);
         ck_assert_uint_eq(words[1], board_word(small->lease, BOARD_BUSY));
         ck_assert_ptr_eq(space_take_idle(&space, 0, 0), own);
         ck_assert_ptr_null(space_take_idle(&space, WORLD_START, WORLD_START + BLOCK));
-        expect_shelved(large);
+        expect_idle(large);
         ck_assert_ptr_eq(space_take_idle(&space, 0, 0), large);
         ck_assert(!space_has_empty(&space));
         end();
@@ -260,24 +261,24 @@ TEST(a_revoked_block_is_passed_over, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
         begin((enum heap_runs)_i);
         large = add(1, 0, 4 * BLOCK);
         small = add(1, GIB, BLOCK);
-        shelve();
+        put_idle();
         revoke(small);
         ck_assert_ptr_eq(space_take_idle(&space, 0, 0), large);
         expect_gone(small);
-        ck_assert_ptr_eq(shelf_next_revoked(&space.shelf), small);
+        ck_assert_ptr_eq(idle_list_next_revoked(&space.idle_list), small);
         end();
 }
 
-TEST(the_shelf_comes_before_other_heaps, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
+TEST(the_idle_list_comes_before_other_heaps, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
-        struct heap_block *shelved, *idle;
+        struct heap_block *found, *idle;
 
         begin((enum heap_runs)_i);
-        shelved = add(1, 0, 4 * BLOCK);
-        shelve();
+        found = add(1, 0, 4 * BLOCK);
+        put_idle();
         idle = add(1, GIB, BLOCK);
         ck_assert(space_adopt(&space, &heaps[0], BLOCK));
-        expect_in(0, shelved);
+        expect_in(0, found);
         expect_in(1, idle);
         ck_assert(space_adopt(&space, &heaps[0], BLOCK));
         expect_in(0, idle);
@@ -287,19 +288,19 @@ TEST(the_shelf_comes_before_other_heaps, .from = HEAP_JOINED, .to = HEAP_SPLIT +
 TEST(blocks_without_memory_to_come_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         struct heap_block *block;
-        bool unshelved;
+        bool reused;
 
         begin((enum heap_runs)_i);
         block = add(1, 0, BLOCK);
-        shelve();
+        put_idle();
         n_until_failure = 0;
-        unshelved = space_unshelve(&space, &heaps[0], BLOCK);
+        reused = space_reuse_idle(&space, &heaps[0], BLOCK);
         n_until_failure = -1;
-        ck_assert(!unshelved);
-        expect_shelved(block);
-        ck_assert(unshelve(BLOCK));
+        ck_assert(!reused);
+        expect_idle(block);
+        ck_assert(reuse(BLOCK));
         expect_in(0, block);
         end();
 }
 
-TESTS_MAIN("space_unshelve", .limit_s = UNLIMITED)
+TESTS_MAIN("space_reuse_idle", .limit_s = UNLIMITED)

@@ -4,8 +4,8 @@ unsigned model_count_good(struct model *model)
 {
         unsigned n = 0;
 
-        for (unsigned i = 0; i < model->shelf.n; i++)
-                n += model_is_good(model, model->shelf.at[i].record);
+        for (unsigned i = 0; i < model->idle_list.n; i++)
+                n += model_is_good(model, model->idle_list.at[i].record);
         return n;
 }
 
@@ -57,7 +57,7 @@ static unsigned follow_shelving(struct model *model, struct model_heap *heap)
                 gone[n_gone++] = record;
         }
         for (unsigned i = 0; i < n_gone; i++)
-                model_shelve_block(model, heap, gone[i]);
+                model_put_block_idle(model, heap, gone[i]);
         return n_gone;
 }
 
@@ -72,17 +72,17 @@ static unsigned count_settled(struct model *model, const struct model_heap *heap
         return n;
 }
 
-void model_shelve(struct model *model)
+void model_put_idle(struct model *model)
 {
         unsigned n_settled = 0, n_gone = 0;
-        bool shelved;
+        bool found;
 
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
                 n_settled += count_settled(model, &model->heaps[i]);
-        shelved = space_shelve(&model->space);
+        found = space_put_idle(&model->space);
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
                 n_gone += follow_shelving(model, &model->heaps[i]);
-        MODEL_EXPECT(model, n_gone == n_settled && shelved == (n_gone > 0));
+        MODEL_EXPECT(model, n_gone == n_settled && found == (n_gone > 0));
 }
 
 void model_settle(struct model *model)
@@ -105,8 +105,8 @@ void model_settle(struct model *model)
 /* All that were, when the client looked. */
 void model_follow_revoked(struct model *model)
 {
-        for (unsigned i = 0; i < model->shelf.n;) {
-                struct heap_block *record = model->shelf.at[i].record;
+        for (unsigned i = 0; i < model->idle_list.n;) {
+                struct heap_block *record = model->idle_list.at[i].record;
 
                 if (record->heap) {
                         i++;
@@ -121,14 +121,14 @@ void model_sweep(struct model *model)
 {
         unsigned n_good = model_count_good(model);
 
-        shelf_sweep(&model->space.shelf);
+        idle_list_sweep(&model->space.idle_list);
         model_follow_revoked(model);
-        MODEL_EXPECT(model, model->shelf.n == n_good && model_count_good(model) == n_good);
+        MODEL_EXPECT(model, model->idle_list.n == n_good && model_count_good(model) == n_good);
 }
 
 bool model_unmap_one(struct model *model)
 {
-        struct heap_block *record = shelf_next_revoked(&model->space.shelf);
+        struct heap_block *record = idle_list_next_revoked(&model->space.idle_list);
 
         MODEL_EXPECT(model, (record != NULL) == (model->revoked.n > 0));
         if (record)
@@ -146,7 +146,7 @@ void model_lose_words(struct model *model)
 {
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
                 lose_words(&model->heaps[i].blocks);
-        lose_words(&model->shelf);
+        lose_words(&model->idle_list);
 }
 
 /* Wherever it is: what is not idle it cannot have. */
@@ -178,18 +178,18 @@ static uint64_t bytes_above(const struct model_heap *heap, uint64_t address)
 bool model_next_stretch(struct model *model, const struct model_heap *heap, enum model_view view,
                         unsigned *index, struct model_stretch *ret_stretch)
 {
-        const struct model_range *at = model->shelf.at;
+        const struct model_range *at = model->idle_list.at;
         struct model_stretch stretch = {0};
         unsigned i = *index;
 
-        while (i < model->shelf.n && view == MODEL_GOOD && !model_is_good(model, at[i].record))
+        while (i < model->idle_list.n && view == MODEL_GOOD && !model_is_good(model, at[i].record))
                 i++;
-        if (i >= model->shelf.n)
+        if (i >= model->idle_list.n)
                 return false;
         stretch.start = at[i].start;
         do
                 stretch.end = at[i++].end;
-        while (model->runs == HEAP_JOINED && i < model->shelf.n && at[i].start == stretch.end &&
+        while (model->runs == HEAP_JOINED && i < model->idle_list.n && at[i].start == stretch.end &&
                (view == MODEL_SEEN || model_is_good(model, at[i].record)));
         if (heap && model->runs == HEAP_JOINED) {
                 stretch.n_below_bytes = bytes_below(heap, stretch.start);
@@ -227,7 +227,7 @@ struct model_unshelving model_foretell_unshelving(struct model *model,
         uint64_t n_best = smallest_stretch(model, heap, MODEL_GOOD, n_bytes);
 
         return (struct model_unshelving){.is_enough = n_best != 0,
-                                         .is_exact = model_count_good(model) == model->shelf.n,
+                                         .is_exact = model_count_good(model) == model->idle_list.n,
                                          .n_best_bytes = n_best};
 }
 
@@ -241,7 +241,7 @@ static void judge_stretch(struct model *model, struct model_heap *heap,
 
         for (unsigned i = 0; i < n_blocks; i++) {
                 const struct model_range *block =
-                        &model->shelf.at[is_from_above ? first + n_blocks - 1 - i : first + i];
+                        &model->idle_list.at[is_from_above ? first + n_blocks - 1 - i : first + i];
                 bool came = block->record->heap == model_heap(heap);
 
                 MODEL_EXPECT(model, came == (n_got < n_bytes));
@@ -254,11 +254,11 @@ static bool has_come(struct model *model, struct model_heap *heap, unsigned firs
         bool came = false;
 
         for (unsigned i = first; i < end; i++)
-                came = came || model->shelf.at[i].record->heap == model_heap(heap);
+                came = came || model->idle_list.at[i].record->heap == model_heap(heap);
         return came;
 }
 
-/* Nothing of the shelf was revoked: it is one of the smallest. */
+/* Nothing of the idle list was revoked: it is one of the smallest. */
 static void judge_unshelving(struct model *model, struct model_heap *heap, uint64_t n_bytes,
                              const struct model_unshelving *foretold)
 {
@@ -280,11 +280,11 @@ void model_follow_unshelving(struct model *model, struct model_heap *heap, uint6
 {
         if (foretold->is_exact)
                 judge_unshelving(model, heap, n_bytes, foretold);
-        for (unsigned i = 0; i < model->shelf.n;) {
-                struct heap_block *record = model->shelf.at[i].record;
+        for (unsigned i = 0; i < model->idle_list.n;) {
+                struct heap_block *record = model->idle_list.at[i].record;
 
                 if (record->heap == model_heap(heap))
-                        model_unshelve_block(model, heap, record);
+                        model_reuse_block(model, heap, record);
                 else
                         i++;
         }

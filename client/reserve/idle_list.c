@@ -1,0 +1,107 @@
+#include "client/reserve/idle_list.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/board.h"
+
+void idle_list_init(struct idle_list *idle_list, const struct arena *arena, enum heap_runs runs)
+{
+        heap_init(&idle_list->heap, arena, runs);
+        /* Nothing comes here before its work is over. */
+        idle_list->heap.n_done_epochs = UINT64_MAX;
+        idle_list->revoked = NULL;
+}
+
+void idle_list_deinit(struct idle_list *idle_list)
+{
+        heap_deinit(&idle_list->heap);
+}
+
+/* A daemon that did not set the word as it should will not serve the block to others. */
+static bool give(struct heap_block *block)
+{
+        if (block->word && board_step(block->word, block->lease, BOARD_BUSY, BOARD_IDLE))
+                return true;
+        block->word = NULL;
+        return false;
+}
+
+/* All that can fail comes before the mark, which the daemon may act on at once. */
+int idle_list_put(struct idle_list *idle_list, struct heap_block *block)
+{
+        struct heap *from = block->heap;
+        int r = heap_reserve(from);
+
+        spin_lock(&idle_list->heap.lock);
+        if (!r)
+                r = heap_reserve(&idle_list->heap);
+        if (!r && !give(block))
+                r = 1;
+        if (!r) {
+                (void)heap_remove_block(from, block);
+                (void)heap_add_block(&idle_list->heap, block);
+        }
+        spin_unlock(&idle_list->heap.lock);
+        return r;
+}
+
+static int remove_from(struct idle_list *idle_list, struct heap_block *block)
+{
+        int r;
+
+        spin_lock(&idle_list->heap.lock);
+        r = heap_remove_block(&idle_list->heap, block);
+        spin_unlock(&idle_list->heap.lock);
+        return r;
+}
+
+static void add_revoked(struct idle_list *idle_list, struct heap_block *block)
+{
+        block->next = idle_list->revoked;
+        idle_list->revoked = block;
+}
+
+/* Without a word the lease was over with its connection, and was idle then: the block is others'. */
+static bool take_back(const struct heap_block *block)
+{
+        return block->word && board_step(block->word, block->lease, BOARD_IDLE, BOARD_BUSY);
+}
+
+int idle_list_take(struct idle_list *idle_list, struct heap_block *block)
+{
+        int r = remove_from(idle_list, block);
+
+        if (r)
+                return r;
+        if (take_back(block))
+                return 0;
+        add_revoked(idle_list, block);
+        return 1;
+}
+
+void idle_list_sweep(struct idle_list *idle_list)
+{
+        struct heap *heap = &idle_list->heap;
+        uint32_t i = 0;
+
+        while (i < heap->n_blocks) {
+                struct heap_block *block = heap->blocks[i];
+
+                if (block->word && board_is(block->word, block->lease, BOARD_IDLE))
+                        i++;
+                else if (remove_from(idle_list, block) == 0)
+                        add_revoked(idle_list, block);
+                else
+                        return;
+        }
+}
+
+struct heap_block *idle_list_next_revoked(struct idle_list *idle_list)
+{
+        struct heap_block *block = idle_list->revoked;
+
+        if (block)
+                idle_list->revoked = block->next;
+        return block;
+}
