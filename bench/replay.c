@@ -35,18 +35,18 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
         replay->memory = options->memory;
         replay->n_streams = options->n_streams ? options->n_streams : 1;
         replay->service = options->service;
-        space_init(&replay->space);
+        heap_set_init(&replay->heap_set);
         replay->streams = calloc(replay->n_streams, sizeof(*replay->streams));
         replay->live = calloc(trace->n_ids, sizeof(*replay->live));
         if (replay->streams && replay->live)
                 r = join_node(replay, options);
         if (!r)
-                r = arena_new(ARENA_START, space_arena_bytes(options->n_pool_bytes), &arena);
+                r = arena_new(ARENA_START, heap_set_arena_bytes(options->n_pool_bytes), &arena);
         if (r) {
                 (void)replay_free(replay);
                 return r;
         }
-        space_open(&replay->space, arena, replay_runs(replay));
+        heap_set_open(&replay->heap_set, arena, replay_runs(replay));
         *ret_replay = replay;
         return 0;
 }
@@ -61,17 +61,17 @@ static void free_blocks(struct heap *heap)
 
 struct replay *replay_free(struct replay *replay)
 {
-        for (unsigned i = 0; replay->space.arena && i < replay->n_streams; i++) {
+        for (unsigned i = 0; replay->heap_set.arena && i < replay->n_streams; i++) {
                 struct heap *heap = replay_heap(&replay->streams[i]);
 
                 free_blocks(heap);
                 heap_deinit(heap);
         }
-        if (replay->space.arena) {
-                free_blocks(&replay->space.idle_list.heap);
-                idle_list_deinit(&replay->space.idle_list);
+        if (replay->heap_set.arena) {
+                free_blocks(&replay->heap_set.idle_list.heap);
+                idle_list_deinit(&replay->heap_set.idle_list);
         }
-        (void)arena_free(replay->space.arena);
+        (void)arena_free(replay->heap_set.arena);
         (void)node_free(replay->own_node);
         free(replay->streams);
         free(replay->live);
@@ -110,9 +110,9 @@ static bool look_for_all(struct replay *replay, enum idle_marking_urgency urgenc
         replay_sweep(replay);
         replay_poll(replay);
         if (urgency == IDLE_MARKING_URGENT)
-                (void)space_settle(&replay->space);
-        more = space_put_idle(&replay->space);
-        more = space_settle(&replay->space) || more || replay_next_over_us(replay) > 0;
+                (void)heap_set_settle(&replay->heap_set);
+        more = heap_set_put_idle(&replay->heap_set);
+        more = heap_set_settle(&replay->heap_set) || more || replay_next_over_us(replay) > 0;
         for (unsigned i = 0; i < replay->n_streams; i++) {
                 if (replay->streams[i].is_met)
                         trim_trigger_lower(&replay->streams[i].trigger);
@@ -123,7 +123,7 @@ static bool look_for_all(struct replay *replay, enum idle_marking_urgency urgenc
 /* What those who free do where there is no service. */
 static void look_when_due(struct replay *replay)
 {
-        if (space_begin_look(&replay->space, (uint64_t)replay->now_us))
+        if (heap_set_begin_look(&replay->heap_set, (uint64_t)replay->now_us))
                 (void)look_for_all(replay, IDLE_MARKING_IN_TIME);
 }
 
@@ -152,14 +152,14 @@ static void look(struct replay *replay, struct stream *stream)
 {
         struct heap *heap = replay_heap(stream);
 
-        (void)space_excess(&replay->space, 0, (uint64_t)replay->now_us);
+        (void)heap_set_excess(&replay->heap_set, 0, (uint64_t)replay->now_us);
         if (!trim_trigger_is_due(&stream->trigger, heap)) {
                 if (replay->service == REPLAY_NO_THREAD)
                         look_when_due(replay);
                 return;
         }
         replay_record_work(replay, stream);
-        trim_trigger_raise(&stream->trigger, &replay->space, heap);
+        trim_trigger_raise(&stream->trigger, &replay->heap_set, heap);
         wake_service(replay);
 }
 
@@ -221,11 +221,11 @@ uint64_t replay_live(const struct replay *replay)
 
 uint64_t replay_reserved(const struct replay *replay)
 {
-        return replay->space.n_reserved_bytes;
+        return replay->heap_set.n_reserved_bytes;
 }
 
 void replay_get(const struct replay *replay, struct replay_figures *ret_figures)
 {
         *ret_figures = replay->figures;
-        ret_figures->peak_reserved = replay->space.n_reserved_peak_bytes;
+        ret_figures->peak_reserved = replay->heap_set.n_reserved_peak_bytes;
 }

@@ -11,7 +11,7 @@
 #include "base/size.h"
 #include "bench/node.h"
 #include "bench/trace.h"
-#include "client/reserve/space.h"
+#include "client/reserve/heap_set.h"
 
 /* An allocation or a free each 10 us: what a program does that launches kernels one by one. */
 #define REPLAY_US_PER_LINE 10

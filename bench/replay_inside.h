@@ -12,7 +12,7 @@ struct fence {
 };
 
 struct stream {
-        struct space_heap in_space;
+        struct set_heap in_set;
         struct fence fences[MARKS_MAX];
         unsigned n_fences;
         struct trim_trigger trigger;
@@ -36,7 +36,7 @@ struct replay {
         unsigned n_streams;
         struct stream *streams;
         struct live *live;
-        struct space space;
+        struct heap_set heap_set;
         uint64_t n_live_bytes;
         uint32_t n_blocks;
         enum replay_service service;
@@ -53,7 +53,7 @@ static inline enum heap_runs replay_runs(const struct replay *replay)
 
 static inline struct heap *replay_heap(struct stream *stream)
 {
-        return &stream->in_space.heap;
+        return &stream->in_set.heap;
 }
 
 static inline struct record *replay_record(struct heap_block *block)

@@ -40,7 +40,7 @@ void replay_poll(struct replay *replay)
 
 static void forget(struct replay *replay, struct heap_block *block)
 {
-        arena_take_out(replay->space.arena, &block->at);
+        arena_take_out(replay->heap_set.arena, &block->at);
         replay->figures.returns++;
         replay->figures.driver_us += price_of_return(block->at.n_bytes);
         replay->n_blocks--;
@@ -52,9 +52,9 @@ static void make_room(struct replay *replay, uint64_t n_more_bytes, uint64_t sta
         struct heap_block *block;
 
         while (replay->memory == REPLAY_DEVICE &&
-               space_excess(&replay->space, n_more_bytes, (uint64_t)replay->now_us) &&
-               (block = space_take_idle(&replay->space, start, end))) {
-                space_forget(&replay->space, block->at.n_bytes);
+               heap_set_excess(&replay->heap_set, n_more_bytes, (uint64_t)replay->now_us) &&
+               (block = heap_set_take_idle(&replay->heap_set, start, end))) {
+                heap_set_forget(&replay->heap_set, block->at.n_bytes);
                 member_return(replay->member, block->lease);
                 forget(replay, block);
         }
@@ -64,9 +64,9 @@ void replay_sweep(struct replay *replay)
 {
         struct heap_block *block;
 
-        idle_list_sweep(&replay->space.idle_list);
-        while ((block = idle_list_next_revoked(&replay->space.idle_list))) {
-                replay->space.n_reserved_bytes -= block->at.n_bytes;
+        idle_list_sweep(&replay->heap_set.idle_list);
+        while ((block = idle_list_next_revoked(&replay->heap_set.idle_list))) {
+                replay->heap_set.n_reserved_bytes -= block->at.n_bytes;
                 member_unmapped(replay->member, block->lease);
                 forget(replay, block);
         }
@@ -96,20 +96,20 @@ static void wait_until(struct replay *replay, double us)
 
 static void make_room_or_wait(struct replay *replay, const struct placement *placement)
 {
-        double since_us = replay->now_us, until_us = since_us + SPACE_WAIT_US, over_us;
+        double since_us = replay->now_us, until_us = since_us + HEAP_SET_WAIT_US, over_us;
 
         make_room(replay, placement->n_bytes, placement->start, placement->end);
-        while (space_is_hard(&replay->space, placement->n_bytes) &&
+        while (heap_set_is_hard(&replay->heap_set, placement->n_bytes) &&
                (over_us = replay_next_over_us(replay)) > 0 && replay->now_us < until_us) {
                 wait_until(replay, over_us < until_us ? over_us : until_us);
                 replay_poll(replay);
                 make_room(replay, placement->n_bytes, placement->start, placement->end);
         }
-        budget_wait(&replay->space.budget, (uint64_t)(replay->now_us - since_us));
+        budget_wait(&replay->heap_set.budget, (uint64_t)(replay->now_us - since_us));
 }
 
 /* A block as the daemon has one, for that place. */
-static int lease(struct replay *replay, const struct arena_block *part, enum space_parts kind,
+static int lease(struct replay *replay, const struct arena_block *part, enum heap_set_parts kind,
                  uint64_t n_most_bytes, struct record **ret_record)
 {
         struct record *record = calloc(1, sizeof(*record));
@@ -118,7 +118,7 @@ static int lease(struct replay *replay, const struct arena_block *part, enum spa
 
         if (!record)
                 return -ENOMEM;
-        r = member_lease(replay->member, part->n_bytes, space_least_bytes(part->n_bytes, kind),
+        r = member_lease(replay->member, part->n_bytes, heap_set_least_bytes(part->n_bytes, kind),
                          n_most_bytes, &lease);
         if (r) {
                 free(record);
@@ -127,7 +127,7 @@ static int lease(struct replay *replay, const struct arena_block *part, enum spa
         record->block.at = (struct arena_block){part->start, lease.n_bytes};
         record->block.lease = lease.id;
         record->block.word = lease.word;
-        r = arena_put(replay->space.arena, &record->block.at);
+        r = arena_put(replay->heap_set.arena, &record->block.at);
         if (r) {
                 member_return(replay->member, lease.id);
                 free(record);
@@ -138,7 +138,7 @@ static int lease(struct replay *replay, const struct arena_block *part, enum spa
 }
 
 static int lease_into(struct replay *replay, struct stream *stream, const struct arena_block *part,
-                      enum space_parts kind, uint64_t n_most_bytes)
+                      enum heap_set_parts kind, uint64_t n_most_bytes)
 {
         struct record *record;
         int r = lease(replay, part, kind, n_most_bytes, &record);
@@ -147,7 +147,7 @@ static int lease_into(struct replay *replay, struct stream *stream, const struct
                 r = heap_add_block(replay_heap(stream), &record->block);
         if (r)
                 return r;
-        space_count(&replay->space, record->block.at.n_bytes);
+        heap_set_count(&replay->heap_set, record->block.at.n_bytes);
         replay->figures.leases++;
         replay->figures.driver_us += price_of_lease(replay->memory, record->block.at.n_bytes);
         if (++replay->n_blocks > replay->figures.peak_blocks)
@@ -172,9 +172,9 @@ static void meet(struct replay *replay, struct stream *stream)
         want(replay, stream);
         trim_trigger_init(&stream->trigger);
         trim_trigger_lower(&stream->trigger);
-        for (unsigned i = 0; replay->space.n_heaps && i < replay->n_streams; i++)
+        for (unsigned i = 0; replay->heap_set.n_heaps && i < replay->n_streams; i++)
                 trim_trigger_note_other(&replay->streams[i].trigger);
-        space_add(&replay->space, &stream->in_space, replay_runs(replay));
+        heap_set_add(&replay->heap_set, &stream->in_set, replay_runs(replay));
         if (replay->memory == REPLAY_PINNED)
                 replay_heap(stream)->n_done_epochs = UINT64_MAX;
         stream->is_met = true;
@@ -182,7 +182,7 @@ static void meet(struct replay *replay, struct stream *stream)
 
 /* GPUMEM_E_REFUSED: a part came smaller, and the rest is asked for anew. */
 static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allocated_bytes,
-                   enum space_parts kind, bool *ret_leased)
+                   enum heap_set_parts kind, bool *ret_leased)
 {
         struct placement placement;
         int r;
@@ -191,24 +191,25 @@ static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allo
         replay_record_work(replay, stream);
         replay_poll(replay);
         want(replay, stream);
-        if (space_adopt(&replay->space, &stream->in_space, n_allocated_bytes))
+        if (heap_set_adopt(&replay->heap_set, &stream->in_set, n_allocated_bytes))
                 return 0;
-        (void)space_excess(&replay->space, n_allocated_bytes, (uint64_t)replay->now_us);
-        r = space_plan(&replay->space, &stream->in_space, n_allocated_bytes, &placement);
+        (void)heap_set_excess(&replay->heap_set, n_allocated_bytes, (uint64_t)replay->now_us);
+        r = heap_set_plan(&replay->heap_set, &stream->in_set, n_allocated_bytes, &placement);
         if (r)
                 return -E2BIG;
         make_room_or_wait(replay, &placement);
         *ret_leased = true;
         for (unsigned i = 0; i < placement.n_parts && !r; i++)
                 r = lease_into(replay, stream, &placement.parts[i], kind,
-                               space_most_bytes(&replay->space, &placement, i));
+                               heap_set_most_bytes(&replay->heap_set, &placement, i));
         return r;
 }
 
 /* Where runs are kept apart nothing is put together of smaller ones. */
-static enum space_parts parts_of_try(const struct replay *replay, unsigned try)
+static enum heap_set_parts parts_of_try(const struct replay *replay, unsigned try)
 {
-        return replay_runs(replay) == HEAP_SPLIT ? SPACE_WHOLE_PARTS : space_parts_of_try(try);
+        return replay_runs(replay) == HEAP_SPLIT ? HEAP_SET_WHOLE_PARTS
+                                                 : heap_set_parts_of_try(try);
 }
 
 int replay_miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
@@ -219,7 +220,7 @@ int replay_miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
         int r = GPUMEM_E_REFUSED;
 
         meet(replay, stream);
-        for (unsigned i = 0; r == GPUMEM_E_REFUSED && i < SPACE_TRIES; i++) {
+        for (unsigned i = 0; r == GPUMEM_E_REFUSED && i < HEAP_SET_TRIES; i++) {
                 r = attempt(replay, stream, n_allocated_bytes, parts_of_try(replay, i), &leased);
                 if (r >= 0)
                         r = heap_alloc(replay_heap(stream), n_bytes, ret_address);

@@ -52,7 +52,7 @@ static int open_arena(const struct pool *pool, uint64_t n_bytes, uint64_t n_want
 static uint64_t wanted_bytes(const struct pool *pool)
 {
         return ipc_mapping_is_way(pool) ? HEAP_ARENA_MAX
-                                        : space_arena_bytes(pool->row.n_capacity_bytes);
+                                        : heap_set_arena_bytes(pool->row.n_capacity_bytes);
 }
 
 static uint64_t half(uint64_t n_bytes)
@@ -78,7 +78,7 @@ int lease_open_arena(struct pool *pool)
         }
         pool->arena_start = start;
         pool->n_arena_bytes = n_bytes;
-        space_open(&pool->space, arena, pool_runs(pool));
+        heap_set_open(&pool->heap_set, arena, pool_runs(pool));
         pool->arena = arena;
         return 0;
 }
@@ -389,13 +389,13 @@ static void lose_words(struct heap *heap)
 
 void lease_lose_words(struct pool *pool)
 {
-        struct space_heap *heap;
+        struct set_heap *heap;
 
-        if (!pool->space.arena)
+        if (!pool->heap_set.arena)
                 return;
-        TAILQ_FOREACH (heap, &pool->space.heaps, in_space)
+        TAILQ_FOREACH (heap, &pool->heap_set.heaps, in_set)
                 lose_words(&heap->heap);
-        lose_words(&pool->space.idle_list.heap);
+        lose_words(&pool->heap_set.idle_list.heap);
 }
 
 void leased_describe(const struct pool *pool, const struct leased *leased, struct gpumem_info *info)

@@ -21,7 +21,7 @@
 #include "client/reserve/trim_trigger.h"
 #include "client/mapping/mapping.h"
 #include "client/mapping/peer_access.h"
-#include "client/reserve/space.h"
+#include "client/reserve/heap_set.h"
 #include "driver/stream.h"
 #include "proto/proto.h"
 
@@ -41,7 +41,7 @@ struct heap_mark {
 /* A stream's. Threads that allocate at once write to no line, nor to the next one, which processors
  * fetch with it, that another thread needs. */
 struct stream_heap {
-        _Alignas(128) struct space_heap in_space; /* the heap; its lock guards the next five */
+        _Alignas(128) struct set_heap in_set; /* the heap; its lock guards the next five */
         struct heap_mark mark;
         uint64_t generation; /* another for each stream whose heap the record is */
         bool live;
@@ -120,7 +120,7 @@ struct pool {
         uint64_t n_arena_bytes;      /* with `more` */
         struct pool_addresses *more; /* of an arena that was short at first */
         unsigned n_more;
-        struct space space;
+        struct heap_set heap_set;
         struct retained retained;
         uint64_t n_away_us;        /* that leases and returns took */
         unsigned n_waiting;        /* requests that may wait for others' memory */
@@ -173,7 +173,7 @@ static inline bool pool_is_captured(const struct stream_heap *heap)
 
 static inline struct heap *heap_in(struct stream_heap *heap)
 {
-        return &heap->in_space.heap;
+        return &heap->in_set.heap;
 }
 
 /* The stream with that mark has the heap, or had it when this was called. */

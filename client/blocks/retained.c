@@ -80,7 +80,7 @@ bool retained_has_any(const struct pool *pool)
 /* The kept block there, of a lease that may come again; or NULL. */
 static const struct leased *retained_at(const struct pool *pool, uint64_t address)
 {
-        const struct leased *leased = leased_of(arena_find(pool->space.arena, address));
+        const struct leased *leased = leased_of(arena_find(pool->heap_set.arena, address));
 
         return leased && leased->retained_at_us && leased->connection == pool->binding.connection
                        ? leased
@@ -128,7 +128,7 @@ static bool cut(const struct pool *pool, struct stretch rest, uint64_t n_bytes,
         const struct heap_block *block;
 
         *placement = (struct placement){.start = rest.start, .end = rest.end};
-        while ((block = stretch_next(&rest, pool->space.arena, n_bytes))) {
+        while ((block = stretch_next(&rest, pool->heap_set.arena, n_bytes))) {
                 if (placement->n_parts == PLACEMENT_PARTS)
                         return false;
                 placement->parts[placement->n_parts++] = block->at;
@@ -140,13 +140,13 @@ static bool cut(const struct pool *pool, struct stretch rest, uint64_t n_bytes,
 /* What is made new is cut to size: what is had again may be larger by a part, or by a common block. */
 static bool is_good(const struct pool *pool, uint64_t n_bytes, const struct placement *placement)
 {
-        uint64_t n_common = budget_block_bytes(&pool->space.budget);
+        uint64_t n_common = budget_block_bytes(&pool->heap_set.budget);
         uint64_t n_spare = n_bytes / 8 > n_common ? n_bytes / 8 : n_common;
 
         return placement->n_bytes < n_bytes + n_spare + HEAP_BLOCK_UNIT;
 }
 
-bool retained_plan(const struct pool *pool, struct space_heap *heap, uint64_t n_bytes,
+bool retained_plan(const struct pool *pool, struct set_heap *heap, uint64_t n_bytes,
                    struct placement *ret_placement)
 {
         struct stretch stretch;
@@ -187,13 +187,13 @@ void retained_take_revoked(struct pool *pool, enum retained_drop drop, struct le
         struct heap_block *block;
         uint64_t n_bytes = 0;
 
-        if (!pool->space.arena)
+        if (!pool->heap_set.arena)
                 return;
-        idle_list_sweep(&pool->space.idle_list);
-        while ((block = idle_list_next_revoked(&pool->space.idle_list))) {
+        idle_list_sweep(&pool->heap_set.idle_list);
+        while ((block = idle_list_next_revoked(&pool->heap_set.idle_list))) {
                 struct leased *leased = CONTAINER_OF(block, struct leased, block);
 
-                pool->space.n_reserved_bytes -= block->at.n_bytes;
+                pool->heap_set.n_reserved_bytes -= block->at.n_bytes;
                 pool_discount_block(pool, block->at.n_bytes);
                 pool->limit.n_leased_bytes -= block->at.n_bytes;
                 leased->is_revoked = true;

@@ -46,7 +46,7 @@ bool retained_has_any(const struct pool *pool);
 
 /* Finds retained blocks that hold n_bytes together with the heap's holes that they touch: what stands there
  * is to be asked for, part by part. False: there are none, or they are larger than is good. */
-bool retained_plan(const struct pool *pool, struct space_heap *heap, uint64_t n_bytes,
+bool retained_plan(const struct pool *pool, struct set_heap *heap, uint64_t n_bytes,
                    struct placement *ret_placement);
 
 /* The block of that number, which was leased on that connection, is in use again. NULL: it is not

@@ -76,7 +76,7 @@ struct heap {
         struct spinlock lock;
         uint64_t epoch;            /* of frees; heap_new_epoch begins the next one */
         uint64_t n_done_epochs;    /* those below it: the work that was enqueued before is over */
-        uint64_t n_settled_epochs; /* those below it were over for a while; see space_settle */
+        uint64_t n_settled_epochs; /* those below it were over for a while; see heap_set_settle */
         uint64_t n_adds;           /* of blocks, ever */
         uint64_t n_settled_adds;   /* those blocks were here for a while */
         uint64_t base;

@@ -59,10 +59,10 @@ static bool adopt(struct pool *pool, const struct pool_request *request, struct 
 {
         uint64_t n_bytes = heap_round_up(request->n_bytes);
 
-        if (space_reuse_idle(&pool->space, &heap->in_space, n_bytes))
+        if (heap_set_reuse_idle(&pool->heap_set, &heap->in_set, n_bytes))
                 return true;
-        return pool->space.n_heaps > 1 && may_adopt(pool, request) &&
-               space_adopt(&pool->space, &heap->in_space, n_bytes);
+        return pool->heap_set.n_heaps > 1 && may_adopt(pool, request) &&
+               heap_set_adopt(&pool->heap_set, &heap->in_set, n_bytes);
 }
 
 static bool anything_pending(struct pool *pool)
@@ -82,11 +82,11 @@ static bool anything_pending(struct pool *pool)
 static void make_room(struct pool *pool, const struct placement *placement,
                       struct leased_list *list)
 {
-        uint64_t since_us = clock_now_us(), until_us = since_us + SPACE_WAIT_US;
+        uint64_t since_us = clock_now_us(), until_us = since_us + HEAP_SET_WAIT_US;
         bool waited = false;
 
         trim_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
-        while (space_is_hard(&pool->space, placement->n_bytes) && anything_pending(pool) &&
+        while (heap_set_is_hard(&pool->heap_set, placement->n_bytes) && anything_pending(pool) &&
                clock_now_us() < until_us) {
                 waited = true;
                 pthread_mutex_unlock(&pool->lock);
@@ -97,7 +97,7 @@ static void make_room(struct pool *pool, const struct placement *placement,
                 trim_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
         }
         if (waited)
-                budget_wait(&pool->space.budget, clock_now_us() - since_us);
+                budget_wait(&pool->heap_set.budget, clock_now_us() - since_us);
 }
 
 /* The blocks of a placement while they are being leased. */
@@ -118,7 +118,8 @@ static int reserve(struct pool *pool, const struct placement *placement, struct 
         for (unsigned i = 0; i < placement->n_parts && !r; i++) {
                 parts->n_bytes[i] = placement->parts[i].n_bytes;
                 r = leased_reserve(pool, placement->parts[i].start,
-                                   space_most_bytes(&pool->space, placement, i), &parts->leased[i]);
+                                   heap_set_most_bytes(&pool->heap_set, placement, i),
+                                   &parts->leased[i]);
                 if (!r)
                         parts->n++;
         }
@@ -143,7 +144,8 @@ static void cancel_rest(struct pool *pool, struct parts *parts)
 }
 
 /* One that fails has given itself up. */
-static int obtain(struct pool *pool, struct parts *parts, enum space_parts kind, uint32_t wait_ms)
+static int obtain(struct pool *pool, struct parts *parts, enum heap_set_parts kind,
+                  uint32_t wait_ms)
 {
         int r = 0;
 
@@ -151,8 +153,8 @@ static int obtain(struct pool *pool, struct parts *parts, enum space_parts kind,
                 unsigned i = parts->n_mapped;
                 uint64_t n_bytes = parts->n_bytes[i];
 
-                r = leased_obtain(pool, parts->leased[i], n_bytes, space_least_bytes(n_bytes, kind),
-                                  wait_ms);
+                r = leased_obtain(pool, parts->leased[i], n_bytes,
+                                  heap_set_least_bytes(n_bytes, kind), wait_ms);
                 if (!r) {
                         parts->n_mapped++;
                         if (leased_bytes(parts->leased[i]) < n_bytes)
@@ -208,7 +210,7 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
                 r = heap_add_block(heap_in(heap), &parts->leased[n]->block);
                 if (!r) {
                         n++;
-                        space_count(&pool->space, leased_bytes(parts->leased[n - 1]));
+                        heap_set_count(&pool->heap_set, leased_bytes(parts->leased[n - 1]));
                         pool_count_block(pool, leased_bytes(parts->leased[n - 1]));
                 }
         }
@@ -239,12 +241,12 @@ static int plan(struct pool *pool, const struct pool_request *request, unsigned 
         want(pool, heap);
         if (adopt(pool, request, heap))
                 return 0;
-        (void)space_excess(&pool->space, n_bytes, pool_now_us(pool));
-        parts->are_mapped = try == 0 && retained_plan(pool, &heap->in_space, n_bytes, placement);
+        (void)heap_set_excess(&pool->heap_set, n_bytes, pool_now_us(pool));
+        parts->are_mapped = try == 0 && retained_plan(pool, &heap->in_set, n_bytes, placement);
         if (!parts->are_mapped)
-                r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
+                r = heap_set_plan(&pool->heap_set, &heap->in_set, n_bytes, placement);
         if (r == -ENOMEM && lease_widen_arena(pool, n_bytes))
-                r = space_plan(&pool->space, &heap->in_space, n_bytes, placement);
+                r = heap_set_plan(&pool->heap_set, &heap->in_set, n_bytes, placement);
         if (!r && !parts->are_mapped)
                 r = reserve(pool, placement, parts);
         if (!r)
@@ -265,9 +267,9 @@ static int or_again(int r)
 }
 
 /* Where runs are kept apart nothing is put together of smaller ones. */
-static enum space_parts parts_of_try(const struct pool *pool, unsigned try)
+static enum heap_set_parts parts_of_try(const struct pool *pool, unsigned try)
 {
-        return pool_runs(pool) == HEAP_SPLIT ? SPACE_WHOLE_PARTS : space_parts_of_try(try);
+        return pool_runs(pool) == HEAP_SPLIT ? HEAP_SET_WHOLE_PARTS : heap_set_parts_of_try(try);
 }
 
 /* Without waiting for others. -EAGAIN: another thread was faster. */
@@ -330,7 +332,7 @@ static int attempt_whole(struct pool *pool, const struct pool_request *request,
         service_thread_nudge(pool->service);
         parts.n = 1;
         parts.n_bytes[0] = n_block_bytes;
-        r = obtain(pool, &parts, SPACE_WHOLE_PARTS, request->wait_ms);
+        r = obtain(pool, &parts, HEAP_SET_WHOLE_PARTS, request->wait_ms);
         pthread_mutex_lock(&pool->lock);
         pool->n_waiting--;
         if (!r)
@@ -370,7 +372,7 @@ static int alloc(struct pool *pool, const struct pool_request *request,
 {
         int r = -EAGAIN;
 
-        for (unsigned i = 0; r == -EAGAIN && i < SPACE_TRIES; i++)
+        for (unsigned i = 0; r == -EAGAIN && i < HEAP_SET_TRIES; i++)
                 r = attempt(pool, request, i, ret_heap, ret_pointer);
         if (r != -EAGAIN && !is_refusal(r))
                 return r;

@@ -7,11 +7,11 @@
 #include "client/blocks/ipc_mapping.h"
 #include "client/runtime/service_thread.h"
 
-static_assert(SPACE_LOOK_US == SERVICE_THREAD_SOON_MS * 1000, "with a thread or without");
+static_assert(HEAP_SET_LOOK_US == SERVICE_THREAD_SOON_MS * 1000, "with a thread or without");
 
 bool idle_marking_is_on(const struct pool *pool)
 {
-        return pool->space.budget.n_empty_max == UINT64_MAX;
+        return pool->heap_set.budget.n_empty_max == UINT64_MAX;
 }
 
 static bool is_due(struct stream_heap *heap)
@@ -31,14 +31,14 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
 
         if (!trim_is_still(heap, generation))
                 return false;
-        (void)space_excess(&pool->space, 0, pool_now_us(pool));
+        (void)heap_set_excess(&pool->heap_set, 0, pool_now_us(pool));
         if (!is_due(heap))
                 return false;
         if (own_stream && trim_is_fenced(heap))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
                               *own_stream);
         spin_lock(&heap_in(heap)->lock);
-        trim_trigger_raise(&heap->trigger, &pool->space, heap_in(heap));
+        trim_trigger_raise(&heap->trigger, &pool->heap_set, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         return true;
 }
@@ -116,7 +116,7 @@ static int ms_until_next(const struct pool *pool)
 static bool is_time(struct pool *pool, enum idle_marking_urgency urgency)
 {
         return urgency != IDLE_MARKING_WHEN_DUE || pool->n_waiting ||
-               space_begin_look(&pool->space, clock_now_us());
+               heap_set_begin_look(&pool->heap_set, clock_now_us());
 }
 
 /* The caller has the lock. */
@@ -126,9 +126,9 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
 
         trim_poll(pool);
         if (urgency == IDLE_MARKING_URGENT)
-                (void)space_settle(&pool->space);
-        more = space_put_idle(&pool->space);
-        more = space_settle(&pool->space) || more || is_pending(pool);
+                (void)heap_set_settle(&pool->heap_set);
+        more = heap_set_put_idle(&pool->heap_set);
+        more = heap_set_settle(&pool->heap_set) || more || is_pending(pool);
         lower_thresholds(pool);
         /* Where what others want is not unmapped for them, one that waits must not wait for itself. */
         if (ipc_mapping_is_way(pool) && pool->n_waiting)

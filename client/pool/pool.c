@@ -24,8 +24,8 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
                               .limit = CLIENT_LIMIT_NULL};
         peer_access_init(&pool->peer_access);
         counters_init(&pool->counters);
-        space_init(&pool->space);
-        pool->space.budget.n_empty_max = n_cache_bytes;
+        heap_set_init(&pool->heap_set);
+        pool->heap_set.budget.n_empty_max = n_cache_bytes;
         retained_init(&pool->retained);
         LIST_INIT(&pool->spare_leased);
         LIST_INIT(&pool->stuck_leased);
@@ -38,7 +38,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
 
 static struct stream_heap *stream_heap_of(struct heap *heap)
 {
-        return CONTAINER_OF(heap, struct stream_heap, in_space.heap);
+        return CONTAINER_OF(heap, struct stream_heap, in_set.heap);
 }
 
 static ALWAYS_INLINE int cut(struct stream_heap *heap, uint64_t n_bytes, enum counter_event event,
@@ -85,7 +85,7 @@ struct stream_heap *pool_heap_of_block(const struct pool *pool, const struct hea
         struct heap *heap = block->heap;
 
         /* On the idle list nothing is allocated. */
-        return heap && heap != &pool->space.idle_list.heap ? stream_heap_of(heap) : NULL;
+        return heap && heap != &pool->heap_set.idle_list.heap ? stream_heap_of(heap) : NULL;
 }
 
 struct stream_heap *pool_heap_of(const struct pool *pool, const void *pointer)
@@ -120,7 +120,7 @@ static inline bool is_time_to_look(struct stream_heap *heap, const struct heap_f
         bool is_counted = trim_trigger_count_free(&heap->trigger, heap_in(heap));
 
         return is_counted || (freed->n_hole_bytes >= HEAP_BLOCK_UNIT &&
-                              heap->pool->space.budget.n_empty_max != UINT64_MAX);
+                              heap->pool->heap_set.budget.n_empty_max != UINT64_MAX);
 }
 
 int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
@@ -207,13 +207,13 @@ static void return_idle_list(struct pool *pool)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
 
-        if (!pool->space.arena)
+        if (!pool->heap_set.arena)
                 return;
         pthread_mutex_lock(&pool->lock);
         trim_take_all(pool, &list);
         pthread_mutex_unlock(&pool->lock);
         leased_free_all(pool, &list);
-        space_close(&pool->space);
+        heap_set_close(&pool->heap_set);
 }
 
 static void free_leased(struct leased_list *list)

@@ -43,7 +43,7 @@ static void end_heap(struct pool *pool, struct stream_heap *heap)
         counters_leave(heap->counter);
         spin_lock(&heap_in(heap)->lock);
         heap->live = false;
-        space_remove(&pool->space, &heap->in_space);
+        heap_set_remove(&pool->heap_set, &heap->in_set);
         spin_unlock(&heap_in(heap)->lock);
         fences_deinit(&heap->fences, pool->memory.cuda);
         heap->hh.next = pool->spare_heaps;
@@ -120,7 +120,7 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
                 trim_trigger_note_other(&heap->trigger);
         heap->n_flush_epochs = 0;
         fences_init(&heap->fences);
-        space_add(&pool->space, &heap->in_space, pool_runs(pool));
+        heap_set_add(&pool->heap_set, &heap->in_set, pool_runs(pool));
         if (is_waited_for(pool, &request->key))
                 heap_in(heap)->n_done_epochs = UINT64_MAX;
         /* Not even of new blocks does anybody know when a graph uses them. */

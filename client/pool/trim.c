@@ -21,11 +21,11 @@ void trim_poll(struct pool *pool)
 
 bool trim_take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list)
 {
-        struct heap_block *block = space_take_idle(&pool->space, start, end);
+        struct heap_block *block = heap_set_take_idle(&pool->heap_set, start, end);
 
         if (!block)
                 return false;
-        space_forget(&pool->space, block->at.n_bytes);
+        heap_set_forget(&pool->heap_set, block->at.n_bytes);
         pool_discount_block(pool, block->at.n_bytes);
         LIST_INSERT_HEAD(list, CONTAINER_OF(block, struct leased, block), link);
         return true;
@@ -34,7 +34,7 @@ bool trim_take_one(struct pool *pool, uint64_t start, uint64_t end, struct lease
 /* Nothing goes back by itself that would make kernels wait. */
 static bool returns_by_itself(const struct pool *pool)
 {
-        if (pool->space.budget.n_empty_max != UINT64_MAX || !pool->memory.cuda)
+        if (pool->heap_set.budget.n_empty_max != UINT64_MAX || !pool->memory.cuda)
                 return true;
         return pool->memory.kind == GPUMEM_DEVICE ? !mapping_is_ipc(&pool->memory)
                                                   : pool->memory.pinned == MEMORY_VMM;
@@ -44,7 +44,7 @@ void trim_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, ui
                     struct leased_list *list)
 {
         while (returns_by_itself(pool) &&
-               space_excess(&pool->space, n_more_bytes, pool_now_us(pool)) &&
+               heap_set_excess(&pool->heap_set, n_more_bytes, pool_now_us(pool)) &&
                trim_take_one(pool, start, end, list))
                 ;
 }
@@ -140,7 +140,7 @@ static bool is_last(struct stream_heap *heap)
 static void look_again_later(struct stream_heap *heap, uint64_t n_excess_bytes)
 {
         spin_lock(&heap_in(heap)->lock);
-        trim_trigger_done(&heap->trigger, &heap->pool->space, heap_in(heap), n_excess_bytes);
+        trim_trigger_done(&heap->trigger, &heap->pool->heap_set, heap_in(heap), n_excess_bytes);
         spin_unlock(&heap_in(heap)->lock);
 }
 
@@ -149,11 +149,11 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
                  struct leased_list *list)
 {
         struct pool *pool = heap->pool;
-        uint64_t n_excess = space_excess(&pool->space, 0, pool_now_us(pool));
+        uint64_t n_excess = heap_set_excess(&pool->heap_set, 0, pool_now_us(pool));
 
         if (!trim_is_still(heap, generation))
                 return;
-        if (n_excess && pool->space.budget.n_empty_max != UINT64_MAX)
+        if (n_excess && pool->heap_set.budget.n_empty_max != UINT64_MAX)
                 wait_for_stream(heap, generation, own_stream);
         if (!trim_is_still(heap, generation))
                 return;
@@ -163,7 +163,7 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
         trim_poll(pool);
         if (n_excess)
                 trim_make_room(pool, 0, 0, 0, list);
-        look_again_later(heap, space_excess(&pool->space, 0, pool_now_us(pool)));
+        look_again_later(heap, heap_set_excess(&pool->heap_set, 0, pool_now_us(pool)));
 }
 
 void trim_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
@@ -175,7 +175,7 @@ void trim_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
         if (!returns_by_itself(pool))
                 return;
         /* Who only looks from time to time need not wait for another one who looks. */
-        if (pool->space.budget.n_empty_max != UINT64_MAX || is_last(heap))
+        if (pool->heap_set.budget.n_empty_max != UINT64_MAX || is_last(heap))
                 pthread_mutex_lock(&pool->lock);
         else if (pthread_mutex_trylock(&pool->lock))
                 return;
@@ -267,7 +267,7 @@ static bool has_empty(struct pool *pool)
         bool found;
 
         pthread_mutex_lock(&pool->lock);
-        found = space_has_empty(&pool->space) || retained_has_any(pool);
+        found = heap_set_has_empty(&pool->heap_set) || retained_has_any(pool);
         pthread_mutex_unlock(&pool->lock);
         return found;
 }

@@ -31,13 +31,13 @@ static uint64_t bytes_until(const struct heap *heap)
         return heap->n_freed_bytes + (n_bytes > HEAP_BLOCK_UNIT ? n_bytes : HEAP_BLOCK_UNIT);
 }
 
-void trim_trigger_done(struct trim_trigger *trigger, const struct space *space,
+void trim_trigger_done(struct trim_trigger *trigger, const struct heap_set *set,
                        const struct heap *heap, uint64_t n_excess_bytes)
 {
         trigger->n_until = n_excess_bytes ? TRIM_TRIGGER_FREES_SOON : TRIM_TRIGGER_FREES;
         if (trigger->n_lacks)
                 trigger->n_lacks--;
-        trigger->n_bytes = trigger->n_lacks && space->n_heaps > 1 ? bytes_until(heap) : UINT64_MAX;
+        trigger->n_bytes = trigger->n_lacks && set->n_heaps > 1 ? bytes_until(heap) : UINT64_MAX;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -84,7 +84,7 @@ static void count_record(struct trim_trigger *trigger, const struct heap *heap)
         trigger->n_below_bytes = falls_below(trigger);
 }
 
-void trim_trigger_raise(struct trim_trigger *trigger, const struct space *space,
+void trim_trigger_raise(struct trim_trigger *trigger, const struct heap_set *set,
                         const struct heap *heap)
 {
         count_record(trigger, heap);
@@ -92,6 +92,6 @@ void trim_trigger_raise(struct trim_trigger *trigger, const struct space *space,
         if (!trigger->n_lacks)
                 return;
         trigger->n_lacks--;
-        if (space->n_heaps > 1)
+        if (set->n_heaps > 1)
                 trigger->n_bytes = least(trigger->n_bytes, bytes_until(heap));
 }

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/reserve/space.h"
+#include "client/reserve/heap_set.h"
 
 #define TRIM_TRIGGER_FREES      128
 #define TRIM_TRIGGER_FREES_SOON 32
@@ -108,7 +108,7 @@ static inline bool trim_trigger_asks(const struct trim_trigger *trigger, const s
 }
 
 /* It was looked; n_excess_bytes more than the budget are still held. */
-void trim_trigger_done(struct trim_trigger *trigger, const struct space *space,
+void trim_trigger_done(struct trim_trigger *trigger, const struct heap_set *set,
                        const struct heap *heap, uint64_t n_excess_bytes);
 
 static inline bool trim_trigger_is_due(const struct trim_trigger *trigger, const struct heap *heap)
@@ -123,5 +123,5 @@ void trim_trigger_lower(struct trim_trigger *trigger);
 /* A record was made, or cannot be. But for falls to a new low, the next one is due after a part more than
  * the last one was, until somebody looks: a loop that frees much in little time records a few times only.
  * Where another heap lacks blocks it is due sooner, a few times. */
-void trim_trigger_raise(struct trim_trigger *trigger, const struct space *space,
+void trim_trigger_raise(struct trim_trigger *trigger, const struct heap_set *set,
                         const struct heap *heap);

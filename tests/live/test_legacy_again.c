@@ -21,9 +21,9 @@ static struct daemon gpumemd;
 static struct holder one, other;
 
 /* The linker leads the library's calls here. */
-bool __wrap_retained_plan(struct pool *pool, struct space_heap *heap, uint64_t n_bytes,
+bool __wrap_retained_plan(struct pool *pool, struct set_heap *heap, uint64_t n_bytes,
                           struct placement *ret_placement);
-bool __wrap_retained_plan(struct pool *pool, struct space_heap *heap, uint64_t n_bytes,
+bool __wrap_retained_plan(struct pool *pool, struct set_heap *heap, uint64_t n_bytes,
                           struct placement *ret_placement)
 {
         (void)pool;

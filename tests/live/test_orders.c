@@ -193,7 +193,7 @@ static void unmap_what_is_idle(void)
 
                 pthread_mutex_lock(&pool->lock);
                 trim_poll(pool);
-                if (pool->space.arena)
+                if (pool->heap_set.arena)
                         trim_take_all(pool, &list);
                 pthread_mutex_unlock(&pool->lock);
                 leased_free_all(pool, &list);

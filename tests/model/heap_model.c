@@ -9,10 +9,10 @@ void model_init(struct model *model, enum heap_runs runs)
         model->random = test_random_begin();
         MODEL_EXPECT(model, arena_new(MODEL_START, MODEL_N_GRANULES * HEAP_BLOCK_UNIT,
                                       &model->arena) == 0);
-        space_init(&model->space);
-        space_open(&model->space, model->arena, runs);
+        heap_set_init(&model->heap_set);
+        heap_set_open(&model->heap_set, model->arena, runs);
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++) {
-                space_add(&model->space, &model->heaps[i].in_space, runs);
+                heap_set_add(&model->heap_set, &model->heaps[i].in_set, runs);
                 model->heaps[i].epoch = model->heaps[i].n_done_epochs = 1;
         }
         for (unsigned i = 0; i < MODEL_N_RECORDS; i++)
@@ -22,8 +22,8 @@ void model_init(struct model *model, enum heap_runs runs)
 void model_deinit(struct model *model)
 {
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
-                space_remove(&model->space, &model->heaps[i].in_space);
-        space_close(&model->space);
+                heap_set_remove(&model->heap_set, &model->heaps[i].in_set);
+        heap_set_close(&model->heap_set);
         model->arena = arena_free(model->arena);
 }
 
@@ -232,7 +232,7 @@ void model_add_block(struct model *model, struct model_heap *heap, uint64_t star
         set_word(model, record);
         MODEL_EXPECT(model, arena_put(model->arena, &record->at) == 0);
         MODEL_EXPECT(model, heap_add_block(model_heap(heap), record) == 0);
-        space_count(&model->space, n_bytes);
+        heap_set_count(&model->heap_set, n_bytes);
         put_block(model, heap, record);
 }
 
@@ -241,7 +241,7 @@ static void give_back(struct model *model, struct heap_block *record)
 {
         MODEL_EXPECT(model, record->heap == NULL);
         *model_word(model, record) = 0;
-        space_forget(&model->space, record->at.n_bytes);
+        heap_set_forget(&model->heap_set, record->at.n_bytes);
         arena_take_out(model->arena, &record->at);
         model->unused[model->n_unused++] = record;
 }

@@ -1,4 +1,4 @@
-/* What heaps of one space and its idle list hold, in sorted arrays that are searched from end to end, and
+/* What heaps of one set and its idle list hold, in sorted arrays that are searched from end to end, and
  * the same operations on the heaps and on these arrays. What the heaps answer is foretold or, where the
  * choice is theirs, judged. The model is the daemon, too: it has the words of all leases. One thread. */
 #pragma once
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/reserve/space.h"
+#include "client/reserve/heap_set.h"
 #include "proto/board.h"
 #include "tests/random.h"
 
@@ -31,7 +31,7 @@ struct model_ranges {
 };
 
 struct model_heap {
-        struct space_heap in_space;
+        struct set_heap in_set;
         struct model_ranges blocks, live, holes, slabs;
         uint32_t epoch, n_done_epochs, n_settled_epochs;
         uint64_t n_freed_bytes;
@@ -45,7 +45,7 @@ struct model {
         uint64_t step;
         uint64_t now_us;
         struct arena *arena;
-        struct space space;
+        struct heap_set heap_set;
         struct model_heap heaps[MODEL_N_HEAPS];
         struct heap_block records[MODEL_N_RECORDS];
         struct heap_block *unused[MODEL_N_RECORDS];
@@ -73,7 +73,7 @@ void model_deinit(struct model *model);
 
 static inline struct heap *model_heap(struct model_heap *heap)
 {
-        return &heap->in_space.heap;
+        return &heap->in_set.heap;
 }
 
 static inline uint64_t model_bytes(const struct model_range *range)

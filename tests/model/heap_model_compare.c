@@ -18,7 +18,7 @@ static void expect_slack(const struct model *model, const struct model_range *li
 static void compare_slab(const struct model *model, const struct model_heap *heap, uint32_t index,
                          unsigned *n_live)
 {
-        const struct heap *real = &heap->in_space.heap;
+        const struct heap *real = &heap->in_set.heap;
         const struct slab *slab = slabs_at(&real->slabs, index);
 
         for (unsigned i = 0; i < slab->n_places; i++) {
@@ -41,7 +41,7 @@ static const struct model_range *compare_taken(const struct model *model,
                                                const struct model_heap *heap,
                                                const struct piece *piece, struct passed *passed)
 {
-        const struct heap *real = &heap->in_space.heap;
+        const struct heap *real = &heap->in_set.heap;
         uint64_t address = heap_address_of(real, piece->start);
         uint32_t slab = heap_slab_at(real, heap_block_at(model->arena, address), address);
         const struct model_range *range;
@@ -59,7 +59,7 @@ static const struct model_range *compare_taken(const struct model *model,
 static void compare_run(const struct model *model, const struct model_heap *heap, uint32_t edge,
                         struct passed *passed)
 {
-        const struct heap *real = &heap->in_space.heap;
+        const struct heap *real = &heap->in_set.heap;
 
         for (uint32_t i = edge; i; i = holes_at(&real->holes, i)->after) {
                 const struct piece *piece = holes_at(&real->holes, i);
@@ -78,7 +78,7 @@ static void compare_run(const struct model *model, const struct model_heap *heap
 
 static void compare_pieces(const struct model *model, const struct model_heap *heap)
 {
-        const struct heap *real = &heap->in_space.heap;
+        const struct heap *real = &heap->in_set.heap;
         struct passed passed = {0, 0, 0};
 
         for (uint32_t i = 0; i < real->n_blocks; i++) {
@@ -94,7 +94,7 @@ static void compare_pieces(const struct model *model, const struct model_heap *h
 
 static void compare_heap(const struct model *model, const struct model_heap *heap)
 {
-        const struct heap *real = &heap->in_space.heap;
+        const struct heap *real = &heap->in_set.heap;
         uint64_t n_requested_bytes = 0, n_place_bytes = 0;
 
         heap_check(real);
@@ -120,7 +120,7 @@ static void compare_heap(const struct model *model, const struct model_heap *hea
 /* Idle, or revoked since, or without a word. */
 static void compare_idle_list(struct model *model)
 {
-        const struct heap *idle_list = &model->space.idle_list.heap;
+        const struct heap *idle_list = &model->heap_set.idle_list.heap;
 
         heap_check(idle_list);
         MODEL_EXPECT(model, idle_list->n_blocks == model->idle_list.n);
@@ -137,7 +137,7 @@ static void compare_idle_list(struct model *model)
 /* Each is once in the idle list's list. */
 static void compare_revoked(struct model *model)
 {
-        const struct heap_block *record = model->space.idle_list.revoked;
+        const struct heap_block *record = model->heap_set.idle_list.revoked;
         unsigned n = 0;
 
         for (; record; record = record->next) {
@@ -176,9 +176,9 @@ void model_compare(struct model *model)
                 for (unsigned k = 0; k < heap->holes.n; k++)
                         has_empty = has_empty || model_first_covered(heap, &heap->holes.at[k]);
         }
-        MODEL_EXPECT(model, space_allocated(&model->space) == n_allocated_bytes);
-        MODEL_EXPECT(model, model->space.n_reserved_bytes == n_reserved_bytes);
-        MODEL_EXPECT(model, model->space.n_reserved_peak_bytes >= n_reserved_bytes);
+        MODEL_EXPECT(model, heap_set_allocated(&model->heap_set) == n_allocated_bytes);
+        MODEL_EXPECT(model, model->heap_set.n_reserved_bytes == n_reserved_bytes);
+        MODEL_EXPECT(model, model->heap_set.n_reserved_peak_bytes >= n_reserved_bytes);
         MODEL_EXPECT(model, n_blocks + model->n_unused == MODEL_N_RECORDS);
-        MODEL_EXPECT(model, space_has_empty(&model->space) == has_empty);
+        MODEL_EXPECT(model, heap_set_has_empty(&model->heap_set) == has_empty);
 }

@@ -79,7 +79,7 @@ void model_put_idle(struct model *model)
 
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
                 n_settled += count_settled(model, &model->heaps[i]);
-        found = space_put_idle(&model->space);
+        found = heap_set_put_idle(&model->heap_set);
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
                 n_gone += follow_shelving(model, &model->heaps[i]);
         MODEL_EXPECT(model, n_gone == n_settled && found == (n_gone > 0));
@@ -99,7 +99,7 @@ void model_settle(struct model *model)
                 heap->settled_at = model->clock;
                 heap->is_more_to_settle = false;
         }
-        MODEL_EXPECT(model, space_settle(&model->space) == more);
+        MODEL_EXPECT(model, heap_set_settle(&model->heap_set) == more);
 }
 
 /* All that were, when the client looked. */
@@ -121,14 +121,14 @@ void model_sweep(struct model *model)
 {
         unsigned n_good = model_count_good(model);
 
-        idle_list_sweep(&model->space.idle_list);
+        idle_list_sweep(&model->heap_set.idle_list);
         model_follow_revoked(model);
         MODEL_EXPECT(model, model->idle_list.n == n_good && model_count_good(model) == n_good);
 }
 
 bool model_unmap_one(struct model *model)
 {
-        struct heap_block *record = idle_list_next_revoked(&model->space.idle_list);
+        struct heap_block *record = idle_list_next_revoked(&model->heap_set.idle_list);
 
         MODEL_EXPECT(model, (record != NULL) == (model->revoked.n > 0));
         if (record)

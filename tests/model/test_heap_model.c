@@ -1,4 +1,4 @@
-/* Random operations on the heaps of a space, and on a naive model of them. */
+/* Random operations on the heaps of a set, and on a naive model of them. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -267,7 +267,7 @@ static void drain(struct model *model)
         while (model_take_idle(model, 0, 0) || model_unmap_one(model))
                 model_compare(model);
         MODEL_EXPECT(model, model->n_unused == MODEL_N_RECORDS);
-        MODEL_EXPECT(model, model->space.n_reserved_bytes == 0);
+        MODEL_EXPECT(model, model->heap_set.n_reserved_bytes == 0);
 }
 
 START_TEST(heaps_do_what_the_model_does)

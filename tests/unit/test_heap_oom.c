@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/reserve/space.h"
+#include "client/reserve/heap_set.h"
 #include "tests/suite.h"
 #include "tests/unit/failing_alloc.h"
 #include "tests/unit/heap_world.h"
@@ -12,23 +12,23 @@
 #define UNTOUCHED UINT64_C(0x5555555555555555)
 
 static struct heap_world world;
-static struct space space;
-static struct space_heap heaps[2];
+static struct heap_set set;
+static struct set_heap heaps[2];
 
 static void begin(void)
 {
         world_init(&world, 64 * GIB);
-        space_init(&space);
-        space_open(&space, world.arena, HEAP_JOINED);
-        space_add(&space, &heaps[0], HEAP_JOINED);
-        space_add(&space, &heaps[1], HEAP_JOINED);
+        heap_set_init(&set);
+        heap_set_open(&set, world.arena, HEAP_JOINED);
+        heap_set_add(&set, &heaps[0], HEAP_JOINED);
+        heap_set_add(&set, &heaps[1], HEAP_JOINED);
 }
 
 static void end(void)
 {
         for (unsigned i = 0; i < 2; i++) {
                 heap_check(&heaps[i].heap);
-                space_remove(&space, &heaps[i]);
+                heap_set_remove(&set, &heaps[i]);
         }
         world_deinit(&world);
 }
@@ -239,11 +239,11 @@ TEST(an_idle_block_that_cannot_leave_stays)
         fill_pieces(heap);
         before = figures_of(heap);
         n_until_failure = 0;
-        taken = space_take_idle(&space, 0, 0);
+        taken = heap_set_take_idle(&set, 0, 0);
         n_until_failure = -1;
         ck_assert_ptr_null(taken);
         expect_unchanged(heap, &before);
-        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), &world.blocks[0]);
+        ck_assert_ptr_eq(heap_set_take_idle(&set, 0, 0), &world.blocks[0]);
         end();
 }
 
@@ -262,13 +262,13 @@ TEST(blocks_without_memory_to_move_stay)
         before[1] = figures_of(from);
         for (unsigned i = 0; i < ARRAY_SIZE(n_until); i++) {
                 n_until_failure = n_until[i];
-                adopted = space_adopt(&space, &heaps[0], 2 * MIB);
+                adopted = heap_set_adopt(&set, &heaps[0], 2 * MIB);
                 n_until_failure = -1;
                 ck_assert(!adopted);
                 expect_unchanged(to, &before[0]);
                 expect_unchanged(from, &before[1]);
         }
-        ck_assert(space_adopt(&space, &heaps[0], 2 * MIB));
+        ck_assert(heap_set_adopt(&set, &heaps[0], 2 * MIB));
         ck_assert_uint_eq(to->n_blocks, 1);
         ck_assert_uint_eq(to->n_reserved_bytes, 2 * MIB);
         ck_assert_uint_eq(from->n_reserved_bytes, before[1].n_reserved_bytes - 2 * MIB);
@@ -288,7 +288,7 @@ TEST(blocks_that_moved_before_memory_ran_out_are_in_their_heap)
         (void)world_add(&world, from, 0, 2 * MIB);
         (void)world_add(&world, from, 2 * MIB, 2 * MIB);
         n_until_failure = 0;
-        adopted = space_adopt(&space, &heaps[0], 4 * MIB);
+        adopted = heap_set_adopt(&set, &heaps[0], 4 * MIB);
         n_until_failure = -1;
         ck_assert(!adopted);
         ck_assert_uint_eq(to->n_blocks, 16);

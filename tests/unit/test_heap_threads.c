@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "client/blocks/counters.h"
-#include "client/reserve/space.h"
+#include "client/reserve/heap_set.h"
 #include "gpumem.h"
 #include "proto/board.h"
 #include "tests/random.h"
@@ -45,13 +45,13 @@ struct worker {
 
 static pthread_mutex_t slow; /* guards what follows, but for the heaps' insides and granules */
 static struct arena *arena;
-static struct space space;
+static struct heap_set set;
 static struct heap_block records[N_RECORDS];
 static struct heap_block *unused[N_RECORDS];
 static unsigned n_unused;
 static uint64_t n_adopted, n_taken, n_put_idle, n_reused, n_revoked, n_leases;
 
-static struct space_heap heaps[N_HEAPS];
+static struct set_heap heaps[N_HEAPS];
 static struct counters counters;
 static struct board_pool board;
 static struct counter *counter_of[N_HEAPS];
@@ -84,7 +84,7 @@ static void expect_busy(const struct live *live)
 
 static void note_freed(const struct live *live, const struct heap *heap)
 {
-        uint64_t index = (uint64_t)(CONTAINER_OF(heap, struct space_heap, heap) - heaps);
+        uint64_t index = (uint64_t)(CONTAINER_OF(heap, struct set_heap, heap) - heaps);
 
         for (uint64_t i = (live->address - START) / HEAP_BLOCK_UNIT;
              i <= (live->address + live->n_bytes - 1 - START) / HEAP_BLOCK_UNIT; i++)
@@ -138,14 +138,14 @@ static void give_back(struct heap_block *block, enum board_state state)
         expect(board_is(&words[block - records], block->lease, state));
         expect_unmarked(block);
         words[block - records] = 0;
-        space.n_reserved_bytes -= block->at.n_bytes;
+        set.n_reserved_bytes -= block->at.n_bytes;
         arena_take_out(arena, &block->at);
         unused[n_unused++] = block;
 }
 
 static bool take_one(uint64_t start, uint64_t end)
 {
-        struct heap_block *block = space_take_idle(&space, start, end);
+        struct heap_block *block = heap_set_take_idle(&set, start, end);
 
         if (!block)
                 return false;
@@ -158,8 +158,8 @@ static void unmap_revoked(void)
 {
         struct heap_block *block;
 
-        idle_list_sweep(&space.idle_list);
-        while ((block = idle_list_next_revoked(&space.idle_list))) {
+        idle_list_sweep(&set.idle_list);
+        while ((block = idle_list_next_revoked(&set.idle_list))) {
                 expect_done(block);
                 give_back(block, BOARD_REVOKED);
                 n_revoked++;
@@ -169,7 +169,7 @@ static void unmap_revoked(void)
 /* What is empty above a bound goes, but none between the two addresses. */
 static void make_room(uint64_t start, uint64_t end)
 {
-        while (space.n_reserved_bytes > space_allocated(&space) + N_EMPTY_MAX &&
+        while (set.n_reserved_bytes > heap_set_allocated(&set) + N_EMPTY_MAX &&
                take_one(start, end))
                 n_taken++;
 }
@@ -189,7 +189,7 @@ static int install(unsigned heap, const struct placement *plan, uint64_t n_bytes
                 blocks[i]->word = &words[blocks[i] - records];
                 words[blocks[i] - records] = board_word(n_leases, BOARD_BUSY);
                 expect(arena_put(arena, &blocks[i]->at) == 0);
-                space_count(&space, plan->parts[i].n_bytes);
+                heap_set_count(&set, plan->parts[i].n_bytes);
         }
         spin_lock(&heaps[heap].heap.lock);
         for (unsigned i = 0; i < plan->n_parts; i++)
@@ -207,13 +207,13 @@ static int miss(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
 
         pthread_mutex_lock(&slow);
         pass_epochs();
-        if (space_reuse_idle(&space, &heaps[heap], n_rounded)) {
+        if (heap_set_reuse_idle(&set, &heaps[heap], n_rounded)) {
                 n_reused++;
                 r = hit(heap, n_bytes, ret_address);
-        } else if (space_adopt(&space, &heaps[heap], n_rounded)) {
+        } else if (heap_set_adopt(&set, &heaps[heap], n_rounded)) {
                 n_adopted++;
                 r = hit(heap, n_bytes, ret_address);
-        } else if (space_plan(&space, &heaps[heap], n_rounded, &plan) == 0 &&
+        } else if (heap_set_plan(&set, &heaps[heap], n_rounded, &plan) == 0 &&
                    plan.n_parts <= n_unused) {
                 make_room(plan.start, plan.end);
                 r = install(heap, &plan, n_bytes, ret_address);
@@ -264,7 +264,7 @@ static void free_at(struct worker *worker, unsigned index)
         note_freed(&live, heap);
         expect(heap_free(heap, live.address, &freed) == 0);
         expect(freed.n_requested_bytes == live.n_requested_bytes);
-        counters_discount(counter_of[CONTAINER_OF(heap, struct space_heap, heap) - heaps],
+        counters_discount(counter_of[CONTAINER_OF(heap, struct set_heap, heap) - heaps],
                           freed.n_requested_bytes, freed.n_allocated_bytes);
         spin_unlock(&heap->lock);
 }
@@ -343,7 +343,7 @@ static void keep(struct test_random *random)
         pthread_mutex_lock(&slow);
         pass_epochs();
         make_room(start, start + 16 * HEAP_BLOCK_UNIT);
-        (void)space_has_empty(&space);
+        (void)heap_set_has_empty(&set);
         if (test_random_below(random, 8) == 0)
                 move_board(test_random_below(random, 2) ? &board : NULL);
         if (test_random_below(random, 8) == 0)
@@ -359,9 +359,9 @@ static void *put_idle(void *argument)
                 pthread_mutex_lock(&slow);
                 unmap_revoked();
                 pass_epochs();
-                (void)space_settle(&space);
-                n_put_idle += space_put_idle(&space);
-                heap_check(&space.idle_list.heap);
+                (void)heap_set_settle(&set);
+                n_put_idle += heap_set_put_idle(&set);
+                heap_check(&set.idle_list.heap);
                 pthread_mutex_unlock(&slow);
                 (void)sched_yield();
         }
@@ -390,11 +390,11 @@ static void begin(void)
         n_steps = test_number_from_environment("GPUMEM_TEST_STEPS", N_STEPS);
         pthread_mutex_init(&slow, NULL);
         ck_assert_int_eq(arena_new(START, N_GRANULES * HEAP_BLOCK_UNIT, &arena), 0);
-        space_init(&space);
-        space_open(&space, arena, HEAP_JOINED);
+        heap_set_init(&set);
+        heap_set_open(&set, arena, HEAP_JOINED);
         counters_init(&counters);
         for (unsigned i = 0; i < N_HEAPS; i++) {
-                space_add(&space, &heaps[i], HEAP_JOINED);
+                heap_set_add(&set, &heaps[i], HEAP_JOINED);
                 counter_of[i] = counters_join(&counters);
         }
         for (unsigned i = 0; i < N_RECORDS; i++)
@@ -431,11 +431,11 @@ static void end(void)
                 ;
         unmap_revoked();
         ck_assert_uint_eq(n_unused, N_RECORDS);
-        ck_assert_uint_eq(space.n_reserved_bytes, 0);
+        ck_assert_uint_eq(set.n_reserved_bytes, 0);
         ck_assert_uint_eq(arena_room_above(arena, START), N_GRANULES * HEAP_BLOCK_UNIT);
         for (unsigned i = 0; i < N_HEAPS; i++)
-                space_remove(&space, &heaps[i]);
-        space_close(&space);
+                heap_set_remove(&set, &heaps[i]);
+        heap_set_close(&set);
         counters_deinit(&counters);
         arena_free(arena);
 }

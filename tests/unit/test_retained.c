@@ -16,7 +16,7 @@
 
 static struct pool pool;
 static struct service_thread service;
-static struct space_heap heap;
+static struct set_heap heap;
 static struct leased records[RECORDS];
 static unsigned n_records;
 static struct leased_list gone;
@@ -32,19 +32,19 @@ static void begin(enum heap_runs runs)
         pool.row.n_capacity_bytes = CAPACITY;
         pool.binding.connection = CONNECTION;
         retained_init(&pool.retained);
-        space_init(&pool.space);
-        ck_assert_int_eq(arena_new(START, 16 * CAPACITY, &pool.space.arena), 0);
-        space_open(&pool.space, pool.space.arena, runs);
-        space_add(&pool.space, &heap, runs);
+        heap_set_init(&pool.heap_set);
+        ck_assert_int_eq(arena_new(START, 16 * CAPACITY, &pool.heap_set.arena), 0);
+        heap_set_open(&pool.heap_set, pool.heap_set.arena, runs);
+        heap_set_add(&pool.heap_set, &heap, runs);
 }
 
 static void end(void)
 {
-        struct arena *arena = pool.space.arena;
+        struct arena *arena = pool.heap_set.arena;
 
         heap_check(&heap.heap);
-        space_remove(&pool.space, &heap);
-        space_close(&pool.space);
+        heap_set_remove(&pool.heap_set, &heap);
+        heap_set_close(&pool.heap_set);
         arena_free(arena);
 }
 
@@ -56,7 +56,7 @@ static struct leased *put(uint64_t offset, uint64_t n_bytes)
         leased->block.at = (struct arena_block){START + offset, n_bytes};
         leased->number = n_records;
         leased->connection = CONNECTION;
-        ck_assert_int_eq(arena_put(pool.space.arena, &leased->block.at), 0);
+        ck_assert_int_eq(arena_put(pool.heap_set.arena, &leased->block.at), 0);
         return leased;
 }
 
@@ -265,7 +265,7 @@ TEST(a_block_that_is_too_large_does_not_serve)
         expect_no_plan(BLOCK);
         expect_no_plan(8 * BLOCK);
         expect_plan(15 * BLOCK, 0, 1);
-        pool.space.budget.n_peak_bytes = UINT64_C(1024) * 16 * BLOCK;
+        pool.heap_set.budget.n_peak_bytes = UINT64_C(1024) * 16 * BLOCK;
         expect_plan(BLOCK, 0, 1);
         end();
 }

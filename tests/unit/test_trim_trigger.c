@@ -6,15 +6,15 @@
 static struct heap_world world;
 static struct heap heap;
 static struct trim_trigger trigger;
-static struct space space;
+static struct heap_set set;
 
 static void start(void)
 {
         world_init(&world, 64 * MIB);
         heap_init(&heap, world.arena, HEAP_JOINED);
         (void)world_add(&world, &heap, 0, 48 * MIB);
-        space_init(&space);
-        space.n_heaps = 2;
+        heap_set_init(&set);
+        set.n_heaps = 2;
         trim_trigger_init(&trigger);
 }
 
@@ -46,9 +46,9 @@ TEST(frees_look_once_in_so_many)
 
 TEST(they_look_sooner_when_more_is_held)
 {
-        trim_trigger_done(&trigger, &space, &heap, 1);
+        trim_trigger_done(&trigger, &set, &heap, 1);
         ck_assert_uint_eq(count_frees(1), TRIM_TRIGGER_FREES_SOON);
-        trim_trigger_done(&trigger, &space, &heap, 0);
+        trim_trigger_done(&trigger, &set, &heap, 0);
         ck_assert_uint_eq(count_frees(1), TRIM_TRIGGER_FREES);
 }
 
@@ -57,7 +57,7 @@ TEST(who_is_wanted_looks_at_once_and_then_by_bytes)
         trim_trigger_note_lack(&trigger);
         for (unsigned i = 0; i < TRIM_TRIGGER_LACKS; i++) {
                 ck_assert_uint_eq(count_frees(MIB), i ? 3 : 1);
-                trim_trigger_done(&trigger, &space, &heap, 0);
+                trim_trigger_done(&trigger, &set, &heap, 0);
         }
         ck_assert_uint_eq(count_frees(MIB), TRIM_TRIGGER_FREES);
 }
@@ -66,7 +66,7 @@ TEST(in_small_heaps_it_is_a_block)
 {
         heap.n_reserved_bytes = 0;
         trim_trigger_note_lack(&trigger);
-        trim_trigger_done(&trigger, &space, &heap, 0);
+        trim_trigger_done(&trigger, &set, &heap, 0);
         ck_assert_uint_eq(count_frees(MIB), 2);
         heap.n_reserved_bytes = 48 * MIB;
 }
@@ -75,7 +75,7 @@ TEST(a_second_want_lets_a_look_come_when_it_was_to_come)
 {
         trim_trigger_note_lack(&trigger);
         ck_assert_uint_eq(count_frees(MIB), 1);
-        trim_trigger_done(&trigger, &space, &heap, 0);
+        trim_trigger_done(&trigger, &set, &heap, 0);
         trim_trigger_note_lack(&trigger);
         ck_assert_uint_eq(trigger.n_lacks, TRIM_TRIGGER_LACKS);
         ck_assert_uint_eq(count_frees(MIB), 3);
@@ -83,10 +83,10 @@ TEST(a_second_want_lets_a_look_come_when_it_was_to_come)
 
 TEST(nobody_is_there_who_wants_anything)
 {
-        space.n_heaps = 1;
+        set.n_heaps = 1;
         trim_trigger_note_lack(&trigger);
         ck_assert_uint_eq(count_frees(MIB), 1);
-        trim_trigger_done(&trigger, &space, &heap, 0);
+        trim_trigger_done(&trigger, &set, &heap, 0);
         ck_assert_uint_eq(count_frees(MIB), TRIM_TRIGGER_FREES);
 }
 
@@ -116,7 +116,7 @@ static unsigned fall(uint64_t n_from, uint64_t n_to, uint64_t n_part)
                 if (!trim_trigger_fell(&trigger, &heap))
                         continue;
                 ck_assert(trim_trigger_is_due(&trigger, &heap));
-                trim_trigger_raise(&trigger, &space, &heap);
+                trim_trigger_raise(&trigger, &set, &heap);
                 n++;
         }
         return n;

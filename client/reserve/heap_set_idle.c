@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "client/reserve/space.h"
+#include "client/reserve/heap_set.h"
 #include "client/reserve/stretch.h"
 
 /* How often the daemon may be faster with a block. */
@@ -34,7 +34,7 @@ static struct heap_block *find_settled(const struct heap *heap)
 }
 
 /* 1: there was one that the idle list cannot have, and that is not met again. */
-static int put_one_idle(struct space *space, struct heap *heap)
+static int put_one_idle(struct heap_set *set, struct heap *heap)
 {
         struct heap_block *block;
         int r = -ENOENT;
@@ -42,20 +42,20 @@ static int put_one_idle(struct space *space, struct heap *heap)
         spin_lock(&heap->lock);
         block = find_settled(heap);
         if (block)
-                r = idle_list_put(&space->idle_list, block);
+                r = idle_list_put(&set->idle_list, block);
         spin_unlock(&heap->lock);
         return r;
 }
 
-bool space_put_idle(struct space *space)
+bool heap_set_put_idle(struct heap_set *set)
 {
-        struct space_heap *heap;
+        struct set_heap *heap;
         bool found = false;
 
-        TAILQ_FOREACH (heap, &space->heaps, in_space) {
+        TAILQ_FOREACH (heap, &set->heaps, in_set) {
                 int r;
 
-                while ((r = put_one_idle(space, &heap->heap)) >= 0)
+                while ((r = put_one_idle(set, &heap->heap)) >= 0)
                         found = found || r == 0;
         }
         return found;
@@ -71,12 +71,12 @@ static bool settle(struct heap *heap)
         return more;
 }
 
-bool space_settle(struct space *space)
+bool heap_set_settle(struct heap_set *set)
 {
-        struct space_heap *heap;
+        struct set_heap *heap;
         bool more = false;
 
-        TAILQ_FOREACH (heap, &space->heaps, in_space) {
+        TAILQ_FOREACH (heap, &set->heaps, in_set) {
                 spin_lock(&heap->heap.lock);
                 more = settle(&heap->heap) || more;
                 spin_unlock(&heap->heap.lock);
@@ -84,22 +84,22 @@ bool space_settle(struct space *space)
         return more;
 }
 
-bool space_begin_look(struct space *space, uint64_t now_us)
+bool heap_set_begin_look(struct heap_set *set, uint64_t now_us)
 {
-        uint64_t n_allocated = space_allocated(space);
+        uint64_t n_allocated = heap_set_allocated(set);
 
-        if (now_us < space->next_look_us && n_allocated >= space->n_looked_bytes / 2)
+        if (now_us < set->next_look_us && n_allocated >= set->n_looked_bytes / 2)
                 return false;
-        space->next_look_us = now_us + SPACE_LOOK_US;
-        space->n_looked_bytes = n_allocated;
+        set->next_look_us = now_us + HEAP_SET_LOOK_US;
+        set->n_looked_bytes = n_allocated;
         return true;
 }
 
 /* The smallest one that holds n_bytes. */
-static bool find_stretch(struct space *space, struct heap *heap, uint64_t n_bytes,
+static bool find_stretch(struct heap_set *set, struct heap *heap, uint64_t n_bytes,
                          struct stretch *ret_stretch)
 {
-        const struct heap *idle_list = &space->idle_list.heap;
+        const struct heap *idle_list = &set->idle_list.heap;
         struct stretch best = {.start = 0};
         uint32_t hole = 0;
 
@@ -120,42 +120,42 @@ static bool find_stretch(struct space *space, struct heap *heap, uint64_t n_byte
 }
 
 /* 1: the daemon was faster. */
-static int reuse_one(struct space *space, struct heap *heap, struct heap_block *block)
+static int reuse_one(struct heap_set *set, struct heap *heap, struct heap_block *block)
 {
         int r;
 
         spin_lock(&heap->lock);
         r = heap_reserve(heap);
         if (!r)
-                r = idle_list_take(&space->idle_list, block);
+                r = idle_list_take(&set->idle_list, block);
         if (!r)
                 (void)heap_add_block(heap, block);
         spin_unlock(&heap->lock);
         return r;
 }
 
-static int reuse(struct space *space, struct heap *heap, struct stretch rest, uint64_t n_bytes)
+static int reuse(struct heap_set *set, struct heap *heap, struct stretch rest, uint64_t n_bytes)
 {
         struct heap_block *block;
         int r = 0;
 
-        while (!r && (block = stretch_next(&rest, space->arena, n_bytes)))
-                r = reuse_one(space, heap, block);
+        while (!r && (block = stretch_next(&rest, set->arena, n_bytes)))
+                r = reuse_one(set, heap, block);
         return r;
 }
 
 /* Where the daemon was faster with one it may have been so with many: they are not tried one by one. */
-bool space_reuse_idle(struct space *space, struct space_heap *heap, uint64_t n_bytes)
+bool heap_set_reuse_idle(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes)
 {
         struct stretch stretch;
         int r = 1;
 
         for (unsigned i = 0; r == 1 && i < TRIES_MAX; i++) {
-                if (!find_stretch(space, &heap->heap, n_bytes, &stretch))
+                if (!find_stretch(set, &heap->heap, n_bytes, &stretch))
                         return false;
-                r = reuse(space, &heap->heap, stretch, n_bytes);
+                r = reuse(set, &heap->heap, stretch, n_bytes);
                 if (r == 1)
-                        idle_list_sweep(&space->idle_list);
+                        idle_list_sweep(&set->idle_list);
         }
         return r == 0;
 }

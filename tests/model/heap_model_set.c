@@ -92,7 +92,7 @@ bool model_adopt(struct model *model, struct model_heap *heap, uint64_t n_bytes)
         uint64_t n_rounded = model_rounded(n_bytes, HEAP_UNIT);
         uint64_t n_hole = smallest_to_adopt(model, heap, n_rounded);
         struct model_unshelving foretold = model_foretell_unshelving(model, heap, n_rounded);
-        bool adopted = space_adopt(&model->space, &heap->in_space, n_rounded);
+        bool adopted = heap_set_adopt(&model->heap_set, &heap->in_set, n_rounded);
 
         /* What came before a revoked block was met may be enough with idle ones on the heap's other side. */
         MODEL_EXPECT(model, adopted == (foretold.is_enough || n_hole != 0) ||
@@ -196,7 +196,7 @@ bool model_take_idle(struct model *model, uint64_t start, uint64_t end)
         uint64_t n_seen = smallest_idle(model, MODEL_SEEN, start, end);
         uint64_t n_good = smallest_idle(model, MODEL_GOOD, start, end);
         bool is_seen = model_count_good(model) == model->idle_list.n;
-        struct heap_block *record = space_take_idle(&model->space, start, end);
+        struct heap_block *record = heap_set_take_idle(&model->heap_set, start, end);
 
         MODEL_EXPECT(model, !record || n_hole || n_good);
         MODEL_EXPECT(model, record || (!n_hole && !(is_seen && n_seen)));
@@ -256,7 +256,7 @@ static void judge_growth(struct model *model, const struct model_heap *heap, uin
                          const struct placement *plan)
 {
         uint64_t n_most = model_rounded(n_bytes, HEAP_BLOCK_UNIT);
-        uint64_t n_ahead = model->runs == HEAP_JOINED ? model->space.budget.n_peak_bytes / 128
+        uint64_t n_ahead = model->runs == HEAP_JOINED ? model->heap_set.budget.n_peak_bytes / 128
                                                       : model_sum(&heap->blocks) / 8;
 
         MODEL_EXPECT(model, plan->n_bytes <= (n_ahead > n_most ? n_ahead : n_most));
@@ -283,8 +283,8 @@ bool model_lease(struct model *model, struct model_heap *heap, uint64_t n_bytes)
         int r;
 
         model->now_us += test_random_below(&model->random, 20000);
-        (void)space_excess(&model->space, n_rounded, model->now_us);
-        r = space_plan(&model->space, &heap->in_space, n_rounded, &plan);
+        (void)heap_set_excess(&model->heap_set, n_rounded, model->now_us);
+        r = heap_set_plan(&model->heap_set, &heap->in_set, n_rounded, &plan);
         if (r == -ENOMEM) {
                 MODEL_EXPECT(model, longest_gap(model) < n_rounded);
                 return false;

@@ -1,24 +1,24 @@
-#include "tests/unit/space_world.h"
+#include "tests/unit/heap_set_world.h"
 
 #include <check.h>
 
 struct heap_world world;
-struct space space;
-struct space_heap heaps[2];
+struct heap_set set;
+struct set_heap heaps[2];
 _Atomic uint64_t words[WORLD_BLOCKS_MAX];
 
 void begin(enum heap_runs runs)
 {
         world_init(&world, 64 * GIB);
-        space_init(&space);
-        space_open(&space, world.arena, runs);
+        heap_set_init(&set);
+        heap_set_open(&set, world.arena, runs);
         for (unsigned i = 0; i < 2; i++)
-                space_add(&space, &heaps[i], runs);
+                heap_set_add(&set, &heaps[i], runs);
 }
 
 void check_all(void)
 {
-        heap_check(&space.idle_list.heap);
+        heap_check(&set.idle_list.heap);
         for (unsigned i = 0; i < 2; i++)
                 heap_check(&heaps[i].heap);
 }
@@ -27,8 +27,8 @@ void end(void)
 {
         check_all();
         for (unsigned i = 0; i < 2; i++)
-                space_remove(&space, &heaps[i]);
-        space_close(&space);
+                heap_set_remove(&set, &heaps[i]);
+        heap_set_close(&set);
         world_deinit(&world);
 }
 
@@ -60,9 +60,9 @@ void pass(unsigned heap)
 
 bool look(void)
 {
-        bool found = space_put_idle(&space);
+        bool found = heap_set_put_idle(&set);
 
-        (void)space_settle(&space);
+        (void)heap_set_settle(&set);
         check_all();
         return found;
 }
@@ -91,7 +91,7 @@ void expect_in(unsigned heap, const struct heap_block *block)
 
 void expect_idle(const struct heap_block *block)
 {
-        ck_assert(block->heap == &space.idle_list.heap);
+        ck_assert(block->heap == &set.idle_list.heap);
         expect_word(block, BOARD_IDLE);
 }
 
@@ -103,7 +103,7 @@ void expect_gone(const struct heap_block *block)
 
 bool reuse(uint64_t n_bytes)
 {
-        bool reused = space_reuse_idle(&space, &heaps[0], n_bytes);
+        bool reused = heap_set_reuse_idle(&set, &heaps[0], n_bytes);
 
         check_all();
         return reused;

@@ -1,4 +1,4 @@
-#include "client/reserve/space.h"
+#include "client/reserve/heap_set.h"
 
 #include <stddef.h>
 
@@ -20,26 +20,26 @@
 
 #define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
 
-void space_init(struct space *space)
+void heap_set_init(struct heap_set *set)
 {
-        *space = (struct space){.budget = BUDGET_NULL};
-        TAILQ_INIT(&space->heaps);
+        *set = (struct heap_set){.budget = BUDGET_NULL};
+        TAILQ_INIT(&set->heaps);
 }
 
-void space_open(struct space *space, struct arena *arena, enum heap_runs runs)
+void heap_set_open(struct heap_set *set, struct arena *arena, enum heap_runs runs)
 {
-        space->arena = arena;
-        idle_list_init(&space->idle_list, arena, runs);
+        set->arena = arena;
+        idle_list_init(&set->idle_list, arena, runs);
 }
 
-void space_close(struct space *space)
+void heap_set_close(struct heap_set *set)
 {
-        if (space->arena)
-                idle_list_deinit(&space->idle_list);
-        space->arena = NULL;
+        if (set->arena)
+                idle_list_deinit(&set->idle_list);
+        set->arena = NULL;
 }
 
-uint64_t space_arena_bytes(uint64_t n_capacity_bytes)
+uint64_t heap_set_arena_bytes(uint64_t n_capacity_bytes)
 {
         uint64_t n_bytes;
 
@@ -50,58 +50,58 @@ uint64_t space_arena_bytes(uint64_t n_capacity_bytes)
         return n_bytes < HEAP_ARENA_MAX ? n_bytes : HEAP_ARENA_MAX;
 }
 
-void space_add(struct space *space, struct space_heap *heap, enum heap_runs runs)
+void heap_set_add(struct heap_set *set, struct set_heap *heap, enum heap_runs runs)
 {
-        heap_init(&heap->heap, space->arena, runs);
-        TAILQ_INSERT_TAIL(&space->heaps, heap, in_space);
-        space->n_heaps++;
+        heap_init(&heap->heap, set->arena, runs);
+        TAILQ_INSERT_TAIL(&set->heaps, heap, in_set);
+        set->n_heaps++;
 }
 
-void space_remove(struct space *space, struct space_heap *heap)
+void heap_set_remove(struct heap_set *set, struct set_heap *heap)
 {
-        TAILQ_REMOVE(&space->heaps, heap, in_space);
-        space->n_heaps--;
+        TAILQ_REMOVE(&set->heaps, heap, in_set);
+        set->n_heaps--;
         heap_deinit(&heap->heap);
 }
 
-uint64_t space_allocated(struct space *space)
+uint64_t heap_set_allocated(struct heap_set *set)
 {
-        struct space_heap *heap;
+        struct set_heap *heap;
         uint64_t n_bytes = 0;
 
-        TAILQ_FOREACH (heap, &space->heaps, in_space)
+        TAILQ_FOREACH (heap, &set->heaps, in_set)
                 n_bytes += atomic_load_explicit(&heap->heap.n_allocated_bytes,
                                                 memory_order_relaxed);
         return n_bytes;
 }
 
-uint64_t space_excess(struct space *space, uint64_t n_more_bytes, uint64_t now_us)
+uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t now_us)
 {
-        uint64_t n_allocated = space_allocated(space), n_budget;
+        uint64_t n_allocated = heap_set_allocated(set), n_budget;
 
-        budget_see(&space->budget, n_allocated + n_more_bytes, now_us);
-        n_budget = budget_bytes(&space->budget, n_allocated + n_more_bytes);
-        if (space->n_reserved_bytes + n_more_bytes <= n_budget)
+        budget_see(&set->budget, n_allocated + n_more_bytes, now_us);
+        n_budget = budget_bytes(&set->budget, n_allocated + n_more_bytes);
+        if (set->n_reserved_bytes + n_more_bytes <= n_budget)
                 return 0;
-        return space->n_reserved_bytes + n_more_bytes - n_budget;
+        return set->n_reserved_bytes + n_more_bytes - n_budget;
 }
 
-bool space_is_hard(const struct space *space, uint64_t n_more_bytes)
+bool heap_set_is_hard(const struct heap_set *set, uint64_t n_more_bytes)
 {
-        return space->n_reserved_bytes + n_more_bytes > budget_hard_bytes(&space->budget);
+        return set->n_reserved_bytes + n_more_bytes > budget_hard_bytes(&set->budget);
 }
 
-void space_count(struct space *space, uint64_t n_bytes)
+void heap_set_count(struct heap_set *set, uint64_t n_bytes)
 {
-        space->n_reserved_bytes += n_bytes;
-        if (space->n_reserved_bytes > space->n_reserved_peak_bytes)
-                space->n_reserved_peak_bytes = space->n_reserved_bytes;
+        set->n_reserved_bytes += n_bytes;
+        if (set->n_reserved_bytes > set->n_reserved_peak_bytes)
+                set->n_reserved_peak_bytes = set->n_reserved_bytes;
 }
 
-void space_forget(struct space *space, uint64_t n_bytes)
+void heap_set_forget(struct heap_set *set, uint64_t n_bytes)
 {
-        space->n_reserved_bytes -= n_bytes;
-        budget_return(&space->budget);
+        set->n_reserved_bytes -= n_bytes;
+        budget_return(&set->budget);
 }
 
 /* The idle block to part with first: one in the smallest hole, which is of least use. */
@@ -156,31 +156,31 @@ static void look_in(struct heap *heap, uint64_t start, uint64_t end, struct cand
 }
 
 /* 1: it was another's first. Of the daemon's there may be many, which are not tried one by one. */
-static int take(struct space *space, const struct candidate *candidate)
+static int take(struct heap_set *set, const struct candidate *candidate)
 {
         int r;
 
-        if (candidate->heap != &space->idle_list.heap)
+        if (candidate->heap != &set->idle_list.heap)
                 return take_out(candidate->heap, candidate->block);
-        r = idle_list_take(&space->idle_list, candidate->block);
+        r = idle_list_take(&set->idle_list, candidate->block);
         if (r == 1)
-                idle_list_sweep(&space->idle_list);
+                idle_list_sweep(&set->idle_list);
         return r;
 }
 
-struct heap_block *space_take_idle(struct space *space, uint64_t start, uint64_t end)
+struct heap_block *heap_set_take_idle(struct heap_set *set, uint64_t start, uint64_t end)
 {
         for (unsigned i = 0; i < TRIES_MAX; i++) {
                 struct candidate best = {.block = NULL};
-                struct space_heap *heap;
+                struct set_heap *heap;
                 int r = 0;
 
-                if (space->arena)
-                        look_in(&space->idle_list.heap, start, end, &best);
-                TAILQ_FOREACH (heap, &space->heaps, in_space)
+                if (set->arena)
+                        look_in(&set->idle_list.heap, start, end, &best);
+                TAILQ_FOREACH (heap, &set->heaps, in_set)
                         look_in(&heap->heap, start, end, &best);
                 if (best.block)
-                        r = take(space, &best);
+                        r = take(set, &best);
                 if (r <= 0)
                         return r ? NULL : best.block;
         }
@@ -198,12 +198,12 @@ static bool has_empty(const struct heap *heap)
         return false;
 }
 
-bool space_has_empty(struct space *space)
+bool heap_set_has_empty(struct heap_set *set)
 {
-        struct space_heap *heap;
-        bool found = space->arena && space->idle_list.heap.n_blocks;
+        struct set_heap *heap;
+        bool found = set->arena && set->idle_list.heap.n_blocks;
 
-        TAILQ_FOREACH (heap, &space->heaps, in_space) {
+        TAILQ_FOREACH (heap, &set->heaps, in_set) {
                 spin_lock(&heap->heap.lock);
                 found = found || has_empty(&heap->heap);
                 spin_unlock(&heap->heap.lock);
@@ -262,13 +262,13 @@ static bool move(struct heap *from, struct heap *to, struct heap_block *block)
         return moved;
 }
 
-static bool adopt_from_others(struct space *space, struct space_heap *heap, uint64_t n_bytes)
+static bool adopt_from_others(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes)
 {
         struct candidate best = {.block = NULL};
-        struct space_heap *other;
+        struct set_heap *other;
         uint64_t at, end;
 
-        TAILQ_FOREACH (other, &space->heaps, in_space) {
+        TAILQ_FOREACH (other, &set->heaps, in_set) {
                 if (other == heap)
                         continue;
                 spin_lock(&other->heap.lock);
@@ -280,7 +280,7 @@ static bool adopt_from_others(struct space *space, struct space_heap *heap, uint
         at = best.block->at.start;
         end = at + n_bytes;
         while (at < end) {
-                struct heap_block *block = heap_block_at(space->arena, at);
+                struct heap_block *block = heap_block_at(set->arena, at);
 
                 if (!block || !move(best.heap, &heap->heap, block))
                         return false;
@@ -289,15 +289,15 @@ static bool adopt_from_others(struct space *space, struct space_heap *heap, uint
         return true;
 }
 
-bool space_adopt(struct space *space, struct space_heap *heap, uint64_t n_bytes)
+bool heap_set_adopt(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes)
 {
-        return space_reuse_idle(space, heap, n_bytes) || adopt_from_others(space, heap, n_bytes);
+        return heap_set_reuse_idle(set, heap, n_bytes) || adopt_from_others(set, heap, n_bytes);
 }
 
-static uint64_t spare_bytes(const struct space *space, uint64_t n_needed)
+static uint64_t spare_bytes(const struct heap_set *set, uint64_t n_needed)
 {
-        uint64_t n_held = space->n_reserved_bytes + n_needed;
-        uint64_t n_budget = budget_bytes(&space->budget, space->budget.n_peak_bytes);
+        uint64_t n_held = set->n_reserved_bytes + n_needed;
+        uint64_t n_budget = budget_bytes(&set->budget, set->budget.n_peak_bytes);
 
         return n_budget > n_held ? n_budget - n_held : 0;
 }
@@ -309,20 +309,20 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 
 /* What comes first is waited for, and nobody knows yet what will come after it: it gets one block, unless
  * that is more than may be kept of it. */
-static uint64_t block_bytes(const struct space *space, uint64_t n_needed)
+static uint64_t block_bytes(const struct heap_set *set, uint64_t n_needed)
 {
-        uint64_t n_bytes = budget_block_bytes(&space->budget);
-        uint64_t n_first = smaller(smaller(n_needed, FIRST_MAX), space->budget.n_empty_max);
+        uint64_t n_bytes = budget_block_bytes(&set->budget);
+        uint64_t n_first = smaller(smaller(n_needed, FIRST_MAX), set->budget.n_empty_max);
 
-        return space->n_reserved_bytes || n_first < n_bytes ? n_bytes : n_first;
+        return set->n_reserved_bytes || n_first < n_bytes ? n_bytes : n_first;
 }
 
-int space_plan(struct space *space, struct space_heap *heap, uint64_t n_bytes,
-               struct placement *ret_placement)
+int heap_set_plan(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes,
+                  struct placement *ret_placement)
 {
-        struct placement_terms terms = {.n_peak_bytes = space->budget.n_peak_bytes,
-                                        .n_block_bytes = block_bytes(space, n_bytes),
-                                        .n_spare_bytes = spare_bytes(space, n_bytes)};
+        struct placement_terms terms = {.n_peak_bytes = set->budget.n_peak_bytes,
+                                        .n_block_bytes = block_bytes(set, n_bytes),
+                                        .n_spare_bytes = spare_bytes(set, n_bytes)};
         int r;
 
         spin_lock(&heap->heap.lock);
@@ -331,25 +331,25 @@ int space_plan(struct space *space, struct space_heap *heap, uint64_t n_bytes,
         return r;
 }
 
-uint64_t space_least_bytes(uint64_t n_part_bytes, enum space_parts kind)
+uint64_t heap_set_least_bytes(uint64_t n_part_bytes, enum heap_set_parts kind)
 {
         uint64_t n_least = n_part_bytes / LEAST_PART & ~(HEAP_BLOCK_UNIT - 1);
 
-        if (kind == SPACE_WHOLE_PARTS)
+        if (kind == HEAP_SET_WHOLE_PARTS)
                 return n_part_bytes;
         if (n_least < LEAST_BYTES)
                 n_least = LEAST_BYTES;
         return n_least < n_part_bytes ? n_least : n_part_bytes;
 }
 
-uint64_t space_most_bytes(const struct space *space, const struct placement *placement,
-                          unsigned part)
+uint64_t heap_set_most_bytes(const struct heap_set *set, const struct placement *placement,
+                             unsigned part)
 {
         const struct arena_block *wanted = &placement->parts[part];
         uint64_t n_most = wanted->n_bytes + wanted->n_bytes / 8, n_room;
 
         if (part + 1 < placement->n_parts)
                 return wanted->n_bytes;
-        n_room = arena_room_above(space->arena, wanted->start);
+        n_room = arena_room_above(set->arena, wanted->start);
         return (n_most < n_room ? n_most : n_room) & ~(HEAP_BLOCK_UNIT - 1);
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/reserve/space.h"
+#include "client/reserve/heap_set.h"
 #include "tests/suite.h"
 #include "tests/unit/heap_world.h"
 
@@ -10,26 +10,26 @@
 #define NOW   UINT64_C(1000000000)
 
 static struct heap_world world;
-static struct space space;
-static struct space_heap heaps[3];
+static struct heap_set set;
+static struct set_heap heaps[3];
 
 static void begin(void)
 {
         world_init(&world, 64 * GIB);
-        space_init(&space);
-        space_open(&space, world.arena, HEAP_JOINED);
+        heap_set_init(&set);
+        heap_set_open(&set, world.arena, HEAP_JOINED);
         for (unsigned i = 0; i < 3; i++)
-                space_add(&space, &heaps[i], HEAP_JOINED);
-        ck_assert_uint_eq(space.n_heaps, 3);
+                heap_set_add(&set, &heaps[i], HEAP_JOINED);
+        ck_assert_uint_eq(set.n_heaps, 3);
 }
 
 static void end(void)
 {
         for (unsigned i = 0; i < 3; i++) {
                 heap_check(&heaps[i].heap);
-                space_remove(&space, &heaps[i]);
+                heap_set_remove(&set, &heaps[i]);
         }
-        ck_assert_uint_eq(space.n_heaps, 0);
+        ck_assert_uint_eq(set.n_heaps, 0);
         world_deinit(&world);
 }
 
@@ -57,23 +57,23 @@ static void pass(unsigned heap)
 
 static void expect_taken(struct heap_block *block)
 {
-        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), block);
+        ck_assert_ptr_eq(heap_set_take_idle(&set, 0, 0), block);
         ck_assert(block->heap == NULL);
         world_remove(&world, block);
 }
 
 static void expect_none(void)
 {
-        ck_assert_ptr_null(space_take_idle(&space, 0, 0));
+        ck_assert_ptr_null(heap_set_take_idle(&set, 0, 0));
 }
 
-TEST(an_empty_space_has_nothing)
+TEST(an_empty_set_has_nothing)
 {
         begin();
         expect_none();
-        ck_assert(!space_has_empty(&space));
-        ck_assert_uint_eq(space_allocated(&space), 0);
-        ck_assert_uint_eq(space_excess(&space, 0, NOW), 0);
+        ck_assert(!heap_set_has_empty(&set));
+        ck_assert_uint_eq(heap_set_allocated(&set), 0);
+        ck_assert_uint_eq(heap_set_excess(&set, 0, NOW), 0);
         end();
 }
 
@@ -84,20 +84,20 @@ TEST(allocated_is_the_sum_of_heaps)
                 (void)add(i, i * GIB, BLOCK);
                 (void)world_alloc(&heaps[i].heap, 1000 * (i + 1));
         }
-        ck_assert_uint_eq(space_allocated(&space), 1024 + 2048 + 3072);
+        ck_assert_uint_eq(heap_set_allocated(&set), 1024 + 2048 + 3072);
         end();
 }
 
 TEST(what_is_reserved_is_counted)
 {
         begin();
-        space_count(&space, 6 * BLOCK);
-        space_forget(&space, 4 * BLOCK);
-        space_count(&space, BLOCK);
-        ck_assert_uint_eq(space.n_reserved_bytes, 3 * BLOCK);
-        ck_assert_uint_eq(space.n_reserved_peak_bytes, 6 * BLOCK);
-        space_count(&space, 4 * BLOCK);
-        ck_assert_uint_eq(space.n_reserved_peak_bytes, 7 * BLOCK);
+        heap_set_count(&set, 6 * BLOCK);
+        heap_set_forget(&set, 4 * BLOCK);
+        heap_set_count(&set, BLOCK);
+        ck_assert_uint_eq(set.n_reserved_bytes, 3 * BLOCK);
+        ck_assert_uint_eq(set.n_reserved_peak_bytes, 6 * BLOCK);
+        heap_set_count(&set, 4 * BLOCK);
+        ck_assert_uint_eq(set.n_reserved_peak_bytes, 7 * BLOCK);
         end();
 }
 
@@ -107,18 +107,18 @@ TEST(excess_is_what_is_held_above_the_budget)
         begin();
         (void)add(0, 0, 16 * GIB);
         fill(0, 16 * GIB, 0);
-        space_count(&space, 16 * GIB);
-        ck_assert_uint_eq(space_excess(&space, 16 * GIB, NOW), 0);
-        ck_assert_uint_eq(space.budget.n_peak_bytes, 32 * GIB);
-        space_count(&space, 16 * GIB);
-        ck_assert_uint_eq(space_excess(&space, GIB, NOW), 0);
-        ck_assert_uint_eq(space_excess(&space, 2 * GIB, NOW), GIB);
-        ck_assert_uint_eq(space_excess(&space, 0, NOW), 0);
+        heap_set_count(&set, 16 * GIB);
+        ck_assert_uint_eq(heap_set_excess(&set, 16 * GIB, NOW), 0);
+        ck_assert_uint_eq(set.budget.n_peak_bytes, 32 * GIB);
+        heap_set_count(&set, 16 * GIB);
+        ck_assert_uint_eq(heap_set_excess(&set, GIB, NOW), 0);
+        ck_assert_uint_eq(heap_set_excess(&set, 2 * GIB, NOW), GIB);
+        ck_assert_uint_eq(heap_set_excess(&set, 0, NOW), 0);
         /* Of the 16 GiB above what is needed half is left of the peak. */
-        ck_assert_uint_eq(space_excess(&space, 0, NOW + BUDGET_HALF_LIFE_US),
+        ck_assert_uint_eq(heap_set_excess(&set, 0, NOW + BUDGET_HALF_LIFE_US),
                           32 * GIB - 24 * GIB - 24 * GIB / 32);
-        space.budget.n_empty_max = BLOCK;
-        ck_assert_uint_eq(space_excess(&space, 0, NOW + BUDGET_HALF_LIFE_US), 16 * GIB - BLOCK);
+        set.budget.n_empty_max = BLOCK;
+        ck_assert_uint_eq(heap_set_excess(&set, 0, NOW + BUDGET_HALF_LIFE_US), 16 * GIB - BLOCK);
         end();
 }
 
@@ -131,13 +131,13 @@ TEST(a_block_in_use_stays)
         fill(0, 512, 0);
         pass(0);
         expect_none();
-        ck_assert(!space_has_empty(&space));
+        ck_assert(!heap_set_has_empty(&set));
         give(0, 0);
         pass(0);
-        ck_assert(space_has_empty(&space));
+        ck_assert(heap_set_has_empty(&set));
         expect_taken(block);
         expect_none();
-        ck_assert(!space_has_empty(&space));
+        ck_assert(!heap_set_has_empty(&set));
         end();
 }
 
@@ -151,7 +151,7 @@ TEST(a_block_that_is_not_idle_stays)
         block = add(0, 0, BLOCK);
         fill(0, BLOCK, 0);
         give(0, 0);
-        ck_assert(space_has_empty(&space));
+        ck_assert(heap_set_has_empty(&set));
         expect_none();
         epoch = heap_new_epoch(&heaps[0].heap);
         expect_none();
@@ -172,10 +172,10 @@ TEST(what_is_joined_to_work_need_not_wait_for_it)
         idle = add(0, BLOCK, BLOCK);
         fill(0, BLOCK, 0);
         give(0, 0);
-        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), idle);
+        ck_assert_ptr_eq(heap_set_take_idle(&set, 0, 0), idle);
         expect_none();
         pass(0);
-        ck_assert_ptr_nonnull(space_take_idle(&space, 0, 0));
+        ck_assert_ptr_nonnull(heap_set_take_idle(&set, 0, 0));
         expect_none();
         end();
 }
@@ -195,7 +195,7 @@ TEST(only_whole_blocks_go)
         pass(0);
         expect_taken(blocks[1]);
         expect_none();
-        ck_assert(!space_has_empty(&space));
+        ck_assert(!heap_set_has_empty(&set));
         end();
 }
 
@@ -209,7 +209,7 @@ TEST(a_hole_without_a_whole_block_is_none)
         fill(0, MIB, 7 * MIB);
         give(0, MIB);
         pass(0);
-        ck_assert(!space_has_empty(&space));
+        ck_assert(!heap_set_has_empty(&set));
         expect_none();
         end();
 }
@@ -267,8 +267,8 @@ TEST(nothing_goes_between_the_addresses, .to = ARRAY_SIZE(between_rows))
 
         begin();
         block = add(0, 8 * MIB, 4 * MIB);
-        ck_assert_ptr_eq(space_take_idle(&space, WORLD_START + between_rows[_i].start,
-                                         WORLD_START + between_rows[_i].end),
+        ck_assert_ptr_eq(heap_set_take_idle(&set, WORLD_START + between_rows[_i].start,
+                                            WORLD_START + between_rows[_i].end),
                          between_rows[_i].stays ? NULL : block);
         ck_assert_int_eq(block->heap == &heaps[0].heap, between_rows[_i].stays);
         end();
@@ -282,27 +282,27 @@ TEST(another_goes_that_is_not_between_the_addresses)
         begin();
         (void)add(0, 8 * MIB, BLOCK);
         block = add(1, GIB, 2 * BLOCK);
-        ck_assert_ptr_eq(space_take_idle(&space, WORLD_START, WORLD_START + GIB), block);
+        ck_assert_ptr_eq(heap_set_take_idle(&set, WORLD_START, WORLD_START + GIB), block);
         end();
 }
 
 TEST(an_arena_has_room_for_heaps_far_apart)
 {
-        ck_assert_uint_eq(space_arena_bytes(BLOCK), 16 * BLOCK);
-        ck_assert_uint_eq(space_arena_bytes(BLOCK + 1), 32 * BLOCK);
-        ck_assert_uint_eq(space_arena_bytes(200 * GIB), HEAP_ARENA_MAX);
-        ck_assert_uint_eq(space_arena_bytes(UINT64_MAX / 32), 0);
-        ck_assert_uint_eq(space_arena_bytes(UINT64_MAX), 0);
-        ck_assert_uint_eq(space_arena_bytes(0), 0);
+        ck_assert_uint_eq(heap_set_arena_bytes(BLOCK), 16 * BLOCK);
+        ck_assert_uint_eq(heap_set_arena_bytes(BLOCK + 1), 32 * BLOCK);
+        ck_assert_uint_eq(heap_set_arena_bytes(200 * GIB), HEAP_ARENA_MAX);
+        ck_assert_uint_eq(heap_set_arena_bytes(UINT64_MAX / 32), 0);
+        ck_assert_uint_eq(heap_set_arena_bytes(UINT64_MAX), 0);
+        ck_assert_uint_eq(heap_set_arena_bytes(0), 0);
 }
 
 TEST(it_is_hard_a_twelfth_above_the_peak)
 {
-        space_init(&space);
-        (void)space_excess(&space, 12 * BLOCK, NOW);
-        space_count(&space, 12 * BLOCK);
-        ck_assert(!space_is_hard(&space, BLOCK));
-        ck_assert(space_is_hard(&space, BLOCK + 1));
+        heap_set_init(&set);
+        (void)heap_set_excess(&set, 12 * BLOCK, NOW);
+        heap_set_count(&set, 12 * BLOCK);
+        ck_assert(!heap_set_is_hard(&set, BLOCK));
+        ck_assert(heap_set_is_hard(&set, BLOCK + 1));
 }
 
 /* Who holds nothing waits for one lease, or for some of 64 MiB; who holds something for up to eight. */
@@ -311,16 +311,16 @@ TEST(what_comes_first_is_in_one_block)
         struct placement plan;
 
         begin();
-        ck_assert_int_eq(space_plan(&space, &heaps[0], 20 * MIB, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], 20 * MIB, &plan), 0);
         ck_assert_uint_eq(plan.n_parts, 1);
         ck_assert_uint_eq(plan.n_bytes, 20 * MIB);
-        ck_assert_int_eq(space_plan(&space, &heaps[0], 160 * MIB, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], 160 * MIB, &plan), 0);
         ck_assert_uint_eq(plan.n_parts, 3);
         ck_assert_uint_eq(plan.parts[0].n_bytes, 64 * MIB);
-        space_count(&space, BLOCK);
-        ck_assert_int_eq(space_plan(&space, &heaps[0], 20 * MIB, &plan), 0);
+        heap_set_count(&set, BLOCK);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], 20 * MIB, &plan), 0);
         ck_assert_uint_eq(plan.n_parts, 5);
         end();
 }
 
-TESTS_MAIN("space", .limit_s = UNLIMITED)
+TESTS_MAIN("heap_set", .limit_s = UNLIMITED)

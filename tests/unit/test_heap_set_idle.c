@@ -3,7 +3,7 @@
 
 #include "tests/suite.h"
 #include "tests/unit/failing_alloc.h"
-#include "tests/unit/space_world.h"
+#include "tests/unit/heap_set_world.h"
 
 TEST(a_block_is_put_idle_at_the_second_look, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
@@ -11,14 +11,14 @@ TEST(a_block_is_put_idle_at_the_second_look, .from = HEAP_JOINED, .to = HEAP_SPL
 
         begin((enum heap_runs)_i);
         block = add(1, GIB, 2 * BLOCK);
-        ck_assert(!space_put_idle(&space));
-        ck_assert(space_settle(&space));
+        ck_assert(!heap_set_put_idle(&set));
+        ck_assert(heap_set_settle(&set));
         expect_in(1, block);
-        ck_assert(space_put_idle(&space));
+        ck_assert(heap_set_put_idle(&set));
         expect_idle(block);
-        ck_assert(!space_settle(&space));
+        ck_assert(!heap_set_settle(&set));
         ck_assert(!look());
-        ck_assert(space_has_empty(&space));
+        ck_assert(heap_set_has_empty(&set));
         end();
 }
 
@@ -30,10 +30,10 @@ TEST(what_came_since_the_first_look_stays, .from = HEAP_JOINED, .to = HEAP_SPLIT
         old = add(0, 0, BLOCK);
         ck_assert(!look());
         new = add(0, BLOCK, BLOCK);
-        ck_assert(space_put_idle(&space));
+        ck_assert(heap_set_put_idle(&set));
         expect_idle(old);
         expect_in(0, new);
-        ck_assert(space_settle(&space));
+        ck_assert(heap_set_settle(&set));
         ck_assert(look());
         expect_idle(new);
         end();
@@ -48,10 +48,10 @@ TEST(what_was_reused_or_adopted_stays)
         block = add(0, 0, BLOCK);
         put_idle();
         ck_assert(reuse(512));
-        ck_assert(!space_put_idle(&space));
+        ck_assert(!heap_set_put_idle(&set));
         expect_in(0, block);
-        ck_assert(space_adopt(&space, &heaps[1], 512));
-        ck_assert(!space_put_idle(&space));
+        ck_assert(heap_set_adopt(&set, &heaps[1], 512));
+        ck_assert(!heap_set_put_idle(&set));
         expect_in(1, block);
         put_idle();
         expect_idle(block);
@@ -69,8 +69,8 @@ TEST(work_that_is_not_over_is_waited_for)
         for (unsigned i = 0; i < 4; i++)
                 ck_assert(!look());
         pass(0);
-        ck_assert(!space_put_idle(&space));
-        ck_assert(space_settle(&space));
+        ck_assert(!heap_set_put_idle(&set));
+        ck_assert(heap_set_settle(&set));
         expect_in(0, block);
         ck_assert(look());
         expect_idle(block);
@@ -133,7 +133,7 @@ static void put_some_idle(enum heap_runs runs, unsigned way)
                 else
                         expect_idle(&world.blocks[i]);
         }
-        ck_assert(space_has_empty(&space));
+        ck_assert(heap_set_has_empty(&set));
         end();
 }
 
@@ -168,19 +168,19 @@ TEST(blocks_without_memory_to_move_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT +
         for (unsigned i = 0; i < 40; i++)
                 (void)add(0, 2 * i * BLOCK, BLOCK);
         (void)look();
-        while (space.idle_list.heap.n_blocks < 40) {
-                uint32_t n_before = space.idle_list.heap.n_blocks;
+        while (set.idle_list.heap.n_blocks < 40) {
+                uint32_t n_before = set.idle_list.heap.n_blocks;
 
                 n_until_failure = 0;
-                found = space_put_idle(&space);
+                found = heap_set_put_idle(&set);
                 n_failures += n_until_failure < 0;
                 n_until_failure = -1;
-                ck_assert(found == (space.idle_list.heap.n_blocks > n_before));
+                ck_assert(found == (set.idle_list.heap.n_blocks > n_before));
                 check_all();
-                ck_assert_uint_eq(space.idle_list.heap.n_blocks + heaps[0].heap.n_blocks, 40);
+                ck_assert_uint_eq(set.idle_list.heap.n_blocks + heaps[0].heap.n_blocks, 40);
                 /* One look can grow what the next needs. */
                 n_until_failure = 1;
-                (void)space_put_idle(&space);
+                (void)heap_set_put_idle(&set);
                 n_until_failure = -1;
                 check_all();
         }
@@ -205,7 +205,7 @@ TEST(without_any_memory_no_block_is_lost)
                 (void)world_alloc(&heaps[0].heap, 512);
         (void)look();
         is_memory_gone = true;
-        found = space_put_idle(&space);
+        found = heap_set_put_idle(&set);
         is_memory_gone = false;
         ck_assert(!found);
         for (unsigned i = 0; i < 3; i++)
@@ -221,10 +221,10 @@ TEST(looks_lie_apart)
 
         begin(HEAP_JOINED);
         for (unsigned i = 0; i < 3; i++) {
-                ck_assert(space_begin_look(&space, now_us));
-                ck_assert(!space_begin_look(&space, now_us));
-                ck_assert(!space_begin_look(&space, now_us + SPACE_LOOK_US - 1));
-                now_us += SPACE_LOOK_US;
+                ck_assert(heap_set_begin_look(&set, now_us));
+                ck_assert(!heap_set_begin_look(&set, now_us));
+                ck_assert(!heap_set_begin_look(&set, now_us + HEAP_SET_LOOK_US - 1));
+                now_us += HEAP_SET_LOOK_US;
         }
         end();
 }
@@ -238,19 +238,19 @@ TEST(the_end_of_much_is_looked_at_at_once)
         fill(0, 3 * BLOCK, 0);
         fill(0, BLOCK, 3 * BLOCK);
         fill(1, 4 * BLOCK, GIB);
-        ck_assert(space_begin_look(&space, 1));
+        ck_assert(heap_set_begin_look(&set, 1));
         give(1, GIB);
-        ck_assert(!space_begin_look(&space, 1));
+        ck_assert(!heap_set_begin_look(&set, 1));
         give(0, 3 * BLOCK);
-        ck_assert(space_begin_look(&space, 1));
-        ck_assert(!space_begin_look(&space, 1));
+        ck_assert(heap_set_begin_look(&set, 1));
+        ck_assert(!heap_set_begin_look(&set, 1));
         fill(0, BLOCK, 3 * BLOCK);
         give(0, 3 * BLOCK);
-        ck_assert(!space_begin_look(&space, SPACE_LOOK_US));
+        ck_assert(!heap_set_begin_look(&set, HEAP_SET_LOOK_US));
         give(0, 0);
-        ck_assert(space_begin_look(&space, SPACE_LOOK_US));
-        ck_assert(!space_begin_look(&space, SPACE_LOOK_US));
+        ck_assert(heap_set_begin_look(&set, HEAP_SET_LOOK_US));
+        ck_assert(!heap_set_begin_look(&set, HEAP_SET_LOOK_US));
         end();
 }
 
-TESTS_MAIN("space_idle", .limit_s = UNLIMITED)
+TESTS_MAIN("heap_set_idle", .limit_s = UNLIMITED)

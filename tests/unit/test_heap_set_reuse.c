@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "tests/suite.h"
 #include "tests/unit/failing_alloc.h"
-#include "tests/unit/space_world.h"
+#include "tests/unit/heap_set_world.h"
 
 TEST(what_the_idle_list_lacks_is_not_reused, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
@@ -155,11 +155,11 @@ TEST(the_daemon_is_faster_with_one, .to = ARRAY_SIZE(faster_rows))
         revoke(&world.blocks[faster_rows[_i].revoked]);
         ck_assert(reuse(3 * BLOCK) == is_enough);
         ck_assert_uint_eq(heaps[0].heap.n_blocks, faster_rows[_i].n_got);
-        idle_list_sweep(&space.idle_list);
+        idle_list_sweep(&set.idle_list);
         expect_gone(&world.blocks[faster_rows[_i].revoked]);
-        ck_assert_ptr_eq(idle_list_next_revoked(&space.idle_list),
+        ck_assert_ptr_eq(idle_list_next_revoked(&set.idle_list),
                          &world.blocks[faster_rows[_i].revoked]);
-        ck_assert_ptr_null(idle_list_next_revoked(&space.idle_list));
+        ck_assert_ptr_null(idle_list_next_revoked(&set.idle_list));
         if (is_enough)
                 fill(0, 3 * BLOCK, GIB + (faster_rows[_i].revoked ? 0 : BLOCK));
         end();
@@ -201,7 +201,7 @@ TEST(one_is_reused_that_many_revoked_ones_hide)
 TEST(one_is_taken_that_many_revoked_ones_hide)
 {
         revoke_many();
-        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), &world.blocks[200]);
+        ck_assert_ptr_eq(heap_set_take_idle(&set, 0, 0), &world.blocks[200]);
         end();
 }
 
@@ -211,10 +211,10 @@ TEST(all_are_revoked)
         put_idle();
         for (unsigned i = 0; i < 4; i++)
                 revoke(&world.blocks[i]);
-        ck_assert(space_has_empty(&space));
+        ck_assert(heap_set_has_empty(&set));
         ck_assert(!reuse(512));
-        ck_assert_ptr_null(space_take_idle(&space, 0, 0));
-        ck_assert(!space_has_empty(&space));
+        ck_assert_ptr_null(heap_set_take_idle(&set, 0, 0));
+        ck_assert(!heap_set_has_empty(&set));
         for (unsigned i = 0; i < 4; i++)
                 expect_gone(&world.blocks[i]);
         end();
@@ -243,14 +243,14 @@ TEST(an_idle_block_is_taken_off_the_idle_list, .from = HEAP_JOINED, .to = HEAP_S
         small = add(1, GIB, BLOCK);
         put_idle();
         own = add(0, 2 * GIB, 2 * BLOCK);
-        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), small);
+        ck_assert_ptr_eq(heap_set_take_idle(&set, 0, 0), small);
         ck_assert(small->heap == NULL);
         ck_assert_uint_eq(words[1], board_word(small->lease, BOARD_BUSY));
-        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), own);
-        ck_assert_ptr_null(space_take_idle(&space, WORLD_START, WORLD_START + BLOCK));
+        ck_assert_ptr_eq(heap_set_take_idle(&set, 0, 0), own);
+        ck_assert_ptr_null(heap_set_take_idle(&set, WORLD_START, WORLD_START + BLOCK));
         expect_idle(large);
-        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), large);
-        ck_assert(!space_has_empty(&space));
+        ck_assert_ptr_eq(heap_set_take_idle(&set, 0, 0), large);
+        ck_assert(!heap_set_has_empty(&set));
         end();
 }
 
@@ -263,9 +263,9 @@ TEST(a_revoked_block_is_passed_over, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
         small = add(1, GIB, BLOCK);
         put_idle();
         revoke(small);
-        ck_assert_ptr_eq(space_take_idle(&space, 0, 0), large);
+        ck_assert_ptr_eq(heap_set_take_idle(&set, 0, 0), large);
         expect_gone(small);
-        ck_assert_ptr_eq(idle_list_next_revoked(&space.idle_list), small);
+        ck_assert_ptr_eq(idle_list_next_revoked(&set.idle_list), small);
         end();
 }
 
@@ -277,10 +277,10 @@ TEST(the_idle_list_comes_before_other_heaps, .from = HEAP_JOINED, .to = HEAP_SPL
         found = add(1, 0, 4 * BLOCK);
         put_idle();
         idle = add(1, GIB, BLOCK);
-        ck_assert(space_adopt(&space, &heaps[0], BLOCK));
+        ck_assert(heap_set_adopt(&set, &heaps[0], BLOCK));
         expect_in(0, found);
         expect_in(1, idle);
-        ck_assert(space_adopt(&space, &heaps[0], BLOCK));
+        ck_assert(heap_set_adopt(&set, &heaps[0], BLOCK));
         expect_in(0, idle);
         end();
 }
@@ -294,7 +294,7 @@ TEST(blocks_without_memory_to_come_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT +
         block = add(1, 0, BLOCK);
         put_idle();
         n_until_failure = 0;
-        reused = space_reuse_idle(&space, &heaps[0], BLOCK);
+        reused = heap_set_reuse_idle(&set, &heaps[0], BLOCK);
         n_until_failure = -1;
         ck_assert(!reused);
         expect_idle(block);
@@ -303,4 +303,4 @@ TEST(blocks_without_memory_to_come_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT +
         end();
 }
 
-TESTS_MAIN("space_reuse_idle", .limit_s = UNLIMITED)
+TESTS_MAIN("heap_set_reuse_idle", .limit_s = UNLIMITED)

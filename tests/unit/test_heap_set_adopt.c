@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/reserve/space.h"
+#include "client/reserve/heap_set.h"
 #include "tests/suite.h"
 #include "tests/unit/heap_world.h"
 
@@ -10,23 +10,23 @@
 #define NOW   UINT64_C(1000000000)
 
 static struct heap_world world;
-static struct space space;
-static struct space_heap heaps[3];
+static struct heap_set set;
+static struct set_heap heaps[3];
 
 static void begin(enum heap_runs runs)
 {
         world_init(&world, 64 * GIB);
-        space_init(&space);
-        space_open(&space, world.arena, HEAP_JOINED);
+        heap_set_init(&set);
+        heap_set_open(&set, world.arena, HEAP_JOINED);
         for (unsigned i = 0; i < 3; i++)
-                space_add(&space, &heaps[i], runs);
+                heap_set_add(&set, &heaps[i], runs);
 }
 
 static void end(void)
 {
         for (unsigned i = 0; i < 3; i++) {
                 heap_check(&heaps[i].heap);
-                space_remove(&space, &heaps[i]);
+                heap_set_remove(&set, &heaps[i]);
         }
         world_deinit(&world);
 }
@@ -54,7 +54,7 @@ static bool adopt(uint64_t n_bytes)
 
         for (unsigned i = 0; i < 3; i++)
                 n_bytes_before += heaps[i].heap.n_reserved_bytes;
-        adopted = space_adopt(&space, &heaps[0], n_bytes);
+        adopted = heap_set_adopt(&set, &heaps[0], n_bytes);
         for (unsigned i = 0; i < 3; i++) {
                 heap_check(&heaps[i].heap);
                 n_bytes_after += heaps[i].heap.n_reserved_bytes;
@@ -216,20 +216,20 @@ TEST(a_plan_grows_ahead_within_the_budget)
         struct placement plan;
 
         begin(HEAP_JOINED);
-        budget_see(&space.budget, 32 * GIB, NOW);
-        space_count(&space, 32 * GIB - BLOCK);
-        ck_assert_int_eq(space_plan(&space, &heaps[0], BLOCK, &plan), 0);
+        budget_see(&set.budget, 32 * GIB, NOW);
+        heap_set_count(&set, 32 * GIB - BLOCK);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, &plan), 0);
         ck_assert_uint_eq(plan.n_bytes, 256 * MIB);
-        space_count(&space, GIB - 128 * MIB);
-        ck_assert_int_eq(space_plan(&space, &heaps[0], BLOCK, &plan), 0);
+        heap_set_count(&set, GIB - 128 * MIB);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, &plan), 0);
         ck_assert_uint_eq(plan.n_bytes, 128 * MIB + BLOCK);
-        space_count(&space, 128 * MIB);
-        ck_assert_int_eq(space_plan(&space, &heaps[0], BLOCK, &plan), 0);
+        heap_set_count(&set, 128 * MIB);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, &plan), 0);
         ck_assert_uint_eq(plan.n_bytes, BLOCK);
-        space_count(&space, GIB);
-        ck_assert_int_eq(space_plan(&space, &heaps[0], BLOCK, &plan), 0);
+        heap_set_count(&set, GIB);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, &plan), 0);
         ck_assert_uint_eq(plan.n_bytes, BLOCK);
         end();
 }
 
-TESTS_MAIN("space_adopt", .limit_s = UNLIMITED)
+TESTS_MAIN("heap_set_adopt", .limit_s = UNLIMITED)

@@ -1,16 +1,16 @@
-/* A space of two heaps with an idle list, and the words of their blocks. The test plays the daemon. One
+/* A set of two heaps with an idle list, and the words of their blocks. The test plays the daemon. One
  * thread. */
 #pragma once
 
-#include "client/reserve/space.h"
+#include "client/reserve/heap_set.h"
 #include "proto/board.h"
 #include "tests/unit/heap_world.h"
 
 #define BLOCK (2 * MIB)
 
 extern struct heap_world world;
-extern struct space space;
-extern struct space_heap heaps[2];
+extern struct heap_set set;
+extern struct set_heap heaps[2];
 extern _Atomic uint64_t words[WORLD_BLOCKS_MAX]; /* in the order of world.blocks */
 
 void begin(enum heap_runs runs);
