@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "client/runtime/events.h"
 #include "client/runtime/service_thread.h"
-#include "client/reserve/stretch.h"
+#include "client/reserve/free_run.h"
 #include "client/connection/reconnect.h"
 
 void retained_init(struct retained *retained)
@@ -88,47 +88,47 @@ static const struct leased *retained_at(const struct pool *pool, uint64_t addres
 }
 
 /* From this block upwards; where runs are kept apart, the block alone. */
-static struct stretch stretch_from(const struct pool *pool, const struct heap *heap,
-                                   const struct leased *first)
+static struct free_run free_run_from(const struct pool *pool, const struct heap *heap,
+                                     const struct leased *first)
 {
         uint64_t start = leased_address(first), end = start + leased_bytes(first);
         const struct leased *leased;
 
         while (heap->runs == HEAP_JOINED && (leased = retained_at(pool, end)))
                 end += leased_bytes(leased);
-        return stretch_of(heap, start, end);
+        return free_run_of(heap, start, end);
 }
 
-static bool find_stretch(const struct pool *pool, struct heap *heap, uint64_t n_bytes,
-                         struct stretch *ret_stretch)
+static bool find_free_run(const struct pool *pool, struct heap *heap, uint64_t n_bytes,
+                          struct free_run *ret_run)
 {
-        struct stretch best = {.start = 0};
+        struct free_run best = {.start = 0};
         const struct leased *leased;
 
         spin_lock(&heap->lock);
         LIST_FOREACH (leased, &pool->retained.blocks, link) {
-                struct stretch stretch;
+                struct free_run run;
 
                 if (leased->connection != pool->binding.connection ||
                     (heap->runs == HEAP_JOINED && retained_at(pool, leased_address(leased) - 1)))
                         continue;
-                stretch = stretch_from(pool, heap, leased);
-                if (stretch_bytes(&stretch) >= n_bytes &&
-                    (!best.start || stretch_bytes(&stretch) < stretch_bytes(&best)))
-                        best = stretch;
+                run = free_run_from(pool, heap, leased);
+                if (free_run_bytes(&run) >= n_bytes &&
+                    (!best.start || free_run_bytes(&run) < free_run_bytes(&best)))
+                        best = run;
         }
         spin_unlock(&heap->lock);
-        *ret_stretch = best;
+        *ret_run = best;
         return best.start != 0;
 }
 
-static bool cut(const struct pool *pool, struct stretch rest, uint64_t n_bytes,
+static bool cut(const struct pool *pool, struct free_run rest, uint64_t n_bytes,
                 struct placement *placement)
 {
         const struct heap_block *block;
 
         *placement = (struct placement){.start = rest.start, .end = rest.end};
-        while ((block = stretch_next(&rest, pool->heap_set.arena, n_bytes))) {
+        while ((block = free_run_next(&rest, pool->heap_set.arena, n_bytes))) {
                 if (placement->n_parts == PLACEMENT_PARTS)
                         return false;
                 placement->parts[placement->n_parts++] = block->at;
@@ -149,10 +149,10 @@ static bool is_good(const struct pool *pool, uint64_t n_bytes, const struct plac
 bool retained_plan(const struct pool *pool, struct set_heap *heap, uint64_t n_bytes,
                    struct placement *ret_placement)
 {
-        struct stretch stretch;
+        struct free_run run;
 
-        return find_stretch(pool, &heap->heap, n_bytes, &stretch) &&
-               cut(pool, stretch, n_bytes, ret_placement) && is_good(pool, n_bytes, ret_placement);
+        return find_free_run(pool, &heap->heap, n_bytes, &run) &&
+               cut(pool, run, n_bytes, ret_placement) && is_good(pool, n_bytes, ret_placement);
 }
 
 struct leased *retained_take(struct pool *pool, uint64_t number, uint64_t connection)

@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "client/reserve/heap_set.h"
-#include "client/reserve/stretch.h"
+#include "client/reserve/free_run.h"
 
 /* How often the daemon may be faster with a block. */
 #define TRIES_MAX 64
@@ -96,26 +96,26 @@ bool heap_set_begin_look(struct heap_set *set, uint64_t now_us)
 }
 
 /* The smallest one that holds n_bytes. */
-static bool find_stretch(struct heap_set *set, struct heap *heap, uint64_t n_bytes,
-                         struct stretch *ret_stretch)
+static bool find_free_run(struct heap_set *set, struct heap *heap, uint64_t n_bytes,
+                          struct free_run *ret_run)
 {
         const struct heap *idle_list = &set->idle_list.heap;
-        struct stretch best = {.start = 0};
+        struct free_run best = {.start = 0};
         uint32_t hole = 0;
 
         spin_lock(&heap->lock);
         while ((hole = holes_next_large(&idle_list->holes, 1, hole))) {
                 const struct piece *piece = holes_at(&idle_list->holes, hole);
-                struct stretch stretch = stretch_of(
+                struct free_run run = free_run_of(
                         heap, heap_address_of(idle_list, piece->start),
                         heap_address_of(idle_list, piece->start + piece->n_units));
 
-                if (stretch_bytes(&stretch) >= n_bytes &&
-                    (!best.start || stretch_bytes(&stretch) < stretch_bytes(&best)))
-                        best = stretch;
+                if (free_run_bytes(&run) >= n_bytes &&
+                    (!best.start || free_run_bytes(&run) < free_run_bytes(&best)))
+                        best = run;
         }
         spin_unlock(&heap->lock);
-        *ret_stretch = best;
+        *ret_run = best;
         return best.start != 0;
 }
 
@@ -134,12 +134,12 @@ static int reuse_one(struct heap_set *set, struct heap *heap, struct heap_block 
         return r;
 }
 
-static int reuse(struct heap_set *set, struct heap *heap, struct stretch rest, uint64_t n_bytes)
+static int reuse(struct heap_set *set, struct heap *heap, struct free_run rest, uint64_t n_bytes)
 {
         struct heap_block *block;
         int r = 0;
 
-        while (!r && (block = stretch_next(&rest, set->arena, n_bytes)))
+        while (!r && (block = free_run_next(&rest, set->arena, n_bytes)))
                 r = reuse_one(set, heap, block);
         return r;
 }
@@ -147,13 +147,13 @@ static int reuse(struct heap_set *set, struct heap *heap, struct stretch rest, u
 /* Where the daemon was faster with one it may have been so with many: they are not tried one by one. */
 bool heap_set_reuse_idle(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes)
 {
-        struct stretch stretch;
+        struct free_run run;
         int r = 1;
 
         for (unsigned i = 0; r == 1 && i < TRIES_MAX; i++) {
-                if (!find_stretch(set, &heap->heap, n_bytes, &stretch))
+                if (!find_free_run(set, &heap->heap, n_bytes, &run))
                         return false;
-                r = reuse(set, &heap->heap, stretch, n_bytes);
+                r = reuse(set, &heap->heap, run, n_bytes);
                 if (r == 1)
                         idle_list_sweep(&set->idle_list);
         }

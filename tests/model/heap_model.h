@@ -196,21 +196,21 @@ void model_lose_words(struct model *model);
 void model_revoke_some(struct model *model, unsigned n);
 
 /* Blocks on the idle list that follow each other, and what they touch of a heap's holes. */
-struct model_stretch {
+struct model_run {
         uint64_t start, end, n_below_bytes, n_above_bytes;
 };
 
-/* The stretch that begins with the idle list's block of that index, which is moved behind it. With the
+/* The run that begins with the idle list's block of that index, which is moved behind it. With the
  * daemon's taken out of them, or as the client sees them. False: there is none. */
 enum model_view { MODEL_SEEN, MODEL_GOOD };
-bool model_next_stretch(struct model *model, const struct model_heap *heap, enum model_view view,
-                        unsigned *index, struct model_stretch *ret_stretch);
+bool model_next_run(struct model *model, const struct model_heap *heap, enum model_view view,
+                    unsigned *index, struct model_run *ret_run);
 
 /* What unshelving n_bytes will do. */
 struct model_unshelving {
         bool is_enough;
         bool is_exact;         /* nothing was revoked */
-        uint64_t n_best_bytes; /* of the smallest stretch; 0: there is none */
+        uint64_t n_best_bytes; /* of the smallest run; 0: there is none */
 };
 struct model_unshelving model_foretell_unshelving(struct model *model,
                                                   const struct model_heap *heap, uint64_t n_bytes);

@@ -175,48 +175,48 @@ static uint64_t bytes_above(const struct model_heap *heap, uint64_t address)
         return hole && hole->start == address ? model_bytes(hole) : 0;
 }
 
-bool model_next_stretch(struct model *model, const struct model_heap *heap, enum model_view view,
-                        unsigned *index, struct model_stretch *ret_stretch)
+bool model_next_run(struct model *model, const struct model_heap *heap, enum model_view view,
+                    unsigned *index, struct model_run *ret_run)
 {
         const struct model_range *at = model->idle_list.at;
-        struct model_stretch stretch = {0};
+        struct model_run run = {0};
         unsigned i = *index;
 
         while (i < model->idle_list.n && view == MODEL_GOOD && !model_is_good(model, at[i].record))
                 i++;
         if (i >= model->idle_list.n)
                 return false;
-        stretch.start = at[i].start;
+        run.start = at[i].start;
         do
-                stretch.end = at[i++].end;
-        while (model->runs == HEAP_JOINED && i < model->idle_list.n && at[i].start == stretch.end &&
+                run.end = at[i++].end;
+        while (model->runs == HEAP_JOINED && i < model->idle_list.n && at[i].start == run.end &&
                (view == MODEL_SEEN || model_is_good(model, at[i].record)));
         if (heap && model->runs == HEAP_JOINED) {
-                stretch.n_below_bytes = bytes_below(heap, stretch.start);
-                stretch.n_above_bytes = bytes_above(heap, stretch.end);
+                run.n_below_bytes = bytes_below(heap, run.start);
+                run.n_above_bytes = bytes_above(heap, run.end);
         }
         *index = i;
-        *ret_stretch = stretch;
+        *ret_run = run;
         return true;
 }
 
-static uint64_t stretch_bytes(const struct model_stretch *stretch)
+static uint64_t free_run_bytes(const struct model_run *run)
 {
-        return stretch->n_below_bytes + (stretch->end - stretch->start) + stretch->n_above_bytes;
+        return run->n_below_bytes + (run->end - run->start) + run->n_above_bytes;
 }
 
-static uint64_t smallest_stretch(struct model *model, const struct model_heap *heap,
-                                 enum model_view view, uint64_t n_bytes)
+static uint64_t smallest_run(struct model *model, const struct model_heap *heap,
+                             enum model_view view, uint64_t n_bytes)
 {
-        struct model_stretch stretch;
+        struct model_run run;
         uint64_t n_best = 0;
         unsigned next = 0;
 
-        while (model_next_stretch(model, heap, view, &next, &stretch)) {
-                uint64_t n_stretch = stretch_bytes(&stretch);
+        while (model_next_run(model, heap, view, &next, &run)) {
+                uint64_t n_run = free_run_bytes(&run);
 
-                if (n_stretch >= n_bytes && (!n_best || n_stretch < n_best))
-                        n_best = n_stretch;
+                if (n_run >= n_bytes && (!n_best || n_run < n_best))
+                        n_best = n_run;
         }
         return n_best;
 }
@@ -224,7 +224,7 @@ static uint64_t smallest_stretch(struct model *model, const struct model_heap *h
 struct model_unshelving model_foretell_unshelving(struct model *model,
                                                   const struct model_heap *heap, uint64_t n_bytes)
 {
-        uint64_t n_best = smallest_stretch(model, heap, MODEL_GOOD, n_bytes);
+        uint64_t n_best = smallest_run(model, heap, MODEL_GOOD, n_bytes);
 
         return (struct model_unshelving){.is_enough = n_best != 0,
                                          .is_exact = model_count_good(model) == model->idle_list.n,
@@ -232,12 +232,11 @@ struct model_unshelving model_foretell_unshelving(struct model *model,
 }
 
 /* Blocks come from the better end on, and not one too many. */
-static void judge_stretch(struct model *model, struct model_heap *heap,
-                          const struct model_stretch *stretch, unsigned first, unsigned n_blocks,
-                          uint64_t n_bytes)
+static void judge_run(struct model *model, struct model_heap *heap, const struct model_run *run,
+                      unsigned first, unsigned n_blocks, uint64_t n_bytes)
 {
-        bool is_from_above = stretch->n_above_bytes > stretch->n_below_bytes;
-        uint64_t n_got = is_from_above ? stretch->n_above_bytes : stretch->n_below_bytes;
+        bool is_from_above = run->n_above_bytes > run->n_below_bytes;
+        uint64_t n_got = is_from_above ? run->n_above_bytes : run->n_below_bytes;
 
         for (unsigned i = 0; i < n_blocks; i++) {
                 const struct model_range *block =
@@ -262,17 +261,17 @@ static bool has_come(struct model *model, struct model_heap *heap, unsigned firs
 static void judge_unshelving(struct model *model, struct model_heap *heap, uint64_t n_bytes,
                              const struct model_unshelving *foretold)
 {
-        struct model_stretch stretch;
-        unsigned first = 0, next = 0, n_stretches = 0;
+        struct model_run run;
+        unsigned first = 0, next = 0, n_runs = 0;
 
-        for (; model_next_stretch(model, heap, MODEL_SEEN, &next, &stretch); first = next) {
+        for (; model_next_run(model, heap, MODEL_SEEN, &next, &run); first = next) {
                 if (!has_come(model, heap, first, next))
                         continue;
-                n_stretches++;
-                MODEL_EXPECT(model, stretch_bytes(&stretch) == foretold->n_best_bytes);
-                judge_stretch(model, heap, &stretch, first, next - first, n_bytes);
+                n_runs++;
+                MODEL_EXPECT(model, free_run_bytes(&run) == foretold->n_best_bytes);
+                judge_run(model, heap, &run, first, next - first, n_bytes);
         }
-        MODEL_EXPECT(model, n_stretches == foretold->is_enough);
+        MODEL_EXPECT(model, n_runs == foretold->is_enough);
 }
 
 void model_follow_unshelving(struct model *model, struct model_heap *heap, uint64_t n_bytes,

@@ -145,31 +145,30 @@ static uint64_t smallest_to_take(struct model *model, uint64_t start, uint64_t e
         return n_best;
 }
 
-static bool has_other(const struct model *model, const struct model_stretch *stretch,
-                      uint64_t start, uint64_t end)
+static bool has_other(const struct model *model, const struct model_run *run, uint64_t start,
+                      uint64_t end)
 {
         for (unsigned i = 0; i < model->idle_list.n; i++) {
                 const struct model_range *block = &model->idle_list.at[i];
 
-                if (block->start >= stretch->start && block->end <= stretch->end &&
+                if (block->start >= run->start && block->end <= run->end &&
                     !overlaps(block, start, end))
                         return true;
         }
         return false;
 }
 
-/* The same on the idle list. Is there any, and how large is the stretch? */
+/* The same on the idle list. Is there any, and how large is the run? */
 static uint64_t smallest_idle(struct model *model, enum model_view view, uint64_t start,
                               uint64_t end)
 {
-        struct model_stretch stretch;
+        struct model_run run;
         uint64_t n_best = 0;
         unsigned next = 0;
 
-        while (model_next_stretch(model, NULL, view, &next, &stretch)) {
-                if (has_other(model, &stretch, start, end) &&
-                    (!n_best || stretch.end - stretch.start < n_best))
-                        n_best = stretch.end - stretch.start;
+        while (model_next_run(model, NULL, view, &next, &run)) {
+                if (has_other(model, &run, start, end) && (!n_best || run.end - run.start < n_best))
+                        n_best = run.end - run.start;
         }
         return n_best;
 }

@@ -19,7 +19,7 @@ TEST(what_the_idle_list_lacks_is_not_reused, .from = HEAP_JOINED, .to = HEAP_SPL
         end();
 }
 
-TEST(the_smallest_stretch_is_reused)
+TEST(the_smallest_run_is_reused)
 {
         static const unsigned n_blocks[] = {8, 3, 2, 5};
 
@@ -108,7 +108,7 @@ static bool reuse_between(enum heap_runs runs, unsigned owner, int row)
         return reused;
 }
 
-TEST(holes_that_touch_a_stretch_count, .to = ARRAY_SIZE(edge_rows))
+TEST(holes_that_touch_a_run_count, .to = ARRAY_SIZE(edge_rows))
 {
         ck_assert(reuse_between(HEAP_JOINED, 0, _i) == (edge_rows[_i].joined != 0));
         expect_came(edge_rows[_i].joined);
@@ -165,7 +165,7 @@ TEST(the_daemon_is_faster_with_one, .to = ARRAY_SIZE(faster_rows))
         end();
 }
 
-TEST(another_stretch_does_where_the_daemon_is_faster, .to = ARRAY_SIZE(faster_rows))
+TEST(another_run_does_where_the_daemon_is_faster, .to = ARRAY_SIZE(faster_rows))
 {
         put_four_idle();
         for (unsigned i = 0; i < 5; i++)

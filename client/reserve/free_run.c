@@ -1,4 +1,4 @@
-#include "client/reserve/stretch.h"
+#include "client/reserve/free_run.h"
 
 #include <stddef.h>
 
@@ -30,28 +30,27 @@ static uint64_t bytes_above(const struct heap *heap, uint64_t address)
         return hole_bytes(heap, holes_at(&heap->holes, block->edges.before)->after);
 }
 
-struct stretch stretch_of(const struct heap *heap, uint64_t start, uint64_t end)
+struct free_run free_run_of(const struct heap *heap, uint64_t start, uint64_t end)
 {
-        return (struct stretch){.start = start,
-                                .end = end,
-                                .n_below_bytes = bytes_below(heap, start),
-                                .n_above_bytes = bytes_above(heap, end)};
+        return (struct free_run){.start = start,
+                                 .end = end,
+                                 .n_below_bytes = bytes_below(heap, start),
+                                 .n_above_bytes = bytes_above(heap, end)};
 }
 
-struct heap_block *stretch_next(struct stretch *stretch, const struct arena *arena,
-                                uint64_t n_bytes)
+struct heap_block *free_run_next(struct free_run *run, const struct arena *arena, uint64_t n_bytes)
 {
-        bool is_from_above = stretch->n_above_bytes > stretch->n_below_bytes;
-        uint64_t n_own = is_from_above ? stretch->n_above_bytes : stretch->n_below_bytes;
+        bool is_from_above = run->n_above_bytes > run->n_below_bytes;
+        uint64_t n_own = is_from_above ? run->n_above_bytes : run->n_below_bytes;
         struct heap_block *block;
 
-        if (stretch->start == stretch->end || n_own + stretch->n_taken_bytes >= n_bytes)
+        if (run->start == run->end || n_own + run->n_taken_bytes >= n_bytes)
                 return NULL;
-        block = heap_block_at(arena, is_from_above ? stretch->end - 1 : stretch->start);
+        block = heap_block_at(arena, is_from_above ? run->end - 1 : run->start);
         if (is_from_above)
-                stretch->end = block->at.start;
+                run->end = block->at.start;
         else
-                stretch->start += block->at.n_bytes;
-        stretch->n_taken_bytes += block->at.n_bytes;
+                run->start += block->at.n_bytes;
+        run->n_taken_bytes += block->at.n_bytes;
         return block;
 }
