@@ -40,7 +40,7 @@ static uint64_t pool_sum_heaps(struct pool *pool, size_t offset)
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 spin_lock(&heap_in(heap)->lock);
-                sum += *(const uint64_t *)(const void *)((const char *)&heap_in(heap)->holes +
+                sum += *(const uint64_t *)(const void *)((const char *)&heap_in(heap)->extents +
                                                          offset);
                 spin_unlock(&heap_in(heap)->lock);
         }
@@ -63,8 +63,8 @@ static void read_stats(struct pool *pool, struct gpumem_stats *ret_stats)
                 .n_hits = sums.hits,
                 .n_misses = sums.misses,
                 .n_blocks = pool->n_blocks,
-                .n_splits = pool_sum_heaps(pool, offsetof(struct holes, n_splits)),
-                .n_merges = pool_sum_heaps(pool, offsetof(struct holes, n_merges)),
+                .n_splits = pool_sum_heaps(pool, offsetof(struct extents, n_splits)),
+                .n_merges = pool_sum_heaps(pool, offsetof(struct extents, n_merges)),
         };
         pthread_mutex_unlock(&pool->lock);
 }

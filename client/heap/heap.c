@@ -17,7 +17,7 @@ void heap_init(struct heap *heap, const struct arena *arena, enum heap_runs runs
 {
         /* Not the lock, which others may look at. */
         memset((char *)heap + sizeof(heap->lock), 0, sizeof(*heap) - sizeof(heap->lock));
-        holes_init(&heap->holes);
+        extents_init(&heap->extents);
         heap->arena = arena;
         heap->base = arena_start(arena);
         heap->runs = runs;
@@ -33,7 +33,7 @@ void heap_deinit(struct heap *heap)
         heap->n_block_room = 0;
         slabs_deinit(&heap->slabs);
         starts_deinit(&heap->starts);
-        holes_deinit(&heap->holes);
+        extents_deinit(&heap->extents);
 }
 
 static void count_allocated(struct heap *heap, uint64_t n_more_bytes)
@@ -44,30 +44,30 @@ static void count_allocated(struct heap *heap, uint64_t n_more_bytes)
                               memory_order_relaxed);
 }
 
-/* The first unit of a new piece. As heap_alloc. */
+/* The first unit of a new extent. As heap_alloc. */
 static ALWAYS_INLINE int cut(struct heap *heap, uint32_t n_units, uint32_t n_slack,
                              uint32_t *ret_unit)
 {
-        uint32_t hole = holes_find(&heap->holes, n_units), taken;
-        struct piece *piece;
+        uint32_t free_extent = extents_find_free(&heap->extents, n_units), taken;
+        struct extent *extent;
         int r;
 
-        if (!hole)
+        if (!free_extent)
                 return GPUMEM_E_REFUSED;
-        r = holes_reserve(&heap->holes, 1);
+        r = extents_reserve(&heap->extents, 1);
         if (!r)
                 r = starts_reserve(&heap->starts);
         if (r)
                 return r;
-        taken = holes_take(&heap->holes, hole, n_units);
-        piece = holes_at(&heap->holes, taken);
-        piece->n_slack = n_slack;
-        starts_add(&heap->starts, piece->start, taken);
-        *ret_unit = piece->start;
+        taken = extents_take(&heap->extents, free_extent, n_units);
+        extent = extents_at(&heap->extents, taken);
+        extent->n_slack = n_slack;
+        starts_add(&heap->starts, extent->start, taken);
+        *ret_unit = extent->start;
         return 0;
 }
 
-/* Where nothing speaks for a slab, or there is no room for one, a small one is a piece as others are. */
+/* Where nothing speaks for a slab, or there is no room for one, a small one is an extent as others are. */
 static NOINLINE int cut_small(struct heap *heap, uint32_t n_units, uint32_t n_slack,
                               uint32_t *ret_unit)
 {
@@ -125,19 +125,19 @@ static ALWAYS_INLINE void date(const struct heap *heap, const struct heap_block 
                 (*++block)->epoch = heap->epoch;
 }
 
-/* Ends the entry of the allocation that starts there; its piece, or 0: there is none. */
+/* Ends the entry of the allocation that starts there; its extent, or 0: there is none. */
 static ALWAYS_INLINE uint32_t find_given(struct heap *heap, uint64_t address,
                                          struct heap_freed *ret_freed)
 {
         uint32_t index = starts_remove(&heap->starts, heap_unit_of(heap, address));
-        const struct piece *piece = holes_at(&heap->holes, index);
+        const struct extent *extent = extents_at(&heap->extents, index);
 
         if (!index)
                 return 0;
-        if (piece->n_units <= SLAB_UNITS_MAX)
-                heap->slabs.n_live[piece->n_units]--;
-        ret_freed->n_allocated_bytes = piece->n_units * HEAP_UNIT;
-        ret_freed->n_requested_bytes = ret_freed->n_allocated_bytes - piece->n_slack;
+        if (extent->n_units <= SLAB_UNITS_MAX)
+                heap->slabs.n_live[extent->n_units]--;
+        ret_freed->n_allocated_bytes = extent->n_units * HEAP_UNIT;
+        ret_freed->n_requested_bytes = ret_freed->n_allocated_bytes - extent->n_slack;
         return index;
 }
 
@@ -151,13 +151,13 @@ static ALWAYS_INLINE bool give_place(struct heap *heap, uint32_t slab, uint64_t 
                 return false;
         ret_freed->n_allocated_bytes = slabs_at(&heap->slabs, slab)->n_units * HEAP_UNIT;
         ret_freed->n_requested_bytes = ret_freed->n_allocated_bytes - n_slack;
-        ret_freed->n_hole_bytes = 0;
+        ret_freed->n_extent_bytes = 0;
         return true;
 }
 
-static uint64_t hole_bytes(const struct heap *heap, uint32_t hole)
+static uint64_t free_bytes(const struct heap *heap, uint32_t free_extent)
 {
-        return holes_at(&heap->holes, hole)->n_units * HEAP_UNIT;
+        return extents_at(&heap->extents, free_extent)->n_units * HEAP_UNIT;
 }
 
 static ALWAYS_INLINE void count_freed(struct heap *heap, const struct heap_freed *freed)
@@ -191,9 +191,9 @@ static ALWAYS_INLINE int end(struct heap *heap, uint64_t address, bool is_idle,
         if (!is_idle)
                 note_use(heap, block, address, &freed);
         if (index)
-                freed.n_hole_bytes = hole_bytes(heap, holes_give(&heap->holes, index));
+                freed.n_extent_bytes = free_bytes(heap, extents_give(&heap->extents, index));
         else if (slab_is_empty(slabs_at(&heap->slabs, slab)))
-                freed.n_hole_bytes = hole_bytes(heap, heap_end_slab(heap, slab));
+                freed.n_extent_bytes = free_bytes(heap, heap_end_slab(heap, slab));
         count_freed(heap, &freed);
         *ret_freed = freed;
         return 0;
@@ -215,16 +215,16 @@ uint64_t heap_new_epoch(struct heap *heap)
         return heap->epoch++;
 }
 
-/* The piece at an address of that block. */
-static uint32_t piece_at(const struct heap *heap, const struct heap_block *block, uint64_t address)
+/* The extent at an address of that block. */
+static uint32_t extent_at(const struct heap *heap, const struct heap_block *block, uint64_t address)
 {
         uint32_t unit = heap_unit_of(heap, address);
         uint32_t index = heap_first_edge(heap, block);
-        const struct piece *piece = holes_at(&heap->holes, index);
+        const struct extent *extent = extents_at(&heap->extents, index);
 
-        while (!piece->n_units || unit - piece->start >= piece->n_units) {
-                index = piece->after;
-                piece = holes_at(&heap->holes, index);
+        while (!extent->n_units || unit - extent->start >= extent->n_units) {
+                index = extent->after;
+                extent = extents_at(&heap->extents, index);
         }
         return index;
 }
@@ -253,7 +253,7 @@ static int find_place(const struct heap *heap, uint32_t index, uint64_t address,
 int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation *ret_allocation)
 {
         const struct heap_block *block = heap_block_at(heap->arena, address);
-        const struct piece *piece;
+        const struct extent *extent;
         uint32_t slab, index = 0;
 
         if (!block || block->heap != heap)
@@ -264,10 +264,10 @@ int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation 
         if (address % HEAP_UNIT == 0)
                 index = starts_find(&heap->starts, heap_unit_of(heap, address));
         if (!index)
-                index = piece_at(heap, block, address);
-        piece = holes_at(&heap->holes, index);
-        if (piece->state != PIECE_TAKEN)
+                index = extent_at(heap, block, address);
+        extent = extents_at(&heap->extents, index);
+        if (extent->state != EXTENT_TAKEN)
                 return GPUMEM_E_NOT_OURS;
-        *ret_allocation = describe(heap, piece->start, piece->n_units, piece->n_slack);
+        *ret_allocation = describe(heap, extent->start, extent->n_units, extent->n_slack);
         return 0;
 }

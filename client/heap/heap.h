@@ -12,7 +12,7 @@
  * leases and maps it before heap_add_block and lets go of it after heap_remove_block.
  * Threads: none of its own; the caller holds the heap's lock for every call.
  *
- * Small allocations, where there are several of a size, have places in slabs, which are pieces too: see
+ * Small allocations, where there are several of a size, have places in slabs, which are extents too: see
  * slabs.h.
  *
  * Cost: an allocation and a free each do one look-up in a table of starts and one search of the
@@ -24,7 +24,7 @@
 
 #include "base/err.h"
 #include "client/heap/arena.h"
-#include "client/heap/holes.h"
+#include "client/heap/extents.h"
 #include "client/runtime/spinlock.h"
 #include "client/heap/slabs.h"
 #include "client/heap/starts.h"
@@ -41,7 +41,7 @@ static inline uint64_t heap_round_up(uint64_t n_bytes)
 /* Blocks start at, and are, multiples of this many bytes. */
 #define HEAP_BLOCK_UNIT ARENA_GRANULE
 
-/* What pieces can number. */
+/* What extents can number. */
 #define HEAP_ARENA_MAX ((UINT64_C(1) << 41) - ARENA_GRANULE)
 
 struct heap;
@@ -90,7 +90,7 @@ struct heap {
         uint64_t n_reserved_bytes;
         uint64_t n_freed_bytes; /* in this epoch */
         struct starts starts;
-        struct holes holes;
+        struct extents extents;
         struct slabs slabs;
 };
 
@@ -108,17 +108,18 @@ int heap_add_block(struct heap *heap, struct heap_block *block);
 int heap_reserve(struct heap *heap);
 
 /* The hole that covers all of the block; 0: something in it is allocated. */
-uint32_t heap_block_hole(const struct heap *heap, const struct heap_block *block);
+uint32_t heap_block_extent(const struct heap *heap, const struct heap_block *block);
 
 /* Does the hole cover all of the block? */
-bool heap_covers(const struct heap *heap, const struct piece *hole, const struct heap_block *block);
+bool heap_covers(const struct heap *heap, const struct extent *free_extent,
+                 const struct heap_block *block);
 
 /* The first block of the heap that the hole covers, or NULL; the ones that it covers follow each
  * other. */
-struct heap_block *heap_first_covered(const struct heap *heap, const struct piece *hole);
+struct heap_block *heap_first_covered(const struct heap *heap, const struct extent *free_extent);
 
 /* The one above it, if the hole covers that too. */
-struct heap_block *heap_next_covered(const struct heap *heap, const struct piece *hole,
+struct heap_block *heap_next_covered(const struct heap *heap, const struct extent *free_extent,
                                      const struct heap_block *block);
 
 /* Forgets a block that is empty. -ENOMEM. */
@@ -138,7 +139,7 @@ struct heap_freed {
         uint64_t n_requested_bytes;
         uint64_t n_allocated_bytes;
         uint64_t
-                n_hole_bytes; /* of the hole that it became part of; 0: it was one of several in a slab */
+                n_extent_bytes; /* of the hole that it became part of; 0: it was one of several in a slab */
 };
 
 /* GPUMEM_E_NOT_OURS: the address is not the start of a live allocation; nothing is freed. */
@@ -158,7 +159,7 @@ struct heap_allocation {
 };
 
 /* The live allocation that the address lies in. Constant for its start, and in a slab; for another address inside
- * linear in the pieces of its run. GPUMEM_E_NOT_OURS. */
+ * linear in the extents of its run. GPUMEM_E_NOT_OURS. */
 int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation *ret_allocation);
 
 /* No work uses what was freed in the block any more. */
@@ -177,5 +178,5 @@ static inline uint64_t heap_address_of(const struct heap *heap, uint32_t unit)
         return heap->base + unit * HEAP_UNIT;
 }
 
-/* Derives all of it anew and asserts that it agrees. Linear in blocks and pieces. */
+/* Derives all of it anew and asserts that it agrees. Linear in blocks and extents. */
 void heap_check(const struct heap *heap);

@@ -10,7 +10,7 @@
 #include "client/heap/heap_small.h"
 
 /* What one call may need. */
-#define N_PIECES 4
+#define N_EXTENTS 4
 
 /* Where a block of that start is, or would be. */
 static uint32_t place_of(const struct heap *heap, uint64_t start)
@@ -62,7 +62,7 @@ int heap_reserve(struct heap *heap)
 {
         int r = make_room(heap);
 
-        return r ? r : holes_reserve(&heap->holes, N_PIECES);
+        return r ? r : extents_reserve(&heap->extents, N_EXTENTS);
 }
 
 /* The blocks that a block of this heap at that place touches, NULL where there is none. */
@@ -101,8 +101,8 @@ int heap_add_block(struct heap *heap, struct heap_block *block)
                 touching.before = next.below->edges.after;
         if (next.above)
                 touching.after = next.above->edges.before;
-        block->edges = holes_add(&heap->holes, heap_unit_of(heap, block->at.start),
-                                 (uint32_t)(block->at.n_bytes / HEAP_UNIT), touching);
+        block->edges = extents_add(&heap->extents, heap_unit_of(heap, block->at.start),
+                                   (uint32_t)(block->at.n_bytes / HEAP_UNIT), touching);
         if (next.below)
                 next.below->edges.after = 0;
         if (next.above)
@@ -129,36 +129,37 @@ uint32_t heap_first_edge(const struct heap *heap, const struct heap_block *block
 }
 
 /* Of the holes that are large enough there are few. */
-uint32_t heap_block_hole(const struct heap *heap, const struct heap_block *block)
+uint32_t heap_block_extent(const struct heap *heap, const struct heap_block *block)
 {
         uint32_t unit = heap_unit_of(heap, block->at.start);
-        uint32_t n_units = (uint32_t)(block->at.n_bytes / HEAP_UNIT), hole = 0;
+        uint32_t n_units = (uint32_t)(block->at.n_bytes / HEAP_UNIT), free_extent = 0;
 
-        while ((hole = holes_next_large(&heap->holes, n_units, hole))) {
-                const struct piece *piece = holes_at(&heap->holes, hole);
+        while ((free_extent = extents_next_large_free(&heap->extents, n_units, free_extent))) {
+                const struct extent *extent = extents_at(&heap->extents, free_extent);
 
-                if (piece->start <= unit && unit + n_units <= piece->start + piece->n_units)
+                if (extent->start <= unit && unit + n_units <= extent->start + extent->n_units)
                         break;
         }
-        return hole;
+        return free_extent;
 }
 
-bool heap_covers(const struct heap *heap, const struct piece *hole, const struct heap_block *block)
+bool heap_covers(const struct heap *heap, const struct extent *free_extent,
+                 const struct heap_block *block)
 {
-        uint64_t start = heap_address_of(heap, hole->start);
+        uint64_t start = heap_address_of(heap, free_extent->start);
 
         return block->at.start >= start &&
-               block->at.start + block->at.n_bytes <= start + hole->n_units * HEAP_UNIT;
+               block->at.start + block->at.n_bytes <= start + free_extent->n_units * HEAP_UNIT;
 }
 
-struct heap_block *heap_first_covered(const struct heap *heap, const struct piece *hole)
+struct heap_block *heap_first_covered(const struct heap *heap, const struct extent *free_extent)
 {
-        uint64_t start = heap_address_of(heap, hole->start);
-        uint64_t end = start + hole->n_units * HEAP_UNIT;
+        uint64_t start = heap_address_of(heap, free_extent->start);
+        uint64_t end = start + free_extent->n_units * HEAP_UNIT;
         struct heap_block *block;
 
         block = heap_own_block(heap, start);
-        while (!heap_covers(heap, hole, block)) {
+        while (!heap_covers(heap, free_extent, block)) {
                 uint64_t next = block->at.start + block->at.n_bytes;
 
                 if (next >= end)
@@ -168,15 +169,15 @@ struct heap_block *heap_first_covered(const struct heap *heap, const struct piec
         return block;
 }
 
-struct heap_block *heap_next_covered(const struct heap *heap, const struct piece *hole,
+struct heap_block *heap_next_covered(const struct heap *heap, const struct extent *free_extent,
                                      const struct heap_block *block)
 {
         uint64_t end = heap_block_end(block);
         struct heap_block *next = NULL;
 
-        if (end < heap_address_of(heap, hole->start + hole->n_units))
+        if (end < heap_address_of(heap, free_extent->start + free_extent->n_units))
                 next = heap_own_block(heap, end);
-        return next && heap_covers(heap, hole, next) ? next : NULL;
+        return next && heap_covers(heap, free_extent, next) ? next : NULL;
 }
 
 static void let_go(struct heap_block *block)
@@ -188,18 +189,18 @@ static void let_go(struct heap_block *block)
 
 int heap_remove_block(struct heap *heap, struct heap_block *block)
 {
-        uint32_t place = block->place, hole = heap_block_hole(heap, block);
+        uint32_t place = block->place, free_extent = heap_block_extent(heap, block);
         struct neighbours next;
         struct run_edges made;
         int r;
 
-        assert(hole && heap->blocks[place] == block);
-        r = holes_reserve(&heap->holes, N_PIECES);
+        assert(free_extent && heap->blocks[place] == block);
+        r = extents_reserve(&heap->extents, N_EXTENTS);
         if (r)
                 return r;
         next = neighbours_of(heap, place, block->at.start, heap_block_end(block));
-        made = holes_remove(&heap->holes, hole, heap_unit_of(heap, block->at.start),
-                            (uint32_t)(block->at.n_bytes / HEAP_UNIT));
+        made = extents_remove(&heap->extents, free_extent, heap_unit_of(heap, block->at.start),
+                              (uint32_t)(block->at.n_bytes / HEAP_UNIT));
         if (next.below)
                 next.below->edges.after = made.after;
         if (next.above)
@@ -237,9 +238,9 @@ void heap_check_block(const struct heap *heap, uint32_t place)
         assert(!block->edges.before == (next.below != NULL));
         assert(!block->edges.after == (next.above != NULL));
         if (block->edges.before)
-                assert(holes_at(&heap->holes, block->edges.before)->start ==
+                assert(extents_at(&heap->extents, block->edges.before)->start ==
                        heap_unit_of(heap, block->at.start));
         if (block->edges.after)
-                assert(holes_at(&heap->holes, block->edges.after)->start ==
+                assert(extents_at(&heap->extents, block->edges.after)->start ==
                        heap_unit_of(heap, heap_block_end(block)));
 }

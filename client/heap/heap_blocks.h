@@ -12,7 +12,7 @@ static inline uint64_t heap_block_end(const struct heap_block *block)
 /* The block that has the heap's memory at that address. */
 struct heap_block *heap_own_block(const struct heap *heap, uint64_t address);
 
-/* The first piece of the run that a block of the heap is in, which is an edge. */
+/* The first extent of the run that a block of the heap is in, which is an edge. */
 uint32_t heap_first_edge(const struct heap *heap, const struct heap_block *block);
 
 /* Asserts that the block at this place, in the order of addresses, fits those around it. */

@@ -8,9 +8,9 @@
 #include "client/heap/heap_small.h"
 
 struct sums {
-        struct holes_tally tally;
+        struct extents_tally tally;
         uint64_t n_requested_bytes, n_allocated_bytes, n_reserved_bytes;
-        uint32_t n_taken; /* pieces that are allocations */
+        uint32_t n_taken; /* extents that are allocations */
         uint32_t n_slabs;
         uint32_t n_live[SLAB_UNITS_MAX + 1];
 };
@@ -31,13 +31,13 @@ static uint32_t slab_at(const struct heap *heap, uint32_t unit)
         return heap_slab_at(heap, heap_own_block(heap, address), address);
 }
 
-/* All of its piece is the slab's, each address finds it, and no other allocation is told of there. */
-static void check_slab(const struct heap *heap, uint32_t index, const struct piece *piece,
+/* All of its extent is the slab's, each address finds it, and no other allocation is told of there. */
+static void check_slab(const struct heap *heap, uint32_t index, const struct extent *extent,
                        struct sums *sums)
 {
         const struct slab *slab = slabs_at(&heap->slabs, index);
 
-        assert(slab->start == piece->start && slab_n_units(slab) == piece->n_units);
+        assert(slab->start == extent->start && slab_n_units(slab) == extent->n_units);
         assert(slab->start % HEAP_CELL_UNITS == 0);
         assert(!slab_is_empty(slab));
         for (uint32_t unit = slab->start; slab_holds(slab, unit); unit++) {
@@ -53,26 +53,26 @@ static void check_slab(const struct heap *heap, uint32_t index, const struct pie
         sums->n_slabs++;
 }
 
-/* The taken pieces of a run are in the table, or are slabs, and add up to what the heap says. */
-static void check_pieces(const struct heap *heap, uint32_t edge, struct sums *sums)
+/* The taken extents of a run are in the table, or are slabs, and add up to what the heap says. */
+static void check_extents(const struct heap *heap, uint32_t edge, struct sums *sums)
 {
-        for (uint32_t i = edge; i; i = holes_at(&heap->holes, i)->after) {
-                const struct piece *piece = holes_at(&heap->holes, i);
+        for (uint32_t i = edge; i; i = extents_at(&heap->extents, i)->after) {
+                const struct extent *extent = extents_at(&heap->extents, i);
                 uint32_t slab;
 
-                if (piece->state != PIECE_TAKEN) {
-                        assert(piece->state == PIECE_EDGE ||
-                               !starts_find(&heap->starts, piece->start));
+                if (extent->state != EXTENT_TAKEN) {
+                        assert(extent->state == EXTENT_EDGE ||
+                               !starts_find(&heap->starts, extent->start));
                         continue;
                 }
-                slab = slab_at(heap, piece->start);
+                slab = slab_at(heap, extent->start);
                 if (slab) {
-                        assert(heap->slabs.rests[slab].piece == i);
-                        check_slab(heap, slab, piece, sums);
+                        assert(heap->slabs.rests[slab].extent == i);
+                        check_slab(heap, slab, extent, sums);
                         continue;
                 }
-                assert(starts_find(&heap->starts, piece->start) == i);
-                add(sums, piece->n_units, piece->n_slack);
+                assert(starts_find(&heap->starts, extent->start) == i);
+                add(sums, extent->n_units, extent->n_slack);
                 sums->n_taken++;
         }
 }
@@ -99,7 +99,7 @@ static void check_sums(const struct heap *heap, const struct sums *sums)
         assert(sums->n_allocated_bytes == heap->n_allocated_bytes);
         assert(sums->n_reserved_bytes == heap->n_reserved_bytes);
         assert(sums->tally.n_run_units * HEAP_UNIT == heap->n_reserved_bytes);
-        assert(sums->tally.n_hole_units * HEAP_UNIT ==
+        assert(sums->tally.n_free_units * HEAP_UNIT ==
                heap->n_reserved_bytes - sums->n_allocated_bytes - n_free_bytes);
 }
 
@@ -115,9 +115,9 @@ void heap_check(const struct heap *heap)
                 sums.n_reserved_bytes += heap->blocks[i]->at.n_bytes;
                 if (!edge)
                         continue;
-                holes_tally_run(&heap->holes, edge, &sums.tally);
-                check_pieces(heap, edge, &sums);
+                extents_tally_run(&heap->extents, edge, &sums.tally);
+                check_extents(heap, edge, &sums);
         }
-        holes_check(&heap->holes, &sums.tally);
+        extents_check(&heap->extents, &sums.tally);
         check_sums(heap, &sums);
 }

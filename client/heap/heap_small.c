@@ -8,7 +8,7 @@
 #include "client/heap/heap_blocks.h"
 
 /* A slab, and what is cut off before it. */
-#define N_PIECES 2
+#define N_EXTENTS 2
 
 static_assert(HEAP_BLOCK_UNIT % HEAP_CELL_BYTES == 0, "cells begin where blocks do");
 
@@ -55,14 +55,14 @@ static uint32_t round_up(uint32_t unit)
 
 /* The largest that a hole holds, up to the wish. Where memory is short this is asked for each small allocation, so no
  * list is walked. */
-static uint32_t find_hole(const struct heap *heap, uint32_t n_units, unsigned *n_places)
+static uint32_t find_free_extent(const struct heap *heap, uint32_t n_units, unsigned *n_places)
 {
         for (; *n_places >= SLAB_PLACES_MIN; *n_places /= 2) {
-                uint32_t hole = holes_find_first(&heap->holes,
-                                                 *n_places * n_units + HEAP_CELL_UNITS - 1);
+                uint32_t free_extent = extents_find_first_free(
+                        &heap->extents, *n_places * n_units + HEAP_CELL_UNITS - 1);
 
-                if (hole)
-                        return hole;
+                if (free_extent)
+                        return free_extent;
         }
         return 0;
 }
@@ -70,23 +70,24 @@ static uint32_t find_hole(const struct heap *heap, uint32_t n_units, unsigned *n
 bool heap_add_slab(struct heap *heap, uint32_t n_units)
 {
         unsigned n_places = slabs_wish(&heap->slabs, n_units);
-        uint32_t hole = find_hole(heap, n_units, &n_places), n_before, start, before = 0, piece,
-                 index;
+        uint32_t free_extent = find_free_extent(heap, n_units, &n_places), n_before, start,
+                 before = 0, extent, index;
         uint64_t address;
 
-        if (!hole || slabs_reserve(&heap->slabs) || holes_reserve(&heap->holes, N_PIECES))
+        if (!free_extent || slabs_reserve(&heap->slabs) ||
+            extents_reserve(&heap->extents, N_EXTENTS))
                 return false;
-        start = round_up(holes_at(&heap->holes, hole)->start);
+        start = round_up(extents_at(&heap->extents, free_extent)->start);
         address = heap_address_of(heap, start);
         if (make_cells(heap, address, address + (uint64_t)n_places * n_units * HEAP_UNIT))
                 return false;
-        n_before = start - holes_at(&heap->holes, hole)->start;
+        n_before = start - extents_at(&heap->extents, free_extent)->start;
         if (n_before)
-                before = holes_take(&heap->holes, hole, n_before);
-        piece = holes_take(&heap->holes, hole, n_places * n_units);
+                before = extents_take(&heap->extents, free_extent, n_before);
+        extent = extents_take(&heap->extents, free_extent, n_places * n_units);
         if (before)
-                (void)holes_give(&heap->holes, before);
-        index = slabs_add(&heap->slabs, piece, start, n_units, n_places);
+                (void)extents_give(&heap->extents, before);
+        index = slabs_add(&heap->slabs, extent, start, n_units, n_places);
         set_cells(heap, slabs_at(&heap->slabs, index), index);
         return true;
 }
@@ -94,5 +95,5 @@ bool heap_add_slab(struct heap *heap, uint32_t n_units)
 uint32_t heap_end_slab(struct heap *heap, uint32_t index)
 {
         set_cells(heap, slabs_at(&heap->slabs, index), 0);
-        return holes_give(&heap->holes, slabs_remove(&heap->slabs, index));
+        return extents_give(&heap->extents, slabs_remove(&heap->slabs, index));
 }

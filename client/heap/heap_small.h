@@ -1,9 +1,9 @@
 /* The slabs of a heap: where memory for them comes from, and how an address finds its slab. For heap.c, whose lock the
  * caller has.
  *
- * A slab is a piece of the heap that begins at a multiple of HEAP_CELL_UNITS from its block's start; the block has
+ * A slab is an extent of the heap that begins at a multiple of HEAP_CELL_UNITS from its block's start; the block has
  * a cell for so many units, which says whose slab begins in it or reaches into it. Behind the end of a slab
- * the rest of its last cell is for other pieces. */
+ * the rest of its last cell is for other extents. */
 #pragma once
 
 #include "client/heap/heap.h"

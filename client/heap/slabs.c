@@ -110,7 +110,7 @@ static void move_first(struct slabs *slabs, uint32_t index)
         put_in(slabs, index);
 }
 
-uint32_t slabs_add(struct slabs *slabs, uint32_t piece, uint32_t start, uint32_t n_units,
+uint32_t slabs_add(struct slabs *slabs, uint32_t extent, uint32_t start, uint32_t n_units,
                    unsigned n_places)
 {
         uint32_t index = slabs->first_unused;
@@ -128,7 +128,7 @@ uint32_t slabs_add(struct slabs *slabs, uint32_t piece, uint32_t start, uint32_t
                                          .inverse = (uint16_t)(32767 / n_units + 1),
                                          .n_units = (uint8_t)n_units,
                                          .n_places = (uint8_t)n_places};
-        slabs->rests[index].piece = piece;
+        slabs->rests[index].extent = extent;
         put_in(slabs, index);
         slabs->n_free[n_units] += n_places;
         return index;
@@ -144,7 +144,7 @@ uint32_t slabs_remove(struct slabs *slabs, uint32_t index)
         slab->n_places = 0;
         slab->next = slabs->first_unused;
         slabs->first_unused = index;
-        return slabs->rests[index].piece;
+        return slabs->rests[index].extent;
 }
 
 /* Sizes are multiples of a unit mostly. */

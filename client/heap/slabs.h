@@ -1,9 +1,9 @@
-/* Small allocations, where there are several of a size: slabs, each of them one piece of memory that is cut into
+/* Small allocations, where there are several of a size: slabs, each of them one extent of memory that is cut into
  * up to 64 places of that size, of which one word says which are free. Pure: addresses are numbers of units and
  * are never followed.
  *
  * A million allocations of up to 8 KiB are told by half a megabyte of slabs that way, another one of cells, which
- * find a slab, and two of slack, which is looked at where there is some. As pieces and in a table of starts they take
+ * find a slab, and two of slack, which is looked at where there is some. As extents and in a table of starts they take
  * fifty.
  * Index 0 is none. Arrays move when they grow; slabs_reserve is the only function that makes them grow, so the
  * only one that can fail for want of memory.
@@ -23,7 +23,7 @@
 #define SLAB_PLACES_MIN 8
 #define SLAB_PLACES_MAX 64 /* as many as `free` has bits */
 
-/* With index 0, which is none: what names them has 16 bits. Where that is not enough small allocations are pieces. */
+/* With index 0, which is none: what names them has 16 bits. Where that is not enough small allocations are extents. */
 #define SLABS_MAX 65536
 
 /* So many of a size are live before there is a slab for it. */
@@ -42,7 +42,7 @@ struct slab {
 
 /* What is seldom looked at. */
 struct slab_rest {
-        uint32_t piece;                    /* the owner's name for the memory */
+        uint32_t extent;                   /* the owner's name for the memory */
         uint16_t n_slack[SLAB_PLACES_MAX]; /* bytes of a place's last unit that nobody asked for */
 };
 
@@ -109,10 +109,10 @@ static inline bool slab_is_empty(const struct slab *slab)
 unsigned slabs_wish(const struct slabs *slabs, uint32_t n_units);
 
 /* All its places are free. Returns its index. */
-uint32_t slabs_add(struct slabs *slabs, uint32_t piece, uint32_t start, uint32_t n_units,
+uint32_t slabs_add(struct slabs *slabs, uint32_t extent, uint32_t start, uint32_t n_units,
                    unsigned n_places);
 
-/* The reverse, of one that is empty. Returns its piece. */
+/* The reverse, of one that is empty. Returns its extent. */
 uint32_t slabs_remove(struct slabs *slabs, uint32_t index);
 
 /* There is a free place of n_units. */

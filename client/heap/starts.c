@@ -56,7 +56,7 @@ static void copy(struct starts *to, const struct starts *from)
         for (size_t i = 0; i < n_places(from->n_bits); i++) {
                 size_t place;
 
-                if (!from->entries[i].piece)
+                if (!from->entries[i].extent)
                         continue;
                 place = place_of(to, from->entries[i].unit);
                 if (place < next)
@@ -90,7 +90,7 @@ static NOINLINE void push_on(struct start *entry)
 {
         struct start moved = *entry;
 
-        while (moved.piece) {
+        while (moved.extent) {
                 struct start next = *++entry;
 
                 *entry = moved;
@@ -99,16 +99,16 @@ static NOINLINE void push_on(struct start *entry)
 }
 
 /* Among equal places in the order of the product, so that the whole table is sorted by it. */
-void starts_add(struct starts *starts, uint32_t unit, uint32_t piece)
+void starts_add(struct starts *starts, uint32_t unit, uint32_t extent)
 {
         struct start *entry = &starts->entries[place_of(starts, unit)];
 
-        assert(piece);
-        while (entry->piece && product(entry->unit) < product(unit))
+        assert(extent);
+        while (entry->extent && product(entry->unit) < product(unit))
                 entry++;
-        if (entry->piece)
+        if (entry->extent)
                 push_on(entry);
-        *entry = (struct start){unit, piece};
+        *entry = (struct start){unit, extent};
         starts->n_entries++;
 }
 
@@ -118,7 +118,7 @@ static struct start *find(const struct starts *starts, uint32_t unit)
 
         if (!starts->n_bits)
                 return NULL;
-        for (entry = &starts->entries[place_of(starts, unit)]; entry->piece; entry++) {
+        for (entry = &starts->entries[place_of(starts, unit)]; entry->extent; entry++) {
                 if (entry->unit == unit)
                         return entry;
         }
@@ -129,23 +129,23 @@ uint32_t starts_find(const struct starts *starts, uint32_t unit)
 {
         const struct start *entry = find(starts, unit);
 
-        return entry ? entry->piece : 0;
+        return entry ? entry->extent : 0;
 }
 
 uint32_t starts_remove(struct starts *starts, uint32_t unit)
 {
         struct start *entry = find(starts, unit);
-        uint32_t piece;
+        uint32_t extent;
 
         if (!entry)
                 return 0;
-        piece = entry->piece;
+        extent = entry->extent;
         /* Those behind it move up, as far as they do not stand where they belong. */
-        for (; entry[1].piece &&
+        for (; entry[1].extent &&
                place_of(starts, entry[1].unit) < (uint32_t)(entry + 1 - starts->entries);
              entry++)
                 entry[0] = entry[1];
-        entry->piece = 0;
+        entry->extent = 0;
         starts->n_entries--;
-        return piece;
+        return extent;
 }

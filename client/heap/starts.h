@@ -1,4 +1,4 @@
-/* Where allocations start: from the unit that one starts at to its piece. Pure; the owner locks.
+/* Where allocations start: from the unit that one starts at to its extent. Pure; the owner locks.
  *
  * A table of 8 bytes an entry, open, at most a quarter full, or three quarters once it is large: nearly
  * every look-up ends at its first entries, and the processor foresees it. Entries stand in the order of
@@ -11,7 +11,7 @@
 
 struct start {
         uint32_t unit;
-        uint32_t piece; /* 0: nothing here */
+        uint32_t extent; /* 0: nothing here */
 };
 
 struct starts {
@@ -34,7 +34,7 @@ static inline int starts_reserve(struct starts *starts)
 }
 
 /* One that is not there; there is room. */
-void starts_add(struct starts *starts, uint32_t unit, uint32_t piece);
+void starts_add(struct starts *starts, uint32_t unit, uint32_t extent);
 
 /* 0: nothing starts there. */
 uint32_t starts_find(const struct starts *starts, uint32_t unit);

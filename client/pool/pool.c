@@ -119,7 +119,7 @@ static inline bool is_time_to_look(struct stream_heap *heap, const struct heap_f
 {
         bool is_counted = trim_trigger_count_free(&heap->trigger, heap_in(heap));
 
-        return is_counted || (freed->n_hole_bytes >= HEAP_BLOCK_UNIT &&
+        return is_counted || (freed->n_extent_bytes >= HEAP_BLOCK_UNIT &&
                               heap->pool->heap_set.budget.n_empty_max != UINT64_MAX);
 }
 

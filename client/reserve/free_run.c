@@ -4,11 +4,11 @@
 
 #include "base/err.h"
 
-static uint64_t hole_bytes(const struct heap *heap, uint32_t piece)
+static uint64_t free_bytes(const struct heap *heap, uint32_t extent)
 {
-        const struct piece *hole = holes_at(&heap->holes, piece);
+        const struct extent *free_extent = extents_at(&heap->extents, extent);
 
-        return hole->state == PIECE_HOLE ? hole->n_units * HEAP_UNIT : 0;
+        return free_extent->state == EXTENT_FREE ? free_extent->n_units * HEAP_UNIT : 0;
 }
 
 /* Of the heap's hole that ends, or begins, at the address. */
@@ -18,7 +18,7 @@ static uint64_t bytes_below(const struct heap *heap, uint64_t address)
 
         if (heap->runs == HEAP_SPLIT || !block || block->heap != heap || !block->edges.after)
                 return 0;
-        return hole_bytes(heap, holes_at(&heap->holes, block->edges.after)->before);
+        return free_bytes(heap, extents_at(&heap->extents, block->edges.after)->before);
 }
 
 static uint64_t bytes_above(const struct heap *heap, uint64_t address)
@@ -27,7 +27,7 @@ static uint64_t bytes_above(const struct heap *heap, uint64_t address)
 
         if (heap->runs == HEAP_SPLIT || !block || block->heap != heap || !block->edges.before)
                 return 0;
-        return hole_bytes(heap, holes_at(&heap->holes, block->edges.before)->after);
+        return free_bytes(heap, extents_at(&heap->extents, block->edges.before)->after);
 }
 
 struct free_run free_run_of(const struct heap *heap, uint64_t start, uint64_t end)

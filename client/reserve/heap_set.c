@@ -108,7 +108,7 @@ void heap_set_forget(struct heap_set *set, uint64_t n_bytes)
 struct candidate {
         struct heap *heap;
         struct heap_block *block;
-        uint32_t n_hole_units;
+        uint32_t n_free_units;
 };
 
 static bool overlaps(const struct heap_block *block, uint64_t start, uint64_t end)
@@ -120,29 +120,29 @@ static void look_for_idle(struct heap *heap, uint64_t start, uint64_t end, struc
 {
         uint32_t index = 0;
 
-        while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
-                const struct piece *hole = holes_at(&heap->holes, index);
+        while ((index = extents_next_large_free(&heap->extents, BLOCK_UNITS, index))) {
+                const struct extent *free_extent = extents_at(&heap->extents, index);
                 struct heap_block *block;
 
-                if (best->block && hole->n_units >= best->n_hole_units)
+                if (best->block && free_extent->n_units >= best->n_free_units)
                         continue;
-                block = heap_first_covered(heap, hole);
+                block = heap_first_covered(heap, free_extent);
                 while (block && (!heap_is_idle(heap, block) || overlaps(block, start, end)))
-                        block = heap_next_covered(heap, hole, block);
+                        block = heap_next_covered(heap, free_extent, block);
                 if (block)
-                        *best = (struct candidate){heap, block, hole->n_units};
+                        *best = (struct candidate){heap, block, free_extent->n_units};
         }
 }
 
 /* 1: another thread has cut from it since it was looked at. -ENOMEM. */
 static int take_out(struct heap *heap, struct heap_block *block)
 {
-        uint32_t hole;
+        uint32_t free_extent;
         int r = 1;
 
         spin_lock(&heap->lock);
-        hole = heap_block_hole(heap, block);
-        if (hole && heap_is_idle(heap, block))
+        free_extent = heap_block_extent(heap, block);
+        if (free_extent && heap_is_idle(heap, block))
                 r = heap_remove_block(heap, block);
         spin_unlock(&heap->lock);
         return r;
@@ -191,8 +191,8 @@ static bool has_empty(const struct heap *heap)
 {
         uint32_t index = 0;
 
-        while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
-                if (heap_first_covered(heap, holes_at(&heap->holes, index)))
+        while ((index = extents_next_large_free(&heap->extents, BLOCK_UNITS, index))) {
+                if (heap_first_covered(heap, extents_at(&heap->extents, index)))
                         return true;
         }
         return false;
@@ -212,13 +212,13 @@ bool heap_set_has_empty(struct heap_set *set)
 }
 
 /* The first of idle blocks that the hole covers one after another and that hold n_bytes, or NULL. */
-static struct heap_block *find_room(const struct heap *heap, const struct piece *hole,
+static struct heap_block *find_room(const struct heap *heap, const struct extent *free_extent,
                                     uint64_t n_bytes)
 {
         struct heap_block *first = NULL, *block;
 
-        for (block = heap_first_covered(heap, hole); block;
-             block = heap_next_covered(heap, hole, block)) {
+        for (block = heap_first_covered(heap, free_extent); block;
+             block = heap_next_covered(heap, free_extent, block)) {
                 if (!heap_is_idle(heap, block)) {
                         first = NULL;
                         continue;
@@ -236,15 +236,15 @@ static void look_for_room(struct heap *heap, uint64_t n_bytes, struct candidate 
 {
         uint32_t index = 0;
 
-        while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
-                const struct piece *hole = holes_at(&heap->holes, index);
+        while ((index = extents_next_large_free(&heap->extents, BLOCK_UNITS, index))) {
+                const struct extent *free_extent = extents_at(&heap->extents, index);
                 struct heap_block *first;
 
-                if (best->block && hole->n_units >= best->n_hole_units)
+                if (best->block && free_extent->n_units >= best->n_free_units)
                         continue;
-                first = find_room(heap, hole, n_bytes);
+                first = find_room(heap, free_extent, n_bytes);
                 if (first)
-                        *best = (struct candidate){heap, first, hole->n_units};
+                        *best = (struct candidate){heap, first, free_extent->n_units};
         }
 }
 

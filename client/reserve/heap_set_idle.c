@@ -21,12 +21,12 @@ static struct heap_block *find_settled(const struct heap *heap)
 {
         uint32_t index = 0;
 
-        while ((index = holes_next_large(&heap->holes, BLOCK_UNITS, index))) {
-                const struct piece *hole = holes_at(&heap->holes, index);
-                struct heap_block *block = heap_first_covered(heap, hole);
+        while ((index = extents_next_large_free(&heap->extents, BLOCK_UNITS, index))) {
+                const struct extent *free_extent = extents_at(&heap->extents, index);
+                struct heap_block *block = heap_first_covered(heap, free_extent);
 
                 while (block && !is_settled(heap, block))
-                        block = heap_next_covered(heap, hole, block);
+                        block = heap_next_covered(heap, free_extent, block);
                 if (block)
                         return block;
         }
@@ -101,14 +101,14 @@ static bool find_free_run(struct heap_set *set, struct heap *heap, uint64_t n_by
 {
         const struct heap *idle_list = &set->idle_list.heap;
         struct free_run best = {.start = 0};
-        uint32_t hole = 0;
+        uint32_t free_extent = 0;
 
         spin_lock(&heap->lock);
-        while ((hole = holes_next_large(&idle_list->holes, 1, hole))) {
-                const struct piece *piece = holes_at(&idle_list->holes, hole);
+        while ((free_extent = extents_next_large_free(&idle_list->extents, 1, free_extent))) {
+                const struct extent *extent = extents_at(&idle_list->extents, free_extent);
                 struct free_run run = free_run_of(
-                        heap, heap_address_of(idle_list, piece->start),
-                        heap_address_of(idle_list, piece->start + piece->n_units));
+                        heap, heap_address_of(idle_list, extent->start),
+                        heap_address_of(idle_list, extent->start + extent->n_units));
 
                 if (free_run_bytes(&run) >= n_bytes &&
                     (!best.start || free_run_bytes(&run) < free_run_bytes(&best)))

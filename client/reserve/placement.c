@@ -44,27 +44,27 @@ static uint64_t end_of(const struct heap_block *block)
         return block->at.start + block->at.n_bytes;
 }
 
-static uint64_t hole_bytes(const struct heap *heap, uint32_t index)
+static uint64_t free_bytes(const struct heap *heap, uint32_t index)
 {
-        const struct piece *piece = holes_at(&heap->holes, index);
+        const struct extent *extent = extents_at(&heap->extents, index);
 
-        return piece->state == PIECE_HOLE ? piece->n_units * HEAP_UNIT : 0;
+        return extent->state == EXTENT_FREE ? extent->n_units * HEAP_UNIT : 0;
 }
 
 /* The hole that ends where the run of the block at that place ends. */
-static uint64_t hole_below_end(const struct heap *heap, uint32_t place)
+static uint64_t free_below_end(const struct heap *heap, uint32_t place)
 {
         uint32_t edge = heap->blocks[place]->edges.after;
 
-        return hole_bytes(heap, holes_at(&heap->holes, edge)->before);
+        return free_bytes(heap, extents_at(&heap->extents, edge)->before);
 }
 
 /* The hole with which the run that starts with that block begins. */
-static uint64_t hole_above_start(const struct heap *heap, uint32_t place)
+static uint64_t free_above_start(const struct heap *heap, uint32_t place)
 {
         uint32_t edge = heap->blocks[place]->edges.before;
 
-        return hole_bytes(heap, holes_at(&heap->holes, edge)->after);
+        return free_bytes(heap, extents_at(&heap->extents, edge)->after);
 }
 
 /* The last block of the run. */
@@ -91,7 +91,7 @@ static void offer(struct place *best, const struct place *place)
  * the hole at the beginning of the next one if need be. */
 static void try_above(const struct heap *heap, uint32_t at, uint64_t n_bytes, struct place *best)
 {
-        uint64_t n_have = hole_below_end(heap, at), end = end_of(heap->blocks[at]);
+        uint64_t n_have = free_below_end(heap, at), end = end_of(heap->blocks[at]);
         struct place place = {.start = end - n_have};
 
         for (;;) {
@@ -113,7 +113,7 @@ static void try_above(const struct heap *heap, uint32_t at, uint64_t n_bytes, st
                 /* The gap is filled to the block behind it, which must be the heap's own. */
                 if (++at >= heap->n_blocks || heap->blocks[at]->at.start != end + n_room)
                         return;
-                n_next = hole_above_start(heap, at);
+                n_next = free_above_start(heap, at);
                 place.n_missing += n_room;
                 n_have += n_room + n_next;
                 place.end = end + n_room + n_next;
@@ -132,7 +132,7 @@ static void try_above(const struct heap *heap, uint32_t at, uint64_t n_bytes, st
 /* Downwards from the hole at the beginning of a run. */
 static void try_below(const struct heap *heap, uint32_t at, uint64_t n_bytes, struct place *best)
 {
-        uint64_t start = heap->blocks[at]->at.start, n_have = hole_above_start(heap, at);
+        uint64_t start = heap->blocks[at]->at.start, n_have = free_above_start(heap, at);
         uint64_t n_more = round_up(n_bytes - n_have);
         struct place place = {
                 .start = start - n_more, .end = start + n_have, .n_missing = n_more, .n_gaps = 1};

@@ -15,14 +15,14 @@
 /* What is written over freed memory, so that who reads it notices. */
 #define FREED 0xdf
 
-struct piece {
+struct extent {
         size_t n_units;
-        struct piece *next; /* while it is free */
+        struct extent *next; /* while it is free */
 };
 
 struct heap {
         size_t n_used_bytes;
-        struct piece *free[N_CLASSES];
+        struct extent *free[N_CLASSES];
 };
 
 static _Alignas(UNIT) unsigned char bytes[HEAP_BYTES];
@@ -66,25 +66,25 @@ static void *take(size_t n_bytes)
 {
         struct heap *heap = heap_here();
         size_t n_units = (n_bytes + UNIT - 1) / UNIT;
-        struct piece *piece;
+        struct extent *extent;
 
         assert(n_units < N_CLASSES);
-        piece = heap->free[n_units];
-        if (piece) {
-                heap->free[n_units] = piece->next;
+        extent = heap->free[n_units];
+        if (extent) {
+                heap->free[n_units] = extent->next;
         } else {
                 assert(heap->n_used_bytes + (n_units + 1) * UNIT <= HEAP_BYTES);
-                piece = (struct piece *)(void *)(bytes + heap->n_used_bytes);
+                extent = (struct extent *)(void *)(bytes + heap->n_used_bytes);
                 heap->n_used_bytes += (n_units + 1) * UNIT;
         }
-        piece->n_units = n_units;
-        piece->next = NULL;
-        return (unsigned char *)piece + UNIT;
+        extent->n_units = n_units;
+        extent->next = NULL;
+        return (unsigned char *)extent + UNIT;
 }
 
-static struct piece *piece_of(void *pointer)
+static struct extent *extent_of(void *pointer)
 {
-        return (struct piece *)(void *)((unsigned char *)pointer - UNIT);
+        return (struct extent *)(void *)((unsigned char *)pointer - UNIT);
 }
 
 static bool is_ours(const void *pointer)
@@ -113,16 +113,16 @@ void *__wrap_calloc(size_t n, size_t n_bytes)
 
 void __wrap_free(void *pointer)
 {
-        struct piece *piece;
+        struct extent *extent;
 
         if (!is_ours(pointer)) {
                 __real_free(pointer);
                 return;
         }
-        piece = piece_of(pointer);
-        memset(pointer, FREED, piece->n_units * UNIT);
-        piece->next = heap_here()->free[piece->n_units];
-        heap_here()->free[piece->n_units] = piece;
+        extent = extent_of(pointer);
+        memset(pointer, FREED, extent->n_units * UNIT);
+        extent->next = heap_here()->free[extent->n_units];
+        heap_here()->free[extent->n_units] = extent;
 }
 
 void *__wrap_realloc(void *pointer, size_t n_bytes)
@@ -135,7 +135,7 @@ void *__wrap_realloc(void *pointer, size_t n_bytes)
         larger = take(n_bytes);
         if (!pointer)
                 return larger;
-        n_old_bytes = piece_of(pointer)->n_units * UNIT;
+        n_old_bytes = extent_of(pointer)->n_units * UNIT;
         memcpy(larger, pointer, n_old_bytes < n_bytes ? n_old_bytes : n_bytes);
         __wrap_free(pointer);
         return larger;

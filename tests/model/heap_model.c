@@ -84,18 +84,18 @@ uint64_t model_sum(const struct model_ranges *ranges)
 const struct model_range *model_covering(const struct model_heap *heap,
                                          const struct model_range *range)
 {
-        const struct model_range *hole = model_find(&heap->holes, range->start);
+        const struct model_range *free_extent = model_find(&heap->extents, range->start);
 
-        return hole && hole->end >= range->end ? hole : NULL;
+        return free_extent && free_extent->end >= range->end ? free_extent : NULL;
 }
 
 const struct model_range *model_first_covered(const struct model_heap *heap,
-                                              const struct model_range *hole)
+                                              const struct model_range *free_extent)
 {
         for (unsigned i = 0; i < heap->blocks.n; i++) {
                 const struct model_range *block = &heap->blocks.at[i];
 
-                if (block->start >= hole->start && block->end <= hole->end)
+                if (block->start >= free_extent->start && block->end <= free_extent->end)
                         return block;
         }
         return NULL;
@@ -132,17 +132,18 @@ static bool are_one(const struct model *model, const struct model_heap *heap,
 
 static void merge_with_next(struct model *model, struct model_heap *heap, unsigned index)
 {
-        struct model_range *hole = &heap->holes.at[index];
+        struct model_range *free_extent = &heap->extents.at[index];
 
-        if (index + 1 >= heap->holes.n || !are_one(model, heap, hole, hole + 1))
+        if (index + 1 >= heap->extents.n || !are_one(model, heap, free_extent, free_extent + 1))
                 return;
-        hole->end = hole[1].end;
-        take_out(&heap->holes, index + 1);
+        free_extent->end = free_extent[1].end;
+        take_out(&heap->extents, index + 1);
 }
 
-void model_add_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end)
+void model_add_free(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end)
 {
-        unsigned i = insert(model, &heap->holes, (struct model_range){.start = start, .end = end});
+        unsigned i = insert(model, &heap->extents,
+                            (struct model_range){.start = start, .end = end});
 
         merge_with_next(model, heap, i);
         if (i > 0)
@@ -150,22 +151,22 @@ void model_add_hole(struct model *model, struct model_heap *heap, uint64_t start
 }
 
 /* What is left of it on both sides stays. */
-void model_cut_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end)
+void model_cut_free(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end)
 {
-        const struct model_range *found = model_find(&heap->holes, start);
+        const struct model_range *found = model_find(&heap->extents, start);
         struct model_range old, part;
 
         MODEL_EXPECT(model, found && found->end >= end);
         old = *found;
-        take_out(&heap->holes, index_of(&heap->holes, found));
+        take_out(&heap->extents, index_of(&heap->extents, found));
         part = old;
         part.end = start;
         if (part.start < part.end)
-                (void)insert(model, &heap->holes, part);
+                (void)insert(model, &heap->extents, part);
         part.start = end;
         part.end = old.end;
         if (part.start < part.end)
-                (void)insert(model, &heap->holes, part);
+                (void)insert(model, &heap->extents, part);
 }
 
 static uint64_t granule_of(uint64_t address)
@@ -196,7 +197,7 @@ static void put_block(struct model *model, struct model_heap *heap, struct heap_
 
         (void)insert(model, &heap->blocks,
                      (struct model_range){.start = start, .end = end, .record = record});
-        model_add_hole(model, heap, start, end);
+        model_add_free(model, heap, start, end);
         mark_freed(model, start, end, 0);
         model->came_at[record - model->records] = model->clock++;
         heap->is_more_to_settle = true;
@@ -208,7 +209,7 @@ static void take_block_out(struct model *model, struct model_heap *heap,
         const struct model_range *block = model_find(&heap->blocks, record->at.start);
 
         MODEL_EXPECT(model, block && block->record == record);
-        model_cut_hole(model, heap, block->start, block->end);
+        model_cut_free(model, heap, block->start, block->end);
         take_out(&heap->blocks, index_of(&heap->blocks, block));
 }
 
@@ -336,7 +337,7 @@ void model_take(struct model *model, struct model_heap *heap, uint64_t n_bytes, 
 {
         uint64_t end = address + model_rounded(n_bytes, HEAP_UNIT);
         const struct model_range *slab = model_find(&heap->slabs, address);
-        const struct model_range *hole = model_find(&heap->holes, address);
+        const struct model_range *free_extent = model_find(&heap->extents, address);
 
         expect_own(model, address, end);
         if (slab) {
@@ -344,8 +345,9 @@ void model_take(struct model *model, struct model_heap *heap, uint64_t n_bytes, 
                 MODEL_EXPECT(model, (address - slab->start) % slab->n_place_bytes == 0);
                 MODEL_EXPECT(model, !model_find(&heap->live, address));
         } else {
-                MODEL_EXPECT(model, hole && hole->start == address && hole->end >= end);
-                model_cut_hole(model, heap, address, end);
+                MODEL_EXPECT(model, free_extent && free_extent->start == address &&
+                                            free_extent->end >= end);
+                model_cut_free(model, heap, address, end);
         }
         (void)insert(
                 model, &heap->live,
@@ -359,12 +361,12 @@ static uint64_t end_memory(struct model *model, struct model_heap *heap,
         const struct model_range *slab = model_find(&heap->slabs, live->start);
 
         if (!slab)
-                model_add_hole(model, heap, live->start, live->end);
+                model_add_free(model, heap, live->start, live->end);
         else if (model_count_in(heap, slab))
                 return 0;
         else
                 model_end_slab(model, heap, slab->start);
-        return model_bytes(model_find(&heap->holes, live->start));
+        return model_bytes(model_find(&heap->extents, live->start));
 }
 
 void model_free(struct model *model, struct model_heap *heap, unsigned index)
@@ -383,18 +385,18 @@ void model_free(struct model *model, struct model_heap *heap, unsigned index)
         model->last_freed = live.start;
         MODEL_EXPECT(model, freed.n_requested_bytes == live.n_requested_bytes);
         MODEL_EXPECT(model, freed.n_allocated_bytes == model_bytes(&live));
-        MODEL_EXPECT(model, freed.n_hole_bytes == end_memory(model, heap, &live));
+        MODEL_EXPECT(model, freed.n_extent_bytes == end_memory(model, heap, &live));
 }
 
 uint64_t model_best_fit(const struct model_heap *heap, uint64_t n_bytes)
 {
         uint64_t n_best = 0;
 
-        for (unsigned i = 0; i < heap->holes.n; i++) {
-                uint64_t n_hole = model_bytes(&heap->holes.at[i]);
+        for (unsigned i = 0; i < heap->extents.n; i++) {
+                uint64_t n_free_extent = model_bytes(&heap->extents.at[i]);
 
-                if (n_hole >= n_bytes && (!n_best || n_hole < n_best))
-                        n_best = n_hole;
+                if (n_free_extent >= n_bytes && (!n_best || n_free_extent < n_best))
+                        n_best = n_free_extent;
         }
         return n_best;
 }

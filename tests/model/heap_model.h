@@ -32,7 +32,7 @@ struct model_ranges {
 
 struct model_heap {
         struct set_heap in_set;
-        struct model_ranges blocks, live, holes, slabs;
+        struct model_ranges blocks, live, extents, slabs;
         uint32_t epoch, n_done_epochs, n_settled_epochs;
         uint64_t n_freed_bytes;
         uint64_t settled_at; /* by the model's clock */
@@ -97,8 +97,8 @@ void model_insert(struct model *model, struct model_ranges *ranges, struct model
 void model_erase(struct model *model, struct model_ranges *ranges, uint64_t start);
 
 /* Memory of the heap's is a hole, merged with those that it touches; or, out of the middle of one, none any more. */
-void model_add_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end);
-void model_cut_hole(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end);
+void model_add_free(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end);
+void model_cut_free(struct model *model, struct model_heap *heap, uint64_t start, uint64_t end);
 
 /* A place of such a slab is free. */
 bool model_has_place(const struct model_heap *heap, uint64_t n_place_bytes);
@@ -118,7 +118,7 @@ const struct model_range *model_covering(const struct model_heap *heap,
 
 /* The first block of the heap that the hole covers, or NULL. */
 const struct model_range *model_first_covered(const struct model_heap *heap,
-                                              const struct model_range *hole);
+                                              const struct model_range *free_extent);
 
 /* No block of any heap is there, and it is in the arena. */
 bool model_is_free(const struct model *model, uint64_t start, uint64_t n_bytes);

@@ -34,15 +34,15 @@ static void compare_slab(const struct model *model, const struct model_heap *hea
 }
 
 struct passed {
-        unsigned n_live, n_holes, n_slabs;
+        unsigned n_live, n_free, n_slabs;
 };
 
 static const struct model_range *compare_taken(const struct model *model,
                                                const struct model_heap *heap,
-                                               const struct piece *piece, struct passed *passed)
+                                               const struct extent *extent, struct passed *passed)
 {
         const struct heap *real = &heap->in_set.heap;
-        uint64_t address = heap_address_of(real, piece->start);
+        uint64_t address = heap_address_of(real, extent->start);
         uint32_t slab = heap_slab_at(real, heap_block_at(model->arena, address), address);
         const struct model_range *range;
 
@@ -51,32 +51,32 @@ static const struct model_range *compare_taken(const struct model *model,
                 return next_of(model, &heap->slabs, &passed->n_slabs);
         }
         range = next_of(model, &heap->live, &passed->n_live);
-        expect_slack(model, range, piece->n_slack);
+        expect_slack(model, range, extent->n_slack);
         return range;
 }
 
-/* The pieces of a run, in order, are the next ones of the arrays. */
+/* The extents of a run, in order, are the next ones of the arrays. */
 static void compare_run(const struct model *model, const struct model_heap *heap, uint32_t edge,
                         struct passed *passed)
 {
         const struct heap *real = &heap->in_set.heap;
 
-        for (uint32_t i = edge; i; i = holes_at(&real->holes, i)->after) {
-                const struct piece *piece = holes_at(&real->holes, i);
+        for (uint32_t i = edge; i; i = extents_at(&real->extents, i)->after) {
+                const struct extent *extent = extents_at(&real->extents, i);
                 const struct model_range *range;
 
-                if (piece->state == PIECE_EDGE)
+                if (extent->state == EXTENT_EDGE)
                         continue;
-                if (piece->state == PIECE_TAKEN)
-                        range = compare_taken(model, heap, piece, passed);
+                if (extent->state == EXTENT_TAKEN)
+                        range = compare_taken(model, heap, extent, passed);
                 else
-                        range = next_of(model, &heap->holes, &passed->n_holes);
-                MODEL_EXPECT(model, range->start == heap_address_of(real, piece->start));
-                MODEL_EXPECT(model, model_bytes(range) == piece->n_units * HEAP_UNIT);
+                        range = next_of(model, &heap->extents, &passed->n_free);
+                MODEL_EXPECT(model, range->start == heap_address_of(real, extent->start));
+                MODEL_EXPECT(model, model_bytes(range) == extent->n_units * HEAP_UNIT);
         }
 }
 
-static void compare_pieces(const struct model *model, const struct model_heap *heap)
+static void compare_extents(const struct model *model, const struct model_heap *heap)
 {
         const struct heap *real = &heap->in_set.heap;
         struct passed passed = {0, 0, 0};
@@ -88,7 +88,7 @@ static void compare_pieces(const struct model *model, const struct model_heap *h
                 if (real->blocks[i]->edges.before)
                         compare_run(model, heap, real->blocks[i]->edges.before, &passed);
         }
-        MODEL_EXPECT(model, passed.n_live == heap->live.n && passed.n_holes == heap->holes.n);
+        MODEL_EXPECT(model, passed.n_live == heap->live.n && passed.n_free == heap->extents.n);
         MODEL_EXPECT(model, passed.n_slabs == heap->slabs.n);
 }
 
@@ -108,13 +108,13 @@ static void compare_heap(const struct model *model, const struct model_heap *hea
         MODEL_EXPECT(model, real->n_allocated_bytes == model_sum(&heap->live));
         MODEL_EXPECT(model, real->n_reserved_bytes == model_sum(&heap->blocks));
         MODEL_EXPECT(model,
-                     real->n_reserved_bytes - model_sum(&heap->holes) ==
+                     real->n_reserved_bytes - model_sum(&heap->extents) ==
                              real->n_allocated_bytes - n_place_bytes + model_sum(&heap->slabs));
         MODEL_EXPECT(model, real->n_requested_bytes <= real->n_allocated_bytes);
         MODEL_EXPECT(model, real->n_allocated_bytes <= real->n_reserved_bytes);
         MODEL_EXPECT(model, real->epoch == heap->epoch);
         MODEL_EXPECT(model, real->n_freed_bytes == heap->n_freed_bytes);
-        compare_pieces(model, heap);
+        compare_extents(model, heap);
 }
 
 /* Idle, or revoked since, or without a word. */
@@ -173,8 +173,8 @@ void model_compare(struct model *model)
                 n_allocated_bytes += model_sum(&heap->live);
                 n_reserved_bytes += model_sum(&heap->blocks);
                 n_blocks += heap->blocks.n;
-                for (unsigned k = 0; k < heap->holes.n; k++)
-                        has_empty = has_empty || model_first_covered(heap, &heap->holes.at[k]);
+                for (unsigned k = 0; k < heap->extents.n; k++)
+                        has_empty = has_empty || model_first_covered(heap, &heap->extents.at[k]);
         }
         MODEL_EXPECT(model, heap_set_allocated(&model->heap_set) == n_allocated_bytes);
         MODEL_EXPECT(model, model->heap_set.n_reserved_bytes == n_reserved_bytes);

@@ -13,9 +13,9 @@ unsigned model_count_good(struct model *model)
 static bool is_settled(struct model *model, const struct model_heap *heap,
                        const struct model_range *block)
 {
-        const struct model_range *hole = model_covering(heap, block);
+        const struct model_range *free_extent = model_covering(heap, block);
 
-        return hole && model_freed_in(model, block) < heap->n_settled_epochs &&
+        return free_extent && model_freed_in(model, block) < heap->n_settled_epochs &&
                model->came_at[block->record - model->records] < heap->settled_at;
 }
 
@@ -163,16 +163,16 @@ void model_revoke_some(struct model *model, unsigned n)
 
 static uint64_t bytes_below(const struct model_heap *heap, uint64_t address)
 {
-        const struct model_range *hole = model_find(&heap->holes, address - 1);
+        const struct model_range *free_extent = model_find(&heap->extents, address - 1);
 
-        return hole && hole->end == address ? model_bytes(hole) : 0;
+        return free_extent && free_extent->end == address ? model_bytes(free_extent) : 0;
 }
 
 static uint64_t bytes_above(const struct model_heap *heap, uint64_t address)
 {
-        const struct model_range *hole = model_find(&heap->holes, address);
+        const struct model_range *free_extent = model_find(&heap->extents, address);
 
-        return hole && hole->start == address ? model_bytes(hole) : 0;
+        return free_extent && free_extent->start == address ? model_bytes(free_extent) : 0;
 }
 
 bool model_next_run(struct model *model, const struct model_heap *heap, enum model_view view,

@@ -18,21 +18,21 @@ static void expect_done(struct model *model, const struct model_heap *heap,
                 MODEL_EXPECT(model, model->freed_in[first + i] < heap->n_done_epochs);
 }
 
-static bool covers(const struct model_range *hole, const struct model_range *block)
+static bool covers(const struct model_range *free_extent, const struct model_range *block)
 {
-        return block->start >= hole->start && block->end <= hole->end;
+        return block->start >= free_extent->start && block->end <= free_extent->end;
 }
 
 /* The first of the idle blocks that the hole covers one after another and that hold n_bytes, or NULL. */
 static const struct model_range *room_in(const struct model *model, const struct model_heap *heap,
-                                         const struct model_range *hole, uint64_t n_bytes)
+                                         const struct model_range *free_extent, uint64_t n_bytes)
 {
         const struct model_range *first = NULL;
 
         for (unsigned i = 0; i < heap->blocks.n; i++) {
                 const struct model_range *block = &heap->blocks.at[i];
 
-                if (!covers(hole, block))
+                if (!covers(free_extent, block))
                         continue;
                 if (!is_idle(model, heap, block))
                         first = NULL;
@@ -51,12 +51,12 @@ static uint64_t smallest_to_adopt(struct model *model, const struct model_heap *
         uint64_t n_best = 0;
 
         for (struct model_heap *from = model->heaps; from < model->heaps + MODEL_N_HEAPS; from++) {
-                for (unsigned i = 0; from != heap && i < from->holes.n; i++) {
-                        const struct model_range *hole = &from->holes.at[i];
+                for (unsigned i = 0; from != heap && i < from->extents.n; i++) {
+                        const struct model_range *free_extent = &from->extents.at[i];
 
-                        if (room_in(model, from, hole, n_bytes) &&
-                            (!n_best || model_bytes(hole) < n_best))
-                                n_best = model_bytes(hole);
+                        if (room_in(model, from, free_extent, n_bytes) &&
+                            (!n_best || model_bytes(free_extent) < n_best))
+                                n_best = model_bytes(free_extent);
                 }
         }
         return n_best;
@@ -64,21 +64,23 @@ static uint64_t smallest_to_adopt(struct model *model, const struct model_heap *
 
 /* Those that are in the heap now: from the first of the room on, and no more than needed. */
 static void follow_moves(struct model *model, struct model_heap *from, struct model_heap *to,
-                         uint64_t n_hole, uint64_t n_bytes)
+                         uint64_t n_free_extent, uint64_t n_bytes)
 {
         uint64_t n_moved = 0, end = 0;
 
         for (unsigned i = 0; i < from->blocks.n;) {
                 const struct model_range *block = &from->blocks.at[i];
-                const struct model_range *hole = model_covering(from, block);
+                const struct model_range *free_extent = model_covering(from, block);
 
                 if (block->record->heap != model_heap(to)) {
                         i++;
                         continue;
                 }
-                MODEL_EXPECT(model, hole && is_idle(model, from, block) && n_moved < n_bytes);
-                MODEL_EXPECT(model, n_moved ? block->start == end : model_bytes(hole) == n_hole);
-                MODEL_EXPECT(model, n_moved || room_in(model, from, hole, n_bytes) == block);
+                MODEL_EXPECT(model,
+                             free_extent && is_idle(model, from, block) && n_moved < n_bytes);
+                MODEL_EXPECT(model, n_moved ? block->start == end
+                                            : model_bytes(free_extent) == n_free_extent);
+                MODEL_EXPECT(model, n_moved || room_in(model, from, free_extent, n_bytes) == block);
                 expect_done(model, from, block->record);
                 end = block->end;
                 n_moved += model_bytes(block);
@@ -90,19 +92,19 @@ static void follow_moves(struct model *model, struct model_heap *from, struct mo
 bool model_adopt(struct model *model, struct model_heap *heap, uint64_t n_bytes)
 {
         uint64_t n_rounded = model_rounded(n_bytes, HEAP_UNIT);
-        uint64_t n_hole = smallest_to_adopt(model, heap, n_rounded);
+        uint64_t n_free_extent = smallest_to_adopt(model, heap, n_rounded);
         struct model_unshelving foretold = model_foretell_unshelving(model, heap, n_rounded);
         bool adopted = heap_set_adopt(&model->heap_set, &heap->in_set, n_rounded);
 
         /* What came before a revoked block was met may be enough with idle ones on the heap's other side. */
-        MODEL_EXPECT(model, adopted == (foretold.is_enough || n_hole != 0) ||
+        MODEL_EXPECT(model, adopted == (foretold.is_enough || n_free_extent != 0) ||
                                     (adopted && !foretold.is_exact));
         model_follow_unshelving(model, heap, n_rounded, &foretold);
         if (adopted && !foretold.is_enough) {
                 for (struct model_heap *from = model->heaps; from < model->heaps + MODEL_N_HEAPS;
                      from++) {
                         if (from != heap && model_heap(from)->n_blocks != from->blocks.n)
-                                follow_moves(model, from, heap, n_hole, n_rounded);
+                                follow_moves(model, from, heap, n_free_extent, n_rounded);
                 }
         }
         MODEL_EXPECT(model, model_heap(heap)->n_blocks == heap->blocks.n);
@@ -116,12 +118,12 @@ static bool overlaps(const struct model_range *block, uint64_t start, uint64_t e
 
 /* It covers an idle block that stands elsewhere than between the two. */
 static bool has_one_to_take(const struct model *model, const struct model_heap *heap,
-                            const struct model_range *hole, uint64_t start, uint64_t end)
+                            const struct model_range *free_extent, uint64_t start, uint64_t end)
 {
         for (unsigned i = 0; i < heap->blocks.n; i++) {
                 const struct model_range *block = &heap->blocks.at[i];
 
-                if (covers(hole, block) && is_idle(model, heap, block) &&
+                if (covers(free_extent, block) && is_idle(model, heap, block) &&
                     !overlaps(block, start, end))
                         return true;
         }
@@ -134,12 +136,12 @@ static uint64_t smallest_to_take(struct model *model, uint64_t start, uint64_t e
         uint64_t n_best = 0;
 
         for (struct model_heap *heap = model->heaps; heap < model->heaps + MODEL_N_HEAPS; heap++) {
-                for (unsigned i = 0; i < heap->holes.n; i++) {
-                        const struct model_range *hole = &heap->holes.at[i];
+                for (unsigned i = 0; i < heap->extents.n; i++) {
+                        const struct model_range *free_extent = &heap->extents.at[i];
 
-                        if (has_one_to_take(model, heap, hole, start, end) &&
-                            (!n_best || model_bytes(hole) < n_best))
-                                n_best = model_bytes(hole);
+                        if (has_one_to_take(model, heap, free_extent, start, end) &&
+                            (!n_best || model_bytes(free_extent) < n_best))
+                                n_best = model_bytes(free_extent);
                 }
         }
         return n_best;
@@ -174,15 +176,16 @@ static uint64_t smallest_idle(struct model *model, enum model_view view, uint64_
 }
 
 /* Of a heap. */
-static void judge_taken(struct model *model, struct heap_block *record, uint64_t n_hole)
+static void judge_taken(struct model *model, struct heap_block *record, uint64_t n_free_extent)
 {
-        const struct model_range *block = NULL, *hole;
+        const struct model_range *block = NULL, *free_extent;
         struct model_heap *heap = model->heaps;
 
         while (!(block = model_find(&heap->blocks, record->at.start)))
                 MODEL_EXPECT(model, ++heap < model->heaps + MODEL_N_HEAPS);
-        hole = model_covering(heap, block);
-        MODEL_EXPECT(model, hole && model_bytes(hole) == n_hole && is_idle(model, heap, block));
+        free_extent = model_covering(heap, block);
+        MODEL_EXPECT(model, free_extent && model_bytes(free_extent) == n_free_extent &&
+                                    is_idle(model, heap, block));
         MODEL_EXPECT(model, block->record == record);
         expect_done(model, heap, record);
         model_forget_block(model, heap, record);
@@ -191,14 +194,14 @@ static void judge_taken(struct model *model, struct heap_block *record, uint64_t
 /* While the idle list is as the client sees it, the smallest is known before. */
 bool model_take_idle(struct model *model, uint64_t start, uint64_t end)
 {
-        uint64_t n_hole = smallest_to_take(model, start, end);
+        uint64_t n_free_extent = smallest_to_take(model, start, end);
         uint64_t n_seen = smallest_idle(model, MODEL_SEEN, start, end);
         uint64_t n_good = smallest_idle(model, MODEL_GOOD, start, end);
         bool is_seen = model_count_good(model) == model->idle_list.n;
         struct heap_block *record = heap_set_take_idle(&model->heap_set, start, end);
 
-        MODEL_EXPECT(model, !record || n_hole || n_good);
-        MODEL_EXPECT(model, record || (!n_hole && !(is_seen && n_seen)));
+        MODEL_EXPECT(model, !record || n_free_extent || n_good);
+        MODEL_EXPECT(model, record || (!n_free_extent && !(is_seen && n_seen)));
         if (record) {
                 const struct model_range *block = model_find(&model->idle_list, record->at.start);
 
@@ -207,12 +210,12 @@ bool model_take_idle(struct model *model, uint64_t start, uint64_t end)
                                                                            record->at.n_bytes},
                                               start, end));
                 if (is_seen)
-                        MODEL_EXPECT(model, block ? !n_hole || n_seen <= n_hole
-                                                  : !n_seen || n_hole <= n_seen);
+                        MODEL_EXPECT(model, block ? !n_free_extent || n_seen <= n_free_extent
+                                                  : !n_seen || n_free_extent <= n_seen);
                 if (block)
                         model_take_block_off(model, record);
                 else
-                        judge_taken(model, record, n_hole);
+                        judge_taken(model, record, n_free_extent);
         }
         model_follow_revoked(model);
         return record != NULL;
@@ -237,15 +240,15 @@ static void judge_plan(struct model *model, const struct model_heap *heap, uint6
         }
         MODEL_EXPECT(model, n_sum == plan->n_bytes);
         while (at < plan->end) {
-                const struct model_range *hole;
+                const struct model_range *free_extent;
 
                 if (next < plan->n_parts && plan->parts[next].start == at) {
                         at += plan->parts[next++].n_bytes;
                         continue;
                 }
-                hole = model_find(&heap->holes, at);
-                MODEL_EXPECT(model, hole && hole->start == at);
-                at = hole->end;
+                free_extent = model_find(&heap->extents, at);
+                MODEL_EXPECT(model, free_extent && free_extent->start == at);
+                at = free_extent->end;
         }
         MODEL_EXPECT(model, at == plan->end && next == plan->n_parts);
 }

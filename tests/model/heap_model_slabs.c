@@ -37,7 +37,7 @@ void model_meet_slab(struct model *model, struct model_heap *heap, uint64_t addr
                 .n_place_bytes = slabs_at(&real->slabs, index)->n_units * HEAP_UNIT};
         range.end = range.start + slab_n_units(slabs_at(&real->slabs, index)) * HEAP_UNIT;
         MODEL_EXPECT(model, range.n_place_bytes <= SLAB_UNITS_MAX * HEAP_UNIT);
-        model_cut_hole(model, heap, range.start, range.end);
+        model_cut_free(model, heap, range.start, range.end);
         model_insert(model, &heap->slabs, range);
         model->n_slabs++;
 }
@@ -47,5 +47,5 @@ void model_end_slab(struct model *model, struct model_heap *heap, uint64_t start
         uint64_t end = model_find(&heap->slabs, start)->end;
 
         model_erase(model, &heap->slabs, start);
-        model_add_hole(model, heap, start, end);
+        model_add_free(model, heap, start, end);
 }

@@ -43,10 +43,10 @@ static uint64_t any_size(struct model *model)
 }
 
 /* From a hole, if any is large enough. */
-static bool alloc_from_hole(struct model *model, struct model_heap *heap, uint64_t n_bytes)
+static bool alloc_from_free(struct model *model, struct model_heap *heap, uint64_t n_bytes)
 {
         uint64_t n_best = model_best_fit(heap, model_rounded(n_bytes, HEAP_UNIT));
-        const struct model_range *hole;
+        const struct model_range *free_extent;
         uint64_t address = 0;
         int r = heap_alloc(model_heap(heap), n_bytes, &address);
 
@@ -56,9 +56,9 @@ static bool alloc_from_hole(struct model *model, struct model_heap *heap, uint64
         }
         MODEL_EXPECT(model, r == 0);
         model_meet_slab(model, heap, address);
-        hole = model_find(&heap->holes, address);
-        if (hole)
-                MODEL_EXPECT(model, model_bytes(hole) >= n_best);
+        free_extent = model_find(&heap->extents, address);
+        if (free_extent)
+                MODEL_EXPECT(model, model_bytes(free_extent) >= n_best);
         model_take(model, heap, n_bytes, address);
         return true;
 }
@@ -68,11 +68,11 @@ static void alloc(struct model *model)
         struct model_heap *heap = any_heap(model);
         uint64_t n_bytes = any_size(model);
 
-        if (heap->live.n >= N_LIVE_MAX || alloc_from_hole(model, heap, n_bytes))
+        if (heap->live.n >= N_LIVE_MAX || alloc_from_free(model, heap, n_bytes))
                 return;
         if ((below(model, 2) && model_adopt(model, heap, n_bytes)) ||
             model_lease(model, heap, n_bytes))
-                MODEL_EXPECT(model, alloc_from_hole(model, heap, n_bytes));
+                MODEL_EXPECT(model, alloc_from_free(model, heap, n_bytes));
 }
 
 static void free_one(struct model *model)
@@ -147,15 +147,15 @@ static void remove_if_empty(struct model *model)
         struct model_heap *heap = any_heap(model);
         const struct model_range *block;
         struct heap_block *record;
-        uint32_t hole;
+        uint32_t free_extent;
 
         if (!heap->blocks.n)
                 return;
         block = &heap->blocks.at[below(model, heap->blocks.n)];
         record = block->record;
-        hole = heap_block_hole(model_heap(heap), record);
-        MODEL_EXPECT(model, !hole == !model_covering(heap, block));
-        if (!hole)
+        free_extent = heap_block_extent(model_heap(heap), record);
+        MODEL_EXPECT(model, !free_extent == !model_covering(heap, block));
+        if (!free_extent)
                 return;
         MODEL_EXPECT(model, heap_remove_block(model_heap(heap), record) == 0);
         model_forget_block(model, heap, record);

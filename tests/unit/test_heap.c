@@ -9,7 +9,7 @@
 
 #define UNTOUCHED UINT64_C(0x5555555555555555)
 
-/* Pieces are numbered with 32 bits, and some are left for a block to round up to. */
+/* Extents are numbered with 32 bits, and some are left for a block to round up to. */
 #define N_BYTES_MAX ((UINT64_C(1) << 41) - 2 * MIB - 512)
 
 static struct heap_world world;
@@ -83,7 +83,7 @@ TEST(sizes_at_their_edges, .to = ARRAY_SIZE(alloc_rows))
                 freed = world_free(&heap, 0);
                 ck_assert_uint_eq(freed.n_requested_bytes, alloc_rows[_i].n_bytes);
                 ck_assert_uint_eq(freed.n_allocated_bytes, alloc_rows[_i].n_allocated_bytes);
-                ck_assert_uint_eq(freed.n_hole_bytes, 4 * MIB);
+                ck_assert_uint_eq(freed.n_extent_bytes, 4 * MIB);
         }
         end();
 }
@@ -116,7 +116,7 @@ TEST(figures_add_up)
         ck_assert_uint_eq(heap.n_reserved_bytes, 6 * MIB);
         ck_assert_uint_eq(heap.n_freed_bytes, 512);
         ck_assert_uint_eq(heap.n_blocks, 2);
-        ck_assert_uint_eq(heap.holes.n_holes, 3);
+        ck_assert_uint_eq(heap.extents.n_free, 3);
         end();
 }
 
@@ -125,8 +125,8 @@ TEST(holes_merge_in_every_order, .to = 6)
 {
         static const unsigned orders[][3] = {{1, 2, 3}, {1, 3, 2}, {2, 1, 3},
                                              {2, 3, 1}, {3, 1, 2}, {3, 2, 1}};
-        static const unsigned n_holes_after[][3] = {{1, 1, 1}, {1, 2, 1}, {1, 1, 1},
-                                                    {1, 1, 1}, {1, 2, 1}, {1, 1, 1}};
+        static const unsigned n_free_after[][3] = {{1, 1, 1}, {1, 2, 1}, {1, 1, 1},
+                                                   {1, 1, 1}, {1, 2, 1}, {1, 1, 1}};
         struct heap_freed freed = {0};
 
         begin();
@@ -134,12 +134,12 @@ TEST(holes_merge_in_every_order, .to = 6)
         for (unsigned i = 0; i < 4; i++)
                 ck_assert_uint_eq(world_alloc(&heap, 64 * KIB), i * 64 * KIB);
         (void)world_alloc(&heap, 2 * MIB - 256 * KIB);
-        ck_assert_uint_eq(heap.holes.n_holes, 0);
+        ck_assert_uint_eq(heap.extents.n_free, 0);
         for (unsigned i = 0; i < 3; i++) {
                 freed = world_free(&heap, orders[_i][i] * 64 * KIB);
-                ck_assert_uint_eq(heap.holes.n_holes, n_holes_after[_i][i]);
+                ck_assert_uint_eq(heap.extents.n_free, n_free_after[_i][i]);
         }
-        ck_assert_uint_eq(freed.n_hole_bytes, 192 * KIB);
+        ck_assert_uint_eq(freed.n_extent_bytes, 192 * KIB);
         ck_assert_uint_eq(world_alloc(&heap, 192 * KIB), 64 * KIB);
         end();
 }

@@ -36,7 +36,7 @@ static void end(void)
 /* The heap's figures; what grows in advance may have grown. */
 struct figures {
         uint64_t n_blocks, n_requested_bytes, n_allocated_bytes, n_reserved_bytes, n_freed_bytes;
-        uint64_t n_holes, n_pieces, n_starts;
+        uint64_t n_free, n_extents, n_starts;
 };
 
 static struct figures figures_of(const struct heap *heap)
@@ -46,8 +46,8 @@ static struct figures figures_of(const struct heap *heap)
                                 heap->n_allocated_bytes,
                                 heap->n_reserved_bytes,
                                 heap->n_freed_bytes,
-                                heap->holes.n_holes,
-                                heap->holes.n_touched - heap->holes.n_unused,
+                                heap->extents.n_free,
+                                heap->extents.n_touched - heap->extents.n_unused,
                                 heap->starts.n_entries};
 }
 
@@ -57,8 +57,8 @@ static void expect_unchanged(const struct heap *heap, const struct figures *befo
 
         heap_check(heap);
         /* The piece that is none is counted once there are any. */
-        if (!before->n_pieces)
-                after.n_pieces = 0;
+        if (!before->n_extents)
+                after.n_extents = 0;
         ck_assert_mem_eq(&after, before, sizeof(after));
 }
 
@@ -191,7 +191,7 @@ TEST(frees_and_exact_fits_need_no_memory)
         ck_assert_uint_eq(address, addresses[50]);
         ck_assert_int_eq(n_refused, 0);
         ck_assert_int_eq(n_attempts, 0);
-        ck_assert_uint_eq(freed.n_hole_bytes, 2 * MIB);
+        ck_assert_uint_eq(freed.n_extent_bytes, 2 * MIB);
         end();
 }
 
@@ -201,7 +201,7 @@ static void fill_pieces(struct heap *heap)
         for (uint64_t i = 0; i < 3; i++)
                 (void)world_add(&world, heap, GIB + i * 2 * MIB, 2 * MIB);
         (void)world_add(&world, heap, 0, 4 * MIB);
-        while (heap->holes.n_unused + heap->holes.n_pieces != heap->holes.n_touched)
+        while (heap->extents.n_unused + heap->extents.n_extents != heap->extents.n_touched)
                 (void)world_alloc(heap, 60 * KIB);
 }
 
@@ -217,7 +217,7 @@ TEST(a_block_that_cannot_leave_stays)
         fill_pieces(heap);
         middle = heap_block_at(world.arena, WORLD_START + GIB + 2 * MIB);
         before = figures_of(heap);
-        ck_assert_uint_ne(heap_block_hole(heap, middle), 0);
+        ck_assert_uint_ne(heap_block_extent(heap, middle), 0);
         n_until_failure = 0;
         r = heap_remove_block(heap, middle);
         n_until_failure = -1;
@@ -284,7 +284,7 @@ TEST(blocks_that_moved_before_memory_ran_out_are_in_their_heap)
         begin();
         for (uint64_t i = 0; i < 15; i++)
                 (void)world_add(&world, to, GIB + i * 4 * MIB, 2 * MIB);
-        ck_assert_int_eq(holes_reserve(&to->holes, 8), 0);
+        ck_assert_int_eq(extents_reserve(&to->extents, 8), 0);
         (void)world_add(&world, from, 0, 2 * MIB);
         (void)world_add(&world, from, 2 * MIB, 2 * MIB);
         n_until_failure = 0;

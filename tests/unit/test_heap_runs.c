@@ -38,7 +38,7 @@ TEST(blocks_that_touch_are_one_run_in_every_order, .to = ARRAY_SIZE(orders))
         begin(HEAP_JOINED);
         for (unsigned i = 0; i < 4; i++)
                 (void)world_add(&world, &heap, orders[_i][i] * BLOCK, BLOCK);
-        ck_assert_uint_eq(heap.holes.n_holes, 1);
+        ck_assert_uint_eq(heap.extents.n_free, 1);
         refuses(4 * BLOCK + 1);
         ck_assert_uint_eq(world_alloc(&heap, 4 * BLOCK), 0);
         (void)world_free(&heap, 0);
@@ -59,7 +59,7 @@ TEST(a_run_is_cut_in_every_order, .to = ARRAY_SIZE(orders))
                 world_remove(&world, blocks[orders[_i][i]]);
                 ck_assert_uint_eq(heap.n_reserved_bytes, (3 - i) * BLOCK);
         }
-        ck_assert_uint_eq(heap.holes.n_holes, 0);
+        ck_assert_uint_eq(heap.extents.n_free, 0);
         refuses(1);
         end();
 }
@@ -71,13 +71,13 @@ TEST(runs_kept_apart_are_not_joined)
         begin(HEAP_SPLIT);
         high = world_add(&world, &heap, BLOCK, BLOCK);
         low = world_add(&world, &heap, 0, BLOCK);
-        ck_assert_uint_eq(heap.holes.n_holes, 2);
+        ck_assert_uint_eq(heap.extents.n_free, 2);
         refuses(BLOCK + 1);
         ck_assert_uint_eq(world_alloc(&heap, BLOCK), 0);
         ck_assert_uint_eq(world_alloc(&heap, BLOCK), BLOCK);
-        ck_assert_uint_eq(world_free(&heap, 0).n_hole_bytes, BLOCK);
-        ck_assert_uint_eq(world_free(&heap, BLOCK).n_hole_bytes, BLOCK);
-        ck_assert_uint_eq(heap.holes.n_holes, 2);
+        ck_assert_uint_eq(world_free(&heap, 0).n_extent_bytes, BLOCK);
+        ck_assert_uint_eq(world_free(&heap, BLOCK).n_extent_bytes, BLOCK);
+        ck_assert_uint_eq(heap.extents.n_free, 2);
         refuses(BLOCK + 1);
         world_remove(&world, low);
         world_remove(&world, high);
@@ -96,7 +96,7 @@ TEST(another_heaps_block_is_not_joined)
         heap_check(&heap);
         heap_check(&other);
         refuses(BLOCK + 1);
-        ck_assert_uint_eq(heap.holes.n_holes, 2);
+        ck_assert_uint_eq(heap.extents.n_free, 2);
         heap_deinit(&other);
         end();
 }
@@ -115,15 +115,15 @@ TEST(a_block_is_empty_when_one_hole_covers_it)
         ck_assert_uint_eq(offset, BLOCK + MIB);
         (void)world_free(&heap, 0);
         for (unsigned i = 0; i < 6; i++)
-                ck_assert_int_eq(heap_block_hole(&heap, blocks[i]) != 0, i == 0 || i > 3);
-        ck_assert_uint_ne(heap_block_hole(&heap, blocks[0]), heap_block_hole(&heap, blocks[4]));
-        ck_assert_uint_eq(heap_block_hole(&heap, blocks[4]), heap_block_hole(&heap, blocks[5]));
+                ck_assert_int_eq(heap_block_extent(&heap, blocks[i]) != 0, i == 0 || i > 3);
+        ck_assert_uint_ne(heap_block_extent(&heap, blocks[0]), heap_block_extent(&heap, blocks[4]));
+        ck_assert_uint_eq(heap_block_extent(&heap, blocks[4]), heap_block_extent(&heap, blocks[5]));
         world_remove(&world, blocks[0]);
         world_remove(&world, blocks[4]);
-        ck_assert_uint_eq(heap_block_hole(&heap, blocks[1]), 0);
-        ck_assert_uint_eq(heap_block_hole(&heap, blocks[3]), 0);
-        ck_assert_uint_eq(world_free(&heap, offset).n_hole_bytes, 3 * BLOCK);
-        ck_assert_uint_eq(heap_block_hole(&heap, blocks[1]), heap_block_hole(&heap, blocks[3]));
+        ck_assert_uint_eq(heap_block_extent(&heap, blocks[1]), 0);
+        ck_assert_uint_eq(heap_block_extent(&heap, blocks[3]), 0);
+        ck_assert_uint_eq(world_free(&heap, offset).n_extent_bytes, 3 * BLOCK);
+        ck_assert_uint_eq(heap_block_extent(&heap, blocks[1]), heap_block_extent(&heap, blocks[3]));
         end();
 }
 
@@ -138,12 +138,12 @@ TEST(a_block_leaves_the_middle_of_a_run)
         (void)world_add(&world, &heap, 2 * BLOCK, BLOCK);
         for (unsigned i = 0; i < 3; i++)
                 ck_assert_uint_eq(world_alloc(&heap, BLOCK), i * BLOCK);
-        ck_assert_uint_eq(heap_block_hole(&heap, middle), 0);
+        ck_assert_uint_eq(heap_block_extent(&heap, middle), 0);
         (void)world_free(&heap, BLOCK);
         world_remove(&world, middle);
         refuses(1);
-        ck_assert_uint_eq(world_free(&heap, 0).n_hole_bytes, BLOCK);
-        ck_assert_uint_eq(world_free(&heap, 2 * BLOCK).n_hole_bytes, BLOCK);
+        ck_assert_uint_eq(world_free(&heap, 0).n_extent_bytes, BLOCK);
+        ck_assert_uint_eq(world_free(&heap, 2 * BLOCK).n_extent_bytes, BLOCK);
         refuses(BLOCK + 1);
         (void)world_add(&world, &heap, BLOCK, BLOCK);
         ck_assert_uint_eq(world_alloc(&heap, 3 * BLOCK), 0);

@@ -188,7 +188,7 @@ TEST(what_is_adopted_joins_the_heaps_own)
         fill(0, BLOCK, 2 * BLOCK);
         give(0, 0);
         ck_assert(adopt(BLOCK));
-        ck_assert_uint_eq(heaps[0].heap.holes.n_holes, 1);
+        ck_assert_uint_eq(heaps[0].heap.extents.n_free, 1);
         fill(0, 2 * BLOCK, 0);
         ck_assert_uint_eq(heaps[1].heap.n_reserved_bytes, 0);
         end();

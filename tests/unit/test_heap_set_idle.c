@@ -190,7 +190,7 @@ TEST(blocks_without_memory_to_move_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT +
 
 static uint32_t spare_pieces(const struct heap *heap)
 {
-        return heap->holes.n_unused + (heap->holes.n_pieces - heap->holes.n_touched);
+        return heap->extents.n_unused + (heap->extents.n_extents - heap->extents.n_touched);
 }
 
 /* The heap could let go of a block in the midst of a hole, and not take it back then. */

@@ -113,7 +113,7 @@ TEST(a_block_goes_and_comes_back, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 TEST(blocks_stand_in_order, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         static const unsigned order[] = {2, 0, 4, 1, 3};
-        static const unsigned n_holes[] = {1, 2, 3, 2, 1};
+        static const unsigned n_free[] = {1, 2, 3, 2, 1};
         struct heap_block *blocks[5];
 
         begin((enum heap_runs)_i);
@@ -121,8 +121,8 @@ TEST(blocks_stand_in_order, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
                 blocks[i] = add(i * BLOCK, BLOCK);
         for (unsigned i = 0; i < 5; i++) {
                 put(blocks[order[i]]);
-                ck_assert_uint_eq(idle_list.heap.holes.n_holes,
-                                  _i == HEAP_SPLIT ? i + 1 : n_holes[i]);
+                ck_assert_uint_eq(idle_list.heap.extents.n_free,
+                                  _i == HEAP_SPLIT ? i + 1 : n_free[i]);
         }
         for (unsigned i = 0; i < 5; i++)
                 ck_assert_ptr_eq(idle_list.heap.blocks[i], blocks[i]);
@@ -145,7 +145,7 @@ TEST(a_block_leaves_from_between_allocations, .from = HEAP_JOINED, .to = HEAP_SP
         (void)world_free(&heap, BLOCK);
         put(block);
         ck_assert_uint_eq(heap.n_blocks, 2);
-        ck_assert_uint_eq(heap.holes.n_holes, 0);
+        ck_assert_uint_eq(heap.extents.n_free, 0);
         end();
 }
 
@@ -301,9 +301,9 @@ TEST(a_put_without_memory_changes_nothing, .from = HEAP_JOINED, .to = HEAP_SPLIT
 
 static uint32_t spare_pieces(void)
 {
-        const struct holes *holes = &idle_list.heap.holes;
+        const struct extents *extents = &idle_list.heap.extents;
 
-        return holes->n_unused + (holes->n_pieces - holes->n_touched);
+        return extents->n_unused + (extents->n_extents - extents->n_touched);
 }
 
 /* The middle one of three, and so many elsewhere that there are no pieces to take one out with. */

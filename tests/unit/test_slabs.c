@@ -209,12 +209,12 @@ TEST(a_slab_ends_with_the_last_of_it)
                 offsets[i] = world_alloc(&heap, 4096);
         for (unsigned i = 0; i < 9; i++) {
                 freed = world_free(&heap, offsets[i]);
-                ck_assert(i < 2 || freed.n_hole_bytes == 0);
+                ck_assert(i < 2 || freed.n_extent_bytes == 0);
         }
-        ck_assert_uint_eq(heap_block_hole(&heap, &world.blocks[0]), 0);
+        ck_assert_uint_eq(heap_block_extent(&heap, &world.blocks[0]), 0);
         freed = world_free(&heap, offsets[9]);
-        ck_assert_uint_eq(freed.n_hole_bytes, 4 * MIB);
-        ck_assert_uint_ne(heap_block_hole(&heap, &world.blocks[0]), 0);
+        ck_assert_uint_eq(freed.n_extent_bytes, 4 * MIB);
+        ck_assert_uint_ne(heap_block_extent(&heap, &world.blocks[0]), 0);
         ck_assert_int_eq(heap_free(&heap, WORLD_START + offsets[9], &freed), GPUMEM_E_NOT_OURS);
         world_remove(&world, &world.blocks[0]);
         ck_assert_ptr_null(world.blocks[0].cells);
@@ -273,7 +273,7 @@ TEST(where_there_is_no_room_for_a_slab_small_ones_are_pieces)
                 n++;
         heap_check(&heap);
         ck_assert_uint_eq(n, 16);
-        ck_assert_uint_eq(heap.holes.n_units, 0);
+        ck_assert_uint_eq(heap.extents.n_units, 0);
         end();
 }
 
@@ -285,7 +285,7 @@ TEST(a_slab_is_as_large_as_a_hole_holds)
                 (void)world_alloc(&heap, 8 * KIB);
         while (slabs_free_units(&heap.slabs) || heap.slabs.n_live[16] < 32);
         ck_assert_uint_eq(slabs_wish(&heap.slabs, 16), 16);
-        (void)world_alloc(&heap, (heap.holes.n_units - 8 * 16 - (HEAP_CELL_UNITS - 1)) * 512);
+        (void)world_alloc(&heap, (heap.extents.n_units - 8 * 16 - (HEAP_CELL_UNITS - 1)) * 512);
         (void)world_alloc(&heap, 8 * KIB);
         ck_assert_uint_eq(slabs_free_units(&heap.slabs), 7 * 16);
         end();
@@ -302,7 +302,7 @@ TEST(no_list_is_walked_for_a_slab)
         lower = world_alloc(&heap, (n_least - 1) * 512);
         (void)world_alloc(&heap, 10 * KIB);
         upper = world_alloc(&heap, n_least * 512);
-        (void)world_alloc(&heap, heap.holes.n_units * 512);
+        (void)world_alloc(&heap, heap.extents.n_units * 512);
         (void)world_free(&heap, lower);
         (void)world_free(&heap, upper);
         ck_assert_uint_eq(world_alloc(&heap, 512), lower);
@@ -313,7 +313,7 @@ TEST(no_list_is_walked_for_a_slab)
         end();
 }
 
-/* Whatever there is no memory for: it is a piece, or nothing has changed. */
+/* Whatever there is no memory for: it is an extent, or nothing has changed. */
 TEST(slabs_without_memory)
 {
         unsigned n_failed = 0;
@@ -342,10 +342,10 @@ TEST(slabs_without_memory)
 
 static uint32_t n_spare_pieces(void)
 {
-        return heap.holes.n_unused + heap.holes.n_pieces - heap.holes.n_touched;
+        return heap.extents.n_unused + heap.extents.n_extents - heap.extents.n_touched;
 }
 
-/* It takes two pieces, for which there is room or is not. */
+/* It takes two extents, for which there is room or is not. */
 static void begin_with_spare(uint32_t n_spare)
 {
         begin();

@@ -14,10 +14,10 @@
 /* The product's inverse: units whose places are told beforehand. */
 #define INVERSE UINT32_C(0x0e8b2f51)
 
-static void add(struct starts *starts, uint32_t unit, uint32_t piece)
+static void add(struct starts *starts, uint32_t unit, uint32_t extent)
 {
         ck_assert_int_eq(starts_reserve(starts), 0);
-        starts_add(starts, unit, piece);
+        starts_add(starts, unit, extent);
 }
 
 /* A unit that comes after `n_before` others in the chain of the last place. */
@@ -35,7 +35,7 @@ static void check(const struct starts *starts)
         for (size_t i = 0; starts->n_bits && i < n_places; i++) {
                 uint32_t product = starts->entries[i].unit * UINT32_C(0x9e3779b1);
 
-                if (!starts->entries[i].piece)
+                if (!starts->entries[i].extent)
                         continue;
                 n_wrong += i < product >> (32 - starts->n_bits) || (n && product <= last);
                 last = product;
@@ -148,20 +148,20 @@ TEST(a_removal_moves_up_one_chain_only)
         }
         ck_assert_uint_eq(starts.n_bits, 8);
         for (uint32_t i = 0; i < 6; i++)
-                ck_assert_uint_eq(starts.entries[10 + i].piece, i + 1);
+                ck_assert_uint_eq(starts.entries[10 + i].extent, i + 1);
         ck_assert_uint_eq(starts_remove(&starts, units[1]), 2);
-        ck_assert_uint_eq(starts.entries[11].piece, 3);
-        ck_assert_uint_eq(starts.entries[12].piece, 4);
-        ck_assert_uint_eq(starts.entries[13].piece, 0);
-        ck_assert_uint_eq(starts.entries[14].piece, 5);
-        ck_assert_uint_eq(starts.entries[15].piece, 6);
+        ck_assert_uint_eq(starts.entries[11].extent, 3);
+        ck_assert_uint_eq(starts.entries[12].extent, 4);
+        ck_assert_uint_eq(starts.entries[13].extent, 0);
+        ck_assert_uint_eq(starts.entries[14].extent, 5);
+        ck_assert_uint_eq(starts.entries[15].extent, 6);
         check(&starts);
         starts_deinit(&starts);
 }
 
 struct naive {
         struct starts starts;
-        uint32_t pieces[N_UNITS]; /* 0: nothing starts there */
+        uint32_t extents[N_UNITS]; /* 0: nothing starts there */
         uint32_t n_entries;
 };
 
@@ -169,20 +169,20 @@ struct naive {
 static bool change_one(struct naive *naive, struct test_random *random, bool grows)
 {
         uint32_t i = (uint32_t)test_random_below(random, N_UNITS), unit = i * 4099 - 7;
-        uint32_t piece = naive->pieces[i];
+        uint32_t extent = naive->extents[i];
 
-        if (starts_find(&naive->starts, unit) != piece)
+        if (starts_find(&naive->starts, unit) != extent)
                 return false;
-        if (grows && !piece) {
-                naive->pieces[i] = 1 + (uint32_t)test_random_below(random, UINT32_MAX);
+        if (grows && !extent) {
+                naive->extents[i] = 1 + (uint32_t)test_random_below(random, UINT32_MAX);
                 naive->n_entries++;
                 if (starts_reserve(&naive->starts))
                         return false;
-                starts_add(&naive->starts, unit, naive->pieces[i]);
+                starts_add(&naive->starts, unit, naive->extents[i]);
         } else if (!grows) {
-                naive->pieces[i] = 0;
-                naive->n_entries -= piece != 0;
-                if (starts_remove(&naive->starts, unit) != piece)
+                naive->extents[i] = 0;
+                naive->n_entries -= extent != 0;
+                if (starts_remove(&naive->starts, unit) != extent)
                         return false;
         }
         return naive->starts.n_entries == naive->n_entries;

@@ -1,0 +1,315 @@
+#include "client/heap/free_index.h"
+
+/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+#undef NDEBUG
+#include <assert.h>
+#include <string.h>
+
+#include "base/err.h"
+
+/* Where there is no hole its start is behind all others: that of index 0. */
+void free_index_open(struct extents *extents)
+{
+        extents_at(extents, 0)->start = UINT32_MAX;
+        for (unsigned class = 0; class < EXTENTS_N_STARTS; class ++)
+                extents->starts[class] = free_index_order(UINT32_MAX);
+}
+
+/* The lowest class with a hole at or above `from`, or -1. */
+static int next_class(const struct extents *extents, unsigned from)
+{
+        unsigned word = from / 64;
+        uint64_t bits = extents->words[word] & (~UINT64_C(0) << (from % 64));
+
+        while (!bits && ++word < EXTENTS_WORDS)
+                bits = extents->words[word];
+        return bits ? (int)(word * 64 + (unsigned)__builtin_ctzll(bits)) : -1;
+}
+
+static ALWAYS_INLINE uint32_t *choose_place(bool is_first, uint32_t *first, uint32_t *second)
+{
+        uintptr_t mask = -(uintptr_t)is_first;
+
+        return (uint32_t *)(((uintptr_t)first & mask) | ((uintptr_t)second & ~mask));
+}
+
+/* Which of the two places is the hole's nobody foresees: it is computed, without a branch. */
+static ALWAYS_INLINE void put_in(struct extents *extents, uint32_t index, unsigned class)
+{
+        struct extent *extent = extents_at(extents, index);
+        int32_t start = free_index_order(extent->start), first = extents->starts[class];
+        uint32_t head = extents->heads[class] & -(uint32_t)(first < start);
+        uint32_t *place = choose_place(head != 0, &extents_at(extents, head)->next,
+                                       &extents->heads[class]);
+
+        extents->words[class / 64] |= UINT64_C(1) << (class % 64);
+        extents->starts[class] = first < start ? first : start;
+        extent->previous = head;
+        extent->next = *place;
+        /* Index 0 is nobody's: what is written there is never read. */
+        extents_at(extents, *place)->previous = index;
+        *place = index;
+}
+
+static ALWAYS_INLINE void take_from(struct extents *extents, const struct extent *extent,
+                                    unsigned class)
+{
+        struct extent *next = extents_at(extents, extent->next);
+
+        assert(extent->state == EXTENT_FREE);
+        next->previous = extent->previous;
+        if (extent->previous) {
+                extents_at(extents, extent->previous)->next = extent->next;
+                return;
+        }
+        extents->heads[class] = extent->next;
+        extents->starts[class] = free_index_order(next->start);
+        if (!extent->next)
+                extents->words[class / 64] &= ~(UINT64_C(1) << (class % 64));
+}
+
+void free_index_link(struct extents *extents, uint32_t index)
+{
+        struct extent *extent = extents_at(extents, index);
+
+        extent->state = EXTENT_FREE;
+        put_in(extents, index, free_index_class(extent->n_units));
+        extents->n_free++;
+        extents->n_units += extent->n_units;
+}
+
+void free_index_unlink(struct extents *extents, uint32_t index)
+{
+        const struct extent *extent = extents_at(extents, index);
+
+        take_from(extents, extent, free_index_class(extent->n_units));
+        extents->n_free--;
+        extents->n_units -= extent->n_units;
+}
+
+/* It keeps its place in the list of its class, as that of a large one mostly stays the same. */
+void free_index_resize(struct extents *extents, uint32_t index, uint32_t n_units)
+{
+        struct extent *extent = extents_at(extents, index);
+        unsigned from = free_index_class(extent->n_units), to = free_index_class(n_units);
+
+        extents->n_units += (uint64_t)n_units - extent->n_units;
+        if (from != to)
+                take_from(extents, extent, from);
+        extent->n_units = n_units;
+        if (from != to)
+                put_in(extents, index, to);
+        else if (!extent->previous)
+                extents->starts[to] = free_index_order(extent->start);
+}
+
+/* Four classes at a time, each lane for itself. */
+typedef int32_t four __attribute__((vector_size(16)));
+
+static inline four choose(four mask, four yes, four no)
+{
+        return (mask & yes) | (~mask & no);
+}
+
+/* A start and its class, to be compared together. */
+static inline int64_t pair(four starts, four classes, unsigned lane)
+{
+        return (int64_t)starts[lane] * (INT64_C(1) << 32) + classes[lane];
+}
+
+static inline int64_t least(int64_t one, int64_t other)
+{
+        return one < other ? one : other;
+}
+
+/* Which of the EXTENTS_LOOK classes from `from` on have holes: as many as a word has bits. */
+static inline uint64_t window(const struct extents *extents, unsigned from)
+{
+        uint64_t bits = extents->words[from / 64] >> (from % 64);
+
+        return from % 64 ? bits | extents->words[from / 64 + 1] << (64 - from % 64) : bits;
+}
+
+/* Of the next EXTENTS_FEW classes that have holes, the one whose first hole starts lowest, and below `start`;
+ * or `class`. */
+static inline unsigned lowest_of_few(const struct extents *extents, unsigned class, int32_t start)
+{
+        unsigned lowest = class, base = (class + 1) & ~63u;
+        uint64_t bits = extents->words[base / 64] & (~UINT64_C(0) << ((class + 1) % 64));
+
+        for (unsigned n_left = EXTENTS_FEW; n_left; n_left--, bits &= bits - 1) {
+                unsigned found;
+                int32_t at;
+
+                while (!bits) {
+                        base += 64;
+                        if (base == EXTENTS_WORDS * 64)
+                                return lowest;
+                        bits = extents->words[base / 64];
+                }
+                found = base + (unsigned)__builtin_ctzll(bits);
+                at = extents->starts[found];
+                lowest = at < start ? found : lowest;
+                start = at < start ? at : start;
+        }
+        return lowest;
+}
+
+/* The same of those that have holes from `from` on, four at a time and a doubling of sizes after the other. */
+static unsigned lowest_of_many(const struct extents *extents, unsigned from, uint64_t bits,
+                               unsigned class, int32_t start)
+{
+        four lowest = {start, start, start, start}, step = {4, 4, 4, 4};
+        four found = {(int32_t) class, (int32_t) class, (int32_t) class, (int32_t) class};
+
+        for (; bits; bits >>= FREE_INDEX_STEPS, from += FREE_INDEX_STEPS) {
+                four at = {(int32_t)from, (int32_t)from + 1, (int32_t)from + 2, (int32_t)from + 3};
+
+                for (unsigned i = 0; i < FREE_INDEX_STEPS; i += 4, at += step) {
+                        four starts, is_lower;
+
+                        memcpy(&starts, &extents->starts[from + i], sizeof(starts));
+                        is_lower = starts < lowest;
+                        lowest = choose(is_lower, starts, lowest);
+                        found = choose(is_lower, at, found);
+                }
+        }
+        return (unsigned)least(least(pair(lowest, found, 0), pair(lowest, found, 1)),
+                               least(pair(lowest, found, 2), pair(lowest, found, 3)));
+}
+
+/* Not every processor that this is compiled for counts bits by itself. */
+#define ODD       UINT64_C(0x5555555555555555)
+#define ODD_PAIRS UINT64_C(0x3333333333333333)
+#define ODD_FOURS UINT64_C(0x0f0f0f0f0f0f0f0f)
+#define ODD_BYTES UINT64_C(0x0101010101010101)
+
+static inline bool are_few(uint64_t bits)
+{
+        bits = (bits & ODD) + (bits >> 1 & ODD);
+        bits = (bits & ODD_PAIRS) + (bits >> 2 & ODD_PAIRS);
+        bits = (bits + (bits >> 4)) & ODD_FOURS;
+        return bits * ODD_BYTES >> 56 <= EXTENTS_FEW;
+}
+
+/* What was just written is not to be read in fours: a processor waits until all four are in its cache.
+ * Where there are many, few of them were. */
+static inline unsigned lowest_above(const struct extents *extents, unsigned class, int32_t start)
+{
+        uint64_t bits = window(extents, class + 1);
+
+        return are_few(bits) ? lowest_of_few(extents, class, start)
+                             : lowest_of_many(extents, class + 1, bits, class, start);
+}
+
+static uint32_t find_in(const struct extents *extents, unsigned class, uint32_t n_units)
+{
+        uint32_t index = extents->heads[class];
+
+        while (index && extents_at(extents, index)->n_units < n_units)
+                index = extents_at(extents, index)->next;
+        return index;
+}
+
+static ALWAYS_INLINE uint32_t find_first(const struct extents *extents, unsigned class,
+                                         uint32_t n_units)
+{
+        uint32_t head = extents->heads[class];
+        int32_t start = INT32_MAX;
+        unsigned lowest;
+
+        if (head && extents_at(extents, head)->n_units == n_units)
+                return head;
+        if (head)
+                start = extents_at(extents, head)->n_units > n_units ? extents->starts[class]
+                                                                     : INT32_MAX;
+        lowest = lowest_above(extents, class, start);
+        if (lowest != class)
+                return extents->heads[lowest];
+        return start < INT32_MAX ? head : 0;
+}
+
+uint32_t extents_find_first_free(const struct extents *extents, uint32_t n_units)
+{
+        return find_first(extents, free_index_class(n_units), n_units);
+}
+
+uint32_t extents_find_free(const struct extents *extents, uint32_t n_units)
+{
+        unsigned class = free_index_class(n_units);
+        uint32_t found = find_first(extents, class, n_units);
+
+        return found ? found : find_in(extents, class, n_units);
+}
+
+/* The highest class with a hole; any class where there is none. */
+static unsigned last_class(const struct extents *extents)
+{
+        unsigned word = EXTENTS_WORDS;
+
+        while (word && !extents->words[--word])
+                ;
+        return extents->words[word]
+                       ? word * 64 + 63u - (unsigned)__builtin_clzll(extents->words[word])
+                       : 0;
+}
+
+uint32_t extents_largest_free(const struct extents *extents)
+{
+        uint32_t n_largest = 0;
+        unsigned class = last_class(extents);
+
+        for (uint32_t i = extents->heads[class]; i; i = extents_at(extents, i)->next) {
+                if (extents_at(extents, i)->n_units > n_largest)
+                        n_largest = extents_at(extents, i)->n_units;
+        }
+        return n_largest;
+}
+
+uint32_t extents_next_large_free(const struct extents *extents, uint32_t n_units,
+                                 uint32_t free_extent)
+{
+        unsigned class = free_index_class(n_units);
+        uint32_t index = free_extent ? extents_at(extents, free_extent)->next
+                                     : extents->heads[class];
+        int next;
+
+        if (free_extent)
+                class = free_index_class(extents_at(extents, free_extent)->n_units);
+        for (;;) {
+                for (; index; index = extents_at(extents, index)->next) {
+                        if (extents_at(extents, index)->n_units >= n_units)
+                                return index;
+                }
+                next = next_class(extents, class + 1);
+                if (next < 0)
+                        return 0;
+                class = (unsigned)next;
+                index = extents->heads[class];
+        }
+}
+
+static void tally_class(const struct extents *extents, unsigned class, struct extents_tally *tally)
+{
+        uint32_t previous = 0, index = extents->heads[class];
+
+        assert((extents->words[class / 64] >> (class % 64) & 1) == (index != 0));
+        assert(!extents->extents ||
+               extents->starts[class] == free_index_order(extents_at(extents, index)->start));
+        for (; index; previous = index, index = extents_at(extents, index)->next) {
+                const struct extent *free_extent = extents_at(extents, index);
+
+                assert(free_extent->state == EXTENT_FREE && free_extent->previous == previous);
+                assert(free_index_class(free_extent->n_units) == class);
+                tally->n_free++;
+                tally->n_free_units += free_extent->n_units;
+                tally->sum_of_free += index;
+        }
+}
+
+void free_index_tally(const struct extents *extents, struct extents_tally *tally)
+{
+        for (unsigned class = 0; class < EXTENTS_N_CLASSES; class ++)
+                tally_class(extents, class, tally);
+        assert(!extents->words[EXTENTS_WORDS]);
+}
