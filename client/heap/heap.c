@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "client/heap/heap_blocks.h"
-#include "client/heap/heap_small.h"
+#include "client/heap/heap_slabs.h"
 #include "gpumem.h"
 
 static_assert(offsetof(struct heap, lock) == 0, "heap_init passes it over");
@@ -32,7 +32,7 @@ void heap_deinit(struct heap *heap)
         heap->blocks = NULL;
         heap->n_block_room = 0;
         slabs_deinit(&heap->slabs);
-        starts_deinit(&heap->starts);
+        alloc_table_deinit(&heap->alloc_table);
         extents_deinit(&heap->extents);
 }
 
@@ -56,13 +56,13 @@ static ALWAYS_INLINE int cut(struct heap *heap, uint32_t n_units, uint32_t n_sla
                 return GPUMEM_E_REFUSED;
         r = extents_reserve(&heap->extents, 1);
         if (!r)
-                r = starts_reserve(&heap->starts);
+                r = alloc_table_reserve(&heap->alloc_table);
         if (r)
                 return r;
         taken = extents_take(&heap->extents, free_extent, n_units);
         extent = extents_at(&heap->extents, taken);
         extent->n_slack = n_slack;
-        starts_add(&heap->starts, extent->start, taken);
+        alloc_table_add(&heap->alloc_table, extent->start, taken);
         *ret_unit = extent->start;
         return 0;
 }
@@ -129,7 +129,7 @@ static ALWAYS_INLINE void date(const struct heap *heap, const struct heap_block 
 static ALWAYS_INLINE uint32_t find_given(struct heap *heap, uint64_t address,
                                          struct heap_freed *ret_freed)
 {
-        uint32_t index = starts_remove(&heap->starts, heap_unit_of(heap, address));
+        uint32_t index = alloc_table_remove(&heap->alloc_table, heap_unit_of(heap, address));
         const struct extent *extent = extents_at(&heap->extents, index);
 
         if (!index)
@@ -262,7 +262,7 @@ int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation 
         if (slab)
                 return find_place(heap, slab, address, ret_allocation);
         if (address % HEAP_UNIT == 0)
-                index = starts_find(&heap->starts, heap_unit_of(heap, address));
+                index = alloc_table_find(&heap->alloc_table, heap_unit_of(heap, address));
         if (!index)
                 index = extent_at(heap, block, address);
         extent = extents_at(&heap->extents, index);

@@ -27,7 +27,7 @@
 #include "client/heap/extents.h"
 #include "client/runtime/spinlock.h"
 #include "client/heap/slabs.h"
-#include "client/heap/starts.h"
+#include "client/heap/alloc_table.h"
 
 /* Allocations are aligned to, and their sizes rounded up to, this many bytes. */
 #define HEAP_UNIT UINT64_C(512)
@@ -51,7 +51,7 @@ struct heap_block {
         _Alignas(64) struct arena_block at; /* the caller sets it, and lease and word */
         _Atomic(struct heap *) heap;        /* NULL: in none */
         uint64_t epoch;         /* the latest one that anything in it was freed in; 0: none */
-        uint16_t *cells;        /* see heap_small.h; NULL: no slab has been in it */
+        uint16_t *cells;        /* see heap_slabs.h; NULL: no slab has been in it */
         uint32_t place;         /* in its heap's `blocks` */
         struct run_edges edges; /* of the run, where the block is at its end */
         _Atomic uint32_t
@@ -89,7 +89,7 @@ struct heap {
         _Atomic uint64_t n_allocated_bytes; /* read without the lock too */
         uint64_t n_reserved_bytes;
         uint64_t n_freed_bytes; /* in this epoch */
-        struct starts starts;
+        struct alloc_table alloc_table;
         struct extents extents;
         struct slabs slabs;
 };

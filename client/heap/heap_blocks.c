@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/heap/heap_small.h"
+#include "client/heap/heap_slabs.h"
 
 /* What one call may need. */
 #define N_EXTENTS 4

@@ -5,7 +5,7 @@
 #include <assert.h>
 
 #include "client/heap/heap_blocks.h"
-#include "client/heap/heap_small.h"
+#include "client/heap/heap_slabs.h"
 
 struct sums {
         struct extents_tally tally;
@@ -42,7 +42,7 @@ static void check_slab(const struct heap *heap, uint32_t index, const struct ext
         assert(!slab_is_empty(slab));
         for (uint32_t unit = slab->start; slab_holds(slab, unit); unit++) {
                 assert(slab_at(heap, unit) == index);
-                assert(!starts_find(&heap->starts, unit));
+                assert(!alloc_table_find(&heap->alloc_table, unit));
         }
         for (unsigned i = 0; i < slab->n_places; i++) {
                 assert(slab_place_of(slab, slab_unit_of(slab, i)) == i);
@@ -62,7 +62,7 @@ static void check_extents(const struct heap *heap, uint32_t edge, struct sums *s
 
                 if (extent->state != EXTENT_TAKEN) {
                         assert(extent->state == EXTENT_EDGE ||
-                               !starts_find(&heap->starts, extent->start));
+                               !alloc_table_find(&heap->alloc_table, extent->start));
                         continue;
                 }
                 slab = slab_at(heap, extent->start);
@@ -71,7 +71,7 @@ static void check_extents(const struct heap *heap, uint32_t edge, struct sums *s
                         check_slab(heap, slab, extent, sums);
                         continue;
                 }
-                assert(starts_find(&heap->starts, extent->start) == i);
+                assert(alloc_table_find(&heap->alloc_table, extent->start) == i);
                 add(sums, extent->n_units, extent->n_slack);
                 sums->n_taken++;
         }
@@ -91,7 +91,7 @@ static void check_sums(const struct heap *heap, const struct sums *sums)
 {
         uint64_t n_free_bytes = slabs_free_units(&heap->slabs) * HEAP_UNIT;
 
-        assert(sums->n_taken == heap->starts.n_entries);
+        assert(sums->n_taken == heap->alloc_table.n_entries);
         assert(sums->n_slabs == slabs_check(&heap->slabs));
         for (unsigned i = 1; i <= SLAB_UNITS_MAX; i++)
                 assert(sums->n_live[i] == heap->slabs.n_live[i]);

@@ -1,4 +1,4 @@
-#include "client/heap/heap_small.h"
+#include "client/heap/heap_slabs.h"
 #include "tests/model/heap_model.h"
 
 static const struct model_range *next_of(const struct model *model,

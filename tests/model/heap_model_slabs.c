@@ -1,4 +1,4 @@
-#include "client/heap/heap_small.h"
+#include "client/heap/heap_slabs.h"
 #include "tests/model/heap_model.h"
 
 unsigned model_count_in(const struct model_heap *heap, const struct model_range *slab)

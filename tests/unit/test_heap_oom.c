@@ -48,7 +48,7 @@ static struct figures figures_of(const struct heap *heap)
                                 heap->n_freed_bytes,
                                 heap->extents.n_free,
                                 heap->extents.n_touched - heap->extents.n_unused,
-                                heap->starts.n_entries};
+                                heap->alloc_table.n_entries};
 }
 
 static void expect_unchanged(const struct heap *heap, const struct figures *before)

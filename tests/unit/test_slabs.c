@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "client/heap/heap_small.h"
+#include "client/heap/heap_slabs.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 #include "tests/unit/failing_alloc.h"
@@ -191,9 +191,9 @@ TEST(the_third_of_a_size_has_a_place)
         ck_assert_uint_eq(offsets[0], 0);
         ck_assert_uint_eq(offsets[1], 1024);
         ck_assert_uint_eq(offsets[2], CELL);
-        ck_assert_uint_eq(heap.starts.n_entries, 2);
+        ck_assert_uint_eq(heap.alloc_table.n_entries, 2);
         ck_assert_uint_eq(world_alloc(&heap, 1024), CELL + 1024);
-        ck_assert_uint_eq(heap.starts.n_entries, 2);
+        ck_assert_uint_eq(heap.alloc_table.n_entries, 2);
         ck_assert_uint_eq(world_alloc(&heap, 1025), 2048);
         end();
 }
@@ -322,7 +322,7 @@ TEST(slabs_without_memory)
         for (unsigned i = 0; i < 2; i++)
                 (void)world_alloc(&heap, 512);
         for (int n_until = 0; n_until < 4; n_until++) {
-                uint32_t n_entries = heap.starts.n_entries;
+                uint32_t n_entries = heap.alloc_table.n_entries;
                 uint64_t address;
                 int r;
 
@@ -333,7 +333,7 @@ TEST(slabs_without_memory)
                 ck_assert_int_eq(r, 0);
                 heap_check(&heap);
                 if (n_until < 3)
-                        ck_assert_uint_eq(heap.starts.n_entries, n_entries + 1);
+                        ck_assert_uint_eq(heap.alloc_table.n_entries, n_entries + 1);
         }
         ck_assert_uint_eq(n_failed, 3);
         ck_assert_uint_eq(heap.slabs.n_live[1], 6);

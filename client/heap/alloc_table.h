@@ -9,35 +9,36 @@
 
 #include "base/err.h"
 
-struct start {
+struct alloc_table_entry {
         uint32_t unit;
         uint32_t extent; /* 0: nothing here */
 };
 
-struct starts {
-        struct start *entries;
+struct alloc_table {
+        struct alloc_table_entry *entries;
         uint32_t n_entries; /* used */
         uint32_t n_entries_max;
         unsigned n_bits; /* 2^n_bits places and some more behind them; 0: none yet */
 };
 
 /* All zero is empty and owns nothing. */
-void starts_deinit(struct starts *starts);
+void alloc_table_deinit(struct alloc_table *table);
 
 /* Room for one more. -ENOMEM. */
-COLD int starts_grow(struct starts *starts);
+COLD int alloc_table_grow(struct alloc_table *table);
 
-static inline int starts_reserve(struct starts *starts)
+static inline int alloc_table_reserve(struct alloc_table *table)
 {
-        return __builtin_expect(starts->n_entries < starts->n_entries_max, 1) ? 0
-                                                                              : starts_grow(starts);
+        return __builtin_expect(table->n_entries < table->n_entries_max, 1)
+                       ? 0
+                       : alloc_table_grow(table);
 }
 
 /* One that is not there; there is room. */
-void starts_add(struct starts *starts, uint32_t unit, uint32_t extent);
+void alloc_table_add(struct alloc_table *table, uint32_t unit, uint32_t extent);
 
 /* 0: nothing starts there. */
-uint32_t starts_find(const struct starts *starts, uint32_t unit);
+uint32_t alloc_table_find(const struct alloc_table *table, uint32_t unit);
 
 /* Takes it out: 0 if nothing starts there. */
-uint32_t starts_remove(struct starts *starts, uint32_t unit);
+uint32_t alloc_table_remove(struct alloc_table *table, uint32_t unit);

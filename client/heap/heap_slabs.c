@@ -1,4 +1,4 @@
-#include "client/heap/heap_small.h"
+#include "client/heap/heap_slabs.h"
 
 /* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
 #undef NDEBUG

@@ -1,4 +1,4 @@
-#include "client/heap/starts.h"
+#include "client/heap/alloc_table.h"
 
 /* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
 #undef NDEBUG
@@ -22,9 +22,9 @@ static uint32_t product(uint32_t unit)
         return unit * UINT32_C(0x9e3779b1);
 }
 
-static uint32_t place_of(const struct starts *starts, uint32_t unit)
+static uint32_t place_of(const struct alloc_table *table, uint32_t unit)
 {
-        return product(unit) >> (32 - starts->n_bits);
+        return product(unit) >> (32 - table->n_bits);
 }
 
 /* A table that a processor's own caches hold has room to spare for look-ups that end at once; in a
@@ -42,14 +42,14 @@ static size_t n_places(unsigned n_bits)
         return ((size_t)1 << n_bits) + n_entries_max(n_bits) + 1;
 }
 
-void starts_deinit(struct starts *starts)
+void alloc_table_deinit(struct alloc_table *table)
 {
-        free(starts->entries);
-        *starts = (struct starts){.entries = NULL};
+        free(table->entries);
+        *table = (struct alloc_table){.entries = NULL};
 }
 
 /* The entries are in order already, so each goes behind the last one. */
-static void copy(struct starts *to, const struct starts *from)
+static void copy(struct alloc_table *to, const struct alloc_table *from)
 {
         size_t next = 0;
 
@@ -67,9 +67,9 @@ static void copy(struct starts *to, const struct starts *from)
         to->n_entries = from->n_entries;
 }
 
-int starts_grow(struct starts *starts)
+int alloc_table_grow(struct alloc_table *table)
 {
-        struct starts larger = {.n_bits = starts->n_bits ? starts->n_bits + 1 : FIRST_BITS};
+        struct alloc_table larger = {.n_bits = table->n_bits ? table->n_bits + 1 : FIRST_BITS};
 
         if (larger.n_bits > MAX_BITS)
                 return -ENOMEM;
@@ -78,20 +78,20 @@ int starts_grow(struct starts *starts)
         if (!larger.entries)
                 return -ENOMEM;
         pages_wish_large(larger.entries, n_places(larger.n_bits) * sizeof(*larger.entries));
-        if (starts->n_bits)
-                copy(&larger, starts);
-        free(starts->entries);
-        *starts = larger;
+        if (table->n_bits)
+                copy(&larger, table);
+        free(table->entries);
+        *table = larger;
         return 0;
 }
 
 /* An entry and those that follow it go one place on. */
-static NOINLINE void push_on(struct start *entry)
+static NOINLINE void push_on(struct alloc_table_entry *entry)
 {
-        struct start moved = *entry;
+        struct alloc_table_entry moved = *entry;
 
         while (moved.extent) {
-                struct start next = *++entry;
+                struct alloc_table_entry next = *++entry;
 
                 *entry = moved;
                 moved = next;
@@ -99,42 +99,42 @@ static NOINLINE void push_on(struct start *entry)
 }
 
 /* Among equal places in the order of the product, so that the whole table is sorted by it. */
-void starts_add(struct starts *starts, uint32_t unit, uint32_t extent)
+void alloc_table_add(struct alloc_table *table, uint32_t unit, uint32_t extent)
 {
-        struct start *entry = &starts->entries[place_of(starts, unit)];
+        struct alloc_table_entry *entry = &table->entries[place_of(table, unit)];
 
         assert(extent);
         while (entry->extent && product(entry->unit) < product(unit))
                 entry++;
         if (entry->extent)
                 push_on(entry);
-        *entry = (struct start){unit, extent};
-        starts->n_entries++;
+        *entry = (struct alloc_table_entry){unit, extent};
+        table->n_entries++;
 }
 
-static struct start *find(const struct starts *starts, uint32_t unit)
+static struct alloc_table_entry *find(const struct alloc_table *table, uint32_t unit)
 {
-        struct start *entry;
+        struct alloc_table_entry *entry;
 
-        if (!starts->n_bits)
+        if (!table->n_bits)
                 return NULL;
-        for (entry = &starts->entries[place_of(starts, unit)]; entry->extent; entry++) {
+        for (entry = &table->entries[place_of(table, unit)]; entry->extent; entry++) {
                 if (entry->unit == unit)
                         return entry;
         }
         return NULL;
 }
 
-uint32_t starts_find(const struct starts *starts, uint32_t unit)
+uint32_t alloc_table_find(const struct alloc_table *table, uint32_t unit)
 {
-        const struct start *entry = find(starts, unit);
+        const struct alloc_table_entry *entry = find(table, unit);
 
         return entry ? entry->extent : 0;
 }
 
-uint32_t starts_remove(struct starts *starts, uint32_t unit)
+uint32_t alloc_table_remove(struct alloc_table *table, uint32_t unit)
 {
-        struct start *entry = find(starts, unit);
+        struct alloc_table_entry *entry = find(table, unit);
         uint32_t extent;
 
         if (!entry)
@@ -142,10 +142,10 @@ uint32_t starts_remove(struct starts *starts, uint32_t unit)
         extent = entry->extent;
         /* Those behind it move up, as far as they do not stand where they belong. */
         for (; entry[1].extent &&
-               place_of(starts, entry[1].unit) < (uint32_t)(entry + 1 - starts->entries);
+               place_of(table, entry[1].unit) < (uint32_t)(entry + 1 - table->entries);
              entry++)
                 entry[0] = entry[1];
         entry->extent = 0;
-        starts->n_entries--;
+        table->n_entries--;
         return extent;
 }
