@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/connection/retry.h"
-#include "client/watch/record.h"
+#include "client/watch/trace.h"
 #include "client/runtime/last_error.h"
 #include "client/pool/shared_alloc.h"
 
@@ -324,8 +324,8 @@ static COLD int alloc_watched(struct gpumem_client *client, const struct gpumem_
                 r = alloc_until_deadline(client, &ours, ret_pointer);
         if (!r && debug_is_on(&client->debug))
                 debug_alloc(&client->debug, &asked, n_more_bytes, *ret_pointer);
-        if (!r && record_is_on())
-                record_alloc(client, client_cuda(client), &asked, *ret_pointer);
+        if (!r && trace_is_on())
+                trace_alloc(client, client_cuda(client), &asked, *ret_pointer);
         return conclude(client, r, &asked);
 }
 

@@ -5,7 +5,7 @@
 #include "client/api/client.h"
 #include "client/pool/idle_marking.h"
 #include "client/pool/trim.h"
-#include "client/watch/record.h"
+#include "client/watch/trace.h"
 #include "client/pool/shared_alloc.h"
 
 /* The block that a pointer lies in, NULL for none of this client's, and the heap that it is in; NULL: it is one
@@ -360,8 +360,8 @@ static COLD int free_watched(struct gpumem_client *client, void *pointer, void *
         if (r == GPUMEM_E_REFUSED)
                 r = free_miss(client, pointer, stream);
         debug_end_free(&client->debug, debugged, r);
-        if (record_is_on() && !r)
-                record_free(pointer);
+        if (trace_is_on() && !r)
+                trace_free(pointer);
         client_settle(client);
         return r;
 }
@@ -420,8 +420,8 @@ static COLD int free_sync_watched(struct gpumem_client *client, void *pointer)
                 debugged = debug_begin_free(&client->debug, pointer, DEBUG_AFTER_ALL, NULL);
         r = free_sync(client, pointer);
         debug_end_free(&client->debug, debugged, r);
-        if (record_is_on() && !r)
-                record_free(pointer);
+        if (trace_is_on() && !r)
+                trace_free(pointer);
         return r;
 }
 

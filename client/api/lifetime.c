@@ -12,7 +12,7 @@
 #include "client/pool/trim.h"
 #include "client/blocks/client_limit.h"
 #include "client/pool/pool_binding.h"
-#include "client/watch/record.h"
+#include "client/watch/trace.h"
 #include "client/runtime/last_error.h"
 
 /* A machine without a driver is served too: pinned memory is shared memory there. */
@@ -245,7 +245,7 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
                 gpumem_disconnect(client);
                 return r;
         }
-        record_start();
+        trace_start();
         *ret_client = client;
         return 0;
 }
@@ -289,8 +289,8 @@ void gpumem_disconnect(struct gpumem_client *client)
         wait_for_freed(client);
         service_thread_deinit(&client->service);
         reconnect_stop_notices(&client->reconnector);
-        if (record_is_on())
-                record_disconnect(client);
+        if (trace_is_on())
+                trace_disconnect(client);
         end_pools(client);
         fork_guard_deinit(&client->fork_guard);
         reconnect_deinit(&client->reconnector);

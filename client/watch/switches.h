@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 enum {
-        SWITCH_RECORD = 1, /* GPUMEM_TRACE */
-        SWITCH_DEBUG = 2,  /* GPUMEM_DEBUG; debug_is_on says for which clients */
+        SWITCH_TRACE = 1, /* GPUMEM_TRACE */
+        SWITCH_DEBUG = 2, /* GPUMEM_DEBUG; debug_is_on says for which clients */
 };
 
 extern _Atomic unsigned switches;

@@ -8,22 +8,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct record_file;
+struct trace_file;
 
 /* -EBUSY: another process writes it. GPUMEM_E_UNSUPPORTED: zlib is not there. Else -errno. */
-int record_file_open(const char *path, struct record_file **ret_file);
+int trace_file_open(const char *path, struct trace_file **ret_file);
 
 /* One or more whole lines. They are in the file when it is flushed, or earlier. */
-int record_file_write(struct record_file *file, const char *lines, size_t n_bytes);
+int trace_file_write(struct trace_file *file, const char *lines, size_t n_bytes);
 
 /* Of a compressed file, what can be written without harm to the compression. */
-int record_file_flush(struct record_file *file);
+int trace_file_flush(struct trace_file *file);
 
 /* The same, and a compressed file is whole: a reader finds an end. More may follow. */
-int record_file_complete(struct record_file *file);
+int trace_file_complete(struct trace_file *file);
 
 /* What was not flushed is, unless something has failed before. */
-int record_file_close(struct record_file *file);
+int trace_file_close(struct trace_file *file);
 
 /* For a forked child, whose copy it is. */
-void record_file_abandon(struct record_file *file);
+void trace_file_abandon(struct trace_file *file);

@@ -1,4 +1,4 @@
-#include "client/watch/record.h"
+#include "client/watch/trace.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "client/watch/record_lines.h"
+#include "client/watch/trace_format.h"
 #include "driver/stream.h"
 
 #define CACHE_LINE 64
@@ -31,7 +31,7 @@
 
 struct slot {
         _Atomic uint64_t n_filled; /* its call's number, from 1 on, when it has been filled */
-        struct record record;
+        struct trace_record record;
 } __attribute__((aligned(CACHE_LINE)));
 
 static struct slot slots[N_SLOTS];
@@ -43,7 +43,7 @@ static _Atomic bool is_stalled;
 static _Atomic bool is_ending;
 
 static pthread_once_t start_once = PTHREAD_ONCE_INIT;
-static struct record_lines *lines;
+static struct trace_format *lines;
 static pthread_t writer;
 static sem_t wake;
 static pid_t owner; /* 0: nothing was ever recorded, or this is a child of who did */
@@ -88,7 +88,7 @@ static bool await_room(void)
         return false;
 }
 
-static uint64_t put(const struct record *record)
+static uint64_t put(const struct trace_record *record)
 {
         struct slot *slot;
         uint64_t number;
@@ -108,14 +108,14 @@ static uint64_t put(const struct record *record)
         return number + 1;
 }
 
-void record_alloc(const void *client, const struct cuda *cuda, const struct gpumem_request *request,
-                  const void *pointer)
+void trace_alloc(const void *client, const struct cuda *cuda, const struct gpumem_request *request,
+                 const void *pointer)
 {
-        struct record record = {.kind = RECORD_ALLOC,
-                                .memory = request->kind,
-                                .owner = (uintptr_t)client,
-                                .address = (uintptr_t)pointer,
-                                .n_bytes = request->n_bytes};
+        struct trace_record record = {.kind = TRACE_RECORD_ALLOC,
+                                      .memory = request->kind,
+                                      .owner = (uintptr_t)client,
+                                      .address = (uintptr_t)pointer,
+                                      .n_bytes = request->n_bytes};
         struct stream_mark mark = {0, 0};
 
         /* Without a driver or a context there is one order for all, as the zeros say. */
@@ -125,16 +125,16 @@ void record_alloc(const void *client, const struct cuda *cuda, const struct gpum
         (void)put(&record);
 }
 
-void record_free(const void *pointer)
+void trace_free(const void *pointer)
 {
-        struct record record = {.kind = RECORD_FREE, .address = (uintptr_t)pointer};
+        struct trace_record record = {.kind = TRACE_RECORD_FREE, .address = (uintptr_t)pointer};
 
         (void)put(&record);
 }
 
-void record_disconnect(const void *client)
+void trace_disconnect(const void *client)
 {
-        struct record record = {.kind = RECORD_DISCONNECT, .owner = (uintptr_t)client};
+        struct trace_record record = {.kind = TRACE_RECORD_DISCONNECT, .owner = (uintptr_t)client};
         uint64_t number = put(&record);
 
         if (number)
@@ -152,7 +152,7 @@ static void write_what_is_there(void)
 
                 if (atomic_load_explicit(&slot->n_filled, memory_order_acquire) != next + 1)
                         break;
-                r = record_lines_take(lines, &slot->record);
+                r = trace_format_take(lines, &slot->record);
                 if ((next + 1) % N_BATCH == 0)
                         atomic_store_explicit(&n_done, next + 1, memory_order_release);
         }
@@ -160,11 +160,11 @@ static void write_what_is_there(void)
                 return;
         atomic_store_explicit(&n_done, next, memory_order_release);
         if (!r)
-                r = record_lines_flush(lines);
+                r = trace_format_flush(lines);
         atomic_store_explicit(&n_flushed, next, memory_order_release);
         atomic_store(&is_stalled, false);
         if (r)
-                switch_off(SWITCH_RECORD);
+                switch_off(SWITCH_TRACE);
 }
 
 static void *write_all(void *nothing)
@@ -187,7 +187,7 @@ __attribute__((destructor)) static void end(void)
 
         if (!owner || owner != getpid())
                 return;
-        switch_off(SWITCH_RECORD);
+        switch_off(SWITCH_TRACE);
         atomic_store(&is_ending, true);
         (void)sem_post(&wake);
         (void)pthread_join(writer, NULL);
@@ -197,7 +197,7 @@ __attribute__((destructor)) static void end(void)
                 (void)nanosleep(&pause, NULL);
                 write_what_is_there();
         }
-        record_lines_free(lines, n_lost + (n_taken - n_done));
+        trace_format_free(lines, n_lost + (n_taken - n_done));
 }
 
 static void leave_to_parent(void)
@@ -205,8 +205,8 @@ static void leave_to_parent(void)
         if (!owner)
                 return;
         owner = 0;
-        switch_off(SWITCH_RECORD);
-        record_lines_abandon(lines);
+        switch_off(SWITCH_TRACE);
+        trace_format_abandon(lines);
 }
 
 /* %p is the process's number: one setting serves processes that start each other. */
@@ -245,7 +245,7 @@ static int start_at(const char *path)
 
         (void)snprintf(about, sizeof(about), "%s: recorded by libgpumem-client in process %d",
                        program_invocation_short_name, (int)getpid());
-        r = record_lines_new(path, about, &lines);
+        r = trace_format_new(path, about, &lines);
         if (r)
                 return r;
         r = sem_init(&wake, 0, 0) < 0 ? err_errno() : 0;
@@ -254,11 +254,11 @@ static int start_at(const char *path)
         if (!r)
                 r = thread_start(write_all, NULL, &writer);
         if (r) {
-                record_lines_free(steal_ptr(lines), 0);
+                trace_format_free(steal_ptr(lines), 0);
                 return r;
         }
         owner = getpid();
-        switch_on(SWITCH_RECORD);
+        switch_on(SWITCH_TRACE);
         return 0;
 }
 
@@ -278,7 +278,7 @@ static void start(void)
                 log_warning("GPUMEM_TRACE: %s: %s; nothing is recorded", name, reason(r));
 }
 
-void record_start(void)
+void trace_start(void)
 {
         (void)pthread_once(&start_once, start);
 }

@@ -12,35 +12,35 @@
 #include "driver/stream.h"
 #include "gpumem.h"
 
-enum record_kind { RECORD_ALLOC, RECORD_FREE, RECORD_DISCONNECT };
+enum trace_record_kind { TRACE_RECORD_ALLOC, TRACE_RECORD_FREE, TRACE_RECORD_DISCONNECT };
 
-struct record {
-        enum record_kind kind;
+struct trace_record {
+        enum trace_record_kind kind;
         enum gpumem_kind memory;
-        uint64_t owner; /* RECORD_ALLOC, RECORD_DISCONNECT: what ends all that it has */
+        uint64_t owner; /* TRACE_RECORD_ALLOC, TRACE_RECORD_DISCONNECT: what ends all that it has */
         uint64_t address;
         uint64_t n_bytes;
         struct stream_key key;
 };
 
 /* As many ids as readers of traces take. */
-#define RECORD_IDS_MAX UINT32_C(100000000)
+#define TRACE_IDS_MAX UINT32_C(100000000)
 
-struct record_lines;
+struct trace_format;
 
 /* Opens the file for device memory; that for pinned memory is made when it is needed:
  * PATH.pinned, and x.pinned.gz for x.gz. `about` is the first line's comment.
- * Errors: as record_file_open. */
-int record_lines_new(const char *path, const char *about, struct record_lines **ret_lines);
+ * Errors: as trace_file_open. */
+int trace_format_new(const char *path, const char *about, struct trace_format **ret_lines);
 
 /* What the record says is written, in a while. A fault is logged, and the last that is written. */
-int record_lines_take(struct record_lines *lines, const struct record *record);
+int trace_format_take(struct trace_format *lines, const struct trace_record *record);
 
 /* What was taken is in the files. */
-int record_lines_flush(struct record_lines *lines);
+int trace_format_flush(struct trace_format *lines);
 
 /* Closes the files, with a last line that says what they hold, and what they lack. */
-void record_lines_free(struct record_lines *lines, uint64_t n_lost);
+void trace_format_free(struct trace_format *lines, uint64_t n_lost);
 
 /* For a forked child: closes its copies of the files. */
-void record_lines_abandon(struct record_lines *lines);
+void trace_format_abandon(struct trace_format *lines);

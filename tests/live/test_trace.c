@@ -214,4 +214,4 @@ TEST(a_forked_child_writes_nothing)
         ck_assert_int_ne(access(recorded_path, F_OK), 0);
 }
 
-TESTS_MAIN("record", .limit_s = 120, .start = recorded_start, .stop = recorded_stop)
+TESTS_MAIN("trace", .limit_s = 120, .start = recorded_start, .stop = recorded_stop)

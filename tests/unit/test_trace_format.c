@@ -1,5 +1,5 @@
 /* What becomes of records: ids, streams and their files, and frees that come late. */
-#include "client/watch/record_lines.h"
+#include "client/watch/trace_format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 static char place[] = "/tmp/gpumem-record-XXXXXX";
 static char path[64], pinned_path[64];
-static struct record_lines *lines;
+static struct trace_format *lines;
 static char text[4096];
 
 static void start_at(const char *name, const char *pinned_name)
@@ -20,7 +20,7 @@ static void start_at(const char *name, const char *pinned_name)
         ck_assert_ptr_nonnull(mkdtemp(place));
         (void)snprintf(path, sizeof(path), "%s/%s", place, name);
         (void)snprintf(pinned_path, sizeof(pinned_path), "%s/%s", place, pinned_name);
-        ck_assert_int_eq(record_lines_new(path, "test", &lines), 0);
+        ck_assert_int_eq(trace_format_new(path, "test", &lines), 0);
 }
 
 static void start(void)
@@ -37,7 +37,7 @@ static void stop(void)
 
 static void end(uint64_t n_lost)
 {
-        record_lines_free(lines, n_lost);
+        trace_format_free(lines, n_lost);
 }
 
 static const char *contents(const char *file_path)
@@ -58,14 +58,14 @@ static const char *contents(const char *file_path)
 static void take_alloc(enum gpumem_kind memory, uint64_t address, uint64_t n_bytes,
                        uint64_t stream_id, uint64_t owner)
 {
-        struct record record = {.kind = RECORD_ALLOC,
-                                .memory = memory,
-                                .owner = owner,
-                                .address = address,
-                                .n_bytes = n_bytes,
-                                .key = {.context = 0x77, .id = stream_id}};
+        struct trace_record record = {.kind = TRACE_RECORD_ALLOC,
+                                      .memory = memory,
+                                      .owner = owner,
+                                      .address = address,
+                                      .n_bytes = n_bytes,
+                                      .key = {.context = 0x77, .id = stream_id}};
 
-        ck_assert_int_eq(record_lines_take(lines, &record), 0);
+        ck_assert_int_eq(trace_format_take(lines, &record), 0);
 }
 
 static void alloc(uint64_t address, uint64_t n_bytes)
@@ -75,16 +75,16 @@ static void alloc(uint64_t address, uint64_t n_bytes)
 
 static void release(uint64_t address)
 {
-        struct record record = {.kind = RECORD_FREE, .address = address};
+        struct trace_record record = {.kind = TRACE_RECORD_FREE, .address = address};
 
-        ck_assert_int_eq(record_lines_take(lines, &record), 0);
+        ck_assert_int_eq(trace_format_take(lines, &record), 0);
 }
 
 static void disconnect(uint64_t owner)
 {
-        struct record record = {.kind = RECORD_DISCONNECT, .owner = owner};
+        struct trace_record record = {.kind = TRACE_RECORD_DISCONNECT, .owner = owner};
 
-        ck_assert_int_eq(record_lines_take(lines, &record), 0);
+        ck_assert_int_eq(trace_format_take(lines, &record), 0);
 }
 
 START_TEST(lines_say_what_was_called)
@@ -172,7 +172,7 @@ END_TEST
 START_TEST(what_was_flushed_can_be_read)
 {
         alloc(0x1000, 10);
-        ck_assert_int_eq(record_lines_flush(lines), 0);
+        ck_assert_int_eq(trace_format_flush(lines), 0);
         ck_assert_str_eq(contents(path), "# test\na 0 10 0\n");
         end(0);
 }
@@ -184,7 +184,7 @@ START_TEST(compressed_files_go_on_after_a_disconnect)
         take_alloc(GPUMEM_PINNED, 0x2000, 20, 6, 1);
         alloc(0x1000, 10);
         disconnect(1);
-        ck_assert_int_eq(record_lines_flush(lines), 0);
+        ck_assert_int_eq(trace_format_flush(lines), 0);
         ck_assert_str_eq(contents(path), "# test\na 0 10 0\nf 0\n");
         ck_assert_str_eq(contents(pinned_path), "# test\na 0 20 0\nf 0\n");
         alloc(0x1000, 10);
@@ -217,19 +217,19 @@ static void start_compressed(void)
 
 START_TEST(one_process_writes_a_file)
 {
-        struct record_lines *others;
+        struct trace_format *others;
 
-        ck_assert_int_eq(record_lines_new(path, "test", &others), -EBUSY);
+        ck_assert_int_eq(trace_format_new(path, "test", &others), -EBUSY);
         end(0);
-        ck_assert_int_eq(record_lines_new(path, "other", &others), 0);
-        record_lines_free(others, 0);
+        ck_assert_int_eq(trace_format_new(path, "other", &others), 0);
+        trace_format_free(others, 0);
         ck_assert_str_eq(contents(path), "# other\n# end: 0 allocations, 0 frees\n");
 }
 END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("record_lines");
+        Suite *suite = suite_create("trace_format");
         TCase *plain = tcase_create("plain"), *compressed = tcase_create("compressed");
 
         tcase_set_timeout(plain, 60);

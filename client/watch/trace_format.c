@@ -1,4 +1,4 @@
-#include "client/watch/record_lines.h"
+#include "client/watch/trace_format.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/table.h"
-#include "client/watch/record_file.h"
+#include "client/watch/trace_file.h"
 
 #define LINE_BYTES 256
 
@@ -21,7 +21,7 @@ struct stream_number {
 /* A file, and what is in it so far. */
 struct track {
         char *path;
-        struct record_file *file; /* NULL: nothing has happened */
+        struct trace_file *file; /* NULL: nothing has happened */
         struct stream_number *streams;
         uint32_t n_streams;
         uint32_t n_ids;
@@ -39,7 +39,7 @@ struct live {
 
 enum { DEVICE, PINNED, N_TRACKS };
 
-struct record_lines {
+struct trace_format {
         struct track tracks[N_TRACKS];
         struct live *lives; /* hash table: by address */
         char *about;
@@ -66,14 +66,14 @@ static int open_track(struct track *track, const char *about)
 {
         char line[LINE_BYTES];
         size_t n;
-        int r = record_file_open(track->path, &track->file);
+        int r = trace_file_open(track->path, &track->file);
 
         if (r)
                 return r;
         (void)snprintf(line, sizeof(line) - 1, "# %s", about);
         n = strcspn(line, "\n");
         line[n++] = '\n';
-        return record_file_write(track->file, line, n);
+        return trace_file_write(track->file, line, n);
 }
 
 static int close_track(struct track *track)
@@ -85,11 +85,11 @@ static int close_track(struct track *track)
                 HASH_DEL(track->streams, stream);
                 free(stream);
         }
-        return track->file ? record_file_close(track->file) : 0;
+        return track->file ? trace_file_close(track->file) : 0;
 }
 
 /* The first failure is told; what is recorded after it would be of no use. */
-static void fail(struct record_lines *lines, const struct track *track, int r)
+static void fail(struct trace_format *lines, const struct track *track, int r)
 {
         if (!r || lines->failed)
                 return;
@@ -97,7 +97,7 @@ static void fail(struct record_lines *lines, const struct track *track, int r)
         log_warning("GPUMEM_TRACE: %s: %s; recording has stopped", track->path, gpumem_strerror(r));
 }
 
-static void free_lines(struct record_lines *lines)
+static void free_lines(struct trace_format *lines)
 {
         struct live *live, *next;
 
@@ -114,9 +114,9 @@ static void free_lines(struct record_lines *lines)
         free(lines);
 }
 
-int record_lines_new(const char *path, const char *about, struct record_lines **ret_lines)
+int trace_format_new(const char *path, const char *about, struct trace_format **ret_lines)
 {
-        struct record_lines *lines = calloc(1, sizeof(*lines));
+        struct trace_format *lines = calloc(1, sizeof(*lines));
         int r = -ENOMEM;
 
         if (!lines)
@@ -182,7 +182,7 @@ static int write_alloc(struct track *track, uint32_t id, uint64_t n_bytes, uint3
         *end++ = ' ';
         end = put_number(end, stream);
         *end++ = '\n';
-        return record_file_write(track->file, line, (size_t)(end - line));
+        return trace_file_write(track->file, line, (size_t)(end - line));
 }
 
 static int write_free(const struct live *live)
@@ -194,10 +194,10 @@ static int write_free(const struct live *live)
         end = put_number(end, live->id);
         *end++ = '\n';
         live->track->n_freed++;
-        return record_file_write(live->track->file, line, (size_t)(end - line));
+        return trace_file_write(live->track->file, line, (size_t)(end - line));
 }
 
-static struct live *find_live(struct record_lines *lines, uint64_t address)
+static struct live *find_live(struct trace_format *lines, uint64_t address)
 {
         struct live *live;
 
@@ -205,7 +205,7 @@ static struct live *find_live(struct record_lines *lines, uint64_t address)
         return live;
 }
 
-static int add_live(struct record_lines *lines, uint64_t address, struct live **ret_live)
+static int add_live(struct trace_format *lines, uint64_t address, struct live **ret_live)
 {
         struct live *live = calloc(1, sizeof(*live));
 
@@ -221,7 +221,7 @@ static int add_live(struct record_lines *lines, uint64_t address, struct live **
         return 0;
 }
 
-static int take_alloc(struct record_lines *lines, const struct record *record)
+static int take_alloc(struct trace_format *lines, const struct trace_record *record)
 {
         struct track *track = &lines->tracks[record->memory == GPUMEM_PINNED ? PINNED : DEVICE];
         struct live *live = find_live(lines, record->address);
@@ -231,7 +231,7 @@ static int take_alloc(struct record_lines *lines, const struct record *record)
         lines->track = track;
         if (!track->file)
                 r = open_track(track, lines->about);
-        if (!r && track->n_ids == RECORD_IDS_MAX)
+        if (!r && track->n_ids == TRACE_IDS_MAX)
                 r = -EFBIG;
         if (!r)
                 r = number_stream(track, &record->key, &stream);
@@ -249,7 +249,7 @@ static int take_alloc(struct record_lines *lines, const struct record *record)
         return write_alloc(track, live->id, record->n_bytes, stream);
 }
 
-static int end_live(struct record_lines *lines, struct live *live)
+static int end_live(struct trace_format *lines, struct live *live)
 {
         int r = write_free(live);
 
@@ -260,7 +260,7 @@ static int end_live(struct record_lines *lines, struct live *live)
 }
 
 /* The memory of an address that is not known was allocated by a call that is lost. */
-static int take_free(struct record_lines *lines, const struct record *record)
+static int take_free(struct trace_format *lines, const struct trace_record *record)
 {
         struct live *live = find_live(lines, record->address);
 
@@ -275,7 +275,7 @@ static int take_free(struct record_lines *lines, const struct record *record)
         return end_live(lines, live);
 }
 
-static int take_disconnect(struct record_lines *lines, const struct record *record)
+static int take_disconnect(struct trace_format *lines, const struct trace_record *record)
 {
         struct live *live, *next;
         int r = 0;
@@ -289,20 +289,20 @@ static int take_disconnect(struct record_lines *lines, const struct record *reco
         return r;
 }
 
-int record_lines_take(struct record_lines *lines, const struct record *record)
+int trace_format_take(struct trace_format *lines, const struct trace_record *record)
 {
         int r = 0;
 
         if (lines->failed)
                 return lines->failed;
         switch (record->kind) {
-        case RECORD_ALLOC:
+        case TRACE_RECORD_ALLOC:
                 r = take_alloc(lines, record);
                 break;
-        case RECORD_FREE:
+        case TRACE_RECORD_FREE:
                 r = take_free(lines, record);
                 break;
-        case RECORD_DISCONNECT:
+        case TRACE_RECORD_DISCONNECT:
                 r = take_disconnect(lines, record);
                 break;
         }
@@ -310,21 +310,21 @@ int record_lines_take(struct record_lines *lines, const struct record *record)
         return lines->failed;
 }
 
-int record_lines_flush(struct record_lines *lines)
+int trace_format_flush(struct trace_format *lines)
 {
         for (unsigned i = 0; i < N_TRACKS && !lines->failed; i++) {
                 struct track *track = &lines->tracks[i];
 
                 if (track->file)
                         fail(lines, track,
-                             lines->is_to_complete ? record_file_complete(track->file)
-                                                   : record_file_flush(track->file));
+                             lines->is_to_complete ? trace_file_complete(track->file)
+                                                   : trace_file_flush(track->file));
         }
         lines->is_to_complete = false;
         return lines->failed;
 }
 
-static void write_end(const struct record_lines *lines, const struct track *track, uint64_t n_lost)
+static void write_end(const struct trace_format *lines, const struct track *track, uint64_t n_lost)
 {
         char line[LINE_BYTES];
         int n = snprintf(line, sizeof(line), "# end: %" PRIu32 " allocations, %" PRIu64 " frees",
@@ -336,10 +336,10 @@ static void write_end(const struct record_lines *lines, const struct track *trac
                 n += snprintf(line + n, sizeof(line) - (size_t)n, "; %" PRIu64 " calls are missing",
                               n_lost);
         line[n++] = '\n';
-        (void)record_file_write(track->file, line, (size_t)n);
+        (void)trace_file_write(track->file, line, (size_t)n);
 }
 
-void record_lines_free(struct record_lines *lines, uint64_t n_lost)
+void trace_format_free(struct trace_format *lines, uint64_t n_lost)
 {
         for (unsigned i = 0; i < N_TRACKS; i++) {
                 if (lines->tracks[i].file)
@@ -348,10 +348,10 @@ void record_lines_free(struct record_lines *lines, uint64_t n_lost)
         free_lines(lines);
 }
 
-void record_lines_abandon(struct record_lines *lines)
+void trace_format_abandon(struct trace_format *lines)
 {
         for (unsigned i = 0; i < N_TRACKS; i++) {
                 if (lines->tracks[i].file)
-                        record_file_abandon(lines->tracks[i].file);
+                        trace_file_abandon(lines->tracks[i].file);
         }
 }

@@ -1,4 +1,4 @@
-#include "client/watch/record_file.h"
+#include "client/watch/trace_file.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ struct zlib {
         int (*close)(void *stream);
 };
 
-struct record_file {
+struct trace_file {
         int fd;
         struct zlib zlib;
         void *stream; /* NULL: not compressed. It owns the fd */
@@ -60,7 +60,7 @@ static int load_zlib(struct zlib *zlib)
 }
 
 /* Emptied only once it is this process's: the lock goes with the last fd. */
-static int take_over(struct record_file *file)
+static int take_over(struct trace_file *file)
 {
         struct stat status;
 
@@ -74,7 +74,7 @@ static int take_over(struct record_file *file)
         return ftruncate(file->fd, 0) < 0 ? err_errno() : 0;
 }
 
-static int open_file(struct record_file *file, const char *path)
+static int open_file(struct trace_file *file, const char *path)
 {
         bool compressed = has_suffix(path, ".gz");
         int r = 0;
@@ -93,15 +93,15 @@ static int open_file(struct record_file *file, const char *path)
 }
 
 /* zlib stays where it is when it was loaded: others may have found it by now. */
-static void free_file(struct record_file *file)
+static void free_file(struct trace_file *file)
 {
         closep(&file->fd);
         free(file);
 }
 
-int record_file_open(const char *path, struct record_file **ret_file)
+int trace_file_open(const char *path, struct trace_file **ret_file)
 {
-        struct record_file *file = calloc(1, sizeof(*file));
+        struct trace_file *file = calloc(1, sizeof(*file));
         int r;
 
         if (!file)
@@ -115,7 +115,7 @@ int record_file_open(const char *path, struct record_file **ret_file)
         return 0;
 }
 
-static int write_plain(struct record_file *file)
+static int write_plain(struct trace_file *file)
 {
         size_t n_done = 0;
 
@@ -138,7 +138,7 @@ static int write_plain(struct record_file *file)
         return 0;
 }
 
-static int write_compressed(struct record_file *file)
+static int write_compressed(struct trace_file *file)
 {
         errno = 0;
         return file->zlib.write(file->stream, file->buffer, (unsigned)file->n_buffered) ==
@@ -147,7 +147,7 @@ static int write_compressed(struct record_file *file)
                        : err_errno();
 }
 
-int record_file_flush(struct record_file *file)
+int trace_file_flush(struct trace_file *file)
 {
         if (!file->failed && file->n_buffered)
                 file->failed = file->stream ? write_compressed(file) : write_plain(file);
@@ -155,9 +155,9 @@ int record_file_flush(struct record_file *file)
         return file->failed;
 }
 
-int record_file_complete(struct record_file *file)
+int trace_file_complete(struct trace_file *file)
 {
-        int r = record_file_flush(file);
+        int r = trace_file_flush(file);
 
         errno = 0;
         if (!r && file->stream && file->zlib.flush(file->stream, GZ_FINISH) != 0)
@@ -165,12 +165,12 @@ int record_file_complete(struct record_file *file)
         return file->failed;
 }
 
-int record_file_write(struct record_file *file, const char *lines, size_t n_bytes)
+int trace_file_write(struct trace_file *file, const char *lines, size_t n_bytes)
 {
         if (n_bytes > sizeof(file->buffer))
                 return -EMSGSIZE;
         if (file->n_buffered + n_bytes > sizeof(file->buffer))
-                (void)record_file_flush(file);
+                (void)trace_file_flush(file);
         if (file->failed)
                 return file->failed;
         memcpy(file->buffer + file->n_buffered, lines, n_bytes);
@@ -178,9 +178,9 @@ int record_file_write(struct record_file *file, const char *lines, size_t n_byte
         return 0;
 }
 
-int record_file_close(struct record_file *file)
+int trace_file_close(struct trace_file *file)
 {
-        int r = record_file_flush(file);
+        int r = trace_file_flush(file);
 
         if (file->stream) {
                 errno = 0;
@@ -192,7 +192,7 @@ int record_file_close(struct record_file *file)
         return r;
 }
 
-void record_file_abandon(struct record_file *file)
+void trace_file_abandon(struct trace_file *file)
 {
         (void)close(file->fd);
 }

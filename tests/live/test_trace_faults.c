@@ -182,8 +182,8 @@ int main(int n_arguments, char **arguments)
                 recorded_connect();
                 return 0;
         }
-        suite = suite_create("record_faults");
-        tcase = tcase_create("record_faults");
+        suite = suite_create("trace_faults");
+        tcase = tcase_create("trace_faults");
         tcase_set_timeout(tcase, 120);
         tcase_add_checked_fixture(tcase, recorded_start, recorded_stop);
         tcase_add_test(tcase, a_full_disk_ends_the_recording_and_not_the_program);
