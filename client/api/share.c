@@ -1,12 +1,13 @@
-/* The public functions about sharing. */
+/* The public functions about sharing, and the text form of a token. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "client/api/client.h"
-#include "client/runtime/last_error.h"
 #include "client/pool/shared_alloc.h"
+#include "client/runtime/last_error.h"
 #include "driver/stream.h"
+#include "gpumem.h"
 
 #define UID_NONE UINT32_MAX
 
@@ -277,4 +278,44 @@ int client_free_shared_sync(struct gpumem_client *client, const void *pointer)
         if (!r && client_cuda(client))
                 r = stream_synchronize_contexts(client_cuda(client), info.key.context);
         return r ? r : shared_alloc_end(pool, pointer, info.lease);
+}
+
+const char *gpumem_token_format(const struct gpumem_token *token, char *text)
+{
+        static const char digits[] = "0123456789abcdef";
+
+        for (size_t i = 0; i < GPUMEM_TOKEN_BYTES; i++) {
+                text[2 * i] = digits[token->bytes[i] >> 4];
+                text[2 * i + 1] = digits[token->bytes[i] & 15];
+        }
+        text[GPUMEM_TOKEN_TEXT_BYTES - 1] = '\0';
+        return text;
+}
+
+static int digit_value(char digit)
+{
+        if (digit >= '0' && digit <= '9')
+                return digit - '0';
+        if (digit >= 'a' && digit <= 'f')
+                return digit - 'a' + 10;
+        if (digit >= 'A' && digit <= 'F')
+                return digit - 'A' + 10;
+        return -1;
+}
+
+int gpumem_token_parse(const char *text, struct gpumem_token *ret_token)
+{
+        struct gpumem_token token;
+
+        if (strnlen(text, GPUMEM_TOKEN_TEXT_BYTES) != GPUMEM_TOKEN_TEXT_BYTES - 1)
+                return GPUMEM_E_BAD_REQUEST;
+        for (size_t i = 0; i < GPUMEM_TOKEN_BYTES; i++) {
+                int high = digit_value(text[2 * i]), low = digit_value(text[2 * i + 1]);
+
+                if (high < 0 || low < 0)
+                        return GPUMEM_E_BAD_REQUEST;
+                token.bytes[i] = (uint8_t)(high << 4 | low);
+        }
+        *ret_token = token;
+        return 0;
 }
