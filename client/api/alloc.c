@@ -248,7 +248,7 @@ static int alloc_before_parked(struct gpumem_client *client, const struct gpumem
         struct gpumem_request now = *request;
         int r = GPUMEM_E_REFUSED;
 
-        if (parked_are_none(&client->parked) && uses_are_none_parked(&client->uses) &&
+        if (parked_are_none(&client->parked) && stream_uses_are_none_parked(&client->uses) &&
             captures_are_all_settled(&client->captures))
                 return r;
         now.wait_ms = 0;

@@ -15,7 +15,7 @@
 #include "client/runtime/service_thread.h"
 #include "client/streams/streams.h"
 #include "client/connection/reconnect.h"
-#include "client/streams/uses.h"
+#include "client/streams/stream_uses.h"
 #include "driver/capture.h"
 #include "gpumem.h"
 
@@ -31,7 +31,7 @@ struct gpumem_client {
         struct service_thread service;
         struct streams streams;
         _Atomic bool is_urgent; /* the daemon asks that idle leases be marked at once */
-        struct uses uses;
+        struct stream_uses uses;
         struct captures captures;
         struct parked parked;
         struct cuda cuda;
@@ -93,7 +93,7 @@ void client_free_captured(struct gpumem_client *client, void *stream);
 /* Waits for the work of all that was freed and is not free yet, also in captures whose graphs are gone. */
 void client_wait_for_freed(struct gpumem_client *client);
 
-/* Does what a capture held up, now that it may have ended: marks of streams.h and uses.h. */
+/* Does what a capture held up, now that it may have ended: marks of streams.h and stream_uses.h. */
 void client_catch_up(struct gpumem_client *client);
 
 /* At the end of a public call, without locks. */

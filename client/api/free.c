@@ -90,20 +90,20 @@ static int free_in(struct stream_heap *heap, const void *pointer, void *const *o
 
 /* Frees it in its heap, once all have come as far that may use it. own_stream: as in free_in. */
 static COLD int free_or_park(struct gpumem_client *client, struct stream_heap *heap,
-                             const struct use_end *how, void *const *own_stream)
+                             const struct stream_use_end *how, void *const *own_stream)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
-        enum uses_end end;
+        enum stream_uses_end end;
         int r;
 
         r = pool_find(heap->pool, how->pointer);
         if (!r)
-                r = uses_park(&client->uses, &client->streams, how, &end);
+                r = stream_uses_park(&client->uses, &client->streams, how, &end);
         if (r)
                 return r;
-        if (end != USES_PARKED)
-                return free_in(heap, how->pointer, end == USES_NONE ? own_stream : NULL);
+        if (end != STREAM_USES_PARKED)
+                return free_in(heap, how->pointer, end == STREAM_USES_NONE ? own_stream : NULL);
         if (!service_thread_wake(&client->service))
                 client_unpark(client, false);
         return 0;
@@ -114,7 +114,7 @@ static void free_over_ones(struct gpumem_client *client, uint32_t n_looks_max)
         const void *pointer;
 
         streams_poll(&client->streams);
-        while ((pointer = uses_next_over(&client->uses, &client->streams, n_looks_max))) {
+        while ((pointer = stream_uses_next_over(&client->uses, &client->streams, n_looks_max))) {
                 struct stream_heap *heap = heap_of(client, pointer);
 
                 if (heap)
@@ -124,13 +124,13 @@ static void free_over_ones(struct gpumem_client *client, uint32_t n_looks_max)
 
 void client_unpark(struct gpumem_client *client, bool wait)
 {
-        if (uses_are_none_parked(&client->uses))
+        if (stream_uses_are_none_parked(&client->uses))
                 return;
-        free_over_ones(client, wait ? USES_LOOKS_ALL : USES_LOOKS_MAX);
-        if (!wait || uses_are_none_parked(&client->uses))
+        free_over_ones(client, wait ? STREAM_USES_LOOKS_ALL : STREAM_USES_LOOKS_MAX);
+        if (!wait || stream_uses_are_none_parked(&client->uses))
                 return;
-        uses_wait_parked(&client->uses, &client->cuda);
-        free_over_ones(client, USES_LOOKS_ALL);
+        stream_uses_wait_parked(&client->uses, &client->cuda);
+        free_over_ones(client, STREAM_USES_LOOKS_ALL);
 }
 
 bool client_has_parked(struct gpumem_client *client, const void *pointer)
@@ -138,7 +138,7 @@ bool client_has_parked(struct gpumem_client *client, const void *pointer)
         struct stream_heap *heap;
         const struct heap_block *block = block_of(client, pointer, &heap);
 
-        return (block && is_used(block) && uses_has_parked(&client->uses, pointer)) ||
+        return (block && is_used(block) && stream_uses_has_parked(&client->uses, pointer)) ||
                (!parked_are_none(&client->parked) && parked_has(&client->parked, pointer));
 }
 
@@ -149,7 +149,7 @@ void client_catch_up(struct gpumem_client *client)
 
         streams_catch_up(&client->streams);
         if (atomic_load(&client->uses.n_unmarked))
-                uses_mark(&client->uses, &client->cuda);
+                stream_uses_mark(&client->uses, &client->cuda);
 }
 
 /* Memory that the driver makes is known to it, whether it was asked for with a context or not. */
@@ -186,7 +186,7 @@ static int free_ordered(struct gpumem_client *client, const void *pointer, void 
 {
         struct stream_heap *heap;
         struct heap_block *block = block_of(client, pointer, &heap);
-        struct use_end how = {
+        struct stream_use_end how = {
                 .pointer = pointer, .contexts = {key->context}, .own = *key, .own_stream = &stream};
         int r;
 
@@ -194,14 +194,14 @@ static int free_ordered(struct gpumem_client *client, const void *pointer, void 
                 return 0;
         how.n_uses = &block->n_uses;
         how.contexts[1] = pool_order_of(heap, pointer).context;
-        r = uses_add(&client->uses, pointer, how.n_uses, stream, key);
+        r = stream_uses_add(&client->uses, pointer, how.n_uses, stream, key);
         return r ? r : free_or_park(client, heap, &how, NULL);
 }
 
 /* The same, once all of its work is over but in streams that were recorded. */
 static int free_over(struct gpumem_client *client, const void *pointer)
 {
-        int r = uses_wait(&client->uses, &client->cuda, pointer);
+        int r = stream_uses_wait(&client->uses, &client->cuda, pointer);
         struct stream_heap *heap = heap_of(client, pointer);
 
         return r || !heap ? r : free_in(heap, pointer, NULL);
@@ -283,7 +283,7 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
                          struct heap_block *block, void *pointer, void *stream)
 {
         struct stream_key order = pool_order_of(heap, pointer);
-        struct use_end how = {
+        struct stream_use_end how = {
                 .pointer = pointer, .n_uses = &block->n_uses, .contexts = {order.context}};
         struct stream_mark mark;
         bool is_own = false, is_ordered;
@@ -403,7 +403,7 @@ static int free_sync(struct gpumem_client *client, void *pointer)
         if (client_has_parked(client, pointer))
                 r = GPUMEM_E_NOT_OURS;
         else
-                r = uses_wait(&client->uses, &client->cuda, pointer);
+                r = stream_uses_wait(&client->uses, &client->cuda, pointer);
         if (!r && heap)
                 r = free_after_all(client, heap, pointer);
         else if (!r)
@@ -477,7 +477,7 @@ int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *s
         /* It is another stream in the thread that frees, or marks. */
         if (stream == CU_STREAM_PER_THREAD)
                 return GPUMEM_E_UNSUPPORTED;
-        return block ? uses_add(&client->uses, pointer, &block->n_uses, stream, &key)
+        return block ? stream_uses_add(&client->uses, pointer, &block->n_uses, stream, &key)
                      : GPUMEM_E_NOT_OURS;
 }
 

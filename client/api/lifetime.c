@@ -85,7 +85,7 @@ static int look_at_pools(void *owner)
 
         client_unpark(client, false);
         captures_look(&client->captures);
-        again_ms = uses_are_none_parked(&client->uses) ? -1 : SERVICE_THREAD_SOON_MS;
+        again_ms = stream_uses_are_none_parked(&client->uses) ? -1 : SERVICE_THREAD_SOON_MS;
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 struct pool *pool = &client->pools[i];
 
@@ -173,7 +173,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         int r, setting = service_thread_init(&client->service, &service_thread_owner, client);
         int fence = streams_init(&client->streams, &client->after_call);
 
-        uses_init(&client->uses, &client->after_call);
+        stream_uses_init(&client->uses, &client->after_call);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         captures_init(&client->captures, &(struct captures_env){.cuda = &client->cuda,
                                                                 .service = &client->service,
@@ -267,7 +267,7 @@ static void end_pools(struct gpumem_client *client)
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
 
-        uses_deinit(&client->uses, &client->cuda);
+        stream_uses_deinit(&client->uses, &client->cuda);
         debug_deinit(&client->debug);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 pool_deinit(&client->pools[i]);

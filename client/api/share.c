@@ -210,7 +210,7 @@ static int end_in_order(struct gpumem_client *client, struct pool *pool,
         if (!r && info->key.context && info->key.context != key.context)
                 r = streams_wait_others(&client->streams, info->key.context);
         if (!r)
-                r = uses_wait(&client->uses, client_cuda(client), pointer);
+                r = stream_uses_wait(&client->uses, client_cuda(client), pointer);
         return r ? r : shared_alloc_end(pool, pointer, info->lease);
 }
 

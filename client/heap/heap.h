@@ -55,7 +55,7 @@ struct heap_block {
         uint32_t place;         /* in its heap's `blocks` */
         struct run_edges edges; /* of the run, where the block is at its end */
         _Atomic uint32_t
-                n_uses; /* the caller's: of its allocations, that frees look for in uses.h */
+                n_uses; /* the caller's: of its allocations, that frees look for in stream_uses.h */
         uint64_t lease; /* 0: not leased yet */
         _Atomic uint64_t *word;  /* of the lease, on the board; NULL: it has none, or no more */
         struct heap_block *next; /* see idle_list.h */

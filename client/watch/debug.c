@@ -12,7 +12,7 @@
 #include "client/pool/pool.h"
 #include "client/runtime/last_error.h"
 #include "client/watch/switches.h"
-#include "client/streams/uses.h"
+#include "client/streams/stream_uses.h"
 #include "driver/bytes.h"
 #include "driver/capture.h"
 #include "driver/event.h"
@@ -319,7 +319,7 @@ static int check_guard(const struct debug *debug, const struct debugged *debugge
 /* Work in other streams may use the memory beyond its free: then its bytes stay. */
 static bool may_fill_at_free(const struct debug *debug, const void *pointer)
 {
-        return !is_forgiven(debug) && !uses_has_recorded(debug->env.uses, pointer);
+        return !is_forgiven(debug) && !stream_uses_has_recorded(debug->env.uses, pointer);
 }
 
 static int check_and_fill(const struct debug *debug, const struct debugged *debugged,

@@ -34,7 +34,7 @@ enum debug_check { DEBUG_FILL = 1, DEBUG_GUARD = 2 };
 struct debugged; /* a live allocation */
 struct pool;
 struct streams;
-struct uses;
+struct stream_uses;
 
 /* What the allocations of a client are made of; it outlives the table. */
 struct debug_env {
@@ -42,7 +42,7 @@ struct debug_env {
         struct pool *pools;
         const _Atomic uint32_t *n_pools;
         struct streams *streams;
-        struct uses *uses;
+        struct stream_uses *uses;
 };
 
 struct debug {

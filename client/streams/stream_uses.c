@@ -1,4 +1,4 @@
-#include "client/streams/uses.h"
+#include "client/streams/stream_uses.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/table.h"
 
 /* The caller has the lock. */
-static void list_unmarked(struct uses *uses, struct use *use)
+static void list_unmarked(struct stream_uses *uses, struct stream_use *use)
 {
         TAILQ_INSERT_TAIL(&uses->unmarked, use, unmarked_link);
         use->is_unmarked = true;
@@ -15,7 +15,7 @@ static void list_unmarked(struct uses *uses, struct use *use)
         after_call_add(uses->after_call, 1);
 }
 
-static void unlist_unmarked(struct uses *uses, struct use *use)
+static void unlist_unmarked(struct stream_uses *uses, struct stream_use *use)
 {
         if (!use->is_unmarked)
                 return;
@@ -25,53 +25,53 @@ static void unlist_unmarked(struct uses *uses, struct use *use)
         after_call_sub(uses->after_call, 1);
 }
 
-void uses_init(struct uses *uses, struct after_call *after_call)
+void stream_uses_init(struct stream_uses *uses, struct after_call *after_call)
 {
-        *uses = (struct uses){.after_call = after_call};
+        *uses = (struct stream_uses){.after_call = after_call};
         TAILQ_INIT(&uses->pending);
         TAILQ_INIT(&uses->unmarked);
         pthread_mutex_init(&uses->lock, NULL);
 }
 
-static void free_all(struct use **table, const struct cuda *cuda)
+static void free_all(struct stream_use **table, const struct cuda *cuda)
 {
-        struct use *use, *next;
+        struct stream_use *use, *next;
 
         HASH_ITER(hh, *table, use, next)
         {
                 HASH_DEL(*table, use);
-                use_free(use, cuda);
+                stream_use_free(use, cuda);
         }
 }
 
-void uses_deinit(struct uses *uses, const struct cuda *cuda)
+void stream_uses_deinit(struct stream_uses *uses, const struct cuda *cuda)
 {
         free_all(&uses->recorded, cuda);
         free_all(&uses->parked, cuda);
         pthread_mutex_destroy(&uses->lock);
 }
 
-static struct use *find(struct use *table, const void *pointer)
+static struct stream_use *find(struct stream_use *table, const void *pointer)
 {
-        struct use *use;
+        struct stream_use *use;
 
         HASH_FIND_PTR(table, &pointer, use);
         return use;
 }
 
 /* The table's own, made if need be. */
-static int get(struct uses *uses, const void *pointer, _Atomic uint32_t *n_uses,
-               struct use **ret_use)
+static int get(struct stream_uses *uses, const void *pointer, _Atomic uint32_t *n_uses,
+               struct stream_use **ret_use)
 {
-        struct use *use = find(uses->recorded, pointer);
+        struct stream_use *use = find(uses->recorded, pointer);
 
         if (!use) {
-                use = use_new(pointer, n_uses);
+                use = stream_use_new(pointer, n_uses);
                 if (!use)
                         return -ENOMEM;
                 HASH_ADD_PTR(uses->recorded, pointer, use);
                 if (!use->hh.tbl) {
-                        use_drop(NULL, use);
+                        stream_use_drop(NULL, use);
                         return -ENOMEM;
                 }
         }
@@ -79,22 +79,22 @@ static int get(struct uses *uses, const void *pointer, _Atomic uint32_t *n_uses,
         return 0;
 }
 
-int uses_add(struct uses *uses, const void *pointer, _Atomic uint32_t *n_uses, void *stream,
-             const struct stream_key *key)
+int stream_uses_add(struct stream_uses *uses, const void *pointer, _Atomic uint32_t *n_uses,
+                    void *stream, const struct stream_key *key)
 {
         struct used_in in = {.stream = stream, .key = *key};
-        struct use *use;
+        struct stream_use *use;
         int r;
 
         pthread_mutex_lock(&uses->lock);
         r = get(uses, pointer, n_uses, &use);
         if (!r)
-                r = use_add(use, &in);
+                r = stream_use_add(use, &in);
         pthread_mutex_unlock(&uses->lock);
         return r;
 }
 
-bool uses_has_recorded(struct uses *uses, const void *pointer)
+bool stream_uses_has_recorded(struct stream_uses *uses, const void *pointer)
 {
         bool found;
 
@@ -104,7 +104,7 @@ bool uses_has_recorded(struct uses *uses, const void *pointer)
         return found;
 }
 
-bool uses_has_parked(struct uses *uses, const void *pointer)
+bool stream_uses_has_parked(struct stream_uses *uses, const void *pointer)
 {
         bool found;
 
@@ -115,9 +115,9 @@ bool uses_has_parked(struct uses *uses, const void *pointer)
 }
 
 /* Takes it out of the recorded ones: no other thread comes by it then. */
-static struct use *take(struct uses *uses, const void *pointer)
+static struct stream_use *take(struct stream_uses *uses, const void *pointer)
 {
-        struct use *use;
+        struct stream_use *use;
 
         pthread_mutex_lock(&uses->lock);
         use = find(uses->recorded, pointer);
@@ -128,13 +128,13 @@ static struct use *take(struct uses *uses, const void *pointer)
 }
 
 /* The caller has the lock. There is memory for it, if it was in such a table a moment ago. */
-static int add_to(struct use **table, struct use *use)
+static int add_to(struct stream_use **table, struct stream_use *use)
 {
         HASH_ADD_PTR(*table, pointer, use);
         return use->hh.tbl ? 0 : -ENOMEM;
 }
 
-static int put_back(struct uses *uses, struct use *use)
+static int put_back(struct stream_uses *uses, struct stream_use *use)
 {
         int r;
 
@@ -145,7 +145,7 @@ static int put_back(struct uses *uses, struct use *use)
 }
 
 /* The caller has the lock. */
-static int add_parked(struct uses *uses, struct use *use)
+static int add_parked(struct stream_uses *uses, struct stream_use *use)
 {
         int r = find(uses->parked, use->pointer) ? GPUMEM_E_NOT_OURS : add_to(&uses->parked, use);
 
@@ -154,12 +154,12 @@ static int add_parked(struct uses *uses, struct use *use)
         use->number = ++uses->n_ever_parked;
         TAILQ_INSERT_TAIL(&uses->pending, use, pending_link);
         atomic_fetch_add(&uses->n_parked, 1);
-        if (!use_is_marked(use))
+        if (!stream_use_is_marked(use))
                 list_unmarked(uses, use);
         return 0;
 }
 
-static void sub_parked(struct uses *uses, struct use *use)
+static void sub_parked(struct stream_uses *uses, struct stream_use *use)
 {
         HASH_DEL(uses->parked, use);
         TAILQ_REMOVE(&uses->pending, use, pending_link);
@@ -169,7 +169,7 @@ static void sub_parked(struct uses *uses, struct use *use)
 
 /* It is another thread's from the moment that the lock is gone, which frees it when its work is over.
  * GPUMEM_E_NOT_OURS: another thread has freed it at the same time. */
-static int park(struct uses *uses, struct use *use)
+static int park(struct stream_uses *uses, struct stream_use *use)
 {
         int r;
 
@@ -180,27 +180,27 @@ static int park(struct uses *uses, struct use *use)
 }
 
 /* It lives on, as it was recorded. */
-static void undo_end(struct uses *uses, const struct cuda *cuda, struct use *use)
+static void undo_end(struct stream_uses *uses, const struct cuda *cuda, struct stream_use *use)
 {
-        use_undo_end(use, cuda);
+        stream_use_undo_end(use, cuda);
         if (!use->n_streams || put_back(uses, use))
-                use_drop(cuda, use);
+                stream_use_drop(cuda, use);
 }
 
-static int wait_out(struct uses *uses, const struct cuda *cuda, struct use *use)
+static int wait_out(struct stream_uses *uses, const struct cuda *cuda, struct stream_use *use)
 {
-        int r = use_wait(use, cuda);
+        int r = stream_use_wait(use, cuda);
 
         if (r)
                 undo_end(uses, cuda, use);
         else
-                use_drop(cuda, use);
+                stream_use_drop(cuda, use);
         return r;
 }
 
 /* When there is no memory the work is waited for. */
-static int wait_instead(struct uses *uses, const struct cuda *cuda, struct use *use,
-                        const struct use_end *how, enum uses_end *ret_end)
+static int wait_instead(struct stream_uses *uses, const struct cuda *cuda, struct stream_use *use,
+                        const struct stream_use_end *how, enum stream_uses_end *ret_end)
 {
         int r = how->own_stream ? stream_synchronize_context(cuda, how->own.context) : 0;
 
@@ -209,28 +209,28 @@ static int wait_instead(struct uses *uses, const struct cuda *cuda, struct use *
         else
                 r = wait_out(uses, cuda, use);
         if (!r)
-                *ret_end = USES_OVER;
+                *ret_end = STREAM_USES_OVER;
         return r;
 }
 
-static int park_or_wait(struct uses *uses, struct streams *streams, struct use *use,
-                        const struct use_end *how, enum uses_end *ret_end)
+static int park_or_wait(struct stream_uses *uses, struct streams *streams, struct stream_use *use,
+                        const struct stream_use_end *how, enum stream_uses_end *ret_end)
 {
-        int r = use_begin_end(use, streams, how);
+        int r = stream_use_begin_end(use, streams, how);
 
         if (!r) {
                 streams_poll(streams);
-                if (use_is_over(streams, use)) {
-                        use_drop(streams->cuda, use);
-                        *ret_end = USES_OVER;
+                if (stream_use_is_over(streams, use)) {
+                        stream_use_drop(streams->cuda, use);
+                        *ret_end = STREAM_USES_OVER;
                         return 0;
                 }
                 r = park(uses, use);
         }
         if (!r)
-                *ret_end = USES_PARKED;
+                *ret_end = STREAM_USES_PARKED;
         else if (r == GPUMEM_E_NOT_OURS)
-                use_drop(streams->cuda, use);
+                stream_use_drop(streams->cuda, use);
         else if (r == -ENOMEM)
                 r = wait_instead(uses, streams->cuda, use, how, ret_end);
         else
@@ -239,10 +239,10 @@ static int park_or_wait(struct uses *uses, struct streams *streams, struct use *
 }
 
 /* One round a context. */
-static void begin_rounds(struct streams *streams, const struct use_end *how,
-                         struct use_round ret_rounds[USE_CONTEXTS])
+static void begin_rounds(struct streams *streams, const struct stream_use_end *how,
+                         struct stream_use_round ret_rounds[STREAM_USE_CONTEXTS])
 {
-        for (unsigned i = 0; i < USE_CONTEXTS; i++) {
+        for (unsigned i = 0; i < STREAM_USE_CONTEXTS; i++) {
                 uint64_t context = how->contexts[i];
                 bool is_again = i && context == how->contexts[0];
 
@@ -252,57 +252,57 @@ static void begin_rounds(struct streams *streams, const struct use_end *how,
 }
 
 /* No stream is known to use it beyond its free. */
-static bool is_unused(struct streams *streams, const struct use_end *how,
-                      const struct use_round rounds[USE_CONTEXTS])
+static bool is_unused(struct streams *streams, const struct stream_use_end *how,
+                      const struct stream_use_round rounds[STREAM_USE_CONTEXTS])
 {
         if (streams->way == FENCE_CONTEXT && (how->contexts[0] || how->contexts[1]))
                 return false;
-        if (use_are_done(streams, rounds))
+        if (stream_use_are_done(streams, rounds))
                 return true;
         streams_poll(streams);
-        return use_are_done(streams, rounds);
+        return stream_use_are_done(streams, rounds);
 }
 
-static int wait_for_contexts(const struct cuda *cuda, const struct use_end *how,
-                             enum uses_end *ret_end)
+static int wait_for_contexts(const struct cuda *cuda, const struct stream_use_end *how,
+                             enum stream_uses_end *ret_end)
 {
         int r = 0;
 
-        for (unsigned i = 0; i < USE_CONTEXTS && !r; i++) {
+        for (unsigned i = 0; i < STREAM_USE_CONTEXTS && !r; i++) {
                 if (how->contexts[i])
                         r = stream_synchronize_context(cuda, how->contexts[i]);
         }
         if (!r)
-                *ret_end = USES_OVER;
+                *ret_end = STREAM_USES_OVER;
         return r;
 }
 
-int uses_park(struct uses *uses, struct streams *streams, const struct use_end *how,
-              enum uses_end *ret_end)
+int stream_uses_park(struct stream_uses *uses, struct streams *streams,
+                     const struct stream_use_end *how, enum stream_uses_end *ret_end)
 {
-        struct use *use = take(uses, how->pointer);
-        struct use_round rounds[USE_CONTEXTS];
+        struct stream_use *use = take(uses, how->pointer);
+        struct stream_use_round rounds[STREAM_USE_CONTEXTS];
 
         if (!use && how->own_stream) {
-                *ret_end = USES_NONE;
+                *ret_end = STREAM_USES_NONE;
                 return 0;
         }
         begin_rounds(streams, how, rounds);
         if (!use && is_unused(streams, how, rounds)) {
-                *ret_end = USES_NONE;
+                *ret_end = STREAM_USES_NONE;
                 return 0;
         }
         if (!use)
-                use = use_new(how->pointer, how->n_uses);
+                use = stream_use_new(how->pointer, how->n_uses);
         if (!use)
                 return wait_for_contexts(streams->cuda, how, ret_end);
         memcpy(use->rounds, rounds, sizeof(rounds));
         return park_or_wait(uses, streams, use, how, ret_end);
 }
 
-int uses_wait(struct uses *uses, const struct cuda *cuda, const void *pointer)
+int stream_uses_wait(struct stream_uses *uses, const struct cuda *cuda, const void *pointer)
 {
-        struct use *use = take(uses, pointer);
+        struct stream_use *use = take(uses, pointer);
 
         if (!use)
                 return 0;
@@ -311,15 +311,15 @@ int uses_wait(struct uses *uses, const struct cuda *cuda, const void *pointer)
 }
 
 /* One that cannot be marked yet lets others go first the next time. */
-void uses_mark(struct uses *uses, const struct cuda *cuda)
+void stream_uses_mark(struct stream_uses *uses, const struct cuda *cuda)
 {
-        struct use *use;
+        struct stream_use *use;
         int r = 0;
 
         pthread_mutex_lock(&uses->lock);
         while (!r && (use = TAILQ_FIRST(&uses->unmarked))) {
                 unlist_unmarked(uses, use);
-                r = use_mark(cuda, use);
+                r = stream_use_mark(cuda, use);
                 if (r)
                         list_unmarked(uses, use);
         }
@@ -327,14 +327,15 @@ void uses_mark(struct uses *uses, const struct cuda *cuda)
 }
 
 /* One that is not over lets others go first the next time. The caller has the lock. */
-static struct use *find_over(struct uses *uses, struct streams *streams, uint32_t n_looks_max)
+static struct stream_use *find_over(struct stream_uses *uses, struct streams *streams,
+                                    uint32_t n_looks_max)
 {
         uint32_t n_parked = atomic_load(&uses->n_parked);
-        struct use *use;
+        struct stream_use *use;
 
         for (uint32_t i = 0; i < n_parked && i < n_looks_max; i++) {
                 use = TAILQ_FIRST(&uses->pending);
-                if (use_is_over(streams, use))
+                if (stream_use_is_over(streams, use))
                         return use;
                 TAILQ_REMOVE(&uses->pending, use, pending_link);
                 TAILQ_INSERT_TAIL(&uses->pending, use, pending_link);
@@ -342,10 +343,11 @@ static struct use *find_over(struct uses *uses, struct streams *streams, uint32_
         return NULL;
 }
 
-const void *uses_next_over(struct uses *uses, struct streams *streams, uint32_t n_looks_max)
+const void *stream_uses_next_over(struct stream_uses *uses, struct streams *streams,
+                                  uint32_t n_looks_max)
 {
         const void *pointer = NULL;
-        struct use *use;
+        struct stream_use *use;
 
         pthread_mutex_lock(&uses->lock);
         use = find_over(uses, streams, n_looks_max);
@@ -355,36 +357,36 @@ const void *uses_next_over(struct uses *uses, struct streams *streams, uint32_t 
         if (!use)
                 return NULL;
         pointer = use->pointer;
-        use_drop(streams->cuda, use);
+        stream_use_drop(streams->cuda, use);
         return pointer;
 }
 
 /* The next context whose work is not over that those up to a number wait for; 0: there is none above `above`. The
  * caller has the lock. */
-static uint64_t next_context(const struct uses *uses, uint64_t above, uint64_t number)
+static uint64_t next_context(const struct stream_uses *uses, uint64_t above, uint64_t number)
 {
-        const struct use *use;
+        const struct stream_use *use;
         uint64_t lowest = 0;
 
         TAILQ_FOREACH (use, &uses->pending, pending_link) {
                 if (use->number <= number)
-                        use_next_context(use, above, &lowest);
+                        stream_use_next_context(use, above, &lowest);
         }
         return lowest;
 }
 
 /* The context's work was waited for that those up to a number may wait for. The caller has the lock. */
-static void pass_context(struct uses *uses, uint64_t context, uint64_t number)
+static void pass_context(struct stream_uses *uses, uint64_t context, uint64_t number)
 {
-        struct use *use;
+        struct stream_use *use;
 
         TAILQ_FOREACH (use, &uses->pending, pending_link) {
                 if (use->number <= number)
-                        use_pass_context(use, context);
+                        stream_use_pass_context(use, context);
         }
 }
 
-void uses_wait_parked(struct uses *uses, const struct cuda *cuda)
+void stream_uses_wait_parked(struct stream_uses *uses, const struct cuda *cuda)
 {
         uint64_t context = 0, number;
 

@@ -1,11 +1,11 @@
-#include "client/streams/use.h"
+#include "client/streams/stream_use.h"
 
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "gpumem.h"
 
-void use_free(struct use *use, const struct cuda *cuda)
+void stream_use_free(struct stream_use *use, const struct cuda *cuda)
 {
         for (uint32_t i = 0; use->is_freed && i < use->n_streams; i++)
                 marks_deinit(&use->streams[i].marks, cuda);
@@ -13,9 +13,9 @@ void use_free(struct use *use, const struct cuda *cuda)
         free(use);
 }
 
-struct use *use_new(const void *pointer, _Atomic uint32_t *n_uses)
+struct stream_use *stream_use_new(const void *pointer, _Atomic uint32_t *n_uses)
 {
-        struct use *use = calloc(1, sizeof(*use));
+        struct stream_use *use = calloc(1, sizeof(*use));
 
         if (!use)
                 return NULL;
@@ -25,10 +25,10 @@ struct use *use_new(const void *pointer, _Atomic uint32_t *n_uses)
         return use;
 }
 
-void use_drop(const struct cuda *cuda, struct use *use)
+void stream_use_drop(const struct cuda *cuda, struct stream_use *use)
 {
         atomic_fetch_sub(use->n_uses, 1);
-        use_free(use, cuda);
+        stream_use_free(use, cuda);
 }
 
 static bool is_same(const struct stream_key *one, const struct stream_key *other)
@@ -36,7 +36,7 @@ static bool is_same(const struct stream_key *one, const struct stream_key *other
         return one->context == other->context && one->id == other->id;
 }
 
-int use_add(struct use *use, const struct used_in *in)
+int stream_use_add(struct stream_use *use, const struct used_in *in)
 {
         struct used_in *streams = use->streams;
 
@@ -72,7 +72,7 @@ static int mark(const struct cuda *cuda, struct used_in *in)
         return 0;
 }
 
-int use_mark(const struct cuda *cuda, struct use *use)
+int stream_use_mark(const struct cuda *cuda, struct stream_use *use)
 {
         int r = 0;
 
@@ -93,9 +93,10 @@ static bool is_passed(const struct cuda *cuda, struct used_in *in)
         return in->state == USED_OVER;
 }
 
-bool use_are_done(struct streams *streams, const struct use_round rounds[USE_CONTEXTS])
+bool stream_use_are_done(struct streams *streams,
+                         const struct stream_use_round rounds[STREAM_USE_CONTEXTS])
 {
-        for (unsigned i = 0; i < USE_CONTEXTS; i++) {
+        for (unsigned i = 0; i < STREAM_USE_CONTEXTS; i++) {
                 if (rounds[i].number &&
                     rounds[i].number > streams_done_rounds(streams, rounds[i].context))
                         return false;
@@ -104,9 +105,9 @@ bool use_are_done(struct streams *streams, const struct use_round rounds[USE_CON
 }
 
 /* Rounds first: to ask for them asks no driver. */
-bool use_is_over(struct streams *streams, struct use *use)
+bool stream_use_is_over(struct streams *streams, struct stream_use *use)
 {
-        if (!use_are_done(streams, use->rounds))
+        if (!stream_use_are_done(streams, use->rounds))
                 return false;
         for (uint32_t i = 0; i < use->n_streams; i++) {
                 if (!is_passed(streams->cuda, &use->streams[i]))
@@ -115,7 +116,7 @@ bool use_is_over(struct streams *streams, struct use *use)
         return true;
 }
 
-bool use_is_marked(const struct use *use)
+bool stream_use_is_marked(const struct stream_use *use)
 {
         for (uint32_t i = 0; i < use->n_streams; i++) {
                 if (use->streams[i].state == USED_UNMARKED)
@@ -124,11 +125,11 @@ bool use_is_marked(const struct use *use)
         return true;
 }
 
-int use_wait(const struct use *use, const struct cuda *cuda)
+int stream_use_wait(const struct stream_use *use, const struct cuda *cuda)
 {
         int r = 0;
 
-        for (unsigned i = 0; i < USE_CONTEXTS && !r; i++) {
+        for (unsigned i = 0; i < STREAM_USE_CONTEXTS && !r; i++) {
                 if (use->rounds[i].number)
                         r = stream_synchronize_context(cuda, use->rounds[i].context);
         }
@@ -139,7 +140,8 @@ int use_wait(const struct use *use, const struct cuda *cuda)
 
 /* The streams beside those that were recorded: the one that orders the free, and what GPUMEM_FENCE=context asks
  * for. */
-static int add_own(struct use *use, const struct streams *streams, const struct use_end *how)
+static int add_own(struct stream_use *use, const struct streams *streams,
+                   const struct stream_use_end *how)
 {
         struct used_in wide = {.key = {.id = UINT64_MAX}, .is_context_wide = true};
         struct used_in own = {.key = how->own};
@@ -148,21 +150,21 @@ static int add_own(struct use *use, const struct streams *streams, const struct 
         use->n_recorded = use->n_streams;
         if (how->own_stream) {
                 own.stream = *how->own_stream;
-                r = use_add(use, &own);
+                r = stream_use_add(use, &own);
         }
         for (uint32_t i = 0; how->own_stream && !r && i < use->n_streams; i++)
                 use->streams[i].is_own = is_same(&use->streams[i].key, &how->own);
-        for (unsigned i = 0; streams->way == FENCE_CONTEXT && !r && i < USE_CONTEXTS; i++) {
+        for (unsigned i = 0; streams->way == FENCE_CONTEXT && !r && i < STREAM_USE_CONTEXTS; i++) {
                 wide.key.context = how->contexts[i];
                 if (wide.key.context)
-                        r = use_add(use, &wide);
+                        r = stream_use_add(use, &wide);
         }
         return r;
 }
 
 /* It is alive now, and perhaps not later: where it has no mark, all of its context is waited for, which spoils no
  * capture. */
-static int settle_own(const struct cuda *cuda, struct use *use)
+static int settle_own(const struct cuda *cuda, struct stream_use *use)
 {
         int r = 0;
 
@@ -178,7 +180,8 @@ static int settle_own(const struct cuda *cuda, struct use *use)
         return r;
 }
 
-int use_begin_end(struct use *use, const struct streams *streams, const struct use_end *how)
+int stream_use_begin_end(struct stream_use *use, const struct streams *streams,
+                         const struct stream_use_end *how)
 {
         int r = add_own(use, streams, how);
 
@@ -189,11 +192,11 @@ int use_begin_end(struct use *use, const struct streams *streams, const struct u
         use->is_freed = true;
         r = settle_own(streams->cuda, use);
         if (!r)
-                (void)use_mark(streams->cuda, use);
+                (void)stream_use_mark(streams->cuda, use);
         return r;
 }
 
-void use_undo_end(struct use *use, const struct cuda *cuda)
+void stream_use_undo_end(struct stream_use *use, const struct cuda *cuda)
 {
         for (uint32_t i = 0; i < use->n_streams; i++) {
                 if (use->is_freed)
@@ -211,9 +214,9 @@ static void take_lower(uint64_t context, uint64_t above, uint64_t *lowest)
                 *lowest = context;
 }
 
-void use_next_context(const struct use *use, uint64_t above, uint64_t *lowest)
+void stream_use_next_context(const struct stream_use *use, uint64_t above, uint64_t *lowest)
 {
-        for (unsigned i = 0; i < USE_CONTEXTS; i++) {
+        for (unsigned i = 0; i < STREAM_USE_CONTEXTS; i++) {
                 if (use->rounds[i].number)
                         take_lower(use->rounds[i].context, above, lowest);
         }
@@ -223,9 +226,9 @@ void use_next_context(const struct use *use, uint64_t above, uint64_t *lowest)
         }
 }
 
-void use_pass_context(struct use *use, uint64_t context)
+void stream_use_pass_context(struct stream_use *use, uint64_t context)
 {
-        for (unsigned i = 0; i < USE_CONTEXTS; i++) {
+        for (unsigned i = 0; i < STREAM_USE_CONTEXTS; i++) {
                 if (use->rounds[i].context == context)
                         use->rounds[i].number = 0;
         }
