@@ -240,15 +240,15 @@ static void note_refusal(struct gpumem_client *client, int code,
         events_note(&client->events, &event);
 }
 
-/* What is parked is freed, and what is kept for work that nobody has waited for is looked at, rather than
+/* What is deferred is freed, and what is kept for work that nobody has waited for is looked at, rather than
  * that others are waited for. */
-static int alloc_before_parked(struct gpumem_client *client, const struct gpumem_request *request,
-                               void **ret_pointer)
+static int alloc_before_deferred(struct gpumem_client *client, const struct gpumem_request *request,
+                                 void **ret_pointer)
 {
         struct gpumem_request now = *request;
         int r = GPUMEM_E_REFUSED;
 
-        if (parked_are_none(&client->parked) && stream_uses_are_none_parked(&client->uses) &&
+        if (deferred_free_none(&client->deferred) && stream_uses_none_deferred(&client->uses) &&
             captures_are_all_settled(&client->captures))
                 return r;
         now.wait_ms = 0;
@@ -268,9 +268,9 @@ static int alloc_until_deadline(struct gpumem_client *client, struct gpumem_requ
 
         if (request->stream)
                 client_free_captured(client, request->stream);
-        client_unpark(client, false);
+        client_end_deferred(client, false);
         captures_look(&client->captures);
-        r = alloc_before_parked(client, request, ret_pointer);
+        r = alloc_before_deferred(client, request, ret_pointer);
         if (!r)
                 return 0;
         do

@@ -10,7 +10,7 @@
 #include "client/watch/debug.h"
 #include "client/runtime/events.h"
 #include "client/runtime/fork_guard.h"
-#include "client/capture/parked.h"
+#include "client/capture/deferred_free.h"
 #include "client/pool/pool.h"
 #include "client/runtime/service_thread.h"
 #include "client/streams/streams.h"
@@ -33,7 +33,7 @@ struct gpumem_client {
         _Atomic bool is_urgent; /* the daemon asks that idle leases be marked at once */
         struct stream_uses uses;
         struct captures captures;
-        struct parked parked;
+        struct deferred_frees deferred;
         struct cuda cuda;
         bool has_cuda;
         uint64_t n_cache_bytes;                             /* of empty blocks, a pool, at most */
@@ -85,7 +85,7 @@ void client_forget_recent(struct gpumem_client *client, const struct stream_mark
 
 /* Frees what was freed while other streams used it, as far as these have come; `wait`: all of it, once
  * they have. */
-void client_unpark(struct gpumem_client *client, bool wait);
+void client_end_deferred(struct gpumem_client *client, bool wait);
 
 /* Frees what was freed in captures of `stream`, which is alive, that are over. */
 void client_free_captured(struct gpumem_client *client, void *stream);
@@ -106,7 +106,7 @@ static inline void client_settle(struct gpumem_client *client)
 }
 
 /* It was freed, and its free is not over. */
-bool client_has_parked(struct gpumem_client *client, const void *pointer);
+bool client_has_deferred(struct gpumem_client *client, const void *pointer);
 
 /* gpumem_free and gpumem_free_sync of a pointer that is in no heap. GPUMEM_E_NOT_OURS,
  * GPUMEM_E_ATTACHED, or as these. */

@@ -89,8 +89,8 @@ static int free_in(struct stream_heap *heap, const void *pointer, void *const *o
 }
 
 /* Frees it in its heap, once all have come as far that may use it. own_stream: as in free_in. */
-static COLD int free_or_park(struct gpumem_client *client, struct stream_heap *heap,
-                             const struct stream_use_end *how, void *const *own_stream)
+static COLD int free_or_defer(struct gpumem_client *client, struct stream_heap *heap,
+                              const struct stream_use_end *how, void *const *own_stream)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
@@ -99,13 +99,13 @@ static COLD int free_or_park(struct gpumem_client *client, struct stream_heap *h
 
         r = pool_find(heap->pool, how->pointer);
         if (!r)
-                r = stream_uses_park(&client->uses, &client->streams, how, &end);
+                r = stream_uses_defer(&client->uses, &client->streams, how, &end);
         if (r)
                 return r;
-        if (end != STREAM_USES_PARKED)
+        if (end != STREAM_USES_DEFERRED)
                 return free_in(heap, how->pointer, end == STREAM_USES_NONE ? own_stream : NULL);
         if (!service_thread_wake(&client->service))
-                client_unpark(client, false);
+                client_end_deferred(client, false);
         return 0;
 }
 
@@ -122,24 +122,25 @@ static void free_over_ones(struct gpumem_client *client, uint32_t n_looks_max)
         }
 }
 
-void client_unpark(struct gpumem_client *client, bool wait)
+void client_end_deferred(struct gpumem_client *client, bool wait)
 {
-        if (stream_uses_are_none_parked(&client->uses))
+        if (stream_uses_none_deferred(&client->uses))
                 return;
         free_over_ones(client, wait ? STREAM_USES_LOOKS_ALL : STREAM_USES_LOOKS_MAX);
-        if (!wait || stream_uses_are_none_parked(&client->uses))
+        if (!wait || stream_uses_none_deferred(&client->uses))
                 return;
-        stream_uses_wait_parked(&client->uses, &client->cuda);
+        stream_uses_wait_deferred(&client->uses, &client->cuda);
         free_over_ones(client, STREAM_USES_LOOKS_ALL);
 }
 
-bool client_has_parked(struct gpumem_client *client, const void *pointer)
+bool client_has_deferred(struct gpumem_client *client, const void *pointer)
 {
         struct stream_heap *heap;
         const struct heap_block *block = block_of(client, pointer, &heap);
 
-        return (block && is_used(block) && stream_uses_has_parked(&client->uses, pointer)) ||
-               (!parked_are_none(&client->parked) && parked_has(&client->parked, pointer));
+        return (block && is_used(block) && stream_uses_has_deferred(&client->uses, pointer)) ||
+               (!deferred_free_none(&client->deferred) &&
+                deferred_free_has(&client->deferred, pointer));
 }
 
 void client_catch_up(struct gpumem_client *client)
@@ -195,7 +196,7 @@ static int free_ordered(struct gpumem_client *client, const void *pointer, void 
         how.n_uses = &block->n_uses;
         how.contexts[1] = pool_order_of(heap, pointer).context;
         r = stream_uses_add(&client->uses, pointer, how.n_uses, stream, key);
-        return r ? r : free_or_park(client, heap, &how, NULL);
+        return r ? r : free_or_defer(client, heap, &how, NULL);
 }
 
 /* The same, once all of its work is over but in streams that were recorded. */
@@ -210,55 +211,55 @@ static int free_over(struct gpumem_client *client, const void *pointer)
 /* By its handle: the driver does not tell the id of a stream that captures. */
 void client_free_captured(struct gpumem_client *client, void *stream)
 {
-        struct parked_free *parked;
+        struct deferred_free *deferred;
         struct stream_key key, by_handle;
         bool more = true;
         int ordinal;
 
-        if (parked_are_none(&client->parked) ||
+        if (deferred_free_none(&client->deferred) ||
             stream_identify(&client->cuda, stream, &key, &ordinal))
                 return;
         by_handle = key;
         by_handle.id = stream_captured_id(stream);
-        while (more && (parked = parked_take_of(&client->parked, &by_handle)))
-                more = parked_end(&client->parked, parked,
-                                  free_ordered(client, parked->pointer, stream, &key));
+        while (more && (deferred = deferred_free_take_of(&client->deferred, &by_handle)))
+                more = deferred_free_end(&client->deferred, deferred,
+                                         free_ordered(client, deferred->pointer, stream, &key));
 }
 
 static void wait_for_gone(struct gpumem_client *client)
 {
-        struct parked_free *parked;
+        struct deferred_free *deferred;
         bool more = true;
 
-        while (more && (parked = parked_take_gone(&client->parked))) {
-                int r = stream_synchronize_context(&client->cuda, parked->order.context);
+        while (more && (deferred = deferred_free_take_gone(&client->deferred))) {
+                int r = stream_synchronize_context(&client->cuda, deferred->order.context);
 
                 if (!r)
-                        r = free_over(client, parked->pointer);
-                more = parked_end(&client->parked, parked, r);
+                        r = free_over(client, deferred->pointer);
+                more = deferred_free_end(&client->deferred, deferred, r);
         }
 }
 
 void client_wait_for_freed(struct gpumem_client *client)
 {
         wait_for_gone(client);
-        client_unpark(client, true);
+        client_end_deferred(client, true);
         captures_wait(&client->captures);
         captures_look(&client->captures);
 }
 
 /* The order of a stream that captures cannot be known now. */
-static int park(struct gpumem_client *client, const struct stream_heap *heap, const void *pointer,
-                void *stream)
+static int defer(struct gpumem_client *client, const struct stream_heap *heap, const void *pointer,
+                 void *stream)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
         int r = pool_find(heap->pool, pointer);
 
-        return r ? r : captures_park(&client->captures, pointer, stream);
+        return r ? r : captures_defer(&client->captures, pointer, stream);
 }
 
-static void unpark(struct gpumem_client *client, void *stream)
+static void end_deferred(struct gpumem_client *client, void *stream)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
@@ -268,7 +269,7 @@ static void unpark(struct gpumem_client *client, void *stream)
 
 /* What a graph reads of pinned memory the CPU has written, and the next owner's CPU waits for no graph: only
  * memory of a device goes to and fro within a capture. */
-static bool is_parked(const struct stream_heap *heap, const struct stream_mark *mark)
+static bool is_deferred(const struct stream_heap *heap, const struct stream_mark *mark)
 {
         return mark->scope & CAPTURE_SCOPE &&
                (!pool_has_mark(heap, mark) || heap->pool->memory.kind == GPUMEM_PINNED);
@@ -290,13 +291,13 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
         int r;
 
         if (!order.context && !is_always_known(heap->pool))
-                return is_used(block) ? free_or_park(client, heap, &how, NULL)
+                return is_used(block) ? free_or_defer(client, heap, &how, NULL)
                                       : free_in(heap, pointer, NULL);
         r = look_at_stream(client, stream, &mark);
         if (!r)
                 is_own = pool_has_mark(heap, &mark);
-        if (!r && is_parked(heap, &mark))
-                return park(client, heap, pointer, stream);
+        if (!r && is_deferred(heap, &mark))
+                return defer(client, heap, pointer, stream);
         is_ordered = is_own && heap->pool->memory.kind == GPUMEM_DEVICE;
         /* The memory was made without a context, and is freed by a thread that has none. */
         if (r == GPUMEM_E_NO_CONTEXT && !order.context)
@@ -316,7 +317,7 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
                 how.own_stream = &stream;
                 how.own = (struct stream_key){.context = order.context, .id = mark.id};
         }
-        return free_or_park(client, heap, &how, is_own ? &stream : NULL);
+        return free_or_defer(client, heap, &how, is_own ? &stream : NULL);
 }
 
 /* Most frees end here: of device memory, in the order of its own stream, which no other one uses. Whatever
@@ -328,7 +329,7 @@ static ALWAYS_INLINE int free_hit(struct gpumem_client *client, const void *poin
         struct stream_mark mark;
 
         if (!heap || heap->pool->memory.kind != GPUMEM_DEVICE || !heap->key.context ||
-            is_used(block) || !parked_are_none(&client->parked) ||
+            is_used(block) || !deferred_free_none(&client->deferred) ||
             look_at_stream(client, stream, &mark) || !pool_has_mark(heap, &mark))
                 return GPUMEM_E_REFUSED;
         return free_in(heap, pointer, &stream);
@@ -339,9 +340,9 @@ static NOINLINE int free_miss(struct gpumem_client *client, void *pointer, void 
         struct stream_heap *heap;
         struct heap_block *block;
 
-        if (!parked_are_none(&client->parked))
-                unpark(client, stream);
-        if (client_has_parked(client, pointer))
+        if (!deferred_free_none(&client->deferred))
+                end_deferred(client, stream);
+        if (client_has_deferred(client, pointer))
                 return GPUMEM_E_NOT_OURS;
         block = block_of(client, pointer, &heap);
         return heap ? free_in_order(client, heap, block, pointer, stream)
@@ -400,7 +401,7 @@ static int free_sync(struct gpumem_client *client, void *pointer)
         struct stream_heap *heap = heap_of(client, pointer);
         int r = 0;
 
-        if (client_has_parked(client, pointer))
+        if (client_has_deferred(client, pointer))
                 r = GPUMEM_E_NOT_OURS;
         else
                 r = stream_uses_wait(&client->uses, &client->cuda, pointer);
@@ -452,7 +453,7 @@ static bool is_allocation(struct gpumem_client *client, const void *pointer)
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 if (pool_find(&client->pools[i], pointer) == 0 ||
                     shared_alloc_find(&client->pools[i], pointer, &info) == 0)
-                        return !client_has_parked(client, pointer);
+                        return !client_has_deferred(client, pointer);
         }
         return false;
 }

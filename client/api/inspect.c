@@ -135,7 +135,7 @@ int gpumem_describe(struct gpumem_client *client, const void *pointer, struct gp
         r = GPUMEM_E_NOT_OURS;
         for (uint32_t i = 0; r == GPUMEM_E_NOT_OURS && (pool = client_pool(client, i)); i++)
                 r = describe_in(pool, pointer, &info);
-        if (!r && client_has_parked(client, info.base))
+        if (!r && client_has_deferred(client, info.base))
                 r = GPUMEM_E_NOT_OURS;
         if (!r)
                 debug_describe(&client->debug, &info);

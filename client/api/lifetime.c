@@ -83,9 +83,9 @@ static int look_at_pools(void *owner)
                                                     : IDLE_MARKING_IN_TIME;
         int again_ms;
 
-        client_unpark(client, false);
+        client_end_deferred(client, false);
         captures_look(&client->captures);
-        again_ms = stream_uses_are_none_parked(&client->uses) ? -1 : SERVICE_THREAD_SOON_MS;
+        again_ms = stream_uses_none_deferred(&client->uses) ? -1 : SERVICE_THREAD_SOON_MS;
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 struct pool *pool = &client->pools[i];
 
@@ -177,10 +177,10 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         captures_init(&client->captures, &(struct captures_env){.cuda = &client->cuda,
                                                                 .service = &client->service,
-                                                                .parked = &client->parked,
+                                                                .deferred = &client->deferred,
                                                                 .pools = client->pools,
                                                                 .n_pools = &client->n_pools});
-        parked_init(&client->parked);
+        deferred_free_init(&client->deferred);
         debug_init(&client->debug);
         r = client->pools ? setting : -ENOMEM;
         if (!r)
@@ -257,7 +257,7 @@ static void wait_for_freed(struct gpumem_client *client)
         struct capture_spared spared = client_spare_captures(client);
 
         if (client->n_pools)
-                client_unpark(client, true);
+                client_end_deferred(client, true);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 (void)trim_flush(&client->pools[i]);
 }
@@ -271,7 +271,7 @@ static void end_pools(struct gpumem_client *client)
         debug_deinit(&client->debug);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 pool_deinit(&client->pools[i]);
-        parked_deinit(&client->parked);
+        deferred_free_deinit(&client->deferred);
         captures_deinit(&client->captures);
         streams_deinit(&client->streams);
 }

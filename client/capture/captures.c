@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/table.h"
 #include "client/pool/stream_heaps.h"
-#include "client/capture/parked.h"
+#include "client/capture/deferred_free.h"
 #include "client/runtime/last_error.h"
 #include "client/runtime/service_thread.h"
 
@@ -127,7 +127,7 @@ static int tie_of(struct captures *captures, const struct capture *capture, stru
         return r;
 }
 
-int captures_park(struct captures *captures, const void *pointer, void *stream)
+int captures_defer(struct captures *captures, const void *pointer, void *stream)
 {
         struct capture capture;
         struct stream_mark mark;
@@ -140,7 +140,7 @@ int captures_park(struct captures *captures, const void *pointer, void *stream)
                 r = capture_look(captures->env.cuda, stream, &mark, &capture);
         if (!r)
                 r = tie_of(captures, &capture, &tie);
-        return r ? r : parked_add(captures->env.parked, pointer, stream, &key, tie);
+        return r ? r : deferred_free_add(captures->env.deferred, pointer, stream, &key, tie);
 }
 
 /* Which of the pool's heaps is the stream's in this capture. */

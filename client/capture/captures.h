@@ -21,7 +21,7 @@
 #include "gpumem.h"
 
 struct captured;
-struct parked;
+struct deferred_frees;
 struct pool;
 struct pool_request;
 struct service_thread;
@@ -30,7 +30,7 @@ struct service_thread;
 struct captures_env {
         const struct cuda *cuda; /* loaded before a stream is met that captures */
         struct service_thread *service;
-        struct parked *parked;
+        struct deferred_frees *deferred;
         struct pool *pools;
         const _Atomic uint32_t *n_pools;
 };
@@ -63,8 +63,8 @@ int captures_place(struct captures *captures, const struct gpumem_request *reque
 void captures_divert(struct captures *captures, const struct pool_request *asked,
                      struct stream_key *key);
 
-/* The free of an allocation that is not the capture's and the stream's: parked. */
-int captures_park(struct captures *captures, const void *pointer, void *stream);
+/* The free of an allocation that is not the capture's and the stream's: deferred. */
+int captures_defer(struct captures *captures, const void *pointer, void *stream);
 
 /* A graph pool is kept because the work of a stream could not be waited for when it was closed there. */
 static inline bool captures_are_all_settled(const struct captures *captures)

@@ -42,7 +42,7 @@ struct stream_use {
         uint32_t n_recorded; /* of them */
         uint32_t n_room;
         struct used_in *streams;
-        uint64_t number; /* of those that were ever parked */
+        uint64_t number; /* of those that were ever deferred */
         TAILQ_ENTRY(stream_use) pending_link;
         TAILQ_ENTRY(stream_use) unmarked_link;
         UT_hash_handle hh;

@@ -47,7 +47,7 @@ static void free_all(struct stream_use **table, const struct cuda *cuda)
 void stream_uses_deinit(struct stream_uses *uses, const struct cuda *cuda)
 {
         free_all(&uses->recorded, cuda);
-        free_all(&uses->parked, cuda);
+        free_all(&uses->deferred, cuda);
         pthread_mutex_destroy(&uses->lock);
 }
 
@@ -104,12 +104,12 @@ bool stream_uses_has_recorded(struct stream_uses *uses, const void *pointer)
         return found;
 }
 
-bool stream_uses_has_parked(struct stream_uses *uses, const void *pointer)
+bool stream_uses_has_deferred(struct stream_uses *uses, const void *pointer)
 {
         bool found;
 
         pthread_mutex_lock(&uses->lock);
-        found = find(uses->parked, pointer) != NULL;
+        found = find(uses->deferred, pointer) != NULL;
         pthread_mutex_unlock(&uses->lock);
         return found;
 }
@@ -145,36 +145,37 @@ static int put_back(struct stream_uses *uses, struct stream_use *use)
 }
 
 /* The caller has the lock. */
-static int add_parked(struct stream_uses *uses, struct stream_use *use)
+static int add_deferred(struct stream_uses *uses, struct stream_use *use)
 {
-        int r = find(uses->parked, use->pointer) ? GPUMEM_E_NOT_OURS : add_to(&uses->parked, use);
+        int r = find(uses->deferred, use->pointer) ? GPUMEM_E_NOT_OURS
+                                                   : add_to(&uses->deferred, use);
 
         if (r)
                 return r;
-        use->number = ++uses->n_ever_parked;
+        use->number = ++uses->n_ever_deferred;
         TAILQ_INSERT_TAIL(&uses->pending, use, pending_link);
-        atomic_fetch_add(&uses->n_parked, 1);
+        atomic_fetch_add(&uses->n_deferred, 1);
         if (!stream_use_is_marked(use))
                 list_unmarked(uses, use);
         return 0;
 }
 
-static void sub_parked(struct stream_uses *uses, struct stream_use *use)
+static void sub_deferred(struct stream_uses *uses, struct stream_use *use)
 {
-        HASH_DEL(uses->parked, use);
+        HASH_DEL(uses->deferred, use);
         TAILQ_REMOVE(&uses->pending, use, pending_link);
-        atomic_fetch_sub(&uses->n_parked, 1);
+        atomic_fetch_sub(&uses->n_deferred, 1);
         unlist_unmarked(uses, use);
 }
 
 /* It is another thread's from the moment that the lock is gone, which frees it when its work is over.
  * GPUMEM_E_NOT_OURS: another thread has freed it at the same time. */
-static int park(struct stream_uses *uses, struct stream_use *use)
+static int defer(struct stream_uses *uses, struct stream_use *use)
 {
         int r;
 
         pthread_mutex_lock(&uses->lock);
-        r = add_parked(uses, use);
+        r = add_deferred(uses, use);
         pthread_mutex_unlock(&uses->lock);
         return r;
 }
@@ -213,8 +214,8 @@ static int wait_instead(struct stream_uses *uses, const struct cuda *cuda, struc
         return r;
 }
 
-static int park_or_wait(struct stream_uses *uses, struct streams *streams, struct stream_use *use,
-                        const struct stream_use_end *how, enum stream_uses_end *ret_end)
+static int defer_or_wait(struct stream_uses *uses, struct streams *streams, struct stream_use *use,
+                         const struct stream_use_end *how, enum stream_uses_end *ret_end)
 {
         int r = stream_use_begin_end(use, streams, how);
 
@@ -225,10 +226,10 @@ static int park_or_wait(struct stream_uses *uses, struct streams *streams, struc
                         *ret_end = STREAM_USES_OVER;
                         return 0;
                 }
-                r = park(uses, use);
+                r = defer(uses, use);
         }
         if (!r)
-                *ret_end = STREAM_USES_PARKED;
+                *ret_end = STREAM_USES_DEFERRED;
         else if (r == GPUMEM_E_NOT_OURS)
                 stream_use_drop(streams->cuda, use);
         else if (r == -ENOMEM)
@@ -277,8 +278,8 @@ static int wait_for_contexts(const struct cuda *cuda, const struct stream_use_en
         return r;
 }
 
-int stream_uses_park(struct stream_uses *uses, struct streams *streams,
-                     const struct stream_use_end *how, enum stream_uses_end *ret_end)
+int stream_uses_defer(struct stream_uses *uses, struct streams *streams,
+                      const struct stream_use_end *how, enum stream_uses_end *ret_end)
 {
         struct stream_use *use = take(uses, how->pointer);
         struct stream_use_round rounds[STREAM_USE_CONTEXTS];
@@ -297,7 +298,7 @@ int stream_uses_park(struct stream_uses *uses, struct streams *streams,
         if (!use)
                 return wait_for_contexts(streams->cuda, how, ret_end);
         memcpy(use->rounds, rounds, sizeof(rounds));
-        return park_or_wait(uses, streams, use, how, ret_end);
+        return defer_or_wait(uses, streams, use, how, ret_end);
 }
 
 int stream_uses_wait(struct stream_uses *uses, const struct cuda *cuda, const void *pointer)
@@ -330,10 +331,10 @@ void stream_uses_mark(struct stream_uses *uses, const struct cuda *cuda)
 static struct stream_use *find_over(struct stream_uses *uses, struct streams *streams,
                                     uint32_t n_looks_max)
 {
-        uint32_t n_parked = atomic_load(&uses->n_parked);
+        uint32_t n_deferred = atomic_load(&uses->n_deferred);
         struct stream_use *use;
 
-        for (uint32_t i = 0; i < n_parked && i < n_looks_max; i++) {
+        for (uint32_t i = 0; i < n_deferred && i < n_looks_max; i++) {
                 use = TAILQ_FIRST(&uses->pending);
                 if (stream_use_is_over(streams, use))
                         return use;
@@ -352,7 +353,7 @@ const void *stream_uses_next_over(struct stream_uses *uses, struct streams *stre
         pthread_mutex_lock(&uses->lock);
         use = find_over(uses, streams, n_looks_max);
         if (use)
-                sub_parked(uses, use);
+                sub_deferred(uses, use);
         pthread_mutex_unlock(&uses->lock);
         if (!use)
                 return NULL;
@@ -386,12 +387,12 @@ static void pass_context(struct stream_uses *uses, uint64_t context, uint64_t nu
         }
 }
 
-void stream_uses_wait_parked(struct stream_uses *uses, const struct cuda *cuda)
+void stream_uses_wait_deferred(struct stream_uses *uses, const struct cuda *cuda)
 {
         uint64_t context = 0, number;
 
         pthread_mutex_lock(&uses->lock);
-        number = uses->n_ever_parked;
+        number = uses->n_ever_deferred;
         while ((context = next_context(uses, context, number))) {
                 int r;
 

@@ -187,7 +187,7 @@ static void unmap_what_is_idle(void)
 {
         struct pool *pool;
 
-        client_unpark(world.client, false);
+        client_end_deferred(world.client, false);
         for (uint32_t i = 0; (pool = client_pool(world.client, i)); i++) {
                 struct leased_list list = LIST_HEAD_INITIALIZER(list);
 

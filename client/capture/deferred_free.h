@@ -1,0 +1,54 @@
+/* Frees in streams that captured, of memory that is not the capture's and that stream's: nobody can say
+ * while the capture is under way what comes before the free. It is over when the stream is met again and
+ * captures nothing: then the free is ordered there as one of a stream that the memory is not of. A stream
+ * that is not met again leaves them until the capture's graphs are gone and somebody waits for all work.
+ * Any thread; no lock of it is held during driver calls. */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/table.h"
+#include "driver/capture.h"
+
+struct tie;
+
+struct deferred_free {
+        const void *pointer;
+        void *stream;
+        struct stream_key order;
+        struct tie *tie;
+        UT_hash_handle hh;
+};
+
+struct deferred_frees {
+        pthread_mutex_t lock;
+        struct deferred_free *all; /* by pointer */
+        _Atomic uint32_t n;        /* read without the lock too */
+};
+
+static inline bool deferred_free_none(const struct deferred_frees *deferred)
+{
+        return atomic_load_explicit(&deferred->n, memory_order_relaxed) == 0;
+}
+
+void deferred_free_init(struct deferred_frees *deferred);
+void deferred_free_deinit(struct deferred_frees *deferred);
+
+/* The allocation at `pointer` is freed in `stream`, which captures as `order` says. GPUMEM_E_NOT_OURS: it
+ * was already; -ENOMEM. The tie is consumed. */
+int deferred_free_add(struct deferred_frees *deferred, const void *pointer, void *stream,
+                      const struct stream_key *order, struct tie *take_tie);
+
+bool deferred_free_has(struct deferred_frees *deferred, const void *pointer);
+
+/* Takes out a free that was made in captures of the stream with that order, or one whose capture's graphs are gone.
+ * The caller frees the allocation, then calls deferred_free_end. NULL: there is none. */
+struct deferred_free *deferred_free_take_of(struct deferred_frees *deferred,
+                                            const struct stream_key *order);
+struct deferred_free *deferred_free_take_gone(struct deferred_frees *deferred);
+
+/* `r` is what came of the free. False: it has failed, and is deferred again. */
+bool deferred_free_end(struct deferred_frees *deferred, struct deferred_free *take_free, int r);
