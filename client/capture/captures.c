@@ -11,7 +11,7 @@
 
 struct captured {
         uint64_t number;
-        struct tie *tie;
+        struct graph_lifetime *lifetime;
         struct graph_pool *pool; /* NULL: its heaps are its own */
         uint64_t *streams;       /* those of the pool's heaps in turn: stream_captured_id */
         uint32_t n_streams;
@@ -37,7 +37,7 @@ static void drop(struct captures *captures, struct captured *captured)
         HASH_DEL(captures->all, captured);
         atomic_fetch_sub(&captures->n, 1);
         leave_pool(captured);
-        (void)tie_unref(captured->tie);
+        (void)graph_lifetime_unref(captured->lifetime);
         free(captured->streams);
         free(captured);
 }
@@ -51,7 +51,7 @@ void captures_deinit(struct captures *captures)
                 drop(captures, captured);
         }
         graph_pools_deinit(&captures->pools);
-        captures->bell = bell_unref(captures->bell);
+        captures->wakeup = graph_wakeup_unref(captures->wakeup);
         pthread_mutex_destroy(&captures->lock);
 }
 
@@ -61,17 +61,17 @@ static int add(struct captures *captures, uint64_t number, int wake_fd,
 {
         struct captured *captured;
 
-        if (!captures->bell)
-                captures->bell = bell_new(wake_fd);
-        captured = captures->bell ? calloc(1, sizeof(*captured)) : NULL;
+        if (!captures->wakeup)
+                captures->wakeup = graph_wakeup_new(wake_fd);
+        captured = captures->wakeup ? calloc(1, sizeof(*captured)) : NULL;
         if (!captured)
                 return -ENOMEM;
         captured->number = number;
-        captured->tie = tie_new(captures->bell);
-        if (captured->tie)
+        captured->lifetime = graph_lifetime_new(captures->wakeup);
+        if (captured->lifetime)
                 HASH_ADD(hh, captures->all, number, sizeof(captured->number), captured);
-        if (!captured->tie || !captured->hh.tbl) {
-                (void)tie_unref(captured->tie);
+        if (!captured->lifetime || !captured->hh.tbl) {
+                (void)graph_lifetime_unref(captured->lifetime);
                 free(captured);
                 return -ENOMEM;
         }
@@ -93,7 +93,7 @@ static int know(struct captures *captures, const struct capture *capture, int wa
                 r = add(captures, capture->number, wake_fd, &captured);
                 if (r)
                         return r;
-                r = tie_bind(captured->tie, captures->env.cuda, capture);
+                r = graph_lifetime_bind(captured->lifetime, captures->env.cuda, capture);
                 if (r) {
                         drop(captures, captured);
                         return r;
@@ -113,7 +113,8 @@ static int wake_fd_of(const struct captures *captures)
         return service_thread_wake(service) ? service->wake_fd : -1;
 }
 
-static int tie_of(struct captures *captures, const struct capture *capture, struct tie **ret_tie)
+static int lifetime_of(struct captures *captures, const struct capture *capture,
+                       struct graph_lifetime **ret_lifetime)
 {
         int wake_fd = wake_fd_of(captures);
         struct captured *captured;
@@ -122,7 +123,7 @@ static int tie_of(struct captures *captures, const struct capture *capture, stru
         pthread_mutex_lock(&captures->lock);
         r = know(captures, capture, wake_fd, &captured);
         if (!r)
-                *ret_tie = tie_ref(captured->tie);
+                *ret_lifetime = graph_lifetime_ref(captured->lifetime);
         pthread_mutex_unlock(&captures->lock);
         return r;
 }
@@ -132,15 +133,15 @@ int captures_defer(struct captures *captures, const void *pointer, void *stream)
         struct capture capture;
         struct stream_mark mark;
         struct stream_key key;
-        struct tie *tie;
+        struct graph_lifetime *lifetime;
         int ordinal, r;
 
         r = capture_identify(captures->env.cuda, stream, &key, &ordinal);
         if (!r)
                 r = capture_look(captures->env.cuda, stream, &mark, &capture);
         if (!r)
-                r = tie_of(captures, &capture, &tie);
-        return r ? r : deferred_free_add(captures->env.deferred, pointer, stream, &key, tie);
+                r = lifetime_of(captures, &capture, &lifetime);
+        return r ? r : deferred_free_add(captures->env.deferred, pointer, stream, &key, lifetime);
 }
 
 /* Which of the pool's heaps is the stream's in this capture. */
@@ -310,7 +311,7 @@ void captures_look(struct captures *captures)
         pthread_mutex_lock(&captures->lock);
         HASH_ITER(hh, captures->all, captured, next)
         {
-                if (!tie_is_gone(captured->tie))
+                if (!graph_lifetime_is_gone(captured->lifetime))
                         continue;
                 leave_pool(captured);
                 if (!end_heaps(captures, captured->number))

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "client/capture/graph_pools.h"
-#include "client/capture/tie.h"
+#include "client/capture/graph_lifetime.h"
 #include "driver/capture.h"
 #include "gpumem.h"
 
@@ -37,9 +37,9 @@ struct captures_env {
 
 struct captures {
         struct captures_env env;
-        pthread_mutex_t lock; /* taken before the pools' */
-        struct captured *all; /* by number */
-        struct bell *bell;    /* once there was one */
+        pthread_mutex_t lock;        /* taken before the pools' */
+        struct captured *all;        /* by number */
+        struct graph_wakeup *wakeup; /* once there was one */
         struct graph_pools pools;
         _Atomic uint32_t n;      /* of both; read without the lock too */
         _Atomic uint32_t n_open; /* streams in which a pool is; read without the lock too */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/capture/tie.h"
+#include "client/capture/graph_lifetime.h"
 
 void deferred_free_init(struct deferred_frees *deferred)
 {
@@ -13,7 +13,7 @@ void deferred_free_init(struct deferred_frees *deferred)
 
 static void free_record(struct deferred_free *record)
 {
-        (void)tie_unref(record->tie);
+        (void)graph_lifetime_unref(record->lifetime);
         free(record);
 }
 
@@ -50,19 +50,19 @@ static int put(struct deferred_frees *deferred, struct deferred_free *record)
 }
 
 int deferred_free_add(struct deferred_frees *deferred, const void *pointer, void *stream,
-                      const struct stream_key *order, struct tie *take_tie)
+                      const struct stream_key *order, struct graph_lifetime *take_lifetime)
 {
         struct deferred_free *record = calloc(1, sizeof(*record));
         int r;
 
         if (!record) {
-                (void)tie_unref(take_tie);
+                (void)graph_lifetime_unref(take_lifetime);
                 return -ENOMEM;
         }
         record->pointer = pointer;
         record->stream = stream;
         record->order = *order;
-        record->tie = take_tie;
+        record->lifetime = take_lifetime;
         pthread_mutex_lock(&deferred->lock);
         r = put(deferred, record);
         pthread_mutex_unlock(&deferred->lock);
@@ -116,7 +116,7 @@ struct deferred_free *deferred_free_take_of(struct deferred_frees *deferred,
 static bool is_gone(const struct deferred_free *record, const struct stream_key *order)
 {
         (void)order;
-        return tie_is_gone(record->tie);
+        return graph_lifetime_is_gone(record->lifetime);
 }
 
 struct deferred_free *deferred_free_take_gone(struct deferred_frees *deferred)

@@ -13,13 +13,13 @@
 #include "base/table.h"
 #include "driver/capture.h"
 
-struct tie;
+struct graph_lifetime;
 
 struct deferred_free {
         const void *pointer;
         void *stream;
         struct stream_key order;
-        struct tie *tie;
+        struct graph_lifetime *lifetime;
         UT_hash_handle hh;
 };
 
@@ -38,9 +38,9 @@ void deferred_free_init(struct deferred_frees *deferred);
 void deferred_free_deinit(struct deferred_frees *deferred);
 
 /* The allocation at `pointer` is freed in `stream`, which captures as `order` says. GPUMEM_E_NOT_OURS: it
- * was already; -ENOMEM. The tie is consumed. */
+ * was already; -ENOMEM. The lifetime is consumed. */
 int deferred_free_add(struct deferred_frees *deferred, const void *pointer, void *stream,
-                      const struct stream_key *order, struct tie *take_tie);
+                      const struct stream_key *order, struct graph_lifetime *take_lifetime);
 
 bool deferred_free_has(struct deferred_frees *deferred, const void *pointer);
 

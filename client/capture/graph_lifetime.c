@@ -1,0 +1,100 @@
+#include "client/capture/graph_lifetime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct graph_wakeup {
+        _Atomic unsigned n_refs;
+        int fd;
+};
+
+struct graph_lifetime {
+        _Atomic unsigned n_refs;
+        _Atomic unsigned n_graphs;
+        struct graph_wakeup *wakeup;
+};
+
+/* A fd of its own: the graphs may outlive the client. */
+struct graph_wakeup *graph_wakeup_new(int fd)
+{
+        struct graph_wakeup *wakeup = calloc(1, sizeof(*wakeup));
+
+        if (!wakeup)
+                return NULL;
+        atomic_init(&wakeup->n_refs, 1);
+        wakeup->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        return wakeup;
+}
+
+struct graph_wakeup *graph_wakeup_unref(struct graph_wakeup *wakeup)
+{
+        if (wakeup && atomic_fetch_sub(&wakeup->n_refs, 1) == 1) {
+                if (wakeup->fd >= 0)
+                        (void)close(wakeup->fd);
+                free(wakeup);
+        }
+        return NULL;
+}
+
+static void graph_wakeup_ring(const struct graph_wakeup *wakeup)
+{
+        uint64_t one = 1;
+
+        while (wakeup->fd >= 0 && write(wakeup->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+                ;
+}
+
+struct graph_lifetime *graph_lifetime_new(struct graph_wakeup *wakeup)
+{
+        struct graph_lifetime *lifetime = calloc(1, sizeof(*lifetime));
+
+        if (!lifetime)
+                return NULL;
+        atomic_init(&lifetime->n_refs, 1);
+        lifetime->wakeup = wakeup;
+        atomic_fetch_add(&wakeup->n_refs, 1);
+        return lifetime;
+}
+
+struct graph_lifetime *graph_lifetime_ref(struct graph_lifetime *lifetime)
+{
+        atomic_fetch_add(&lifetime->n_refs, 1);
+        return lifetime;
+}
+
+struct graph_lifetime *graph_lifetime_unref(struct graph_lifetime *lifetime)
+{
+        if (lifetime && atomic_fetch_sub(&lifetime->n_refs, 1) == 1) {
+                (void)graph_wakeup_unref(lifetime->wakeup);
+                free(lifetime);
+        }
+        return NULL;
+}
+
+/* In whatever call of the program's lets go of the graph. */
+static void graph_is_gone(void *argument)
+{
+        struct graph_lifetime *lifetime = argument;
+        int before = errno;
+
+        if (atomic_fetch_sub(&lifetime->n_graphs, 1) == 1)
+                graph_wakeup_ring(lifetime->wakeup);
+        (void)graph_lifetime_unref(lifetime);
+        errno = before;
+}
+
+int graph_lifetime_bind(struct graph_lifetime *lifetime, const struct cuda *cuda,
+                        const struct capture *capture)
+{
+        atomic_fetch_add(&lifetime->n_refs, 1);
+        atomic_fetch_add(&lifetime->n_graphs, 1);
+        return capture_tie(cuda, capture, graph_is_gone, lifetime);
+}
+
+bool graph_lifetime_is_gone(const struct graph_lifetime *lifetime)
+{
+        return atomic_load(&lifetime->n_graphs) == 0;
+}
