@@ -44,7 +44,7 @@ void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_b
 
 uint64_t pool_now_us(const struct pool *pool)
 {
-        return clock_now_us() - pool->n_away_us;
+        return clock_now_us() - pool->n_blocked_us;
 }
 
 void pool_stop_clock(struct pool *pool, uint64_t since_us)
@@ -54,6 +54,6 @@ void pool_stop_clock(struct pool *pool, uint64_t since_us)
         pthread_mutex_lock(&pool->lock);
         /* Several threads at once were away for longer than the time that passed. */
         us_most = pool_now_us(pool) - pool->heap_set.budget.faded_at_us;
-        pool->n_away_us += us < us_most ? us : us_most;
+        pool->n_blocked_us += us < us_most ? us : us_most;
         pthread_mutex_unlock(&pool->lock);
 }

@@ -122,7 +122,7 @@ struct pool {
         unsigned n_more;
         struct heap_set heap_set;
         struct retained retained;
-        uint64_t n_away_us;        /* that leases and returns took */
+        uint64_t n_blocked_us;     /* that leases and returns took */
         unsigned n_waiting;        /* requests that may wait for others' memory */
         struct stream_heap *heaps; /* hash table */
         struct stream_heap *spare_heaps;

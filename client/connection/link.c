@@ -1,5 +1,5 @@
 #include "base/clock.h"
-#include "client/connection/link_inside.h"
+#include "client/connection/link_private.h"
 
 #include <poll.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "client/connection/connect.h"
-#include "client/connection/link_inside.h"
+#include "client/connection/link_private.h"
 #include "client/runtime/last_error.h"
 #include "gpumem.h"
 

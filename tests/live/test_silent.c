@@ -14,7 +14,7 @@
 #include "base/size.h"
 #include "client/api/client.h"
 #include "client/connection/connect.h"
-#include "client/connection/link_inside.h"
+#include "client/connection/link_private.h"
 #include "client/runtime/last_error.h"
 #include "tests/live/program.h"
 #include "tests/suite.h"
