@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -267,6 +268,32 @@ void daemon_stop(struct daemon *daemon)
         daemon_clear(daemon);
         ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "gpumemd ended with %#x",
                       (unsigned)status);
+}
+
+void daemon_expect_empty(void)
+{
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        daemon_await(FIGURE_reserved, 0);
+}
+
+void daemon_note_fds(struct daemon *daemon)
+{
+        daemon->n_fds = daemon_quiet_fds(daemon);
+}
+
+void daemon_stop_empty(struct daemon *daemon)
+{
+        daemon_expect_empty();
+        if (daemon->n_fds)
+                ck_assert_uint_eq(daemon_quiet_fds(daemon), daemon->n_fds);
+        daemon_stop(daemon);
+}
+
+void daemon_admit_all(const struct daemon *daemon)
+{
+        ck_assert_int_eq(chmod(daemon->place, 0711), 0);
+        ck_assert_int_eq(chmod(daemon->socket, 0666), 0);
 }
 
 void daemon_kill(struct daemon *daemon)

@@ -13,6 +13,7 @@ struct daemon {
         char place[128];
         char socket[160];
         pid_t pid;
+        unsigned n_fds; /* as noted, or 0 */
 };
 
 /* Root may become other users; no other user may. */
@@ -49,6 +50,16 @@ void daemon_configure(struct daemon *daemon, const char *configuration);
 
 /* SIGTERM; it must end in order. Removes the folder. */
 void daemon_stop(struct daemon *daemon);
+
+/* Waits until nothing is charged to anybody, and has every cached block given back: then none is left. */
+void daemon_expect_empty(void);
+
+/* The same, and stops it. It has as many fds open as were noted, if any were. */
+void daemon_note_fds(struct daemon *daemon);
+void daemon_stop_empty(struct daemon *daemon);
+
+/* Lets every user connect. */
+void daemon_admit_all(const struct daemon *daemon);
 
 /* SIGKILL, and nothing removed: daemon_restart follows, or daemon_clear. */
 void daemon_kill(struct daemon *daemon);

@@ -134,9 +134,7 @@ void frames_start(void)
 
 void frames_stop(void)
 {
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
+        daemon_expect_empty();
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
         daemon_stop(&gpumemd);
 }

@@ -44,9 +44,7 @@ void limits_start(void)
 
 void limits_stop(void)
 {
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
+        daemon_expect_empty();
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
         ck_assert_uint_eq(own_fds(), n_own_fds);
         daemon_stop(&gpumemd);

@@ -89,9 +89,7 @@ static void do_first_work(void)
 static void give_all_back(void)
 {
         gpumem_disconnect(client);
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
+        daemon_expect_empty();
 }
 
 void program_start_on(const char *emulator)

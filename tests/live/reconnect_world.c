@@ -20,9 +20,7 @@ void reconnect_stop(void)
 {
         ck_assert_uint_eq(own_fds(), n_own_fds);
         gpumem_disconnect(client);
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
+        daemon_expect_empty();
         for (unsigned device = 0; device < n_gpus; device++)
                 gpu_free(gpus[device]);
         daemon_stop(&gpumemd);

@@ -7,14 +7,8 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "gpumem.h"
-#include "tests/demo/gpu.h"
-#include "tests/live/daemon.h"
+#include "tests/live/solo.h"
 #include "tests/suite.h"
-
-static struct daemon gpumemd;
-static struct gpu *gpu;
-static struct gpumem_client *client;
 
 /* daemon_start sets the variable to 0, for tests that want figures to be foretold. */
 static void connect_with(const char *cache_size)
@@ -36,64 +30,24 @@ static void start(void)
         ck_assert_int_eq(gpu_use(gpu), 0);
 }
 
-static void stop(void)
-{
-        gpumem_disconnect(client);
-        client = NULL;
-        daemon_await(FIGURE_charged, 0);
-        gpu_free(gpu);
-        daemon_stop(&gpumemd);
-}
-
-static int try_alloc(uint64_t n_bytes, void **ret_pointer)
-{
-        struct gpumem_request request = {.struct_size = sizeof(request),
-                                         .kind = GPUMEM_DEVICE,
-                                         .stream = gpu_stream(gpu),
-                                         .n_bytes = n_bytes};
-
-        return gpumem_alloc(client, &request, ret_pointer);
-}
-
-static void *must_alloc(uint64_t n_bytes)
-{
-        void *pointer;
-
-        ck_assert_int_eq(try_alloc(n_bytes, &pointer), 0);
-        return pointer;
-}
-
-static void must_free(void *pointer)
-{
-        ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
-}
-
-static struct gpumem_stats stats(void)
-{
-        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
-
-        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
-        return stats;
-}
-
 TEST(what_is_freed_is_had_again_without_a_message)
 {
         uint64_t n_flushed, n_reserved, n_misses;
         void *pointer;
 
         connect_with(NULL);
-        must_free(must_alloc(40 * MIB));
-        n_reserved = stats().n_reserved_bytes;
-        n_misses = stats().n_misses;
+        must_free(must_alloc(GPUMEM_DEVICE, 40 * MIB));
+        n_reserved = device_stats().n_reserved_bytes;
+        n_misses = device_stats().n_misses;
         ck_assert_uint_ge(n_reserved, 40 * MIB);
         ck_assert_uint_eq(daemon_figure(FIGURE_leased), n_reserved);
-        pointer = must_alloc(40 * MIB);
-        ck_assert_uint_eq(stats().n_misses, n_misses);
-        ck_assert_uint_eq(stats().n_hits, 1);
+        pointer = must_alloc(GPUMEM_DEVICE, 40 * MIB);
+        ck_assert_uint_eq(device_stats().n_misses, n_misses);
+        ck_assert_uint_eq(device_stats().n_hits, 1);
         must_free(pointer);
         ck_assert_int_eq(gpumem_flush(client, &n_flushed), 0);
         ck_assert_uint_eq(n_flushed, n_reserved);
-        ck_assert_uint_eq(stats().n_reserved_bytes, 0);
+        ck_assert_uint_eq(device_stats().n_reserved_bytes, 0);
         daemon_await(FIGURE_leased, 0);
 }
 
@@ -102,29 +56,29 @@ TEST(a_flush_leaves_what_is_used)
         void *used, *freed;
 
         connect_with(NULL);
-        used = must_alloc(8 * MIB);
-        freed = must_alloc(24 * MIB);
+        used = must_alloc(GPUMEM_DEVICE, 8 * MIB);
+        freed = must_alloc(GPUMEM_DEVICE, 24 * MIB);
         must_free(freed);
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
-        ck_assert_uint_ge(stats().n_reserved_bytes, 8 * MIB);
-        ck_assert_uint_lt(stats().n_reserved_bytes, 32 * MIB);
-        ck_assert_uint_eq(stats().n_allocated_bytes, 8 * MIB);
+        ck_assert_uint_ge(device_stats().n_reserved_bytes, 8 * MIB);
+        ck_assert_uint_lt(device_stats().n_reserved_bytes, 32 * MIB);
+        ck_assert_uint_eq(device_stats().n_allocated_bytes, 8 * MIB);
         must_free(used);
 }
 
 TEST(a_cache_has_a_size)
 {
         connect_with("16MiB");
-        must_free(must_alloc(64 * MIB));
-        ck_assert_uint_le(stats().n_reserved_bytes, 16 * MIB);
-        ck_assert_uint_gt(stats().n_reserved_bytes, 0);
+        must_free(must_alloc(GPUMEM_DEVICE, 64 * MIB));
+        ck_assert_uint_le(device_stats().n_reserved_bytes, 16 * MIB);
+        ck_assert_uint_gt(device_stats().n_reserved_bytes, 0);
 }
 
 TEST(a_cache_may_be_none)
 {
         connect_with("0");
-        must_free(must_alloc(64 * MIB));
-        ck_assert_uint_eq(stats().n_reserved_bytes, 0);
+        must_free(must_alloc(GPUMEM_DEVICE, 64 * MIB));
+        ck_assert_uint_eq(device_stats().n_reserved_bytes, 0);
         daemon_await(FIGURE_leased, 0);
 }
 
@@ -140,9 +94,9 @@ TEST(what_is_kept_is_given_up_before_a_refusal)
         void *pointer;
 
         connect_with(NULL);
-        must_free(must_alloc(100 * MIB));
-        must_free(must_alloc(150 * MIB));
-        pointer = must_alloc(240 * MIB);
+        must_free(must_alloc(GPUMEM_DEVICE, 100 * MIB));
+        must_free(must_alloc(GPUMEM_DEVICE, 150 * MIB));
+        pointer = must_alloc(GPUMEM_DEVICE, 240 * MIB);
         must_free(pointer);
 }
 
@@ -154,13 +108,13 @@ TEST(what_another_stream_keeps_is_given_up_before_a_refusal)
         void *pointer;
 
         connect_with(NULL);
-        must_free(must_alloc(150 * MIB));
-        ck_assert_uint_ge(stats().n_reserved_bytes, 150 * MIB);
+        must_free(must_alloc(GPUMEM_DEVICE, 150 * MIB));
+        ck_assert_uint_ge(device_stats().n_reserved_bytes, 150 * MIB);
         for (unsigned i = 0; i < 3; i++) {
                 request.n_bytes = (200 + 20 * i) * MIB;
                 ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
                 ck_assert_int_eq(gpumem_free(client, pointer, NULL), 0);
-                pointer = must_alloc(request.n_bytes);
+                pointer = must_alloc(GPUMEM_DEVICE, request.n_bytes);
                 must_free(pointer);
         }
 }
@@ -185,7 +139,7 @@ TEST(streams_that_have_ended_keep_nothing)
                 own = gpu_free(own);
                 ck_assert_int_eq(gpu_use(gpu), 0);
         }
-        ck_assert_uint_le(stats().n_reserved_peak_bytes, 8 * request.n_bytes);
+        ck_assert_uint_le(device_stats().n_reserved_peak_bytes, 8 * request.n_bytes);
 }
 
 /* Who frees what another stream has made waits for it: then it is anybody's, that stream or not. */
@@ -210,7 +164,7 @@ TEST(memory_of_ended_streams_that_others_free_is_anybodys)
                 else
                         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
         }
-        ck_assert_uint_le(stats().n_reserved_peak_bytes, 3 * request.n_bytes);
+        ck_assert_uint_le(device_stats().n_reserved_peak_bytes, 3 * request.n_bytes);
 }
 
 static uint64_t n_pinned_reserved(void)
@@ -255,8 +209,8 @@ TEST(an_allocation_may_lie_in_several_blocks)
         void *other;
 
         connect_with(NULL);
-        other = must_alloc(2 * MIB);
-        pointer = must_alloc(n_bytes);
+        other = must_alloc(GPUMEM_DEVICE, 2 * MIB);
+        pointer = must_alloc(GPUMEM_DEVICE, n_bytes);
         ck_assert_int_eq(gpumem_describe(client, pointer, &first), 0);
         ck_assert_int_eq(gpumem_describe(client, pointer + n_bytes - 1, &last), 0);
         ck_assert_uint_ne(first.block, last.block);
@@ -275,4 +229,4 @@ TEST(an_allocation_may_lie_in_several_blocks)
         must_free(other);
 }
 
-TESTS_MAIN("cache", .limit_s = 60, .start = start, .stop = stop)
+TESTS_MAIN("cache", .limit_s = 60, .start = start, .stop = solo_stop)

@@ -3,12 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/size.h"
-#include "gpumem.h"
-#include "tests/demo/gpu.h"
-#include "tests/live/daemon.h"
 #include "tests/live/holder.h"
+#include "tests/live/solo.h"
 #include "tests/suite.h"
 
 /* On an H200; of a smaller device as much as its pool surely has. */
@@ -21,27 +20,19 @@
 /* Others take and give memory of a GPU at any time. */
 #define N_OTHERS_BYTES (machine_is_emulated() ? 0 : 16 * MIB)
 
-static struct daemon gpumemd;
 static struct holder holder;
-static struct gpu *gpu;
-static struct gpumem_client *client;
 
 static void start(void)
 {
         daemon_start(&gpumemd, "devices=1,bytes=1GiB", NULL);
         holder_start(&holder);
-        ck_assert_int_eq(gpu_new(0, &gpu), 0);
-        ck_assert_int_eq(gpu_use(gpu), 0);
-        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        solo_open(getuid());
 }
 
 static void stop(void)
 {
         holder_end(&holder);
-        gpumem_disconnect(client);
-        daemon_await(FIGURE_charged, 0);
-        gpu_free(gpu);
-        daemon_stop(&gpumemd);
+        solo_stop();
 }
 
 static uint64_t share_of_device(uint64_t most, uint64_t part, uint64_t whole)
@@ -49,18 +40,6 @@ static uint64_t share_of_device(uint64_t most, uint64_t part, uint64_t whole)
         uint64_t n_bytes = daemon_device_bytes() / whole * part;
 
         return (n_bytes < most ? n_bytes : most) / GRANULE * GRANULE;
-}
-
-static char *must_alloc(uint64_t n_bytes)
-{
-        struct gpumem_request request = {.struct_size = sizeof(request),
-                                         .kind = GPUMEM_DEVICE,
-                                         .stream = gpu_stream(gpu),
-                                         .n_bytes = n_bytes};
-        void *pointer;
-
-        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
-        return pointer;
 }
 
 static unsigned char byte_of(uint64_t piece, uint64_t granule)
@@ -110,7 +89,7 @@ TEST(sixty_pieces_of_2_gib_or_of_what_there_is_are_right_at_once)
         char *pieces[N_PIECES];
 
         for (uint64_t i = 0; i < N_PIECES; i++) {
-                pieces[i] = must_alloc(n_bytes);
+                pieces[i] = must_alloc(GPUMEM_DEVICE, n_bytes);
                 fill(pieces[i], i, n_bytes);
         }
         ck_assert_uint_ge(daemon_figure(FIGURE_leased), N_PIECES * n_bytes);

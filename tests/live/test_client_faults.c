@@ -59,9 +59,7 @@ static void end(void)
         void *pointer;
 
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
+        daemon_expect_empty();
         ck_assert_int_eq(alloc(256 * MIB, &pointer), 0);
         ck_assert_int_eq(gpu_fill(gpu, pointer, 1, 256 * MIB), 0);
         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);

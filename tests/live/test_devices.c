@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,10 +11,8 @@
 #include "base/size.h"
 #include "driver/cuda.h"
 #include "driver/vmm.h"
-#include "gpumem.h"
-#include "tests/demo/gpu.h"
 #include "tests/live/containers.h"
-#include "tests/live/daemon.h"
+#include "tests/live/solo.h"
 #include "tests/suite.h"
 
 #define STRANGER 65534
@@ -28,10 +25,6 @@
 
 /* What a context takes on a GPU, and what the driver makes for a process. */
 #define CONTEXT_MAX (1 * GIB)
-
-static struct daemon gpumemd;
-static struct gpu *gpu;
-static struct gpumem_client *client;
 
 /* Another process, which has memory from the driver and knows no gpumemd. */
 struct eater {
@@ -87,35 +80,14 @@ static void start(const char *nvml_library)
                                        nvml_library ? "--nvml-library" : NULL, nvml_library, NULL};
 
         daemon_start(&gpumemd, "devices=1,bytes=1GiB,reclaim_ms=50", options);
-        ck_assert_int_eq(chmod(gpumemd.place, 0711), 0);
-        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
-}
-
-static void connect_as(uid_t uid)
-{
-        ck_assert_int_eq(gpu_new(0, &gpu), 0);
-        ck_assert_int_eq(gpu_use(gpu), 0);
-        ck_assert_int_eq(seteuid(uid), 0);
-        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
-        ck_assert_int_eq(seteuid(getuid()), 0);
+        daemon_admit_all(&gpumemd);
 }
 
 static void end(void)
 {
-        gpumem_disconnect(client);
-        gpu_free(gpu);
+        solo_close();
         daemon_await(FIGURE_charged, 0);
         daemon_stop(&gpumemd);
-}
-
-static int alloc(uint64_t n_bytes, void **ret_pointer)
-{
-        const struct gpumem_request request = {.struct_size = sizeof(request),
-                                               .kind = GPUMEM_DEVICE,
-                                               .stream = gpu_stream(gpu),
-                                               .n_bytes = n_bytes};
-
-        return gpumem_alloc(client, &request, ret_pointer);
 }
 
 static struct gpumem_refusal refused(void)
@@ -124,13 +96,6 @@ static struct gpumem_refusal refused(void)
 
         ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
         return refusal;
-}
-
-static void must_say(const char *part)
-{
-        struct gpumem_refusal refusal = refused();
-
-        ck_assert_msg(strstr(refusal.text, part), "\"%s\" is not in: %s", part, refusal.text);
 }
 
 /* A refusal waits for NVML, but not for long: on a busy machine it may know of nobody yet, and says nothing of
@@ -142,7 +107,8 @@ static void full_device_must_say(const char *part)
         for (unsigned ms = 0; ms < PATIENCE_MS; ms += 5) {
                 struct gpumem_refusal refusal;
 
-                ck_assert_int_eq(alloc(TOO_MUCH, &pointer), GPUMEM_E_DEVICE_FULL);
+                ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, TOO_MUCH, &pointer),
+                                 GPUMEM_E_DEVICE_FULL);
                 refusal = refused();
                 if (strstr(refusal.text, part))
                         return;
@@ -165,8 +131,8 @@ TEST(what_others_use_is_a_figure)
         eater_start(&eater);
         daemon_await_first(FIGURE_device_others, before + THEIRS, before + THEIRS + CONTEXT_MAX);
         daemon_await_first(FIGURE_device_free, 0, free_before - THEIRS);
-        connect_as(geteuid());
-        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        solo_open(geteuid());
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, PIECE, &pointer), 0);
         daemon_await_first(FIGURE_device_free, 0, free_before - THEIRS - PIECE);
         /* What the daemon has made is none of others'. */
         daemon_await_first(FIGURE_device_others, before + THEIRS, before + THEIRS + CONTEXT_MAX);
@@ -182,7 +148,7 @@ TEST(a_full_device_names_who_else_is_there, NEEDS_EMULATOR)
 
         start(NULL);
         eater_start(&eater);
-        connect_as(geteuid());
+        solo_open(geteuid());
         (void)snprintf(part, sizeof(part),
                        "the driver has no memory left, 512.00 MiB free, 512.00 MiB not gpumemd's: "
                        "test_devices (pid %d) 512.00 MiB",
@@ -198,7 +164,7 @@ TEST(a_stranger_is_told_the_sum, NEEDS_ROOT_AND_EMULATOR)
 
         start(NULL);
         eater_start(&eater);
-        connect_as(STRANGER);
+        solo_open(STRANGER);
         full_device_must_say(
                 "the driver has no memory left, 512.00 MiB free, 512.00 MiB not gpumemd's. To do");
         eater_end(&eater);
@@ -224,7 +190,7 @@ TEST(another_container_is_told_the_sum, .to = 2, .can_run = has_containers_and_e
                 container_enter(tree, 0);
         eater_start(&eater);
         container_enter(tree, 0);
-        connect_as(getuid());
+        solo_open(getuid());
         container_leave(tree);
         if (_i)
                 (void)snprintf(part, sizeof(part),
@@ -252,18 +218,18 @@ TEST(a_device_in_error_makes_no_blocks_until_it_is_well, .to = ARRAY_SIZE(errors
         void *pointer, *other;
 
         start(NULL);
-        connect_as(geteuid());
-        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        solo_open(geteuid());
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, PIECE, &pointer), 0);
         daemon_nvml(&gpumemd, errors[_i].line);
         daemon_await_first(FIGURE_device, errors[_i].state, errors[_i].state);
-        ck_assert_int_eq(alloc(2 * PIECE, &other), GPUMEM_E_DRIVER);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 2 * PIECE, &other), GPUMEM_E_DRIVER);
         must_say("the device is in error, NVML says: ");
         must_say(errors[_i].text);
         /* What there is stays of use. */
         ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
         daemon_nvml(&gpumemd, "");
         daemon_await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WELL);
-        ck_assert_int_eq(alloc(2 * PIECE, &other), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 2 * PIECE, &other), 0);
         end();
 }
 
@@ -272,19 +238,19 @@ TEST(a_worn_device_goes_on, NEEDS_EMULATOR)
         void *pointer;
 
         start(NULL);
-        connect_as(geteuid());
+        solo_open(geteuid());
         daemon_nvml(&gpumemd, "remapped=0:1\nuncorrected=0:3\nmig=0:1\nnonsense\n");
         daemon_await_first(FIGURE_device, PROTO_DEVICE_WORN, PROTO_DEVICE_WORN);
         daemon_await_first(FIGURE_device_uncorrected, 3, 3);
         daemon_await_first(FIGURE_device_mig, 1, 1);
-        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, PIECE, &pointer), 0);
         end();
 }
 
 TEST(errors_are_told_as_they_come, NEEDS_EMULATOR)
 {
         start(NULL);
-        connect_as(geteuid());
+        solo_open(geteuid());
         daemon_await_first(FIGURE_device_xids, 0, 0);
         daemon_await_first(FIGURE_device_last_xid, 0, 0);
         daemon_nvml(&gpumemd, "xid=0:79\n");
@@ -304,14 +270,14 @@ TEST(one_that_hangs_stops_nobody, NEEDS_EMULATOR)
         void *pointer;
 
         start(NULL);
-        connect_as(geteuid());
+        solo_open(geteuid());
         daemon_await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WELL);
         daemon_nvml(&gpumemd, "hang=0:1\n");
         daemon_fault(&gpumemd, gpumemd.pid, "fail=cuMemCreate:*:2");
         for (unsigned i = 0; i < 3; i++)
-                ck_assert_int_eq(alloc(PIECE, &pointer), GPUMEM_E_DEVICE_FULL);
+                ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, PIECE, &pointer), GPUMEM_E_DEVICE_FULL);
         daemon_fault(&gpumemd, gpumemd.pid, "");
-        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, PIECE, &pointer), 0);
         end();
 }
 
@@ -320,8 +286,8 @@ TEST(without_nvml_all_else_works)
         void *pointer;
 
         start("/nonexistent/libnvidia-ml.so.1");
-        connect_as(geteuid());
-        ck_assert_int_eq(alloc(PIECE, &pointer), 0);
+        solo_open(geteuid());
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, PIECE, &pointer), 0);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_device), PROTO_DEVICE_UNKNOWN);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_device_free), PROTO_FIGURE_UNKNOWN);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_device_others), PROTO_FIGURE_UNKNOWN);

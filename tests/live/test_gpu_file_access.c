@@ -77,8 +77,7 @@ static void start(void)
         ck_assert(have_own_dev());
         put_file(0660, GROUP);
         daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
-        ck_assert_int_eq(chmod(gpumemd.place, 0711), 0);
-        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+        daemon_admit_all(&gpumemd);
 }
 
 static void stop(void)

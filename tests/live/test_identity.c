@@ -145,10 +145,7 @@ static void start_world(enum world world, struct actor *actor,
 
 static void end_world(void)
 {
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
-        daemon_stop(&gpumemd);
+        daemon_stop_empty(&gpumemd);
 }
 
 TEST(a_process_is_known_until_it_has_ended, .to = n_worlds())

@@ -28,10 +28,7 @@ static void start(void)
 
 static void stop(void)
 {
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
-        daemon_stop(&gpumemd);
+        daemon_stop_empty(&gpumemd);
 }
 
 struct keeper {

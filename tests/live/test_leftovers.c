@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,8 +64,7 @@ static void start(void)
         bool is_gpu = kernel_is_real();
 
         daemon_start(&gpumemd, "devices=1,bytes=256MiB,reclaim_ms=20", is_gpu ? large : small);
-        ck_assert_int_eq(chmod(gpumemd.place, 0711), 0);
-        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+        daemon_admit_all(&gpumemd);
         device.n_bytes = is_gpu ? GPU_PIECE : PIECE;
         device.n_pieces = (unsigned)((is_gpu ? GPU_PART(daemon_device_bytes()) : 256 * MIB) /
                                      device.n_bytes);

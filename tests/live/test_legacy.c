@@ -33,10 +33,7 @@ static void stop(void)
 {
         holder_end(&one);
         holder_end(&other);
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
-        daemon_stop(&gpumemd);
+        daemon_stop_empty(&gpumemd);
 }
 
 static void have_idle(struct holder *holder)

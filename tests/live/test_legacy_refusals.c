@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -166,8 +165,7 @@ TEST(who_is_neither_user_nor_administrator_is_turned_away, NEEDS_ROOT)
         pid_t pid;
         int status;
 
-        ck_assert_int_eq(chmod(gpumemd.place, 0711), 0);
-        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+        daemon_admit_all(&gpumemd);
         pid = fork();
         ck_assert_int_ge(pid, 0);
         if (pid == 0) {

@@ -144,10 +144,7 @@ TEST(nobody_is_refused_or_finds_anothers_bytes)
                 ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
                 ck_assert_int_eq(status, 0);
         }
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
-        daemon_stop(&gpumemd);
+        daemon_stop_empty(&gpumemd);
 }
 
 TESTS_MAIN("storm", .limit_s = 280)

@@ -12,62 +12,19 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "gpumem.h"
-#include "tests/demo/gpu.h"
-#include "tests/live/daemon.h"
 #include "tests/live/listed.h"
+#include "tests/live/solo.h"
 #include "tests/suite.h"
 
 #define SOMEBODY_ELSE 65534
-
-static struct daemon gpumemd;
-static struct gpu *gpu;
-static struct gpumem_client *client;
-static unsigned n_daemon_fds;
 
 static void start(void)
 {
         static const char *const options[] = {"--pinned-bytes", "64MiB", NULL};
 
         daemon_start(&gpumemd, "devices=2,bytes=256MiB", options);
-        n_daemon_fds = daemon_quiet_fds(&gpumemd);
-        ck_assert_int_eq(gpu_new(0, &gpu), 0);
-        ck_assert_int_eq(gpu_use(gpu), 0);
-        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
-}
-
-static void stop(void)
-{
-        gpumem_disconnect(client);
-        gpu_free(gpu);
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
-        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
-        daemon_stop(&gpumemd);
-}
-
-static struct gpumem_request request_of(enum gpumem_kind kind, uint64_t n_bytes)
-{
-        return (struct gpumem_request){.struct_size = sizeof(struct gpumem_request),
-                                       .kind = kind,
-                                       .place = GPUMEM_NEAREST,
-                                       .stream = gpu_stream(gpu),
-                                       .n_bytes = n_bytes};
-}
-
-static void *must_alloc(struct gpumem_client *from, enum gpumem_kind kind, uint64_t n_bytes)
-{
-        struct gpumem_request request = request_of(kind, n_bytes);
-        void *pointer;
-
-        ck_assert_int_eq(gpumem_alloc(from, &request, &pointer), 0);
-        return pointer;
-}
-
-static void must_free(void *pointer)
-{
-        ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
+        daemon_note_fds(&gpumemd);
+        solo_open(getuid());
 }
 
 /* A process that leases `n_bytes` and closes its connection, but keeps the memory mapped until it
@@ -112,9 +69,9 @@ static const struct client_row *row_of(const struct listed *listed, pid_t pid, c
 
 TEST(a_client_is_listed_with_what_it_holds)
 {
-        void *small = must_alloc(client, GPUMEM_DEVICE, 1000);
-        void *large = must_alloc(client, GPUMEM_DEVICE, 5 * MIB);
-        void *pinned = must_alloc(client, GPUMEM_PINNED, 3 * MIB);
+        void *small = must_alloc(GPUMEM_DEVICE, 1000);
+        void *large = must_alloc(GPUMEM_DEVICE, 5 * MIB);
+        void *pinned = must_alloc(GPUMEM_PINNED, 3 * MIB);
         struct listed listed = listed_now(MESSAGE_CLIENTS);
         const struct client_row *row = row_of(&listed, getpid(), program_invocation_short_name);
 
@@ -159,8 +116,8 @@ TEST(what_one_who_left_may_still_map_is_listed_as_its)
 
 TEST(blocks_are_listed_by_state_and_owner)
 {
-        void *held = must_alloc(client, GPUMEM_DEVICE, 4 * MIB);
-        void *given = must_alloc(client, GPUMEM_PINNED, 2 * MIB);
+        void *held = must_alloc(GPUMEM_DEVICE, 4 * MIB);
+        void *given = must_alloc(GPUMEM_PINNED, 2 * MIB);
         pid_t pid = start_lingerer(4 * MIB);
         struct listed listed;
         unsigned seen = 0;
@@ -293,8 +250,7 @@ static void *churn(void *argument)
                 enum gpumem_kind kind = rand_r(&churner->seed) % 4 ? GPUMEM_DEVICE : GPUMEM_PINNED;
 
                 must_free(held[slot]);
-                held[slot] = must_alloc(client, kind,
-                                        1 + (unsigned)rand_r(&churner->seed) % (4 * MIB));
+                held[slot] = must_alloc(kind, 1 + (unsigned)rand_r(&churner->seed) % (4 * MIB));
                 if (round % 64 == 0)
                         (void)gpumem_free_all_blocks(client, GPUMEM_SCOPE_TENANT, NULL);
         }
@@ -371,8 +327,8 @@ static int reset_peaks(const char *socket, uint32_t scope, uint32_t pool)
 
 TEST(peaks_begin_anew)
 {
-        void *small = must_alloc(client, GPUMEM_DEVICE, 1000);
-        void *large = must_alloc(client, GPUMEM_DEVICE, 20 * MIB);
+        void *small = must_alloc(GPUMEM_DEVICE, 1000);
+        void *large = must_alloc(GPUMEM_DEVICE, 20 * MIB);
 
         must_free(large);
         daemon_free_all();
@@ -420,8 +376,8 @@ static int compare_others(const struct listed *own)
 
 TEST(sums_over_others_are_whole, NEEDS_ROOT)
 {
-        void *held = must_alloc(client, GPUMEM_DEVICE, 4 * MIB);
-        void *given = must_alloc(client, GPUMEM_DEVICE, 8 * MIB);
+        void *held = must_alloc(GPUMEM_DEVICE, 4 * MIB);
+        void *given = must_alloc(GPUMEM_DEVICE, 8 * MIB);
         pid_t lingerer = start_lingerer(6 * MIB), pid;
         struct listed own;
         int status = -1;
@@ -432,8 +388,7 @@ TEST(sums_over_others_are_whole, NEEDS_ROOT)
         ck_assert_uint_eq(own.tenants[0].leased, 4 * MIB);
         ck_assert_uint_eq(own.tenants[0].cached, 8 * MIB);
         ck_assert_uint_eq(own.tenants[0].lingering, 6 * MIB);
-        ck_assert_int_eq(chmod(gpumemd.place, 0755), 0);
-        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+        daemon_admit_all(&gpumemd);
         pid = fork();
         if (pid == 0)
                 _exit(compare_others(&own));
@@ -484,13 +439,12 @@ static int look_as_somebody_else(uint64_t n_device_bytes)
 
 TEST(other_users_see_sums_only, NEEDS_ROOT)
 {
-        void *one = must_alloc(client, GPUMEM_DEVICE, 3 * MIB);
-        void *two = must_alloc(client, GPUMEM_DEVICE, 8 * MIB);
+        void *one = must_alloc(GPUMEM_DEVICE, 3 * MIB);
+        void *two = must_alloc(GPUMEM_DEVICE, 8 * MIB);
         int status = -1;
         pid_t pid;
 
-        ck_assert_int_eq(chmod(gpumemd.place, 0755), 0);
-        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+        daemon_admit_all(&gpumemd);
         pid = fork();
         if (pid == 0)
                 _exit(look_as_somebody_else(12 * MIB));
@@ -500,4 +454,4 @@ TEST(other_users_see_sums_only, NEEDS_ROOT)
         must_free(two);
 }
 
-TESTS_MAIN("listing", .limit_s = 60, .start = start, .stop = stop)
+TESTS_MAIN("listing", .limit_s = 60, .start = start, .stop = solo_stop)

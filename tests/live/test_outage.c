@@ -12,10 +12,8 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/backing/worker/backing.h"
-#include "gpumem.h"
 #include "proto/proto.h"
-#include "tests/demo/gpu.h"
-#include "tests/live/daemon.h"
+#include "tests/live/solo.h"
 #include "tests/suite.h"
 
 #define PIECE  (64 * MIB)
@@ -27,9 +25,6 @@
 #define N_TIMES_MAX 100000
 #define P99_US_MAX  50000
 
-static struct daemon gpumemd;
-static struct gpu *gpu;
-static struct gpumem_client *client;
 static atomic_uint events[8];
 
 static void on_event(const struct gpumem_event *event, void *argument)
@@ -40,21 +35,8 @@ static void on_event(const struct gpumem_event *event, void *argument)
 
 static void start(void)
 {
-        daemon_start(&gpumemd, "devices=2,bytes=1GiB,reclaim_ms=50", NULL);
-        ck_assert_int_eq(gpu_new(0, &gpu), 0);
-        ck_assert_int_eq(gpu_use(gpu), 0);
-        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        solo_start("devices=2,bytes=1GiB,reclaim_ms=50", NULL);
         ck_assert_int_eq(gpumem_set_event_callback(client, on_event, NULL), 0);
-}
-
-static void end(void)
-{
-        gpumem_disconnect(client);
-        gpu_free(gpu);
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
-        daemon_stop(&gpumemd);
 }
 
 static int alloc_on(int32_t device, uint64_t n_bytes, uint32_t wait_ms, void **ret_pointer)
@@ -82,14 +64,6 @@ static void cache_one(uint64_t n_bytes)
         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
         daemon_await(FIGURE_cached, n_bytes);
-}
-
-static void must_say(const char *part)
-{
-        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
-
-        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
-        ck_assert_msg(strstr(refusal.text, part), "\"%s\" is not in: %s", part, refusal.text);
 }
 
 static void faults(const char *lines)
@@ -239,7 +213,7 @@ TEST(while_a_call_hangs_the_cache_and_the_figures_are_served)
                         cache_one(PIECE);
                 }
         }
-        end();
+        solo_stop();
 }
 
 TEST(a_stalled_device_refuses_what_needs_its_driver_and_recovers)
@@ -263,7 +237,7 @@ TEST(a_stalled_device_refuses_what_needs_its_driver_and_recovers)
         ck_assert_int_eq(asker_end(&patient), 0);
         daemon_await(FIGURE_driver, PROTO_DRIVER_ANSWERS);
         ck_assert_int_eq(alloc(SMALL, &other), 0);
-        end();
+        solo_stop();
 }
 
 TEST(a_lost_device_serves_nothing_until_it_is_back)
@@ -292,7 +266,7 @@ TEST(a_lost_device_serves_nothing_until_it_is_back)
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
         daemon_await(FIGURE_leased, PIECE);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_cached), 0);
-        end();
+        solo_stop();
 }
 
 /* It fails as the device was lost, and is; blocks made since work. The release is tried before the block
@@ -316,7 +290,7 @@ TEST(a_device_that_is_back_is_not_lost_again_for_what_was_there_before)
         ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_ANSWERS);
         ck_assert_uint_eq(atomic_load(&events[GPUMEM_EVENT_DEVICE_LOST]), 1);
         faults("");
-        end();
+        solo_stop();
 }
 
 TEST(what_a_trial_of_the_driver_leaves_is_not_forgotten)
@@ -333,7 +307,7 @@ TEST(what_a_trial_of_the_driver_leaves_is_not_forgotten)
         daemon_await(FIGURE_driver, PROTO_DRIVER_ANSWERS);
         daemon_await(FIGURE_reserved, 0);
         ck_assert_int_eq(alloc(GIB, &pointer), 0);
-        end();
+        solo_stop();
 }
 
 TEST(what_the_driver_does_not_take_back_lingers_until_it_does)
@@ -352,7 +326,7 @@ TEST(what_the_driver_does_not_take_back_lingers_until_it_does)
         faults("");
         daemon_await(FIGURE_lingering, 0);
         ck_assert_int_eq(alloc(GIB - PIECE / 2, &pointer), 0);
-        end();
+        solo_stop();
 }
 
 /* Its fd was never made, and the handle cannot be released either. */
@@ -366,7 +340,7 @@ TEST(a_block_that_cannot_be_unmade_is_let_go_later)
         ck_assert_uint_ge(daemon_first_figure(FIGURE_lingering), PIECE);
         faults("");
         ck_assert_int_eq(alloc_on(0, GIB, 10 * SECOND, &pointer), 0);
-        end();
+        solo_stop();
 }
 
 TEST(a_daemon_whose_driver_hangs_ends_all_the_same)

@@ -4,49 +4,21 @@
 #include <unistd.h>
 
 #include "base/size.h"
-#include "gpumem.h"
-#include "tests/demo/gpu.h"
-#include "tests/live/daemon.h"
+#include "tests/live/solo.h"
 #include "tests/suite.h"
-
-static struct daemon gpumemd;
-static struct gpu *gpu;
-static struct gpumem_client *client;
 
 static void start(void)
 {
-        daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
-        ck_assert_int_eq(gpu_new(0, &gpu), 0);
-        ck_assert_int_eq(gpu_use(gpu), 0);
-        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        solo_start("devices=1,bytes=256MiB", NULL);
 }
 
 static void stop(void)
 {
-        gpumem_disconnect(client);
-        gpu_free(gpu);
+        solo_close();
         daemon_stop(&gpumemd);
 }
 
-static int try_alloc(uint64_t n_bytes, void **ret_pointer)
-{
-        struct gpumem_request request = {.struct_size = sizeof(request),
-                                         .kind = GPUMEM_DEVICE,
-                                         .stream = gpu_stream(gpu),
-                                         .n_bytes = n_bytes};
-
-        return gpumem_alloc(client, &request, ret_pointer);
-}
-
-static void *must_alloc(uint64_t n_bytes)
-{
-        void *pointer;
-
-        ck_assert_int_eq(try_alloc(n_bytes, &pointer), 0);
-        return pointer;
-}
-
-static void must_free(void *pointer)
+static void free_now(void *pointer)
 {
         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
 }
@@ -56,14 +28,6 @@ static void set_limit(uint64_t n_bytes)
         ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_DEVICE, 0, n_bytes), 0);
 }
 
-static uint64_t reserved(void)
-{
-        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
-
-        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
-        return stats.n_reserved_bytes;
-}
-
 /* A cached block may be larger than what is asked for, and counts as it is. */
 TEST(blocks_count_while_they_are_leased)
 {
@@ -71,21 +35,21 @@ TEST(blocks_count_while_they_are_leased)
         uint64_t n_bytes;
 
         set_limit(32 * MIB);
-        pointer = must_alloc(32 * MIB);
-        n_bytes = reserved();
+        pointer = must_alloc(GPUMEM_DEVICE, 32 * MIB);
+        n_bytes = device_stats().n_reserved_bytes;
         ck_assert_uint_eq(n_bytes, 32 * MIB);
         /* More than what is left of the block. */
         set_limit(n_bytes + 6 * MIB - 1);
-        ck_assert_int_eq(try_alloc(6 * MIB, &more), GPUMEM_E_LIMIT);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 6 * MIB, &more), GPUMEM_E_LIMIT);
         set_limit(n_bytes + 6 * MIB);
-        more = must_alloc(6 * MIB);
-        must_free(more);
-        must_free(pointer);
-        ck_assert_uint_eq(reserved(), 0);
+        more = must_alloc(GPUMEM_DEVICE, 6 * MIB);
+        free_now(more);
+        free_now(pointer);
+        ck_assert_uint_eq(device_stats().n_reserved_bytes, 0);
         /* All of it is free again, and no more than that. */
-        pointer = must_alloc(n_bytes + 6 * MIB);
-        must_free(pointer);
-        ck_assert_int_eq(try_alloc(n_bytes + 8 * MIB, &more), GPUMEM_E_LIMIT);
+        pointer = must_alloc(GPUMEM_DEVICE, n_bytes + 6 * MIB);
+        free_now(pointer);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, n_bytes + 8 * MIB, &more), GPUMEM_E_LIMIT);
         daemon_await(FIGURE_charged, 0);
 }
 
@@ -105,7 +69,7 @@ TEST(what_could_not_be_mapped_counts_no_more, NEEDS_EMULATOR)
         struct rlimit files, fewer;
         unsigned n_failed = 0;
 
-        must_free(must_alloc(4 * MIB));
+        free_now(must_alloc(GPUMEM_DEVICE, 4 * MIB));
         set_limit(4 * MIB);
         ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
         for (unsigned i = 0; i < 10; i++) {
@@ -115,14 +79,14 @@ TEST(what_could_not_be_mapped_counts_no_more, NEEDS_EMULATOR)
                 fewer = files;
                 fewer.rlim_cur = lowest_free_fd() + i;
                 ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &fewer), 0);
-                r = try_alloc(4 * MIB, &pointer);
+                r = try_alloc(GPUMEM_DEVICE, 4 * MIB, &pointer);
                 ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
                 if (r)
                         n_failed++;
                 else
-                        must_free(pointer);
+                        free_now(pointer);
                 ck_assert_int_ne(r, GPUMEM_E_LIMIT);
-                must_free(must_alloc(4 * MIB));
+                free_now(must_alloc(GPUMEM_DEVICE, 4 * MIB));
         }
         (void)printf("# %u of 10 failed\n", n_failed);
         ck_assert_uint_gt(n_failed, 1);

@@ -90,9 +90,7 @@ static void do_first_work(void)
 static void give_all_back(void)
 {
         gpumem_disconnect(client);
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
+        daemon_expect_empty();
 }
 
 static void start_with(const char *emulator, const char *backing)

@@ -2,15 +2,12 @@
  * pieces, what the driver does not have. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/size.h"
-#include "gpumem.h"
-#include "tests/demo/gpu.h"
-#include "tests/live/daemon.h"
 #include "tests/live/holder.h"
+#include "tests/live/solo.h"
 #include "tests/suite.h"
 
 #define STRANGER 65534
@@ -24,33 +21,18 @@
 #define WAIT_MS 2000
 #define TRIES   10
 
-static struct daemon gpumemd;
-static struct gpu *gpu;
-static struct gpumem_client *client;
-
 static void start_with(const char *configuration)
 {
         static const char *const options[] = {"--device-bytes", "512MiB", NULL};
 
         daemon_start_configured(&gpumemd, "devices=1,bytes=600MiB", options, configuration);
-        ck_assert_int_eq(chmod(gpumemd.place, 0711), 0);
-        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+        daemon_admit_all(&gpumemd);
         ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
-}
-
-static void connect_as(uid_t uid)
-{
-        ck_assert_int_eq(gpu_new(0, &gpu), 0);
-        ck_assert_int_eq(gpu_use(gpu), 0);
-        ck_assert_int_eq(seteuid(uid), 0);
-        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
-        ck_assert_int_eq(seteuid(getuid()), 0);
 }
 
 static void end(void)
 {
-        gpumem_disconnect(client);
-        gpu_free(gpu);
+        solo_close();
         daemon_await(FIGURE_charged, 0);
         daemon_stop(&gpumemd);
 }
@@ -64,14 +46,6 @@ static int alloc(uint64_t n_bytes, uint32_t wait_ms, void **ret_pointer)
                                                .wait_ms = wait_ms};
 
         return gpumem_alloc(client, &request, ret_pointer);
-}
-
-static void must_say(const char *part)
-{
-        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
-
-        ck_assert_int_eq(gpumem_last_refusal(client, &refusal), 0);
-        ck_assert_msg(strstr(refusal.text, part), "\"%s\" is not in: %s", part, refusal.text);
 }
 
 /* All but what so many processes need not mark. */
@@ -110,7 +84,7 @@ static unsigned take_all(const char *configuration, unsigned n_least, uint64_t *
 
         start_with(configuration);
         holder_start_as(&holder, STRANGER);
-        connect_as(SOMEBODY);
+        solo_open(SOMEBODY);
         for (unsigned i = 0; i < POOL / PIECE - 1; i++)
                 ck_assert_int_eq(holder_alloc(&holder, PIECE, 0), 0);
         holder_free_all(&holder);
@@ -158,7 +132,7 @@ TEST(a_stopped_process_holds_nobody_up, NEEDS_ROOT)
         start_with("{}\n");
         holder_start_as(&stopped, STRANGER);
         holder_start_as(&other, SOMEBODY);
-        connect_as(geteuid());
+        solo_open(geteuid());
         for (unsigned i = 0; i < 3; i++)
                 ck_assert_int_eq(holder_alloc(&stopped, PIECE, 0), 0);
         holder_free_all(&stopped);
@@ -183,7 +157,7 @@ TEST(free_memory_in_pieces_is_told_as_such)
         unsigned n = 0;
 
         start_with("{}\n");
-        connect_as(geteuid());
+        solo_open(geteuid());
         while (n < ARRAY_SIZE(pointers) && alloc(MIB, 0, &pointers[n]) == 0)
                 n++;
         for (unsigned i = 0; i < n; i += 2)
@@ -202,7 +176,7 @@ TEST(a_full_device_is_told_as_such, .to = 2, NEEDS_EMULATOR)
         void *pointer;
 
         start_with("{}\n");
-        connect_as(geteuid());
+        solo_open(geteuid());
         daemon_fault(&gpumemd, gpumemd.pid, "fail=cuMemCreate:*:2");
         ck_assert_int_eq(alloc(PIECE, _i ? WAIT_MS : 0, &pointer), GPUMEM_E_DEVICE_FULL);
         must_say("64.00 MiB asked: the driver has no memory left. To do: see what else is on the "

@@ -4,19 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/size.h"
-#include "gpumem.h"
-#include "tests/demo/gpu.h"
-#include "tests/live/daemon.h"
 #include "tests/live/listed.h"
+#include "tests/live/solo.h"
 #include "tests/suite.h"
-
-static struct daemon gpumemd;
-static struct gpu *gpu;
-static struct gpumem_client *client;
-static unsigned n_daemon_fds;
 
 static void start(void)
 {
@@ -24,50 +18,8 @@ static void start(void)
                                               NULL};
 
         daemon_start(&gpumemd, "devices=1,bytes=256MiB", options);
-        n_daemon_fds = daemon_quiet_fds(&gpumemd);
-        ck_assert_int_eq(gpu_new(0, &gpu), 0);
-        ck_assert_int_eq(gpu_use(gpu), 0);
-        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
-}
-
-static void stop(void)
-{
-        gpumem_disconnect(client);
-        gpu_free(gpu);
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
-        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
-        daemon_stop(&gpumemd);
-}
-
-static struct gpumem_request request_of(enum gpumem_kind kind, uint64_t n_bytes)
-{
-        return (struct gpumem_request){.struct_size = sizeof(struct gpumem_request),
-                                       .kind = kind,
-                                       .place = GPUMEM_NEAREST,
-                                       .stream = gpu_stream(gpu),
-                                       .n_bytes = n_bytes};
-}
-
-static int try_alloc(enum gpumem_kind kind, uint64_t n_bytes, void **ret_pointer)
-{
-        struct gpumem_request request = request_of(kind, n_bytes);
-
-        return gpumem_alloc(client, &request, ret_pointer);
-}
-
-static unsigned char *must_alloc(enum gpumem_kind kind, uint64_t n_bytes)
-{
-        void *pointer;
-
-        ck_assert_int_eq(try_alloc(kind, n_bytes, &pointer), 0);
-        return pointer;
-}
-
-static void must_free(void *pointer)
-{
-        ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
+        daemon_note_fds(&gpumemd);
+        solo_open(getuid());
 }
 
 static struct gpumem_info describe(const void *pointer)
@@ -358,4 +310,4 @@ TEST(a_callback_that_was_replaced_runs_nowhere)
         ck_assert_uint_eq(n_after_end, 0);
 }
 
-TESTS_MAIN("report", .limit_s = 60, .start = start, .stop = stop)
+TESTS_MAIN("report", .limit_s = 60, .start = start, .stop = solo_stop)

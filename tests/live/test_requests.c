@@ -17,21 +17,16 @@
 #define STRANGER 65534
 
 static struct daemon gpumemd;
-static unsigned n_daemon_fds;
 
 static void start(void)
 {
         daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
-        n_daemon_fds = daemon_quiet_fds(&gpumemd);
+        daemon_note_fds(&gpumemd);
 }
 
 static void stop(void)
 {
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
-        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
-        daemon_stop(&gpumemd);
+        daemon_stop_empty(&gpumemd);
 }
 
 static struct link *connect_link(void)
@@ -191,8 +186,7 @@ TEST(a_guest_frees_its_own_blocks_only, NEEDS_ROOT)
         frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
         ck_assert_int_eq(link_send(link, &frame, MESSAGE_RETURN), 0);
         daemon_await(FIGURE_cached, 2 * MIB);
-        ck_assert_int_eq(chmod(gpumemd.place, 0711), 0);
-        ck_assert_int_eq(chmod(gpumemd.socket, 0666), 0);
+        daemon_admit_all(&gpumemd);
         as_stranger(frees_its_own_only);
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 2 * MIB);
         link_free(link);

@@ -40,9 +40,7 @@ static const struct test_case lost = {.name = "lost", .limit_s = 60, .start = st
 static void stop(void)
 {
         gpumem_disconnect(client);
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
+        daemon_expect_empty();
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_daemon_fds);
         ck_assert_uint_eq(own_fds(), n_own_fds);
         gpu_free(gpu);

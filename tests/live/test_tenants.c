@@ -57,10 +57,7 @@ static void start(const char *configuration)
 static void end(enum cgroup_tree tree)
 {
         container_leave(tree);
-        daemon_await(FIGURE_charged, 0);
-        daemon_free_all();
-        daemon_await(FIGURE_reserved, 0);
-        daemon_stop(&gpumemd);
+        daemon_stop_empty(&gpumemd);
         containers_remove(tree);
 }
 

@@ -5,19 +5,14 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "driver/cuda.h"
-#include "gpumem.h"
-#include "tests/demo/gpu.h"
-#include "tests/live/daemon.h"
 #include "tests/live/gate.h"
+#include "tests/live/solo.h"
 #include "tests/suite.h"
 
 #define N_BYTES (2 * MIB)
 
-static struct daemon gpumemd;
-static struct gpu *gpu;
 static struct cuda cuda;
 static struct gate gate;
-static struct gpumem_client *client;
 static CUstream side;
 
 static void start(void)
@@ -45,7 +40,7 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
-static void *must_alloc(enum gpumem_kind kind, void *stream, uint32_t flags)
+static void *alloc_in(enum gpumem_kind kind, void *stream, uint32_t flags)
 {
         struct gpumem_request request = {.struct_size = sizeof(request),
                                          .kind = kind,
@@ -59,25 +54,17 @@ static void *must_alloc(enum gpumem_kind kind, void *stream, uint32_t flags)
         return pointer;
 }
 
-static struct gpumem_stats stats(void)
-{
-        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
-
-        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
-        return stats;
-}
-
 static void await_allocated(uint64_t n_bytes)
 {
-        for (unsigned i = 0; i < 2000 && stats().n_allocated_bytes != n_bytes; i++)
+        for (unsigned i = 0; i < 2000 && device_stats().n_allocated_bytes != n_bytes; i++)
                 sleep_ms(10);
-        ck_assert_uint_eq(stats().n_allocated_bytes, n_bytes);
+        ck_assert_uint_eq(device_stats().n_allocated_bytes, n_bytes);
 }
 
 /* The side stream writes to it late; by then it must not be another's. */
 TEST(it_is_nobody_elses_before_the_others_have_come_as_far)
 {
-        void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0), *staged;
+        void *used = alloc_in(GPUMEM_DEVICE, gpu_stream(gpu), 0), *staged;
 
         gate_hold(&gate, side);
         ck_assert_int_eq(cuda.cuMemsetD8Async((CUdeviceptr)(uintptr_t)used, 0xbb, N_BYTES, side),
@@ -85,16 +72,16 @@ TEST(it_is_nobody_elses_before_the_others_have_come_as_far)
         ck_assert_int_eq(gpumem_record_use(client, used, side), 0);
         ck_assert_int_eq(gpumem_free(client, used, gpu_stream(gpu)), 0);
         for (unsigned i = 0; i < 8; i++) {
-                void *next = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+                void *next = alloc_in(GPUMEM_DEVICE, gpu_stream(gpu), 0);
 
                 ck_assert_ptr_ne(next, used);
                 ck_assert_int_eq(gpu_fill(gpu, next, 0xaa, N_BYTES), 0);
         }
-        ck_assert_uint_eq(stats().n_allocated_bytes, 9 * N_BYTES);
+        ck_assert_uint_eq(device_stats().n_allocated_bytes, 9 * N_BYTES);
         gate_open(&gate);
         await_allocated(8 * N_BYTES);
         for (unsigned i = 0; i < 1; i++) {
-                void *again = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+                void *again = alloc_in(GPUMEM_DEVICE, gpu_stream(gpu), 0);
 
                 ck_assert_int_eq(gpu_fill(gpu, again, 0xcc, N_BYTES), 0);
                 ck_assert_int_eq(gpu_stage(gpu, 4096, &staged), 0);
@@ -107,7 +94,7 @@ TEST(it_is_nobody_elses_before_the_others_have_come_as_far)
 TEST(what_is_freed_and_waits_is_not_ours)
 {
         struct gpumem_info info = {.struct_size = sizeof(info)};
-        void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+        void *used = alloc_in(GPUMEM_DEVICE, gpu_stream(gpu), 0);
 
         gate_hold(&gate, side);
         ck_assert_int_eq(gpumem_record_use(client, used, side), 0);
@@ -123,12 +110,12 @@ TEST(what_is_freed_and_waits_is_not_ours)
 
 TEST(its_own_stream_is_no_other)
 {
-        void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+        void *used = alloc_in(GPUMEM_DEVICE, gpu_stream(gpu), 0);
 
         gate_hold(&gate, gpu_stream(gpu));
         ck_assert_int_eq(gpumem_record_use(client, used, gpu_stream(gpu)), 0);
         ck_assert_int_eq(gpumem_free(client, used, gpu_stream(gpu)), 0);
-        ck_assert_uint_eq(stats().n_allocated_bytes, 0);
+        ck_assert_uint_eq(device_stats().n_allocated_bytes, 0);
 }
 
 static void *open_later(void *argument)
@@ -141,10 +128,10 @@ static void *open_later(void *argument)
 /* Whatever ends the memory otherwise waits for them. */
 TEST(other_frees_wait)
 {
-        void *freed = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
-        void *pinned = must_alloc(GPUMEM_PINNED, gpu_stream(gpu), 0);
-        void *shared = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), GPUMEM_SHAREABLE);
-        void *flushed = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+        void *freed = alloc_in(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+        void *pinned = alloc_in(GPUMEM_PINNED, gpu_stream(gpu), 0);
+        void *shared = alloc_in(GPUMEM_DEVICE, gpu_stream(gpu), GPUMEM_SHAREABLE);
+        void *flushed = alloc_in(GPUMEM_DEVICE, gpu_stream(gpu), 0);
         void *all[] = {freed, pinned, shared, flushed};
 
         for (unsigned i = 0; i < ARRAY_SIZE(all); i++) {
@@ -162,7 +149,7 @@ TEST(other_frees_wait)
                 ck_assert_int_eq(cuda.cuStreamQuery(side), CUDA_SUCCESS);
                 ck_assert_int_eq(pthread_join(thread, NULL), 0);
         }
-        ck_assert_uint_eq(stats().n_allocated_bytes, 0);
+        ck_assert_uint_eq(device_stats().n_allocated_bytes, 0);
 }
 
 /* Its block goes to the idle list meanwhile. */
@@ -189,7 +176,7 @@ static void *use_and_free(void *unused)
 {
         ck_assert_int_eq(gpu_use(gpu), 0);
         for (unsigned i = 0; i < 200; i++) {
-                void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+                void *used = alloc_in(GPUMEM_DEVICE, gpu_stream(gpu), 0);
 
                 ck_assert_int_eq(gpumem_record_use(client, used, side), 0);
                 ck_assert_int_eq(gpumem_free(client, used, gpu_stream(gpu)), 0);
@@ -213,7 +200,7 @@ TEST(frees_are_ended_by_other_threads)
 
 TEST(bad_calls_are_told)
 {
-        void *used = must_alloc(GPUMEM_DEVICE, gpu_stream(gpu), 0);
+        void *used = alloc_in(GPUMEM_DEVICE, gpu_stream(gpu), 0);
         char here;
 
         ck_assert_int_eq(gpumem_record_use(client, &here, side), GPUMEM_E_NOT_OURS);
