@@ -143,6 +143,39 @@ CUcontext contract_context(void)
         return context;
 }
 
+CUstream contract_stream(unsigned flags)
+{
+        CUstream stream;
+
+        ck_ok(cu.cuStreamCreate(&stream, flags));
+        return stream;
+}
+
+CUevent contract_event(unsigned flags)
+{
+        CUevent event;
+
+        ck_ok(cu.cuEventCreate(&event, flags));
+        return event;
+}
+
+CUdeviceptr contract_alloc(size_t n_bytes)
+{
+        CUdeviceptr address;
+
+        ck_ok(cu.cuMemAlloc(&address, n_bytes));
+        return address;
+}
+
+unsigned char *contract_pinned(size_t n_bytes)
+{
+        void *bytes;
+
+        ck_ok(cu.cuMemHostAlloc(&bytes, n_bytes, CU_MEMHOSTALLOC_PORTABLE));
+        memset(bytes, 0, n_bytes);
+        return bytes;
+}
+
 CUmemAllocationProp contract_properties(CUmemAllocationHandleType handle_types)
 {
         return (CUmemAllocationProp){

@@ -101,6 +101,13 @@ unsigned char contract_read(CUdeviceptr address);
 
 size_t contract_free_bytes(void);
 
+CUstream contract_stream(unsigned flags);
+CUevent contract_event(unsigned flags);
+CUdeviceptr contract_alloc(size_t n_bytes);
+
+/* Zeros in pinned memory, so that copies are asynchronous. */
+unsigned char *contract_pinned(size_t n_bytes);
+
 struct contract_peer contract_start(void (*function)(int socket));
 void contract_kill(const struct contract_peer *peer);
 

@@ -61,7 +61,7 @@ TEST(nothing_but_the_end_of_registered_and_allocated_memory_waits_for_work, .to 
         CUstream stream;
 
         (void)contract_context();
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         contract_hold(stream, &gate);
         contract_await(&gate);
         calls[_i]();
@@ -80,8 +80,8 @@ TEST(work_on_what_was_unmapped_spoils_the_context)
 
         (void)contract_context();
         block = contract_map(contract_create(GRANULE, NONE), GRANULE);
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        ck_ok(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD8Async(block.address, 1, GRANULE, stream));
         ck_ok(cu.cuEventRecord(event, stream));

@@ -13,34 +13,18 @@
 #define ACTIVE  CU_STREAM_CAPTURE_STATUS_ACTIVE
 #define LOST    CU_STREAM_CAPTURE_STATUS_INVALIDATED
 
-static CUstream stream_new(unsigned flags)
-{
-        CUstream stream;
-
-        ck_ok(cu.cuStreamCreate(&stream, flags));
-        return stream;
-}
-
 static CUstream stream_capturing(CUstreamCaptureMode mode)
 {
-        CUstream stream = stream_new(CU_STREAM_NON_BLOCKING);
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
 
         ck_ok(cu.cuStreamBeginCapture(stream, mode));
         return stream;
 }
 
-static CUevent event_new(void)
-{
-        CUevent event;
-
-        ck_ok(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-        return event;
-}
-
 /* What is submitted to `after` from now on comes after what `before` has. */
 static CUresult order(CUstream before, CUstream after)
 {
-        CUevent event = event_new();
+        CUevent event = contract_event(CU_EVENT_DISABLE_TIMING);
 
         ck_ok(cu.cuEventRecord(event, before));
         return cu.cuStreamWaitEvent(after, event, 0);
@@ -83,8 +67,8 @@ TEST(a_capture_begins_and_ends)
         CUstream stream, other;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        other = stream_new(CU_STREAM_NON_BLOCKING);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        other = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_cuda(INVALID, cu.cuStreamBeginCapture(stream, (CUstreamCaptureMode)7));
         ck_cuda(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuStreamBeginCapture(NULL, GLOBAL));
         ck_cuda(CUDA_ERROR_ILLEGAL_STATE, cu.cuStreamEndCapture(stream, NULL));
@@ -120,7 +104,7 @@ TEST(a_capture_has_an_id_a_graph_and_ends_of_its_streams)
         size_t n = 55;
 
         (void)contract_context();
-        joined = stream_new(CU_STREAM_NON_BLOCKING);
+        joined = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(info_of(joined, &status, &id, &graph, &n));
         ck_assert_int_eq(status, NONE);
         ck_assert_ptr_null(graph);
@@ -156,7 +140,7 @@ TEST(a_stream_that_waits_for_a_capture_joins_it)
         CUstream stream, joined;
 
         (void)contract_context();
-        joined = stream_new(CU_STREAM_NON_BLOCKING);
+        joined = contract_stream(CU_STREAM_NON_BLOCKING);
         /* One that did nothing need not come back. */
         stream = stream_capturing(GLOBAL);
         work(stream);
@@ -184,7 +168,7 @@ TEST(what_spoils_a_capture_spoils_it_for_all_its_streams)
         CUstream stream, joined, alone;
 
         (void)contract_context();
-        joined = stream_new(CU_STREAM_NON_BLOCKING);
+        joined = contract_stream(CU_STREAM_NON_BLOCKING);
         stream = stream_capturing(GLOBAL);
         alone = stream_capturing(RELAXED);
         ck_ok(order(stream, joined));
@@ -216,8 +200,8 @@ TEST(an_event_of_a_capture_that_is_over_is_of_no_use)
         CUevent event;
 
         (void)contract_context();
-        event = event_new();
-        other = stream_new(CU_STREAM_NON_BLOCKING);
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
+        other = contract_stream(CU_STREAM_NON_BLOCKING);
         stream = stream_capturing(GLOBAL);
         ck_ok(cu.cuEventRecord(event, stream));
         check_end(CUDA_SUCCESS, stream);
@@ -235,7 +219,7 @@ TEST(a_destroyed_stream_leaves_its_capture)
         (void)contract_context();
         ck_ok(cu.cuStreamDestroy(stream_capturing(GLOBAL)));
         stream = stream_capturing(GLOBAL);
-        joined = stream_new(CU_STREAM_NON_BLOCKING);
+        joined = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(order(stream, joined));
         work(joined);
         ck_ok(cu.cuStreamDestroy(joined));
@@ -252,7 +236,7 @@ static CUresult default_fill(void)
 
 static CUresult default_record(void)
 {
-        return cu.cuEventRecord(event_new(), NULL);
+        return cu.cuEventRecord(contract_event(CU_EVENT_DISABLE_TIMING), NULL);
 }
 
 static CUresult default_wait(void)
@@ -274,7 +258,7 @@ TEST(a_blocking_stream_that_captures_locks_the_default_one, .to = ARRAY_SIZE(of_
         CUstream stream;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_DEFAULT);
+        stream = contract_stream(CU_STREAM_DEFAULT);
         ck_ok(cu.cuMemAlloc(&somewhere, 4096));
         ck_ok(cu.cuStreamIsCapturing(NULL, &status));
         ck_ok(cu.cuStreamBeginCapture(stream, RELAXED));

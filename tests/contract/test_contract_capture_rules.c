@@ -33,10 +33,10 @@ static void *host_memory(void)
 
 static void world_new(void)
 {
-        ck_ok(cu.cuStreamCreate(&capturing, CU_STREAM_NON_BLOCKING));
-        ck_ok(cu.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-        ck_ok(cu.cuEventCreate(&captured, CU_EVENT_DISABLE_TIMING));
-        ck_ok(cu.cuEventCreate(&outside, CU_EVENT_DEFAULT));
+        capturing = contract_stream(CU_STREAM_NON_BLOCKING);
+        other = contract_stream(CU_STREAM_NON_BLOCKING);
+        captured = contract_event(CU_EVENT_DISABLE_TIMING);
+        outside = contract_event(CU_EVENT_DEFAULT);
         ck_ok(cu.cuEventRecord(outside, other));
         ck_ok(cu.cuMemAlloc(&memory, N_BYTES));
         ck_ok(cu.cuMemHostAlloc(&pinned, N_BYTES, CU_MEMHOSTALLOC_PORTABLE));

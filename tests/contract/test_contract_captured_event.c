@@ -81,9 +81,9 @@ static CUgraphNode tip(void)
 static void begin(int mode)
 {
         context = contract_context();
-        ck_ok(cu.cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
-        ck_ok(cu.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-        ck_ok(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        captured = contract_stream(CU_STREAM_NON_BLOCKING);
+        other = contract_stream(CU_STREAM_NON_BLOCKING);
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuMemAlloc(&memory, 4096));
         ck_ok(cu.cuStreamBeginCapture(captured, (CUstreamCaptureMode)mode));
         ck_ok(cu.cuMemsetD8Async(memory, 1, 4096, captured));

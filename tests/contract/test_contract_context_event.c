@@ -13,30 +13,14 @@
 
 static CUcontext context;
 
-static CUstream stream_new(unsigned flags)
-{
-        CUstream stream;
-
-        ck_ok(cu.cuStreamCreate(&stream, flags));
-        return stream;
-}
-
-static CUevent event_new(void)
-{
-        CUevent event;
-
-        ck_ok(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-        return event;
-}
-
 static CUstream non_blocking(void)
 {
-        return stream_new(CU_STREAM_NON_BLOCKING);
+        return contract_stream(CU_STREAM_NON_BLOCKING);
 }
 
 static CUstream blocking(void)
 {
-        return stream_new(CU_STREAM_DEFAULT);
+        return contract_stream(CU_STREAM_DEFAULT);
 }
 
 static CUstream legacy(void)
@@ -57,7 +41,7 @@ TEST(it_passes_with_the_work_of_any_stream, .to = ARRAY_SIZE(kinds))
         CUevent event;
 
         context = contract_context();
-        event = event_new();
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         contract_hold(kinds[_i](), &gate);
         ck_ok(cu.cuCtxRecordEvent(context, event));
         ck_cuda(NOT_READY, cu.cuEventQuery(event));
@@ -75,7 +59,7 @@ TEST(it_passes_with_the_work_of_a_destroyed_stream)
 
         context = contract_context();
         stream = non_blocking();
-        event = event_new();
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         contract_hold(stream, &gate);
         ck_ok(cu.cuStreamDestroy(stream));
         ck_ok(cu.cuCtxRecordEvent(context, event));
@@ -91,7 +75,7 @@ TEST(it_passes_with_the_last_of_several_streams)
         CUevent event;
 
         context = contract_context();
-        event = event_new();
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuCtxRecordEvent(context, event));
         ck_ok(cu.cuEventSynchronize(event));
         for (int i = 0; i < N_STREAMS; i++)
@@ -115,7 +99,7 @@ TEST(it_does_not_wait_for_what_comes_later)
         context = contract_context();
         stream = non_blocking();
         other = non_blocking();
-        event = event_new();
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         contract_hold(stream, &before);
         ck_ok(cu.cuCtxRecordEvent(context, event));
         contract_hold(stream, &after);
@@ -143,7 +127,7 @@ TEST(a_stream_waits_for_the_work_of_all)
         filling = non_blocking();
         busy = non_blocking();
         reading = non_blocking();
-        event = event_new();
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuMemAlloc(&address, N_BYTES));
         ck_ok(cu.cuMemHostAlloc(&bytes, N_BYTES, CU_MEMHOSTALLOC_PORTABLE));
         memset(bytes, 0, N_BYTES);
@@ -172,9 +156,9 @@ TEST(it_is_of_one_context)
         CUstream stream;
 
         context = contract_context();
-        own = event_new();
+        own = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuCtxCreate(&other, NULL, 0, 0));
-        others = event_new();
+        others = contract_event(CU_EVENT_DISABLE_TIMING);
         stream = non_blocking();
         ck_cuda(CUDA_ERROR_INVALID_HANDLE, cu.cuCtxRecordEvent(context, others));
         ck_cuda(CUDA_ERROR_INVALID_HANDLE, cu.cuCtxRecordEvent(other, own));
@@ -242,7 +226,7 @@ TEST(a_capture_in_the_context_is_lost, .to = ARRAY_SIZE(callers))
         CUstream stream;
 
         context = contract_context();
-        recorded = event_new();
+        recorded = contract_event(CU_EVENT_DISABLE_TIMING);
         stream = non_blocking();
         for (int mode = 0; mode < 3; mode++) {
                 ck_ok(record());
@@ -265,7 +249,7 @@ TEST(a_capture_in_another_context_goes_on, .to = ARRAY_SIZE(callers))
         CUstream stream;
 
         context = contract_context();
-        recorded = event_new();
+        recorded = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuCtxCreate(&other, NULL, 0, 0));
         stream = non_blocking();
         for (int mode = 0; mode < 3; mode++) {

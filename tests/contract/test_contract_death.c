@@ -72,7 +72,7 @@ static void worker(int socket)
 
         (void)contract_context();
         block = contract_map(contract_create(LARGE, FD), LARGE);
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         for (unsigned i = 0; i < 100; i++)
                 ck_ok(cu.cuMemsetD8Async(block.address, (unsigned char)i, LARGE, stream));
         contract_send(socket, 'w', -1);
@@ -136,7 +136,7 @@ static void enqueue(int socket)
         (void)contract_context();
         block = contract_map(contract_create(2 * MIB, FD), 2 * MIB);
         ck_ok(cu.cuMemHostRegister(words, PAGE, CU_MEMHOSTREGISTER_DEVICEMAP));
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuStreamWriteValue64(stream, address + offsetof(struct words, started), 1, 0));
         ck_ok(cu.cuStreamWaitValue64(stream, address + offsetof(struct words, go), 1,
                                      CU_STREAM_WAIT_VALUE_GEQ));

@@ -7,40 +7,6 @@
 #define NOT_READY CUDA_ERROR_NOT_READY
 #define N_BYTES   ((size_t)1 << 16)
 
-static CUstream stream_new(unsigned flags)
-{
-        CUstream stream;
-
-        ck_ok(cu.cuStreamCreate(&stream, flags));
-        return stream;
-}
-
-static CUevent event_new(unsigned flags)
-{
-        CUevent event;
-
-        ck_ok(cu.cuEventCreate(&event, flags));
-        return event;
-}
-
-static CUdeviceptr alloc(void)
-{
-        CUdeviceptr address;
-
-        ck_ok(cu.cuMemAlloc(&address, N_BYTES));
-        return address;
-}
-
-/* Pinned, so that copies are asynchronous. */
-static unsigned char *pinned(void)
-{
-        void *bytes;
-
-        ck_ok(cu.cuMemHostAlloc(&bytes, N_BYTES, CU_MEMHOSTALLOC_PORTABLE));
-        memset(bytes, 0, N_BYTES);
-        return bytes;
-}
-
 TEST(an_event_passes_with_the_work_before_it)
 {
         struct contract_gate gate;
@@ -48,8 +14,8 @@ TEST(an_event_passes_with_the_work_before_it)
         CUevent event;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        event = event_new(CU_EVENT_DISABLE_TIMING);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuEventQuery(event));
         ck_ok(cu.cuEventSynchronize(event));
         contract_hold(stream, &gate);
@@ -75,8 +41,8 @@ TEST(an_event_outlives_its_stream)
         CUevent event;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        event = event_new(CU_EVENT_DISABLE_TIMING);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         contract_hold(stream, &gate);
         ck_ok(cu.cuEventRecord(event, stream));
         ck_ok(cu.cuStreamDestroy(stream));
@@ -95,11 +61,11 @@ TEST(a_stream_waits_for_an_event)
         CUevent event;
 
         (void)contract_context();
-        first = stream_new(CU_STREAM_NON_BLOCKING);
-        second = stream_new(CU_STREAM_NON_BLOCKING);
-        event = event_new(CU_EVENT_DISABLE_TIMING);
-        address = alloc();
-        bytes = pinned();
+        first = contract_stream(CU_STREAM_NON_BLOCKING);
+        second = contract_stream(CU_STREAM_NON_BLOCKING);
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
+        address = contract_alloc(N_BYTES);
+        bytes = contract_pinned(N_BYTES);
         ck_ok(cu.cuStreamWaitEvent(second, event, 0));
         contract_hold(first, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x71, N_BYTES, first));
@@ -121,12 +87,12 @@ TEST(events_are_recorded_beside_a_busy_stream)
         struct contract_gate gate;
 
         (void)contract_context();
-        busy = stream_new(CU_STREAM_NON_BLOCKING);
-        others[2] = stream_new(CU_STREAM_NON_BLOCKING);
+        busy = contract_stream(CU_STREAM_NON_BLOCKING);
+        others[2] = contract_stream(CU_STREAM_NON_BLOCKING);
         contract_hold(busy, &gate);
         contract_await(&gate);
         for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
-                CUevent event = event_new(CU_EVENT_DISABLE_TIMING);
+                CUevent event = contract_event(CU_EVENT_DISABLE_TIMING);
 
                 ck_ok(cu.cuEventRecord(event, others[i]));
                 ck_ok(cu.cuEventSynchronize(event));
@@ -145,9 +111,9 @@ TEST(events_measure_time)
         float ms = -1;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        start = event_new(CU_EVENT_DEFAULT);
-        end = event_new(CU_EVENT_DEFAULT);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        start = contract_event(CU_EVENT_DEFAULT);
+        end = contract_event(CU_EVENT_DEFAULT);
         ck_cuda(CUDA_ERROR_INVALID_HANDLE, cu.cuEventElapsedTime(&ms, start, end));
         ck_ok(cu.cuEventRecord(start, stream));
         contract_hold(stream, &gate);
@@ -159,7 +125,7 @@ TEST(events_measure_time)
         ck_ok(cu.cuEventElapsedTime(&ms, start, end));
         ck_assert_float_gt(ms, 0);
         ck_ok(cu.cuEventDestroy(end));
-        end = event_new(CU_EVENT_DISABLE_TIMING);
+        end = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuEventRecord(end, stream));
         ck_ok(cu.cuEventSynchronize(end));
         ck_cuda(CUDA_ERROR_INVALID_HANDLE, cu.cuEventElapsedTime(&ms, start, end));

@@ -12,21 +12,13 @@ static CUstream stream, other;
 static CUdeviceptr memory, more;
 static unsigned char *bytes;
 
-static CUstream stream_new(void)
-{
-        CUstream new_one;
-
-        ck_ok(cu.cuStreamCreate(&new_one, CU_STREAM_NON_BLOCKING));
-        return new_one;
-}
-
 static void world_new(void)
 {
         void *pinned;
 
         (void)contract_context();
-        stream = stream_new();
-        other = stream_new();
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        other = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuMemAlloc(&memory, N_BYTES));
         ck_ok(cu.cuMemAlloc(&more, N_BYTES));
         ck_ok(cu.cuMemHostAlloc(&pinned, N_BYTES, CU_MEMHOSTALLOC_PORTABLE));
@@ -72,7 +64,7 @@ static void order(CUstream before, CUstream after)
 {
         CUevent event;
 
-        ck_ok(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuEventRecord(event, before));
         ck_ok(cu.cuStreamWaitEvent(after, event, 0));
         ck_ok(cu.cuEventDestroy(event));

@@ -20,14 +20,6 @@ static unsigned char *pages(size_t n_bytes)
         return bytes;
 }
 
-static CUdeviceptr alloc(size_t n_bytes)
-{
-        CUdeviceptr address;
-
-        ck_ok(cu.cuMemAlloc(&address, n_bytes));
-        return address;
-}
-
 TEST(registered_memory_has_a_device_address)
 {
         unsigned char *bytes = pages(N_BYTES);
@@ -136,9 +128,9 @@ TEST(a_pinned_source_is_read_when_the_copy_runs)
         CUstream stream;
 
         (void)contract_context();
-        address = alloc(N_BYTES);
+        address = contract_alloc(N_BYTES);
         ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         bytes[7] = 1;
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemcpyHtoDAsync(address, bytes, 4096, stream));
@@ -156,8 +148,8 @@ TEST(a_small_pageable_source_is_read_by_the_call)
         CUstream stream;
 
         (void)contract_context();
-        address = alloc(N_BYTES);
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        address = contract_alloc(N_BYTES);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         memset(bytes, 1, 4096);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemcpyHtoDAsync(address, bytes, 4096, stream));
@@ -174,7 +166,7 @@ TEST(copies_take_registered_memory_as_the_devices)
         CUdeviceptr address, host;
 
         (void)contract_context();
-        address = alloc(N_BYTES);
+        address = contract_alloc(N_BYTES);
         ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
         ck_ok(cu.cuMemHostGetDevicePointer(&host, bytes, 0));
         memset(bytes, 0x51, N_BYTES);
@@ -195,7 +187,7 @@ static void memfd_writer(int socket)
 
         ck_assert_ptr_ne(bytes, MAP_FAILED);
         (void)contract_context();
-        address = alloc(N_BYTES);
+        address = contract_alloc(N_BYTES);
         ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
         ck_ok(cu.cuMemsetD8(address, 0x77, N_BYTES));
         ck_ok(cu.cuMemcpyDtoH(bytes, address, N_BYTES));
@@ -216,7 +208,7 @@ TEST(two_processes_register_one_memfd)
         ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
         contract_send(other.socket, 'm', fd);
         (void)contract_receive(other.socket, 'w');
-        address = alloc(N_BYTES);
+        address = contract_alloc(N_BYTES);
         ck_ok(cu.cuMemcpyHtoD(address, bytes, N_BYTES));
         ck_assert_uint_eq(contract_read(address + N_BYTES - 1), 0x77);
         contract_finish(&other);
@@ -230,10 +222,10 @@ TEST(a_stream_waits_for_a_word_and_writes_one)
         int n_looks = 0;
 
         (void)contract_context();
-        memory = alloc(4096);
+        memory = contract_alloc(4096);
         ck_ok(cu.cuMemHostRegister(words, PAGE, FLAGS));
         ck_ok(cu.cuMemHostGetDevicePointer(&address, words, 0));
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuStreamWaitValue64(stream, address, 5, CU_STREAM_WAIT_VALUE_GEQ));
         ck_ok(cu.cuMemsetD8Async(memory, 0x66, 16, stream));
         ck_ok(cu.cuStreamWriteValue64(stream, address + 8, 42, 0));
@@ -287,9 +279,9 @@ static void second_in_turn(int socket)
         CUstream stream;
 
         (void)contract_context();
-        memory = alloc(N_BYTES);
+        memory = contract_alloc(N_BYTES);
         address = shared_map(fd, &shared);
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuStreamWaitValue64(stream, address + offsetof(struct shared, turn), 1,
                                      CU_STREAM_WAIT_VALUE_GEQ));
         ck_ok(cu.cuMemcpyHtoDAsync(memory, shared->source, sizeof(shared->source), stream));
@@ -312,11 +304,11 @@ TEST(words_order_streams_of_two_processes)
 
         ck_assert_int_eq(ftruncate(fd, PAGE), 0);
         (void)contract_context();
-        memory = alloc(N_BYTES);
+        memory = contract_alloc(N_BYTES);
         address = shared_map(fd, &shared);
         ck_ok(cu.cuMemsetD8(memory, 0x31, sizeof(shared->source)));
         ck_ok(cu.cuCtxSynchronize());
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemcpyDtoHAsync(shared->source, memory, sizeof(shared->source), stream));
         ck_ok(cu.cuMemsetD8Async(memory, 0, sizeof(shared->source), stream));
@@ -343,9 +335,9 @@ TEST(unregister_waits_for_running_work)
         CUstream stream;
 
         (void)contract_context();
-        address = alloc(N_BYTES);
+        address = contract_alloc(N_BYTES);
         ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuMemsetD8(address, 0x29, N_BYTES));
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemcpyDtoHAsync(bytes, address, N_BYTES, stream));

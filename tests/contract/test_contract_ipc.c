@@ -23,14 +23,6 @@ static CUipcMemHandle handle_receive(int socket)
         return handle;
 }
 
-static CUdeviceptr alloc(size_t n_bytes)
-{
-        CUdeviceptr address;
-
-        ck_ok(cu.cuMemAlloc(&address, n_bytes));
-        return address;
-}
-
 static CUipcMemHandle handle_of(CUdeviceptr address)
 {
         CUipcMemHandle handle;
@@ -54,7 +46,7 @@ static void owner(int socket)
         CUipcMemHandle handle;
 
         (void)contract_context();
-        address = alloc(LARGE);
+        address = contract_alloc(LARGE);
         contract_write(address, 0x5A);
         handle = handle_of(address);
         handle_send(socket, &handle);
@@ -97,7 +89,8 @@ TEST(memory_of_whole_granules_begins_at_one)
 
         (void)contract_context();
         for (int i = 0; i < 5; i++)
-                ck_assert_uint_eq(alloc(n_granules[i] * CONTRACT_GRANULE) % CONTRACT_GRANULE, 0);
+                ck_assert_uint_eq(
+                        contract_alloc(n_granules[i] * CONTRACT_GRANULE) % CONTRACT_GRANULE, 0);
 }
 
 TEST(another_process_opens_memory_by_its_handle)
@@ -135,7 +128,7 @@ TEST(its_owner_cannot_open_it)
         CUdeviceptr address, opened;
 
         (void)contract_context();
-        address = alloc(LARGE);
+        address = contract_alloc(LARGE);
         ck_cuda(CUDA_ERROR_INVALID_CONTEXT,
                 cu.cuIpcOpenMemHandle(&opened, handle_of(address), LAZY));
         ck_cuda(INVALID, cu.cuIpcCloseMemHandle(address));
@@ -148,7 +141,7 @@ TEST(a_handle_is_of_all_of_an_allocation)
         CUdeviceptr address;
 
         (void)contract_context();
-        address = alloc(LARGE);
+        address = contract_alloc(LARGE);
         first = handle_of(address);
         second = handle_of(address + 4096);
         ck_assert_mem_eq(&first, &second, sizeof(first));
@@ -213,7 +206,7 @@ TEST(opened_memory_is_not_ones_own)
         ck_assert_uint_eq(base, address);
         ck_assert_uint_eq(n_bytes, LARGE);
         ck_assert_int_eq(is_ipc_capable(address), 0);
-        ck_assert_int_eq(is_ipc_capable(alloc(LARGE)), 1);
+        ck_assert_int_eq(is_ipc_capable(contract_alloc(LARGE)), 1);
         contract_kill(&peer);
 }
 
@@ -302,7 +295,7 @@ TEST(closing_waits_for_running_work)
         (void)contract_context();
         address = open_memory(handle);
         ck_assert_uint_eq(open_memory(handle), address);
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         for (int i = 0; i < 2; i++) {
                 contract_hold(stream, &gate);
                 contract_await(&gate);
@@ -322,8 +315,8 @@ TEST(a_capture_does_not_mind)
         CUgraph graph;
 
         (void)contract_context();
-        own = alloc(LARGE);
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        own = contract_alloc(LARGE);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
         (void)handle_of(own);
         address = open_memory(handle);

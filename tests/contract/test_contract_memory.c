@@ -8,14 +8,6 @@
 #define INVALID CUDA_ERROR_INVALID_VALUE
 #define LARGE   ((size_t)128 << 20)
 
-static CUdeviceptr alloc(size_t n_bytes)
-{
-        CUdeviceptr address;
-
-        ck_ok(cu.cuMemAlloc(&address, n_bytes));
-        return address;
-}
-
 TEST(alloc_takes_and_free_returns)
 {
         size_t n_before, n_held;
@@ -23,7 +15,7 @@ TEST(alloc_takes_and_free_returns)
 
         (void)contract_context();
         n_before = contract_free_bytes();
-        address = alloc(LARGE);
+        address = contract_alloc(LARGE);
         ck_assert_uint_eq(address % 512, 0);
         n_held = contract_free_bytes();
         ck_assert_uint_le(n_held, n_before - LARGE);
@@ -38,8 +30,8 @@ TEST(free_waits_for_all_work_of_the_context)
         CUstream stream;
 
         (void)contract_context();
-        address = alloc(LARGE);
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        address = contract_alloc(LARGE);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 1, LARGE / 8, stream));
         contract_await(&gate);
@@ -108,7 +100,7 @@ TEST(free_refuses_an_address_inside)
         CUdeviceptr address;
 
         (void)contract_context();
-        address = alloc(GRANULE);
+        address = contract_alloc(GRANULE);
         ck_cuda(INVALID, cu.cuMemFree(address + 512));
         ck_ok(cu.cuMemFree(address));
 }
@@ -118,7 +110,7 @@ TEST(free_refuses_what_was_freed)
         CUdeviceptr address;
 
         (void)contract_context();
-        address = alloc(GRANULE);
+        address = contract_alloc(GRANULE);
         ck_ok(cu.cuMemFree(address));
         ck_cuda(INVALID, cu.cuMemFree(address));
 }
@@ -129,7 +121,7 @@ TEST(allocated_memory_is_not_the_virtual_interface_s)
         CUdeviceptr address;
 
         (void)contract_context();
-        address = alloc(GRANULE);
+        address = contract_alloc(GRANULE);
         ck_cuda(INVALID, cu.cuMemUnmap(address, GRANULE));
         ck_cuda(INVALID, cu.cuMemAddressFree(address, GRANULE));
         block = contract_map(contract_create(GRANULE, CU_MEM_HANDLE_TYPE_NONE), GRANULE);
@@ -144,7 +136,7 @@ TEST(memory_allocated_again_is_zero)
 
         (void)contract_context();
         for (int i = 0; i < TRIES; i++) {
-                CUdeviceptr address = alloc(GRANULE);
+                CUdeviceptr address = contract_alloc(GRANULE);
                 unsigned char bytes[4096];
 
                 ck_ok(cu.cuMemcpyDtoH(bytes, address + GRANULE / 2, sizeof(bytes)));
@@ -161,8 +153,8 @@ TEST(bytes_go_there_and_back)
         CUdeviceptr first, second;
 
         (void)contract_context();
-        first = alloc(sizeof(out));
-        second = alloc(sizeof(out));
+        first = contract_alloc(sizeof(out));
+        second = contract_alloc(sizeof(out));
         for (size_t i = 0; i < sizeof(out); i++)
                 out[i] = (unsigned char)(i * 31 + i / 256);
         ck_ok(cu.cuMemcpyHtoD(first, out, sizeof(out)));
@@ -182,7 +174,7 @@ TEST(one_copy_knows_both_sides)
         CUdeviceptr address;
 
         (void)contract_context();
-        address = alloc(sizeof(out));
+        address = contract_alloc(sizeof(out));
         memset(out, 0x6E, sizeof(out));
         ck_ok(cu.cuMemcpy(address, (CUdeviceptr)(uintptr_t)out, sizeof(out)));
         ck_ok(cu.cuMemcpy((CUdeviceptr)(uintptr_t)in, address, sizeof(in)));
@@ -195,7 +187,7 @@ TEST(nothing_is_copied_for_zero_bytes)
         CUdeviceptr address;
 
         (void)contract_context();
-        address = alloc(4096);
+        address = contract_alloc(4096);
         contract_write(address, 9);
         ck_ok(cu.cuMemcpyHtoD(address, &byte, 0));
         ck_ok(cu.cuMemsetD8(address, 7, 0));
@@ -208,7 +200,7 @@ TEST(memset_fills_bytes_and_words)
         CUdeviceptr address;
 
         (void)contract_context();
-        address = alloc(sizeof(words));
+        address = contract_alloc(sizeof(words));
         ck_ok(cu.cuMemsetD8(address, 0x12, sizeof(words)));
         ck_ok(cu.cuMemsetD32(address + 4, 0xA1B2C3D4, 1022));
         ck_ok(cu.cuMemcpyDtoH(words, address, sizeof(words)));

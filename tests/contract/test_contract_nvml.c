@@ -133,7 +133,7 @@ static void reach_for_nothing(int socket)
         (void)contract_context();
         block = contract_map(contract_create(CONTRACT_GRANULE, CU_MEM_HANDLE_TYPE_NONE),
                              CONTRACT_GRANULE);
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD8Async(block.address, 1, CONTRACT_GRANULE, stream));
         contract_await(&gate);

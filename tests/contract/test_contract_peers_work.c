@@ -17,7 +17,7 @@ TEST(access_is_given_while_work_goes_on, NEEDS_TWO_DEVICES)
         devices_use(0);
         address = devices_place(devices_create(0));
         devices_allow(address, 0, DEVICES_BOTH);
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x33, GRANULE / 2, stream));
         contract_await(&gate);
@@ -44,9 +44,9 @@ TEST(events_are_for_all_devices, NEEDS_TWO_DEVICES)
         devices_allow_both(address);
         for (int i = 0; i < 2; i++) {
                 devices_use(i);
-                ck_ok(cu.cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+                streams[i] = contract_stream(CU_STREAM_NON_BLOCKING);
         }
-        ck_ok(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         contract_hold(streams[1], &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x77, GRANULE, streams[1]));
         ck_ok(cu.cuEventRecord(event, streams[1]));
@@ -75,7 +75,7 @@ TEST(an_illegal_address_spoils_the_other_devices_context, NEEDS_TWO_DEVICES)
         devices_use(0);
         address = devices_place(devices_create(0));
         devices_allow(address, 0, DEVICES_BOTH);
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 1, GRANULE, stream));
         contract_await(&gate);
@@ -118,7 +118,7 @@ TEST(an_illegal_address_spoils_every_context_and_no_other_process)
         ck_ok(cu.cuCtxCreate(&created, NULL, 0, 0));
         ck_ok(cu.cuCtxSetCurrent(primary));
         block = contract_map(contract_create(GRANULE, CU_MEM_HANDLE_TYPE_NONE), GRANULE);
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD8Async(block.address, 1, GRANULE, stream));
         contract_await(&gate);

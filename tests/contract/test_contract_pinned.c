@@ -29,7 +29,7 @@ TEST(a_copy_over_two_registrations_is_refused)
         (void)contract_context();
         bytes = registered_pieces(2);
         ck_ok(cu.cuMemAlloc(&there, PIECE));
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_assert_int_eq(cu.cuMemcpyHtoDAsync(there, bytes + PIECE / 2, PIECE, stream),
                          CUDA_ERROR_INVALID_VALUE);
         ck_ok(cu.cuMemcpyHtoDAsync(there, bytes + PIECE, PIECE, stream));

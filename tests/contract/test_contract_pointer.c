@@ -5,14 +5,6 @@
 #define INVALID CUDA_ERROR_INVALID_VALUE
 #define LARGE   ((size_t)128 << 20)
 
-static CUdeviceptr alloc(size_t n_bytes)
-{
-        CUdeviceptr address;
-
-        ck_ok(cu.cuMemAlloc(&address, n_bytes));
-        return address;
-}
-
 TEST(an_address_range_is_that_of_the_allocation)
 {
         CUdeviceptr address, base = 0;
@@ -20,7 +12,7 @@ TEST(an_address_range_is_that_of_the_allocation)
         int local;
 
         (void)contract_context();
-        address = alloc(LARGE);
+        address = contract_alloc(LARGE);
         ck_ok(cu.cuMemGetAddressRange(&base, &n_bytes, address + 12345));
         ck_assert_uint_eq(base, address);
         ck_assert_uint_eq(n_bytes, LARGE);
@@ -32,7 +24,7 @@ TEST(an_address_range_is_that_of_the_allocation)
 TEST(attributes_of_allocated_memory)
 {
         CUcontext context = contract_context(), found_context = NULL;
-        CUdeviceptr address = alloc(LARGE), base = 0;
+        CUdeviceptr address = contract_alloc(LARGE), base = 0;
         unsigned int type = 0;
         unsigned char capable = 0, mapped = 0;
         size_t n_bytes = 0;
@@ -129,7 +121,7 @@ TEST(several_attributes_are_had_at_once)
         void *answers[] = {&type, &n_bytes};
 
         (void)contract_context();
-        ck_ok(cu.cuPointerGetAttributes(2, wanted, answers, alloc(LARGE)));
+        ck_ok(cu.cuPointerGetAttributes(2, wanted, answers, contract_alloc(LARGE)));
         ck_assert_uint_eq(type, CU_MEMORYTYPE_DEVICE);
         ck_assert_uint_eq(n_bytes, LARGE);
 }
@@ -140,7 +132,7 @@ TEST(freed_memory_has_no_attribute)
         unsigned int type;
 
         (void)contract_context();
-        address = alloc(LARGE);
+        address = contract_alloc(LARGE);
         ck_ok(cu.cuMemFree(address));
         ck_cuda(INVALID,
                 cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));

@@ -10,32 +10,6 @@
 #define NOT_READY CUDA_ERROR_NOT_READY
 #define N_BYTES   ((size_t)1 << 16)
 
-static CUstream stream_new(unsigned flags)
-{
-        CUstream stream;
-
-        ck_ok(cu.cuStreamCreate(&stream, flags));
-        return stream;
-}
-
-static CUdeviceptr alloc(void)
-{
-        CUdeviceptr address;
-
-        ck_ok(cu.cuMemAlloc(&address, N_BYTES));
-        return address;
-}
-
-/* Pinned, so that copies are asynchronous. */
-static unsigned char *pinned(void)
-{
-        void *bytes;
-
-        ck_ok(cu.cuMemHostAlloc(&bytes, N_BYTES, CU_MEMHOSTALLOC_PORTABLE));
-        memset(bytes, 0, N_BYTES);
-        return bytes;
-}
-
 TEST(a_stream_runs_in_order)
 {
         unsigned char *bytes;
@@ -44,9 +18,9 @@ TEST(a_stream_runs_in_order)
         CUstream stream;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        address = alloc();
-        bytes = pinned();
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        address = contract_alloc(N_BYTES);
+        bytes = contract_pinned(N_BYTES);
         contract_hold(stream, &gate);
         for (unsigned i = 1; i <= 50; i++) {
                 ck_ok(cu.cuMemsetD8Async(address, (unsigned char)i, N_BYTES, stream));
@@ -65,7 +39,7 @@ TEST(a_query_tells_whether_work_is_left)
         CUstream stream;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuStreamQuery(stream));
         contract_hold(stream, &gate);
         ck_cuda(NOT_READY, cu.cuStreamQuery(stream));
@@ -85,9 +59,9 @@ TEST(streams_do_not_wait_for_each_other, .to = ARRAY_SIZE(kinds))
         CUdeviceptr address;
 
         (void)contract_context();
-        held = stream_new(kinds[_i]);
-        free_one = stream_new(kinds[_i]);
-        address = alloc();
+        held = contract_stream(kinds[_i]);
+        free_one = contract_stream(kinds[_i]);
+        address = contract_alloc(N_BYTES);
         contract_hold(held, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 5, N_BYTES, free_one));
         ck_ok(cu.cuStreamSynchronize(free_one));
@@ -104,11 +78,11 @@ TEST(a_context_synchronises_all_its_streams)
         CUstream streams[3];
 
         (void)contract_context();
-        address = alloc();
-        bytes = pinned();
+        address = contract_alloc(N_BYTES);
+        bytes = contract_pinned(N_BYTES);
         ck_ok(cu.cuMemsetD8(address, 0x2D, N_BYTES));
         for (int i = 0; i < 3; i++) {
-                streams[i] = stream_new(i ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
+                streams[i] = contract_stream(i ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
                 contract_hold(streams[i], &gates[i]);
                 ck_ok(cu.cuMemcpyDtoHAsync(bytes + i, address, 1, streams[i]));
         }
@@ -126,8 +100,8 @@ TEST(a_destroyed_stream_finishes_its_work)
         CUstream stream;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        address = alloc();
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        address = contract_alloc(N_BYTES);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x61, N_BYTES, stream));
         ck_ok(cu.cuStreamDestroy(stream));
@@ -143,7 +117,7 @@ TEST(ids_are_not_used_again)
         CUcontext context = contract_context(), found;
 
         for (int i = 0; i < N; i++) {
-                CUstream stream = stream_new(CU_STREAM_NON_BLOCKING);
+                CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
 
                 ck_ok(cu.cuStreamGetId(stream, &ids[i]));
                 ck_ok(cu.cuStreamGetCtx(stream, &found));
@@ -162,7 +136,7 @@ TEST(the_default_stream_has_an_id)
         ck_ok(cu.cuStreamGetId(NULL, &null));
         ck_ok(cu.cuStreamGetId(CU_STREAM_LEGACY, &named));
         ck_assert_uint_eq(named, null);
-        ck_ok(cu.cuStreamGetId(stream_new(CU_STREAM_NON_BLOCKING), &other));
+        ck_ok(cu.cuStreamGetId(contract_stream(CU_STREAM_NON_BLOCKING), &other));
         ck_assert_uint_ne(other, null);
         ck_ok(cu.cuStreamGetId(CU_STREAM_PER_THREAD, &other));
         ck_assert_uint_ne(other, null);
@@ -188,7 +162,7 @@ TEST(ids_are_no_other_contexts)
         ck_ok(cu.cuCtxCreate(&contexts[1], NULL, 0, 0));
         for (int i = 0; i < 2 * N + 2; i++) {
                 ck_ok(cu.cuCtxSetCurrent(contexts[i % 2]));
-                ids[i] = id_of(i < 2 * N ? stream_new(CU_STREAM_NON_BLOCKING) : NULL);
+                ids[i] = id_of(i < 2 * N ? contract_stream(CU_STREAM_NON_BLOCKING) : NULL);
                 for (int j = 0; j < i; j++)
                         ck_assert_uint_ne(ids[i], ids[j]);
         }
@@ -202,9 +176,9 @@ TEST(the_default_stream_waits_for_blocking_ones)
         CUstream stream;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_DEFAULT);
-        address = alloc();
-        bytes = pinned();
+        stream = contract_stream(CU_STREAM_DEFAULT);
+        address = contract_alloc(N_BYTES);
+        bytes = contract_pinned(N_BYTES);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x41, N_BYTES, stream));
         ck_ok(cu.cuMemcpyDtoHAsync(bytes, address, 1, NULL));
@@ -223,9 +197,9 @@ TEST(blocking_streams_wait_for_the_default_one)
         CUstream stream;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_DEFAULT);
-        address = alloc();
-        bytes = pinned();
+        stream = contract_stream(CU_STREAM_DEFAULT);
+        address = contract_alloc(N_BYTES);
+        bytes = contract_pinned(N_BYTES);
         contract_hold(NULL, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x42, N_BYTES, CU_STREAM_LEGACY));
         ck_ok(cu.cuMemcpyDtoHAsync(bytes, address, 1, stream));
@@ -242,8 +216,8 @@ TEST(other_streams_are_not_bound_to_the_default_one)
         CUstream stream;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        address = alloc();
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        address = contract_alloc(N_BYTES);
         contract_hold(NULL, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x43, N_BYTES, stream));
         ck_ok(cu.cuStreamSynchronize(stream));
@@ -325,7 +299,7 @@ TEST(no_stream_captures)
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
 
         (void)contract_context();
-        ck_ok(cu.cuStreamIsCapturing(stream_new(CU_STREAM_NON_BLOCKING), &status));
+        ck_ok(cu.cuStreamIsCapturing(contract_stream(CU_STREAM_NON_BLOCKING), &status));
         ck_assert_int_eq(status, CU_STREAM_CAPTURE_STATUS_NONE);
         status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
         ck_ok(cu.cuStreamIsCapturing(NULL, &status));
@@ -345,7 +319,7 @@ TEST(a_host_function_may_not_call_the_driver)
         CUstream stream;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuLaunchHostFunc(stream, call_the_driver, &result));
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_cuda(CUDA_ERROR_NOT_PERMITTED, result);
@@ -360,9 +334,9 @@ TEST(one_copy_of_any_kind_is_ordered_too)
         CUstream stream;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        address = alloc();
-        bytes = pinned();
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        address = contract_alloc(N_BYTES);
+        bytes = contract_pinned(N_BYTES);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD32Async(address, 0x0A0B0C0D, N_BYTES / 4, stream));
         ck_ok(cu.cuMemcpyDtoDAsync(address + 1, address + 4, 1, stream));

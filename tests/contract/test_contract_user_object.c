@@ -48,7 +48,7 @@ static CUuserObject object_new(unsigned n_refs)
 static void world_new(void)
 {
         (void)contract_context();
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuMemAlloc(&memory, 4096));
 }
 

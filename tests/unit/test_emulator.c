@@ -119,7 +119,7 @@ static void *busy_thread(void *context)
 
                 ck_ok(cu.cuMemAlloc(&address, GRANULE));
                 ck_ok(cu.cuStreamCreate(&stream, i % 2 ? CU_STREAM_NON_BLOCKING : 0));
-                ck_ok(cu.cuEventCreate(&event, 0));
+                event = contract_event(0);
                 ck_ok(cu.cuMemsetD32Async(address, (uint32_t)i, 1024, stream));
                 ck_ok(cu.cuEventRecord(event, stream));
                 ck_ok(cu.cuStreamWaitEvent(CU_STREAM_PER_THREAD, event, 0));

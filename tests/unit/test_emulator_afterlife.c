@@ -30,7 +30,7 @@ static void parent_with_work(int socket)
         (void)contract_context();
         block = contract_map(contract_create(BLOCK, FD), BLOCK);
         ck_ok(cu.cuMemHostRegister(shared_word, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuStreamWaitValue64(stream, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
         ck_ok(cu.cuMemsetD8Async(block.address, 0x7E, 4096, stream));
         if (before_the_end)

@@ -6,29 +6,13 @@
 
 static CUcontext context;
 
-static CUevent event_new(unsigned flags)
-{
-        CUevent event;
-
-        ck_ok(cu.cuEventCreate(&event, flags));
-        return event;
-}
-
-static CUstream stream_new(void)
-{
-        CUstream stream;
-
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        return stream;
-}
-
 TEST(what_is_no_context_or_event_is_refused)
 {
         CUevent event, destroyed;
 
         context = contract_context();
-        event = event_new(CU_EVENT_DISABLE_TIMING);
-        destroyed = event_new(CU_EVENT_DISABLE_TIMING);
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
+        destroyed = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuEventDestroy(destroyed));
         ck_cuda(CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxRecordEvent(NULL, event));
         ck_cuda(CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxRecordEvent((CUcontext)event, event));
@@ -43,11 +27,11 @@ TEST(its_time_is_that_of_the_last_work)
         float ms = -1;
 
         context = contract_context();
-        start = event_new(CU_EVENT_DEFAULT);
-        end = event_new(CU_EVENT_DEFAULT);
+        start = contract_event(CU_EVENT_DEFAULT);
+        end = contract_event(CU_EVENT_DEFAULT);
         ck_ok(cu.cuCtxRecordEvent(context, start));
         for (size_t i = 0; i < ARRAY_SIZE(gates); i++)
-                contract_hold(stream_new(), &gates[i]);
+                contract_hold(contract_stream(CU_STREAM_NON_BLOCKING), &gates[i]);
         ck_ok(cu.cuCtxRecordEvent(context, end));
         contract_open(&gates[0]);
         ck_cuda(CUDA_ERROR_NOT_READY, cu.cuEventElapsedTime(&ms, start, end));
@@ -71,8 +55,8 @@ TEST(a_spoilt_context_says_so)
         context = contract_context();
         block = contract_map(contract_create(CONTRACT_GRANULE, CU_MEM_HANDLE_TYPE_NONE),
                              CONTRACT_GRANULE);
-        stream = stream_new();
-        event = event_new(CU_EVENT_DISABLE_TIMING);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD8Async(block.address, 1, CONTRACT_GRANULE, stream));
         ck_ok(cu.cuCtxRecordEvent(context, event));
@@ -89,7 +73,7 @@ TEST(a_context_that_was_destroyed_ends_the_process, .signal = SIGABRT)
 
         (void)contract_context();
         ck_ok(cu.cuCtxCreate(&context, NULL, 0, 0));
-        event = event_new(CU_EVENT_DISABLE_TIMING);
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuCtxDestroy(context));
         (void)cu.cuCtxRecordEvent(context, event);
 }
@@ -99,7 +83,7 @@ TEST(a_context_that_was_released_ends_the_process, .signal = SIGABRT)
         CUevent event;
 
         context = contract_context();
-        event = event_new(CU_EVENT_DISABLE_TIMING);
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuDevicePrimaryCtxRelease(0));
         (void)cu.cuCtxRecordEvent(context, event);
 }
@@ -110,7 +94,7 @@ TEST(an_event_of_a_context_that_was_made_again_ends_the_process, .signal = SIGAB
         CUevent event;
 
         context = contract_context();
-        event = event_new(CU_EVENT_DISABLE_TIMING);
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuDevicePrimaryCtxRelease(0));
         ck_ok(cu.cuDevicePrimaryCtxRetain(&context, 0));
         (void)cu.cuCtxRecordEvent(context, event);

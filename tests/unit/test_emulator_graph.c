@@ -18,8 +18,8 @@ static void world_new(void)
 {
         void *pinned;
 
-        ck_ok(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        ck_ok(cu.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        other = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuMemAlloc(&memory, N_BYTES));
         ck_ok(cu.cuMemHostAlloc(&pinned, N_BYTES, CU_MEMHOSTALLOC_PORTABLE));
         memset(pinned, 0, N_BYTES);
@@ -35,7 +35,7 @@ static void order(CUstream before, CUstream after)
 {
         CUevent event;
 
-        ck_ok(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuEventRecord(event, before));
         ck_ok(cu.cuStreamWaitEvent(after, event, 0));
         ck_ok(cu.cuEventDestroy(event));

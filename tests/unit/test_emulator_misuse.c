@@ -103,8 +103,8 @@ static CUresult (*const uses[])(void) = {
 TEST(a_destroyed_stream_ends_the_process, .to = ARRAY_SIZE(uses), .signal = SIGABRT)
 {
         (void)contract_context();
-        ck_ok(cu.cuEventCreate(&event, 0));
-        ck_ok(cu.cuStreamCreate(&ended, CU_STREAM_NON_BLOCKING));
+        event = contract_event(0);
+        ended = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuStreamDestroy(ended));
         (void)uses[_i]();
 }
@@ -112,7 +112,7 @@ TEST(a_destroyed_stream_ends_the_process, .to = ARRAY_SIZE(uses), .signal = SIGA
 TEST(a_stream_whose_context_has_ended_ends_the_process, .signal = SIGABRT)
 {
         (void)contract_context();
-        ck_ok(cu.cuStreamCreate(&ended, CU_STREAM_NON_BLOCKING));
+        ended = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuDevicePrimaryCtxRelease(0));
         (void)contract_context();
         (void)query();

@@ -15,14 +15,6 @@
 #define ILLEGAL CUDA_ERROR_ILLEGAL_ADDRESS
 #define STALE   CUDA_ERROR_INVALID_HANDLE
 
-static CUstream stream_new(unsigned flags)
-{
-        CUstream stream;
-
-        ck_ok(cu.cuStreamCreate(&stream, flags));
-        return stream;
-}
-
 static unsigned char *pinned(void)
 {
         void *bytes;
@@ -179,9 +171,9 @@ TEST(a_late_fault_shows_at_the_next_look)
         CUevent event;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        other = stream_new(CU_STREAM_NON_BLOCKING);
-        ck_ok(cu.cuEventCreate(&event, 0));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        other = contract_stream(CU_STREAM_NON_BLOCKING);
+        event = contract_event(0);
         contract_hold(stream, &gate);
         fill_what_goes(stream);
         ck_ok(cu.cuEventRecord(event, stream));
@@ -231,10 +223,10 @@ TEST(a_wrong_order_gives_wrong_bytes)
         CUevent event;
 
         (void)contract_context();
-        writer = stream_new(CU_STREAM_NON_BLOCKING);
-        reader = stream_new(CU_STREAM_NON_BLOCKING);
+        writer = contract_stream(CU_STREAM_NON_BLOCKING);
+        reader = contract_stream(CU_STREAM_NON_BLOCKING);
         bytes = pinned();
-        ck_ok(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        event = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuMemAlloc(&address, GRANULE));
         ck_ok(cu.cuMemsetD8(address, 1, GRANULE));
         contract_hold(writer, &gate);
@@ -258,7 +250,7 @@ TEST(memory_reused_too_early_is_overwritten)
         CUstream stream;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         bytes = pinned();
         block = contract_map(contract_create(GRANULE, NONE), GRANULE);
         ck_ok(cu.cuMemsetD8(block.address, 1, GRANULE));
@@ -280,7 +272,7 @@ TEST(synchronising_the_default_stream_waits_for_blocking_ones)
         CUstream stream;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_DEFAULT);
+        stream = contract_stream(CU_STREAM_DEFAULT);
         contract_hold(stream, &gate);
         ck_cuda(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(NULL));
         contract_await(&gate);
@@ -298,12 +290,12 @@ TEST(stream_handles_are_used_again_at_once)
 
         (void)contract_context();
         ck_ok(cu.cuMemAlloc(&address, GRANULE));
-        first = stream_new(CU_STREAM_NON_BLOCKING);
+        first = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuStreamGetId(first, &first_id));
         contract_hold(first, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x77, GRANULE, first));
         ck_ok(cu.cuStreamDestroy(first));
-        second = stream_new(CU_STREAM_NON_BLOCKING);
+        second = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_assert_ptr_eq(first, second);
         ck_ok(cu.cuStreamGetId(second, &second_id));
         ck_assert_uint_ne(first_id, second_id);
@@ -320,8 +312,8 @@ TEST(stale_and_invented_handles_are_found_out)
         CUevent event;
 
         (void)contract_context();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
-        ck_ok(cu.cuEventCreate(&event, 0));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        event = contract_event(0);
         ck_ok(cu.cuStreamDestroy(stream));
         ck_ok(cu.cuEventDestroy(event));
         ck_cuda(STALE, cu.cuStreamDestroy(stream));
@@ -330,10 +322,10 @@ TEST(stale_and_invented_handles_are_found_out)
         ck_cuda(STALE, cu.cuEventSynchronize(event));
         ck_cuda(STALE, cu.cuEventDestroy(event));
         ck_cuda(STALE, cu.cuStreamQuery(invented));
-        ck_cuda(STALE, cu.cuStreamQuery((CUstream)((uintptr_t)stream_new(0) + 0x1000)));
+        ck_cuda(STALE, cu.cuStreamQuery((CUstream)((uintptr_t)contract_stream(0) + 0x1000)));
         ck_cuda(STALE, cu.cuStreamQuery((CUstream)(uintptr_t)7));
         ck_cuda(STALE, cu.cuEventQuery((CUevent)invented));
-        ck_cuda(STALE, cu.cuEventQuery((CUevent)stream_new(0)));
+        ck_cuda(STALE, cu.cuEventQuery((CUevent)contract_stream(0)));
         ck_cuda(CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxSetCurrent((CUcontext)invented));
 }
 
@@ -376,7 +368,7 @@ TEST(a_spoilt_context_runs_nothing_more)
 
         (void)contract_context();
         bytes = pinned();
-        stream = stream_new(CU_STREAM_NON_BLOCKING);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuMemAlloc(&address, GRANULE));
         ck_ok(cu.cuMemsetD8(address, 3, GRANULE));
         contract_hold(stream, &gate);
