@@ -211,14 +211,3 @@ void expect_totals(const struct world *world, uint64_t leased, uint64_t cached, 
         ck_assert_uint_eq(now.cached, cached);
         ck_assert_uint_eq(now.lingering, lingering);
 }
-
-int run_tests(const char *name, const TTest *const *tests, unsigned n_tests)
-{
-        Suite *suite = suite_create(name);
-        TCase *tests_of_suite = tcase_create(name);
-
-        for (unsigned i = 0; i < n_tests; i++)
-                tcase_add_test(tests_of_suite, tests[i]);
-        suite_add_tcase(suite, tests_of_suite);
-        return run_suite(suite);
-}

@@ -3,7 +3,6 @@
  * `now_ns`. */
 #pragma once
 
-#include <check.h>
 #include <stdint.h>
 
 #include "base/size.h"
@@ -11,6 +10,7 @@
 #include "daemon/policy/report/stats.h"
 #include "daemon/policy/policy.h"
 #include "gpumem.h"
+#include "tests/suite.h"
 
 #define WORLD_N_SLOTS   100
 #define WORLD_N_CLIENTS 32
@@ -87,6 +87,3 @@ void cache_several(struct world *world, struct client *client, uint64_t n_bytes,
 
 struct pool_stats stats(const struct world *world);
 void expect_totals(const struct world *world, uint64_t leased, uint64_t cached, uint64_t lingering);
-
-/* Runs one suite of one case made of these tests, as TAP; the process's exit status. */
-int run_tests(const char *name, const TTest *const *tests, unsigned n_tests);

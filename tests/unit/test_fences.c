@@ -6,6 +6,7 @@
 #include "client/heap/heap.h"
 #include "driver/cuda.h"
 #include "tests/suite.h"
+#include "tests/unit/failing_alloc.h"
 #include "tests/unit/heap_world.h"
 
 #define CONTEXT ((CUcontext)(uintptr_t)0x10)
@@ -32,22 +33,6 @@ static struct heap heap;
 static struct fences fences;
 static struct streams streams;
 static struct after_call after_call;
-static bool is_memory_short;
-
-void *__real_calloc(size_t n, size_t n_bytes);
-void *__wrap_calloc(size_t n, size_t n_bytes);
-void *__real_malloc(size_t n_bytes);
-void *__wrap_malloc(size_t n_bytes);
-
-void *__wrap_calloc(size_t n, size_t n_bytes)
-{
-        return is_memory_short ? NULL : __real_calloc(n, n_bytes);
-}
-
-void *__wrap_malloc(size_t n_bytes)
-{
-        return is_memory_short ? NULL : __real_malloc(n_bytes);
-}
 
 static CUresult CUDAAPI get_current(CUcontext *ret_context)
 {
@@ -140,7 +125,7 @@ static void start(void)
         driver.context_id = 1;
         for (unsigned i = 0; i < EVENTS_MAX; i++)
                 driver.queries[i] = CUDA_ERROR_NOT_READY;
-        is_memory_short = false;
+        is_memory_gone = false;
         world_init(&world, 64 * MIB);
         heap_init(&heap, world.arena, HEAP_JOINED);
         (void)world_add(&world, &heap, 0, 2 * MIB);
@@ -381,9 +366,9 @@ TEST(the_last_of_many_is_recorded_anew)
 TEST(without_memory_nothing_changes)
 {
         (void)free_some();
-        is_memory_short = true;
+        is_memory_gone = true;
         record_now();
-        is_memory_short = false;
+        is_memory_gone = false;
         ck_assert_uint_eq(driver.n_recorded, 0);
         record_now();
         ck_assert_uint_eq(driver.n_recorded, 1);

@@ -1,8 +1,9 @@
-/* Bins against a plain search through everything that was put in. */
+/* Bins against a plain search through everything that was put in; slots. */
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "daemon/policy/state/bins.h"
+#include "daemon/policy/state/slots.h"
 #include "tests/unit/policy_world.h"
 
 #define N_BLOCKS 200
@@ -95,7 +96,7 @@ static void compare_all_sizes(const struct shelf *shelf)
         }
 }
 
-START_TEST(smallest_and_largest_in_a_range_are_found)
+TEST(smallest_and_largest_in_a_range_are_found)
 {
         struct shelf *shelf = shelf_new();
 
@@ -111,9 +112,8 @@ START_TEST(smallest_and_largest_in_a_range_are_found)
         }
         shelf_free(shelf);
 }
-END_TEST
 
-START_TEST(equal_sizes_share_a_bin)
+TEST(equal_sizes_share_a_bin)
 {
         struct bins *bins = calloc(1, sizeof(*bins));
         struct bin *first, *second, *other;
@@ -131,20 +131,54 @@ START_TEST(equal_sizes_share_a_bin)
         bin_unref(other);
         free(bins);
 }
-END_TEST
 
-START_TEST(limit_is_an_eighth_more)
+TEST(limit_is_an_eighth_more)
 {
         ck_assert_uint_eq(bins_limit(16 * MIB), 18 * MIB);
         ck_assert_uint_eq(bins_limit(2 * MIB), 2 * MIB + 256 * KIB);
         ck_assert_uint_eq(bins_limit(UINT64_MAX - 7), UINT64_MAX);
 }
-END_TEST
 
-int main(void)
+TEST(lowest_free_slot_is_taken)
 {
-        const TTest *tests[] = {smallest_and_largest_in_a_range_are_found, equal_sizes_share_a_bin,
-                                limit_is_an_eighth_more};
+        struct slots slots;
+        uint32_t slot;
 
-        return run_tests("bins", tests, ARRAY_SIZE(tests));
+        ck_assert_int_eq(slots_init(&slots, 130), 0);
+        for (uint32_t i = 0; i < 130; i++) {
+                ck_assert_int_eq(slots_take(&slots, &slot), 0);
+                ck_assert_uint_eq(slot, i);
+        }
+        slots_give_back(&slots, 129);
+        slots_give_back(&slots, 64);
+        slots_give_back(&slots, 3);
+        ck_assert(!slots_is_taken(&slots, 64));
+        for (unsigned i = 0; i < 3; i++) {
+                static const uint32_t expected[] = {3, 64, 129};
+
+                ck_assert_int_eq(slots_take(&slots, &slot), 0);
+                ck_assert_uint_eq(slot, expected[i]);
+        }
+        ck_assert_uint_eq(slots.n_taken, 130);
+        slots_deinit(&slots);
 }
+
+TEST(none_is_left_at_the_exact_number)
+{
+        static const uint32_t sizes[] = {1, 63, 64, 65};
+
+        for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
+                struct slots slots;
+                uint32_t slot = 12345;
+
+                ck_assert_int_eq(slots_init(&slots, sizes[i]), 0);
+                for (uint32_t n = 0; n < sizes[i]; n++)
+                        ck_assert_int_eq(slots_take(&slots, &slot), 0);
+                slot = 12345;
+                ck_assert_int_eq(slots_take(&slots, &slot), GPUMEM_E_TOO_MANY);
+                ck_assert_uint_eq(slot, 12345);
+                slots_deinit(&slots);
+        }
+}
+
+TESTS_MAIN("policy: bins")

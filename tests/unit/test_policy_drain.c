@@ -6,7 +6,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-START_TEST(the_first_signal_waits_and_the_second_does_not)
+TEST(the_first_signal_waits_and_the_second_does_not)
 {
         struct drain drain = {.state = DRAIN_NONE};
 
@@ -23,9 +23,8 @@ START_TEST(the_first_signal_waits_and_the_second_does_not)
         ck_assert_int_eq(drain.state, DRAIN_OVER);
         ck_assert_uint_eq(drain_seconds_left(&drain, 7 * SECOND), 0);
 }
-END_TEST
 
-START_TEST(it_waits_until_nothing_is_held_or_it_is_time)
+TEST(it_waits_until_nothing_is_held_or_it_is_time)
 {
         struct drain drain = {.state = DRAIN_NONE}, other = drain, hasty = drain;
 
@@ -42,9 +41,8 @@ START_TEST(it_waits_until_nothing_is_held_or_it_is_time)
         drain_signal(&hasty, 0, SECOND);
         ck_assert_int_eq(hasty.state, DRAIN_OVER);
 }
-END_TEST
 
-START_TEST(nothing_is_leased_any_more)
+TEST(nothing_is_leased_any_more)
 {
         struct world world = world_new(12 * MIB);
         struct client *a = join(&world, 1);
@@ -69,9 +67,8 @@ START_TEST(nothing_is_leased_any_more)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(who_waits_is_refused_and_what_is_made_goes_back)
+TEST(who_waits_is_refused_and_what_is_made_goes_back)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -94,9 +91,8 @@ START_TEST(who_waits_is_refused_and_what_is_made_goes_back)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(what_is_cached_goes_back)
+TEST(what_is_cached_goes_back)
 {
         struct world world = world_new(12 * MIB);
         struct client *a = join(&world, 1);
@@ -108,9 +104,8 @@ START_TEST(what_is_cached_goes_back)
         expect_totals(&world, 0, 0, 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(what_is_idle_goes_back_though_it_becomes_so_later)
+TEST(what_is_idle_goes_back_though_it_becomes_so_later)
 {
         struct world world = world_new(64 * MIB);
         struct client *a = join(&world, 1);
@@ -136,10 +131,9 @@ START_TEST(what_is_idle_goes_back_though_it_becomes_so_later)
         ck_assert_uint_eq(policy_held_bytes(world.policy), 12 * MIB);
         world_free(&world);
 }
-END_TEST
 
 /* Whoever marks idle leases in its own time only would keep them for longer. */
-START_TEST(clients_are_asked_what_is_idle)
+TEST(clients_are_asked_what_is_idle)
 {
         struct world world = world_new(64 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -159,9 +153,8 @@ START_TEST(clients_are_asked_what_is_idle)
         ck_assert_int_eq(policy_next_action(world.policy).kind, ACTION_NONE);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(nobody_attaches_any_more)
+TEST(nobody_attaches_any_more)
 {
         struct world world = world_new(12 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -181,20 +174,5 @@ START_TEST(nobody_attaches_any_more)
         policy_check(world.policy);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
-{
-        const TTest *tests[] = {
-                the_first_signal_waits_and_the_second_does_not,
-                it_waits_until_nothing_is_held_or_it_is_time,
-                nothing_is_leased_any_more,
-                who_waits_is_refused_and_what_is_made_goes_back,
-                what_is_cached_goes_back,
-                what_is_idle_goes_back_though_it_becomes_so_later,
-                clients_are_asked_what_is_idle,
-                nobody_attaches_any_more,
-        };
-
-        return run_tests("policy: drain", tests, ARRAY_SIZE(tests));
-}
+TESTS_MAIN("policy: drain")

@@ -1,5 +1,5 @@
-/* A driver that does not answer, and one that has lost its device: what is served all the same, who is
- * refused and when, and that nothing of before is served after a loss. */
+/* A driver that does not answer, has lost its device, or has less than the pool's limit says: what is served all the
+ * same, who is refused and when, and that no bytes of before are served after a loss. */
 #include <errno.h>
 
 #include "base/err.h"
@@ -21,7 +21,7 @@ static void expire(struct world *world, uint64_t now_ns)
         policy_check(world->policy);
 }
 
-START_TEST(a_stalled_pool_serves_its_cache)
+TEST(a_stalled_pool_serves_its_cache)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -37,9 +37,8 @@ START_TEST(a_stalled_pool_serves_its_cache)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(who_may_wait_waits_until_its_deadline)
+TEST(who_may_wait_waits_until_its_deadline)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -56,10 +55,9 @@ START_TEST(who_may_wait_waits_until_its_deadline)
         (void)expect_grant(&world, client, 2);
         world_free(&world);
 }
-END_TEST
 
 /* Its block is made all the same, some time: for the cache. */
-START_TEST(one_whose_block_hangs_is_refused_at_its_deadline)
+TEST(one_whose_block_hangs_is_refused_at_its_deadline)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -85,9 +83,8 @@ START_TEST(one_whose_block_hangs_is_refused_at_its_deadline)
         (void)expect_grant(&world, client, 3);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_lost_pool_refuses_everybody)
+TEST(a_lost_pool_refuses_everybody)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -105,10 +102,9 @@ START_TEST(a_lost_pool_refuses_everybody)
         released(&world, held.block);
         world_free(&world);
 }
-END_TEST
 
 /* The driver may say yet that it has made it: that was before the loss, or may have been. */
-START_TEST(one_whose_block_is_being_made_is_refused_when_the_device_is_lost)
+TEST(one_whose_block_is_being_made_is_refused_when_the_device_is_lost)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -122,9 +118,8 @@ START_TEST(one_whose_block_is_being_made_is_refused_when_the_device_is_lost)
         expect_release(&world, block);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(what_was_leased_before_a_loss_is_not_cached_after_it)
+TEST(what_was_leased_before_a_loss_is_not_cached_after_it)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -142,10 +137,9 @@ START_TEST(what_was_leased_before_a_loss_is_not_cached_after_it)
         expect_release(&world, busy.block);
         world_free(&world);
 }
-END_TEST
 
 /* Nobody is promised bytes that the driver has not taken. */
-START_TEST(a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it)
+TEST(a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it)
 {
         struct world world = world_new(8 * MIB);
         struct client *client = join(&world, 1);
@@ -163,9 +157,8 @@ START_TEST(a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it)
         expect_totals(&world, 0, 0, 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(an_unknown_pool_has_no_driver_status)
+TEST(an_unknown_pool_has_no_driver_status)
 {
         struct world world = world_new(8 * MIB);
 
@@ -173,9 +166,8 @@ START_TEST(an_unknown_pool_has_no_driver_status)
                          GPUMEM_E_NO_POOL);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_call_that_takes_too_long_stalls_until_it_returns)
+TEST(a_call_that_takes_too_long_stalls_until_it_returns)
 {
         struct driver_state state = {.status = DRIVER_SERVES};
 
@@ -188,9 +180,8 @@ START_TEST(a_call_that_takes_too_long_stalls_until_it_returns)
         ck_assert_int_eq(state.status, DRIVER_SERVES);
         ck_assert_uint_eq(state.since_ns, 4);
 }
-END_TEST
 
-START_TEST(a_loss_lasts_until_a_call_succeeds)
+TEST(a_loss_lasts_until_a_call_succeeds)
 {
         struct driver_state state = {.status = DRIVER_SERVES};
 
@@ -209,9 +200,8 @@ START_TEST(a_loss_lasts_until_a_call_succeeds)
         ck_assert(driver_state_note_result(&state, GPUMEM_E_DEVICE_FULL, 3 * SECOND));
         ck_assert_int_eq(state.status, DRIVER_SERVES);
 }
-END_TEST
 
-START_TEST(both_signs_of_a_loss_must_go)
+TEST(both_signs_of_a_loss_must_go)
 {
         struct driver_state state = {.status = DRIVER_SERVES};
 
@@ -222,9 +212,8 @@ START_TEST(both_signs_of_a_loss_must_go)
         ck_assert(driver_state_note_result(&state, 0, 4));
         ck_assert_int_eq(state.status, DRIVER_SERVES);
 }
-END_TEST
 
-START_TEST(a_release_of_memory_from_before_a_loss_says_nothing)
+TEST(a_release_of_memory_from_before_a_loss_says_nothing)
 {
         struct driver_state state = {.status = DRIVER_SERVES};
 
@@ -241,9 +230,8 @@ START_TEST(a_release_of_memory_from_before_a_loss_says_nothing)
         ck_assert(!driver_state_note_release(&state, 2, GPUMEM_E_DEVICE_FULL, 7));
         ck_assert_int_eq(state.status, DRIVER_LOST);
 }
-END_TEST
 
-START_TEST(what_is_not_taken_back_is_tried_less_and_less)
+TEST(what_is_not_taken_back_is_tried_less_and_less)
 {
         struct driver_state state = {.status = DRIVER_SERVES, .n_losses = 1};
         static const uint64_t waits[] = {1, 2, 4, 4, 4}, old_waits[] = {1, 2, 4, 8, 16, 32, 64, 64};
@@ -257,9 +245,8 @@ START_TEST(what_is_not_taken_back_is_tried_less_and_less)
         ck_assert_uint_eq(driver_state_next_release(&state, 1, UINT32_MAX, 0), 4 * SECOND);
         ck_assert_uint_eq(driver_state_next_release(&state, 0, UINT32_MAX, 0), 64 * SECOND);
 }
-END_TEST
 
-START_TEST(trials_that_leave_memory_behind_become_rare)
+TEST(trials_that_leave_memory_behind_become_rare)
 {
         struct driver_state state = {.status = DRIVER_SERVES};
 
@@ -271,7 +258,6 @@ START_TEST(trials_that_leave_memory_behind_become_rare)
         ck_assert(driver_state_take_try(&state, 0, 69 * SECOND));
         ck_assert(driver_state_take_try(&state, 0, 70 * SECOND));
 }
-END_TEST
 
 static void set_unreleasable(struct world *world, uint64_t n_bytes)
 {
@@ -280,7 +266,7 @@ static void set_unreleasable(struct world *world, uint64_t n_bytes)
 }
 
 /* It takes room as any block does, and nobody is charged for it. */
-START_TEST(what_is_no_block_lingers_too)
+TEST(what_is_no_block_lingers_too)
 {
         struct world world = world_new(8 * MIB);
         struct client *client = join(&world, 1);
@@ -301,27 +287,228 @@ START_TEST(what_is_no_block_lingers_too)
         ck_assert_int_eq(policy_set_unreleasable(world.policy, 2, MIB, 0), GPUMEM_E_NO_POOL);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
+/* Asks, and the driver has nothing. */
+static void ask_in_vain(struct world *world, struct client *client, uint32_t serial,
+                        uint64_t n_bytes, uint64_t deadline_ns)
 {
-        const TTest *tests[] = {
-                a_stalled_pool_serves_its_cache,
-                who_may_wait_waits_until_its_deadline,
-                one_whose_block_hangs_is_refused_at_its_deadline,
-                a_lost_pool_refuses_everybody,
-                one_whose_block_is_being_made_is_refused_when_the_device_is_lost,
-                what_was_leased_before_a_loss_is_not_cached_after_it,
-                a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it,
-                an_unknown_pool_has_no_driver_status,
-                a_call_that_takes_too_long_stalls_until_it_returns,
-                a_loss_lasts_until_a_call_succeeds,
-                both_signs_of_a_loss_must_go,
-                a_release_of_memory_from_before_a_loss_says_nothing,
-                what_is_not_taken_back_is_tried_less_and_less,
-                trials_that_leave_memory_behind_become_rare,
-                what_is_no_block_lingers_too,
-        };
-
-        return run_tests("policy: driver state", tests, ARRAY_SIZE(tests));
+        ask(world, client, serial, n_bytes, deadline_ns);
+        created(world, take(world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
 }
+
+TEST(one_that_does_not_wait_is_refused)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1);
+
+        ask_in_vain(&world, a, 1, 4 * MIB, 0);
+        expect_refusal(&world, a, 1, GPUMEM_E_DEVICE_FULL);
+        expect_idle(&world);
+        expect_totals(&world, 0, 0, 0);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        ck_assert_uint_eq(stats(&world).n_blocks, 0);
+        world_free(&world);
+}
+
+TEST(cached_blocks_are_released_and_it_is_tried_again)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held of_b = cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
+        struct held of_a = cache(&world, a, 4 * MIB, RETURN_UNMAPPED);
+        struct block *block;
+
+        ask_in_vain(&world, a, 1, 8 * MIB, 0);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, of_a.block);
+        ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, of_b.block);
+        expect_idle(&world);
+        released(&world, of_a.block);
+        /* The rest is still on its way. */
+        expect_idle(&world);
+        released(&world, of_b.block);
+        block = take(&world, ACTION_CREATE).block;
+        expect_idle(&world);
+        created(&world, block, 0);
+        (void)expect_grant(&world, a, 1);
+        world_free(&world);
+}
+
+TEST(only_as_many_bytes_are_released_as_were_asked_for)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1);
+        struct held held[3];
+
+        cache_several(&world, a, 4 * MIB, 3, held);
+        for (unsigned i = 0; i < 3; i++)
+                unmap(&world, a, held[i].id);
+        ask_in_vain(&world, a, 1, 8 * MIB, 0);
+        expect_release(&world, held[0].block);
+        expect_release(&world, held[1].block);
+        created(&world, take(&world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        expect_release(&world, held[2].block);
+        created(&world, take(&world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        expect_refusal(&world, a, 1, GPUMEM_E_DEVICE_FULL);
+        expect_idle(&world);
+        world_free(&world);
+}
+
+TEST(it_is_not_tried_again_before_something_has_happened)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, b, 4 * MIB);
+
+        ask_in_vain(&world, a, 1, 4 * MIB, 5000);
+        expect_idle(&world);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
+        policy_expire(world.policy, 4999);
+        expect_idle(&world);
+        give_back(&world, b, held.lease, RETURN_UNMAPPED);
+        expect_release(&world, held.block);
+        created(&world, take(&world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        expect_idle(&world);
+        policy_expire(world.policy, 5000);
+        expect_refusal(&world, a, 1, GPUMEM_E_DEVICE_FULL);
+        world_free(&world);
+}
+
+TEST(a_death_lets_it_try_again)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = hold(&world, b, 4 * MIB);
+
+        ask_in_vain(&world, a, 1, 4 * MIB, 5000);
+        ck_assert(!policy_client_eof(world.policy, b, world.now_ns));
+        expect_release(&world, held.block);
+        expect_idle(&world);
+        ck_assert(policy_client_dead(world.policy, b, world.now_ns));
+        (void)take(&world, ACTION_CREATE);
+        world_free(&world);
+}
+
+TEST(unmapping_lets_it_try_again)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = cache(&world, b, 4 * MIB, RETURN_MAPPED);
+
+        ask_in_vain(&world, a, 1, 4 * MIB, 5000);
+        expect_release(&world, held.block);
+        expect_idle(&world);
+        unmap(&world, b, held.id);
+        (void)take(&world, ACTION_CREATE);
+        world_free(&world);
+}
+
+TEST(bytes_that_came_back_meanwhile_are_tried_at_once)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = cache(&world, b, 4 * MIB, RETURN_UNMAPPED);
+        struct block *block;
+
+        ask(&world, a, 1, 4 * MIB, 0);
+        block = take(&world, ACTION_CREATE).block;
+        ck_assert_int_eq(policy_release_all(world.policy, b, 1, SCOPE_TENANT, 0), 0);
+        expect_release(&world, held.block);
+        (void)take(&world, ACTION_FREED);
+        created(&world, block, GPUMEM_E_DEVICE_FULL);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
+        (void)expect_grant(&world, a, 1);
+        world_free(&world);
+}
+
+TEST(it_keeps_its_place_in_the_queue)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
+        struct held held = hold(&world, c, 4 * MIB);
+        struct block *of_a, *of_b;
+
+        ask(&world, a, 1, 8 * MIB, 5000);
+        ask(&world, b, 1, 4 * MIB, 5000);
+        of_a = take(&world, ACTION_CREATE).block;
+        of_b = take(&world, ACTION_CREATE).block;
+        created(&world, of_b, GPUMEM_E_DEVICE_FULL);
+        created(&world, of_a, GPUMEM_E_DEVICE_FULL);
+        expect_idle(&world);
+        give_back(&world, c, held.lease, RETURN_UNMAPPED);
+        expect_release(&world, held.block);
+        ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 8 * MIB);
+        world_free(&world);
+}
+
+static void mark_unusable(struct world *world, struct block *block)
+{
+        policy_mark_unusable(world->policy, block, world->now_ns);
+        policy_check(world->policy);
+}
+
+TEST(an_unusable_block_is_not_cached)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held = hold(&world, client, 4 * MIB);
+
+        mark_unusable(&world, held.block);
+        expect_totals(&world, 4 * MIB, 0, 0);
+        give_back(&world, client, held.lease, RETURN_UNMAPPED);
+        expect_release(&world, held.block);
+        expect_totals(&world, 0, 0, 0);
+        world_free(&world);
+}
+
+TEST(an_unusable_cached_block_is_released_at_once)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held = cache(&world, client, 4 * MIB, RETURN_MAPPED);
+
+        mark_unusable(&world, held.block);
+        expect_release(&world, held.block);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        ck_assert_uint_eq(client_charged(client, 0), 4 * MIB);
+        unmap(&world, client, held.id);
+        expect_totals(&world, 0, 0, 0);
+        world_free(&world);
+}
+
+/* Another tenant waits: the room of the unusable block is its own. */
+TEST(room_of_an_unusable_block_serves_a_waiting_request)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *one = join(&world, 1), *other = join(&world, 2);
+        struct held held = hold(&world, one, 4 * MIB);
+
+        ask(&world, other, 1, 4 * MIB, UINT64_MAX);
+        mark_unusable(&world, held.block);
+        expect_idle(&world);
+        give_back(&world, one, held.lease, RETURN_UNMAPPED);
+        expect_release(&world, held.block);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
+        (void)expect_grant(&world, other, 1);
+        world_free(&world);
+}
+
+TEST(a_lease_is_told_by_its_client_only)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1), *sibling = join(&world, 1);
+        struct held held = hold(&world, client, 4 * MIB);
+
+        ck_assert_ptr_eq(policy_leased_block(client, held.id), held.block);
+        ck_assert_ptr_null(policy_leased_block(sibling, held.id));
+        ck_assert_ptr_null(policy_leased_block(client, held.id + 1));
+        give_back(&world, client, held.lease, RETURN_MAPPED);
+        ck_assert_ptr_eq(policy_leased_block(client, held.id), held.block);
+        mark_unusable(&world, held.block);
+        ck_assert_ptr_null(policy_leased_block(client, held.id));
+        expect_release(&world, held.block);
+        ck_assert_ptr_null(policy_leased_block(client, held.id));
+        unmap(&world, client, held.id);
+        world_free(&world);
+}
+
+TESTS_MAIN("policy: driver state")

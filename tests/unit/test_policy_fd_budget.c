@@ -41,7 +41,7 @@ static void expect_granted_after(struct world *world, struct client *client, uin
         expect_idle(world);
 }
 
-START_TEST(one_alone_leaves_some_for_others)
+TEST(one_alone_leaves_some_for_others)
 {
         struct world world = few_fds();
         struct client *a = join(&world, 1), *kin = join(&world, 1), *b = join(&world, 2);
@@ -60,9 +60,8 @@ START_TEST(one_alone_leaves_some_for_others)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_cached_block_goes_for_another)
+TEST(a_cached_block_goes_for_another)
 {
         struct world world = few_fds();
         struct client *a = join(&world, 1);
@@ -75,7 +74,6 @@ START_TEST(a_cached_block_goes_for_another)
         expect_granted_after(&world, a, 1, held[0].block);
         world_free(&world);
 }
-END_TEST
 
 /* All that it may have: in pool 0, and the last one in pool 1, which is cached and returned. */
 static struct block *fill_two_pools(struct world *world, struct client *client)
@@ -92,7 +90,7 @@ static struct block *fill_two_pools(struct world *world, struct client *client)
         return block;
 }
 
-START_TEST(so_does_one_of_another_pool)
+TEST(so_does_one_of_another_pool)
 {
         struct world world = few_fds();
         struct client *a = join(&world, 1);
@@ -102,9 +100,8 @@ START_TEST(so_does_one_of_another_pool)
         expect_granted_after(&world, a, 2, block);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(so_does_one_that_is_still_mapped)
+TEST(so_does_one_that_is_still_mapped)
 {
         struct world world = few_fds();
         struct client *a = join(&world, 1);
@@ -120,9 +117,8 @@ START_TEST(so_does_one_that_is_still_mapped)
         (void)expect_grant(&world, a, 1);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(so_does_one_that_is_not_used)
+TEST(so_does_one_that_is_not_used)
 {
         struct world world = few_fds();
         struct client *a = join(&world, 1);
@@ -135,9 +131,8 @@ START_TEST(so_does_one_that_is_not_used)
         ck_assert(was_revoked(&world, a, held[3].lease));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(one_goes_for_one)
+TEST(one_goes_for_one)
 {
         struct world world = few_fds();
         struct client *a = join(&world, 1);
@@ -156,9 +151,8 @@ START_TEST(one_goes_for_one)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_waiting_request_is_served_when_an_fd_is_closed)
+TEST(a_waiting_request_is_served_when_an_fd_is_closed)
 {
         struct world world = few_fds();
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -177,10 +171,9 @@ START_TEST(a_waiting_request_is_served_when_an_fd_is_closed)
         expect_too_many(&world, b, 2);
         world_free(&world);
 }
-END_TEST
 
 /* Of what the driver does not take back, no file is left either. */
-START_TEST(what_does_not_go_has_no_fd)
+TEST(what_does_not_go_has_no_fd)
 {
         struct world world = few_fds();
         struct client *a = join(&world, 1);
@@ -194,10 +187,9 @@ START_TEST(what_does_not_go_has_no_fd)
         (void)expect_grant(&world, a, 1);
         world_free(&world);
 }
-END_TEST
 
 /* It is one's own share that is used up. */
-START_TEST(nothing_of_others_goes_in_vain)
+TEST(nothing_of_others_goes_in_vain)
 {
         struct world world = few_fds();
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -210,10 +202,9 @@ START_TEST(nothing_of_others_goes_in_vain)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
 /* What others release leaves the tenant no more. */
-START_TEST(nobody_waits_for_what_is_no_help)
+TEST(nobody_waits_for_what_is_no_help)
 {
         struct world world = few_fds();
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -228,9 +219,8 @@ START_TEST(nobody_waits_for_what_is_no_help)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(nobody_waits_for_a_driver_that_does_not_answer)
+TEST(nobody_waits_for_a_driver_that_does_not_answer)
 {
         struct world world = few_fds();
         struct client *a = join(&world, 1);
@@ -245,23 +235,5 @@ START_TEST(nobody_waits_for_a_driver_that_does_not_answer)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
-{
-        const TTest *const tests[] = {
-                one_alone_leaves_some_for_others,
-                a_cached_block_goes_for_another,
-                so_does_one_of_another_pool,
-                so_does_one_that_is_still_mapped,
-                so_does_one_that_is_not_used,
-                one_goes_for_one,
-                a_waiting_request_is_served_when_an_fd_is_closed,
-                what_does_not_go_has_no_fd,
-                nothing_of_others_goes_in_vain,
-                nobody_waits_for_what_is_no_help,
-                nobody_waits_for_a_driver_that_does_not_answer,
-        };
-
-        return run_tests("policy: fd budget", tests, ARRAY_SIZE(tests));
-}
+TESTS_MAIN("policy: fd budget")

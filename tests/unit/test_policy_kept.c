@@ -1,4 +1,4 @@
-/* Blocks of pinned memory that are given back, and that their clients keep mapped: who is charged. */
+/* Blocks that are given back and that their clients keep mapped, whether they say so or not: who is charged. */
 #include "base/err.h"
 #include "tests/unit/policy_world.h"
 
@@ -62,7 +62,7 @@ static struct limit_hit expect_limit(struct world *world, const struct client *c
         return action.limit;
 }
 
-START_TEST(it_is_charged_until_it_is_unmapped)
+TEST(it_is_charged_until_it_is_unmapped)
 {
         struct world world = world_new(16 * MIB);
         struct client *client = join(&world, 1);
@@ -77,10 +77,9 @@ START_TEST(it_is_charged_until_it_is_unmapped)
         ck_assert_uint_eq(client_tenant_usage(client)->n[LIMIT_LEASES], 0);
         world_free(&world);
 }
-END_TEST
 
 /* Each block is larger than all before, so that none of these serves it. */
-START_TEST(no_more_is_kept_than_the_limit)
+TEST(no_more_is_kept_than_the_limit)
 {
         struct world world = world_new(16 * MIB);
         struct client *client = join(&world, 1);
@@ -94,10 +93,9 @@ START_TEST(no_more_is_kept_than_the_limit)
         ck_assert_uint_eq(expect_limit(&world, client, 1).used, 20 * MIB);
         world_free(&world);
 }
-END_TEST
 
 /* Idle leases that are revoked would be charged as before: that would make no room. */
-START_TEST(what_is_idle_is_not_taken_for_a_limit)
+TEST(what_is_idle_is_not_taken_for_a_limit)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -114,9 +112,8 @@ START_TEST(what_is_idle_is_not_taken_for_a_limit)
         ck_assert_uint_eq(charged(a), 16 * MIB);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(its_keeper_has_it_again_at_the_limit)
+TEST(its_keeper_has_it_again_at_the_limit)
 {
         struct world world = world_new(16 * MIB);
         struct client *client = join(&world, 1);
@@ -144,9 +141,8 @@ START_TEST(its_keeper_has_it_again_at_the_limit)
         ck_assert_ptr_eq(lease_block(lease), held.block);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(it_is_charged_to_another_of_the_tenant_while_that_one_leases_it)
+TEST(it_is_charged_to_another_of_the_tenant_while_that_one_leases_it)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -172,9 +168,8 @@ START_TEST(it_is_charged_to_another_of_the_tenant_while_that_one_leases_it)
         ck_assert_uint_eq(charged(a), 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(idle_it_goes_to_another_at_the_tenants_limit)
+TEST(idle_it_goes_to_another_at_the_tenants_limit)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -196,9 +191,8 @@ START_TEST(idle_it_goes_to_another_at_the_tenants_limit)
         (void)expect_limit(&world, b, 2);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_clients_own_limit_keeps_it_from_what_another_keeps)
+TEST(a_clients_own_limit_keeps_it_from_what_another_keeps)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -213,9 +207,8 @@ START_TEST(a_clients_own_limit_keeps_it_from_what_another_keeps)
         unmap(&world, a, held.id);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(who_waits_for_the_limit_has_it_when_it_is_unmapped)
+TEST(who_waits_for_the_limit_has_it_when_it_is_unmapped)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -230,9 +223,8 @@ START_TEST(who_waits_for_the_limit_has_it_when_it_is_unmapped)
         ck_assert_uint_eq(charged(b), 8 * MIB);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(it_is_charged_until_its_keepers_end)
+TEST(it_is_charged_until_its_keepers_end)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -246,11 +238,10 @@ START_TEST(it_is_charged_until_its_keepers_end)
         ck_assert_uint_eq(client_tenant_usage(b)->n[LIMIT_PINNED_BYTES], 0);
         world_free(&world);
 }
-END_TEST
 
 /* What the tenant is charged for already is no more than before, though the limit leaves no room for a block of
  * that size; one that nobody is charged for is. */
-START_TEST(a_larger_one_that_is_kept_serves_beside_the_limit)
+TEST(a_larger_one_that_is_kept_serves_beside_the_limit)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -265,10 +256,9 @@ START_TEST(a_larger_one_that_is_kept_serves_beside_the_limit)
         ck_assert_ptr_eq(lease_block(expect_grant(&world, b, 1)), kept.block);
         world_free(&world);
 }
-END_TEST
 
 /* Whatever else is cached there that nobody is charged for, and so is what is idle. */
-START_TEST(it_is_found_behind_many_that_nobody_keeps)
+TEST(it_is_found_behind_many_that_nobody_keeps)
 {
         struct world world = world_new(16 * MIB);
         struct client *k = join(&world, 1), *d = join(&world, 1), *b = join(&world, 1), *many[3];
@@ -297,23 +287,120 @@ START_TEST(it_is_found_behind_many_that_nobody_keeps)
         (void)expect_grant(&world, b, 1);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
+/* Who does not say that it keeps them mapped is charged for them all the same. */
+TEST(no_more_is_mapped_than_the_limit_whatever_is_said)
 {
-        const TTest *tests[] = {
-                it_is_charged_until_it_is_unmapped,
-                no_more_is_kept_than_the_limit,
-                what_is_idle_is_not_taken_for_a_limit,
-                its_keeper_has_it_again_at_the_limit,
-                it_is_charged_to_another_of_the_tenant_while_that_one_leases_it,
-                idle_it_goes_to_another_at_the_tenants_limit,
-                a_clients_own_limit_keeps_it_from_what_another_keeps,
-                who_waits_for_the_limit_has_it_when_it_is_unmapped,
-                it_is_charged_until_its_keepers_end,
-                a_larger_one_that_is_kept_serves_beside_the_limit,
-                it_is_found_behind_many_that_nobody_keeps,
-        };
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1);
+        uint64_t n_mapped = 0;
 
-        return run_tests("policy: what is kept mapped", tests, ARRAY_SIZE(tests));
+        set_limit(&world, LIMIT_OF_CLIENT, 16 * MIB);
+        for (uint64_t n_bytes = 2 * MIB; n_bytes <= 14 * MIB; n_bytes += 2 * MIB) {
+                struct policy_ask request = {
+                        .pool = PINNED, .serial = 5, .n_bytes = n_bytes, .n_most_bytes = n_bytes};
+                struct action action;
+
+                ask_with(&world, a, &request);
+                action = next_action(&world);
+                if (action.kind != ACTION_CREATE)
+                        break;
+                created(&world, action.block, 0);
+                give_back(&world, a, expect_grant(&world, a, 5), RETURN_MAPPED);
+                n_mapped += n_bytes;
+        }
+        ck_assert_uint_eq(n_mapped, 12 * MIB);
+        world_free(&world);
 }
+
+static struct held cache_pinned(struct world *world, struct client *client, uint64_t n_bytes)
+{
+        struct policy_ask request = {.pool = PINNED, .serial = 5, .n_bytes = n_bytes};
+        struct held held;
+
+        ask_with(world, client, &request);
+        held.block = take(world, ACTION_CREATE).block;
+        created(world, held.block, 0);
+        held.lease = expect_grant(world, client, 5);
+        held.id = lease_id(held.lease);
+        give_back(world, client, held.lease, RETURN_MAPPED);
+        return held;
+}
+
+/* As one that is to be unmapped at once is: it is had again beside the limit, and another when it is. */
+TEST(what_is_about_to_be_unmapped_is_charged_until_then)
+{
+        struct policy_ask again = {
+                .pool = PINNED, .serial = 1, .n_bytes = 8 * MIB, .known_will_do = true};
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1);
+        struct lease *lease;
+        struct held held;
+
+        set_limit(&world, LIMIT_OF_CLIENT, 8 * MIB);
+        held = cache_pinned(&world, a, 8 * MIB);
+        ck_assert_uint_eq(client_charged(a, PINNED), 8 * MIB);
+        ask_with(&world, a, &again);
+        lease = expect_grant(&world, a, 1);
+        ck_assert_ptr_eq(lease_block(lease), held.block);
+        unmap(&world, a, held.id);
+        give_back(&world, a, lease, RETURN_MAPPED);
+        again.serial = 2;
+        again.n_bytes = 4 * MIB;
+        again.deadline_ns = 5000;
+        ask_with(&world, a, &again);
+        expect_idle(&world);
+        unmap(&world, a, lease_id(lease));
+        ck_assert_uint_eq(take(&world, ACTION_CREATE).serial, 2);
+        ck_assert_uint_eq(client_charged(a, PINNED), 4 * MIB);
+        world_free(&world);
+}
+
+/* It was not asked to unmap it yet; but what it gave back before it has not unmapped either. */
+TEST(revoked_block_is_charged_when_it_is_released)
+{
+        struct policy_ask again = {
+                .pool = PINNED, .serial = 1, .n_bytes = 8 * MIB, .known_will_do = true};
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct lease *lease, *other;
+        struct held held = cache_pinned(&world, a, 8 * MIB);
+
+        ask_with(&world, a, &again);
+        lease = expect_grant(&world, a, 1);
+        unmap(&world, a, held.id);
+        mark_idle(&world, a, lease);
+        again.known_will_do = false;
+        ask_with(&world, b, &again);
+        other = expect_grant(&world, b, 1);
+        give_back(&world, b, other, RETURN_UNMAPPED);
+        ck_assert_uint_eq(client_charged(a, PINNED) + client_charged(b, PINNED), 0);
+        ck_assert_int_eq(policy_set_pool_max(world.policy, PINNED, 2 * MIB, world.now_ns), 0);
+        expect_release(&world, held.block);
+        ck_assert_uint_eq(client_charged(a, PINNED), 8 * MIB);
+        world_free(&world);
+}
+
+/* The idle lease on it is not the only one: to revoke that is no relief. */
+TEST(what_would_be_charged_still_is_not_taken_for_a_limit)
+{
+        struct policy_ask again = {
+                .pool = PINNED, .serial = 1, .n_bytes = 8 * MIB, .known_will_do = true};
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1);
+        struct lease *lease;
+
+        set_limit(&world, LIMIT_OF_CLIENT, 8 * MIB);
+        (void)cache_pinned(&world, a, 8 * MIB);
+        ask_with(&world, a, &again);
+        lease = expect_grant(&world, a, 1);
+        mark_idle(&world, a, lease);
+        again.serial = 2;
+        again.n_bytes = 4 * MIB;
+        ask_with(&world, a, &again);
+        expect_refusal(&world, a, 2, GPUMEM_E_LIMIT);
+        ck_assert(!was_revoked(&world, a, lease));
+        world_free(&world);
+}
+
+TESTS_MAIN("policy: what is kept mapped")

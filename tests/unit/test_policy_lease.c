@@ -1,8 +1,9 @@
-/* Which requests are accepted, and which block serves them. */
+/* Which requests are accepted, and which block serves them; leases that are given back, and mappings that stay; a block
+ * that the client maps already comes back to it as it is. */
 #include "base/err.h"
 #include "tests/unit/policy_world.h"
 
-START_TEST(new_block_is_charged_from_the_action_on)
+TEST(new_block_is_charged_from_the_action_on)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -29,9 +30,8 @@ START_TEST(new_block_is_charged_from_the_action_on)
         ck_assert_uint_eq(client_charged(client, 0), 10 * MIB);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(cached_block_is_granted_at_once)
+TEST(cached_block_is_granted_at_once)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1), *sibling = join(&world, 1);
@@ -48,9 +48,8 @@ START_TEST(cached_block_is_granted_at_once)
         ck_assert_uint_eq(stats(&world).n_grants_from_cache, 1);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(an_eighth_more_serves_and_a_unit_beyond_does_not)
+TEST(an_eighth_more_serves_and_a_unit_beyond_does_not)
 {
         struct world world = world_new(1000 * MIB);
         struct client *client = join(&world, 1);
@@ -67,9 +66,8 @@ START_TEST(an_eighth_more_serves_and_a_unit_beyond_does_not)
         ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held.block);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(smallest_block_that_serves_is_granted)
+TEST(smallest_block_that_serves_is_granted)
 {
         struct world world = world_new(1000 * MIB);
         struct client *client = join(&world, 1);
@@ -82,9 +80,8 @@ START_TEST(smallest_block_that_serves_is_granted)
         ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, large.block);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(among_equals_mapped_comes_first_then_cached_last)
+TEST(among_equals_mapped_comes_first_then_cached_last)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1), *sibling = join(&world, 1);
@@ -105,9 +102,8 @@ START_TEST(among_equals_mapped_comes_first_then_cached_last)
         ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held[0].block);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(caching_again_makes_a_mapped_block_the_last_one)
+TEST(caching_again_makes_a_mapped_block_the_last_one)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1), *sibling = join(&world, 1);
@@ -123,9 +119,8 @@ START_TEST(caching_again_makes_a_mapped_block_the_last_one)
         ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held[0].block);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(other_tenant_pool_or_properties_find_nothing)
+TEST(other_tenant_pool_or_properties_find_nothing)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1), *stranger = join(&world, 2);
@@ -146,9 +141,8 @@ START_TEST(other_tenant_pool_or_properties_find_nothing)
         ck_assert_uint_ne(block_id(action.block), block_id(held.block));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(bad_requests_are_refused_with_their_reason)
+TEST(bad_requests_are_refused_with_their_reason)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -175,9 +169,8 @@ START_TEST(bad_requests_are_refused_with_their_reason)
         expect_totals(&world, 100 * MIB, 0, 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(sixty_four_requests_may_wait)
+TEST(sixty_four_requests_may_wait)
 {
         struct world world = world_new(4 * MIB);
         struct client *client = join(&world, 1), *sibling = join(&world, 1);
@@ -194,9 +187,8 @@ START_TEST(sixty_four_requests_may_wait)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(slots_run_out_and_come_back)
+TEST(slots_run_out_and_come_back)
 {
         struct world world = world_new(1000 * MIB);
         struct client *client = join(&world, 1);
@@ -221,9 +213,8 @@ START_TEST(slots_run_out_and_come_back)
         ck_assert_uint_gt(lease_id(lease), held[WORLD_N_SLOTS - 1].id);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(pools_come_before_clients)
+TEST(pools_come_before_clients)
 {
         struct world world = world_new(4 * MIB);
         struct policy_pool pool = {.kind = POLICY_DEVICE, .max_bytes = 2 * MIB};
@@ -236,23 +227,296 @@ START_TEST(pools_come_before_clients)
         ck_assert_uint_eq(id, 77);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
+TEST(only_ones_own_lease_is_returned_and_once)
 {
-        const TTest *tests[] = {
-                new_block_is_charged_from_the_action_on,
-                cached_block_is_granted_at_once,
-                an_eighth_more_serves_and_a_unit_beyond_does_not,
-                smallest_block_that_serves_is_granted,
-                among_equals_mapped_comes_first_then_cached_last,
-                caching_again_makes_a_mapped_block_the_last_one,
-                other_tenant_pool_or_properties_find_nothing,
-                bad_requests_are_refused_with_their_reason,
-                sixty_four_requests_may_wait,
-                slots_run_out_and_come_back,
-                pools_come_before_clients,
-        };
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1), *sibling = join(&world, 1);
+        struct held held = hold(&world, client, 4 * MIB);
 
-        return run_tests("policy: lease", tests, ARRAY_SIZE(tests));
+        ck_assert_int_eq(policy_return(world.policy, sibling, held.id, RETURN_UNMAPPED, 0),
+                         GPUMEM_E_NO_LEASE);
+        ck_assert_int_eq(policy_return(world.policy, client, 0, RETURN_UNMAPPED, 0),
+                         GPUMEM_E_NO_LEASE);
+        ck_assert_int_eq(policy_unmapped(world.policy, client, held.id, 0), GPUMEM_E_NO_LEASE);
+        give_back(&world, client, held.lease, RETURN_MAPPED);
+        ck_assert_int_eq(policy_return(world.policy, client, held.id, RETURN_UNMAPPED, 0),
+                         GPUMEM_E_NO_LEASE);
+        ck_assert_int_eq(policy_unmapped(world.policy, sibling, held.id, 0), GPUMEM_E_NO_LEASE);
+        unmap(&world, client, held.id);
+        ck_assert_int_eq(policy_unmapped(world.policy, client, held.id, 0), GPUMEM_E_NO_LEASE);
+        expect_totals(&world, 0, 4 * MIB, 0);
+        world_free(&world);
 }
+
+TEST(grant_that_is_not_told_yet_cannot_be_returned)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held = cache(&world, client, 4 * MIB, RETURN_UNMAPPED);
+        struct lease *lease;
+
+        /* Ids are easily guessed. */
+        ask(&world, client, 1, 4 * MIB, 0);
+        ck_assert_int_eq(policy_return(world.policy, client, held.id + 1, RETURN_UNMAPPED, 0),
+                         GPUMEM_E_NO_LEASE);
+        lease = expect_grant(&world, client, 1);
+        ck_assert_uint_eq(lease_id(lease), held.id + 1);
+        give_back(&world, client, lease, RETURN_UNMAPPED);
+        world_free(&world);
+}
+
+TEST(block_may_be_mapped_by_several_while_one_leases_it)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = cache(&world, a, 4 * MIB, RETURN_MAPPED);
+        struct lease *of_b;
+
+        ask(&world, b, 1, 4 * MIB, 0);
+        of_b = expect_grant(&world, b, 1);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+        unmap(&world, a, held.id);
+        expect_totals(&world, 4 * MIB, 0, 0);
+        give_back(&world, b, of_b, RETURN_UNMAPPED);
+        expect_totals(&world, 0, 4 * MIB, 0);
+        world_free(&world);
+}
+
+TEST(granting_what_is_still_mapped_keeps_both_slots)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held = cache(&world, client, 4 * MIB, RETURN_MAPPED);
+        struct lease *again;
+
+        ask(&world, client, 1, 4 * MIB, 0);
+        again = expect_grant(&world, client, 1);
+        ck_assert_uint_eq(lease_slot(again), 1);
+        unmap(&world, client, held.id);
+        give_back(&world, client, again, RETURN_UNMAPPED);
+        ask(&world, client, 2, 4 * MIB, 0);
+        ck_assert_uint_eq(lease_slot(expect_grant(&world, client, 2)), 0);
+        world_free(&world);
+}
+
+static struct lease *lease_shareable(struct world *world, struct client *client)
+{
+        struct policy_ask request = {
+                .serial = 1, .n_bytes = 4 * MIB, .properties = POLICY_SHAREABLE};
+
+        ask_with(world, client, &request);
+        created(world, take(world, ACTION_CREATE).block, 0);
+        return expect_grant(world, client, 1);
+}
+
+TEST(shareable_block_is_never_cached)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct lease *lease = lease_shareable(&world, client);
+
+        give_back(&world, client, lease, RETURN_UNMAPPED);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        ck_assert_uint_eq(client_charged(client, 0), 0);
+        released(&world, take(&world, ACTION_RELEASE).block);
+        expect_totals(&world, 0, 0, 0);
+        ck_assert_uint_eq(stats(&world).n_blocks, 0);
+        world_free(&world);
+}
+
+TEST(shareable_block_lingers_while_mapped)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct lease *lease = lease_shareable(&world, client);
+        uint64_t id = lease_id(lease);
+
+        give_back(&world, client, lease, RETURN_MAPPED);
+        ck_assert_uint_eq(client_charged(client, 0), 4 * MIB);
+        released(&world, take(&world, ACTION_RELEASE).block);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        unmap(&world, client, id);
+        expect_totals(&world, 0, 0, 0);
+        world_free(&world);
+}
+
+static struct action ask_known(struct world *world, struct client *client, uint32_t serial,
+                               uint64_t n_bytes)
+{
+        struct policy_ask request = {.serial = serial, .n_bytes = n_bytes, .known_will_do = true};
+
+        ask_with(world, client, &request);
+        return next_action(world);
+}
+
+TEST(mapped_block_is_known_and_goes_before_a_better_fit)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held large = hold(&world, client, 18 * MIB);
+        struct held small = cache(&world, client, 16 * MIB, RETURN_UNMAPPED);
+        struct action action;
+
+        give_back(&world, client, large.lease, RETURN_MAPPED);
+        action = ask_known(&world, client, 1, 16 * MIB);
+        ck_assert_int_eq(action.kind, ACTION_GRANT);
+        ck_assert(action.known);
+        ck_assert_ptr_eq(action.block, large.block);
+        ck_assert_uint_ne(lease_slot(action.lease), lease_slot(large.lease));
+        /* Both leases stand until the old one is unmapped; then the new one goes on. */
+        unmap(&world, client, large.id);
+        ck_assert_uint_eq(client_charged(client, 0), 18 * MIB);
+        give_back(&world, client, action.lease, RETURN_MAPPED);
+        /* Without the flag it is the best fit. */
+        ask(&world, client, 2, 16 * MIB, 0);
+        action = take(&world, ACTION_GRANT);
+        ck_assert_ptr_eq(action.block, small.block);
+        ck_assert(!action.known);
+        world_free(&world);
+}
+
+TEST(without_the_flag_nothing_is_known)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held = cache(&world, client, 16 * MIB, RETURN_MAPPED);
+        struct action action;
+
+        ask(&world, client, 1, 16 * MIB, 0);
+        action = take(&world, ACTION_GRANT);
+        ck_assert_ptr_eq(action.block, held.block);
+        ck_assert(!action.known);
+        world_free(&world);
+}
+
+static void ask_only_known(struct world *world, struct client *client, uint32_t serial,
+                           uint64_t n_bytes, uint64_t deadline_ns)
+{
+        struct policy_ask request = {.serial = serial,
+                                     .n_bytes = n_bytes,
+                                     .known_will_do = true,
+                                     .only_known = true,
+                                     .deadline_ns = deadline_ns};
+
+        ask_with(world, client, &request);
+}
+
+/* Neither what is cached, nor what is idle in others' hands, nor room for a new one. */
+TEST(nothing_else_will_do)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, b, 16 * MIB);
+        struct action action;
+
+        (void)cache(&world, b, 16 * MIB, RETURN_UNMAPPED);
+        mark_idle(&world, b, held.lease);
+        ask_only_known(&world, a, 1, 16 * MIB, 0);
+        action = take(&world, ACTION_REFUSE);
+        ck_assert(action.only_known && action.outcome == GPUMEM_E_REFUSED);
+        ask_only_known(&world, a, 2, 16 * MIB, UINT64_MAX - 1);
+        expect_refusal(&world, a, 2, GPUMEM_E_REFUSED);
+        ck_assert_uint_eq(stats(&world).n_refusals, 0);
+        ck_assert(!was_revoked(&world, b, held.lease));
+        world_free(&world);
+}
+
+TEST(what_is_known_will_do)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held = cache(&world, client, 16 * MIB, RETURN_MAPPED);
+        struct action action;
+
+        ask_only_known(&world, client, 1, 16 * MIB, 0);
+        action = take(&world, ACTION_GRANT);
+        ck_assert_ptr_eq(action.block, held.block);
+        ck_assert(action.known);
+        world_free(&world);
+}
+
+TEST(unmapped_before_the_answer_is_not_known)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held = cache(&world, client, 16 * MIB, RETURN_MAPPED);
+        struct policy_ask request = {.serial = 1, .n_bytes = 16 * MIB, .known_will_do = true};
+        struct action action;
+
+        ask_with(&world, client, &request);
+        unmap(&world, client, held.id);
+        action = take(&world, ACTION_GRANT);
+        ck_assert_ptr_eq(action.block, held.block);
+        ck_assert(!action.known);
+        world_free(&world);
+}
+
+TEST(what_others_map_is_not_known)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = cache(&world, a, 16 * MIB, RETURN_MAPPED);
+        struct action action = ask_known(&world, b, 1, 16 * MIB);
+
+        ck_assert_int_eq(action.kind, ACTION_GRANT);
+        ck_assert_ptr_eq(action.block, held.block);
+        ck_assert(!action.known);
+        world_free(&world);
+}
+
+TEST(too_small_or_too_large_is_not_known)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+
+        (void)cache(&world, client, 14 * MIB, RETURN_MAPPED);
+        (void)cache(&world, client, 20 * MIB, RETURN_MAPPED);
+        ck_assert_int_eq(ask_known(&world, client, 1, 16 * MIB).kind, ACTION_CREATE);
+        world_free(&world);
+}
+
+TEST(idle_in_anothers_hands_comes_back_known)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = cache(&world, a, 18 * MIB, RETURN_MAPPED);
+        struct action action;
+        struct lease *lease;
+
+        ask(&world, b, 1, 18 * MIB, 0);
+        lease = expect_grant(&world, b, 1);
+        ck_assert_int_eq(ask_known(&world, a, 1, 16 * MIB).kind, ACTION_CREATE);
+        mark_idle(&world, b, lease);
+        action = ask_known(&world, a, 2, 16 * MIB);
+        ck_assert_int_eq(action.kind, ACTION_GRANT);
+        ck_assert_ptr_eq(action.block, held.block);
+        ck_assert(action.known && was_revoked(&world, b, lease));
+        ck_assert_uint_eq(client_charged(b, 0), 0);
+        world_free(&world);
+}
+
+TEST(revoked_block_comes_back_known)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held held = hold(&world, a, 16 * MIB);
+        struct action action;
+        struct lease *lease;
+
+        mark_idle(&world, a, held.lease);
+        ask(&world, b, 1, 16 * MIB, 0);
+        lease = expect_grant(&world, b, 1);
+        give_back(&world, b, lease, RETURN_UNMAPPED);
+        action = ask_known(&world, a, 1, 16 * MIB);
+        ck_assert_int_eq(action.kind, ACTION_GRANT);
+        ck_assert_ptr_eq(action.block, held.block);
+        ck_assert(action.known);
+        /* The word of the old lease stays what it is, until it is unmapped. */
+        ck_assert(was_revoked(&world, a, held.lease));
+        unmap(&world, a, held.id);
+        world_free(&world);
+}
+
+TESTS_MAIN("policy: lease")

@@ -1,4 +1,4 @@
-/* Limits of clients and tenants: who is refused, who waits, and who need not. */
+/* Limits of clients and tenants, and of a pool while it is used: who is refused, who waits, and who need not. */
 #include "base/err.h"
 #include "tests/unit/policy_world.h"
 
@@ -41,7 +41,7 @@ static struct block *expect_create(struct world *world, const struct client *cli
         return action.block;
 }
 
-START_TEST(a_client_may_have_just_its_limit)
+TEST(a_client_may_have_just_its_limit)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -61,9 +61,8 @@ START_TEST(a_client_may_have_just_its_limit)
         (void)hold(&world, join(&world, 1), 10 * MIB);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_tenants_clients_share_its_limit)
+TEST(a_tenants_clients_share_its_limit)
 {
         struct world world = world_new(100 * MIB);
         struct client *one = join(&world, 1), *two = join(&world, 1), *other = join(&world, 2);
@@ -78,9 +77,8 @@ START_TEST(a_tenants_clients_share_its_limit)
         (void)hold(&world, other, 10 * MIB);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_named_tenant_has_its_own)
+TEST(a_named_tenant_has_its_own)
 {
         struct world world = world_new(100 * MIB);
         struct client *named = join(&world, 1), *other = join(&world, 2);
@@ -99,9 +97,8 @@ START_TEST(a_named_tenant_has_its_own)
         ck_assert_uint_eq(client_usage(named)->n[LIMIT_DEVICE_BYTES], 20 * MIB);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(kinds_are_counted_apart_and_leases_together)
+TEST(kinds_are_counted_apart_and_leases_together)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -122,9 +119,8 @@ START_TEST(kinds_are_counted_apart_and_leases_together)
         ck_assert_uint_eq(client_usage(client)->n[LIMIT_LEASES], 2);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(what_can_never_be_does_not_wait)
+TEST(what_can_never_be_does_not_wait)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -137,10 +133,9 @@ START_TEST(what_can_never_be_does_not_wait)
         (void)expect_limit(&world, client, 2);
         world_free(&world);
 }
-END_TEST
 
 /* Whose it is, and not that of the whole tenant, or of this client alone. */
-START_TEST(a_hopeless_refusal_says_what_its_holder_is_charged)
+TEST(a_hopeless_refusal_says_what_its_holder_is_charged)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -160,9 +155,8 @@ START_TEST(a_hopeless_refusal_says_what_its_holder_is_charged)
         ck_assert_uint_eq(hit.used, 2 * MIB);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(own_returns_make_room)
+TEST(own_returns_make_room)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -176,9 +170,8 @@ START_TEST(own_returns_make_room)
         (void)expect_create(&world, client, 1);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(returns_in_one_pool_serve_another)
+TEST(returns_in_one_pool_serve_another)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -192,9 +185,8 @@ START_TEST(returns_in_one_pool_serve_another)
         ck_assert_uint_eq(take(&world, ACTION_CREATE).pool, 1);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(the_deadline_ends_the_wait_with_the_reason)
+TEST(the_deadline_ends_the_wait_with_the_reason)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -209,9 +201,8 @@ START_TEST(the_deadline_ends_the_wait_with_the_reason)
         ck_assert_uint_eq(expect_limit(&world, client, 1).used, 4 * MIB);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_limited_request_holds_up_nobody_else)
+TEST(a_limited_request_holds_up_nobody_else)
 {
         struct world world = world_new(100 * MIB);
         struct client *limited = join(&world, 1), *other = join(&world, 2);
@@ -223,9 +214,8 @@ START_TEST(a_limited_request_holds_up_nobody_else)
         (void)expect_create(&world, other, 2);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(small_requests_do_not_starve_a_large_one)
+TEST(small_requests_do_not_starve_a_large_one)
 {
         struct world world = world_new(100 * MIB);
         struct client *one = join(&world, 1), *two = join(&world, 1);
@@ -250,9 +240,8 @@ START_TEST(small_requests_do_not_starve_a_large_one)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_clients_wait_is_not_its_tenants)
+TEST(a_clients_wait_is_not_its_tenants)
 {
         struct world world = world_new(100 * MIB);
         struct client *one = join(&world, 1), *two = join(&world, 1);
@@ -266,9 +255,8 @@ START_TEST(a_clients_wait_is_not_its_tenants)
         (void)expect_create(&world, two, 3);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_cached_block_too_large_for_the_limit_is_not_taken)
+TEST(a_cached_block_too_large_for_the_limit_is_not_taken)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -279,9 +267,8 @@ START_TEST(a_cached_block_too_large_for_the_limit_is_not_taken)
         ck_assert_uint_eq(block_bytes(expect_create(&world, client, 1)), 16 * MIB);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_raised_limit_serves_who_waits)
+TEST(a_raised_limit_serves_who_waits)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -294,9 +281,8 @@ START_TEST(a_raised_limit_serves_who_waits)
         (void)expect_create(&world, client, 1);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_lowered_limit_refuses_what_can_not_be_any_more)
+TEST(a_lowered_limit_refuses_what_can_not_be_any_more)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -309,9 +295,8 @@ START_TEST(a_lowered_limit_refuses_what_can_not_be_any_more)
         expect_totals(&world, 8 * MIB, 0, 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_new_table_replaces_the_old)
+TEST(a_new_table_replaces_the_old)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -331,28 +316,135 @@ START_TEST(a_new_table_replaces_the_old)
                          GPUMEM_E_BAD_REQUEST);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
+static void set_pool_max(struct world *world, uint64_t max_bytes)
 {
-        const TTest *const tests[] = {
-                a_client_may_have_just_its_limit,
-                a_tenants_clients_share_its_limit,
-                a_named_tenant_has_its_own,
-                kinds_are_counted_apart_and_leases_together,
-                what_can_never_be_does_not_wait,
-                a_hopeless_refusal_says_what_its_holder_is_charged,
-                own_returns_make_room,
-                returns_in_one_pool_serve_another,
-                the_deadline_ends_the_wait_with_the_reason,
-                a_limited_request_holds_up_nobody_else,
-                small_requests_do_not_starve_a_large_one,
-                a_clients_wait_is_not_its_tenants,
-                a_cached_block_too_large_for_the_limit_is_not_taken,
-                a_raised_limit_serves_who_waits,
-                a_lowered_limit_refuses_what_can_not_be_any_more,
-                a_new_table_replaces_the_old,
-        };
-
-        return run_tests("policy: limits", tests, ARRAY_SIZE(tests));
+        ck_assert_int_eq(policy_set_pool_max(world->policy, 0, max_bytes, world->now_ns), 0);
+        policy_check(world->policy);
 }
+
+TEST(a_lowered_pool_takes_nothing_and_gives_nothing)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held held[2];
+
+        held[0] = hold(&world, client, 20 * MIB);
+        held[1] = hold(&world, client, 10 * MIB);
+        set_pool_max(&world, 16 * MIB);
+        expect_totals(&world, 30 * MIB, 0, 0);
+        ask(&world, client, 1, 10 * MIB, 0);
+        expect_refusal(&world, client, 1, GPUMEM_E_REFUSED);
+        ask(&world, client, 2, 18 * MIB, FOR_EVER);
+        expect_refusal(&world, client, 2, GPUMEM_E_TOO_LARGE);
+        /* Beyond its limit the pool caches nothing. */
+        give_back(&world, client, held[0].lease, RETURN_UNMAPPED);
+        expect_release(&world, held[0].block);
+        ask(&world, client, 3, 6 * MIB, 0);
+        (void)expect_create(&world, client, 3);
+        ck_assert_int_eq(policy_set_pool_max(world.policy, 2, MIB, 0), GPUMEM_E_NO_POOL);
+        world_free(&world);
+}
+
+TEST(a_lowered_pool_releases_its_cache)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *client = join(&world, 1);
+        struct held mapped = cache(&world, client, 20 * MIB, RETURN_MAPPED);
+        struct held unmapped = cache(&world, client, 10 * MIB, RETURN_UNMAPPED);
+
+        /* What nobody maps comes back by being released: that goes first. */
+        set_pool_max(&world, 20 * MIB);
+        expect_release(&world, unmapped.block);
+        expect_idle(&world);
+        set_pool_max(&world, 8 * MIB);
+        expect_release(&world, mapped.block);
+        ask(&world, client, 1, 8 * MIB, FOR_EVER);
+        expect_idle(&world);
+        unmap(&world, client, mapped.id);
+        (void)expect_create(&world, client, 1);
+        world_free(&world);
+}
+
+TEST(who_waits_is_told_when_the_pool_has_become_too_small)
+{
+        struct world world = world_new(20 * MIB);
+        struct client *client = join(&world, 1);
+
+        (void)hold(&world, client, 10 * MIB);
+        ask(&world, client, 1, 16 * MIB, FOR_EVER);
+        expect_idle(&world);
+        set_pool_max(&world, 12 * MIB);
+        expect_refusal(&world, client, 1, GPUMEM_E_TOO_LARGE);
+        set_pool_max(&world, 30 * MIB);
+        ask(&world, client, 2, 20 * MIB, 0);
+        (void)expect_create(&world, client, 2);
+        world_free(&world);
+}
+
+/* A pool of 30 MiB that has 40: 20 are released but still mapped. Two requests wait, the second until now;
+ * then the other 20 can be released. */
+static struct block *owe(struct world *world, struct client *asker, uint64_t n_first_bytes,
+                         uint64_t n_second_bytes)
+{
+        struct client *owner = join(world, 1);
+        struct held lingering = hold(world, owner, 20 * MIB), held = hold(world, owner, 20 * MIB);
+
+        give_back(world, owner, lingering.lease, RETURN_MAPPED);
+        set_pool_max(world, 20 * MIB);
+        expect_release(world, lingering.block);
+        set_pool_max(world, 30 * MIB);
+        ask(world, asker, 1, n_first_bytes, FOR_EVER);
+        ask(world, asker, 2, n_second_bytes, world->now_ns + 1000);
+        expect_idle(world);
+        world->now_ns += 1000;
+        give_back(world, owner, held.lease, RETURN_UNMAPPED);
+        return held.block;
+}
+
+/* Of the 20 MiB 10 pay for what is beyond the limit; the rest is enough for both. */
+TEST(what_is_owed_is_paid_once)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *asker = join(&world, 2);
+        struct block *block = owe(&world, asker, 8 * MIB, 2 * MIB);
+        struct action action = take(&world, ACTION_RELEASE);
+
+        ck_assert_ptr_eq(action.block, block);
+        expect_idle(&world);
+        released(&world, block);
+        (void)expect_create(&world, asker, 1);
+        (void)expect_create(&world, asker, 2);
+        expect_idle(&world);
+        world_free(&world);
+}
+
+TEST(what_is_owed_serves_nobody)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *asker = join(&world, 2);
+        struct block *block = owe(&world, asker, 8 * MIB, 4 * MIB);
+        struct action action = take(&world, ACTION_RELEASE);
+
+        ck_assert_ptr_eq(action.block, block);
+        expect_refusal(&world, asker, 2, GPUMEM_E_TIMED_OUT);
+        released(&world, block);
+        (void)expect_create(&world, asker, 1);
+        expect_idle(&world);
+        world_free(&world);
+}
+
+/* It would take 24 MiB, or 22: the cache is kept. */
+TEST(nothing_is_released_that_would_only_be_charged)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *asker = join(&world, 2);
+
+        (void)owe(&world, asker, 14 * MIB, 12 * MIB);
+        expect_refusal(&world, asker, 2, GPUMEM_E_TIMED_OUT);
+        expect_idle(&world);
+        expect_totals(&world, 0, 20 * MIB, 20 * MIB);
+        world_free(&world);
+}
+
+TESTS_MAIN("policy: limits")

@@ -2,49 +2,19 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "tests/unit/failing_alloc.h"
 #include "tests/unit/policy_world.h"
-
-/* The linker sends the executable's calls here. */
-void *__wrap_malloc(size_t n_bytes);
-void *__wrap_calloc(size_t n, size_t n_bytes);
-void *__wrap_realloc(void *old, size_t n_bytes);
-void *__real_malloc(size_t n_bytes);
-void *__real_calloc(size_t n, size_t n_bytes);
-void *__real_realloc(void *old, size_t n_bytes);
-
-/* Calls that succeed before the one that fails; below 0 none does. */
-static int n_before_failure = -1;
-
-static bool fails(void)
-{
-        return n_before_failure >= 0 && n_before_failure-- == 0;
-}
-
-void *__wrap_malloc(size_t n_bytes)
-{
-        return fails() ? NULL : __real_malloc(n_bytes);
-}
-
-void *__wrap_calloc(size_t n, size_t n_bytes)
-{
-        return fails() ? NULL : __real_calloc(n, n_bytes);
-}
-
-void *__wrap_realloc(void *old, size_t n_bytes)
-{
-        return fails() ? NULL : __real_realloc(old, n_bytes);
-}
 
 /* Whether a failure that was asked for has happened; none is to come in either case. */
 static bool failure_was_hit(void)
 {
-        bool was_hit = n_before_failure < 0;
+        bool was_hit = n_until_failure < 0;
 
-        n_before_failure = -1;
+        n_until_failure = -1;
         return was_hit;
 }
 
-START_TEST(every_failure_of_a_request_refuses_it)
+TEST(every_failure_of_a_request_refuses_it)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -52,7 +22,7 @@ START_TEST(every_failure_of_a_request_refuses_it)
         bool was_hit;
 
         do {
-                n_before_failure = n++;
+                n_until_failure = n++;
                 ask(&world, client, 1, 4 * MIB, UINT64_MAX);
                 was_hit = failure_was_hit();
                 policy_check(world.policy);
@@ -70,16 +40,15 @@ START_TEST(every_failure_of_a_request_refuses_it)
         ck_assert_uint_eq(lease_slot(expect_grant(&world, client, 1)), 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(every_failure_of_a_client_leaves_nothing)
+TEST(every_failure_of_a_client_leaves_nothing)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = NULL;
         int r, n = 0;
 
         do {
-                n_before_failure = n++;
+                n_until_failure = n++;
                 r = policy_add_client(world.policy, &(struct tenant_key){.uid = 1}, 10, NULL, NULL,
                                       &client);
                 if (failure_was_hit()) {
@@ -94,9 +63,8 @@ START_TEST(every_failure_of_a_client_leaves_nothing)
         ck_assert_int_ge(n, 5);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(failures_of_pools_and_policies)
+TEST(failures_of_pools_and_policies)
 {
         struct world world = world_new(100 * MIB);
         struct policy_pool pool = {.kind = POLICY_DEVICE, .max_bytes = 2 * MIB};
@@ -104,35 +72,33 @@ START_TEST(failures_of_pools_and_policies)
         uint32_t id = 99;
 
         for (int n = 0; n < 2; n++) {
-                n_before_failure = n;
+                n_until_failure = n;
                 ck_assert_int_eq(policy_add_pool(world.policy, &pool, &id), -ENOMEM);
                 ck_assert(failure_was_hit());
                 ck_assert_uint_eq(id, 99);
         }
         ck_assert_int_eq(policy_add_pool(world.policy, &pool, &id), 0);
         ck_assert_uint_eq(id, 2);
-        n_before_failure = 0;
+        n_until_failure = 0;
         ck_assert_int_eq(policy_new(&other), -ENOMEM);
         ck_assert_ptr_null(other);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(failure_of_release_all_keeps_the_cache)
+TEST(failure_of_release_all_keeps_the_cache)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
 
         (void)cache(&world, client, 4 * MIB, RETURN_UNMAPPED);
-        n_before_failure = 0;
+        n_until_failure = 0;
         ck_assert_int_eq(policy_release_all(world.policy, client, 1, SCOPE_TENANT, 0), -ENOMEM);
         expect_idle(&world);
         expect_totals(&world, 0, 4 * MIB, 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(waiting_request_is_refused_when_its_turn_finds_no_memory)
+TEST(waiting_request_is_refused_when_its_turn_finds_no_memory)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -142,7 +108,7 @@ START_TEST(waiting_request_is_refused_when_its_turn_finds_no_memory)
         ask(&world, a, 2, 6 * MIB, UINT64_MAX);
         give_back(&world, b, held.lease, RETURN_UNMAPPED);
         ck_assert_ptr_eq(take(&world, ACTION_RELEASE).block, held.block);
-        n_before_failure = 0;
+        n_until_failure = 0;
         policy_released(world.policy, held.block, 0);
         ck_assert(failure_was_hit());
         expect_refusal(&world, a, 1, -ENOMEM);
@@ -150,9 +116,8 @@ START_TEST(waiting_request_is_refused_when_its_turn_finds_no_memory)
         ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 6 * MIB);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(deeds_that_cannot_fail_need_no_memory)
+TEST(deeds_that_cannot_fail_need_no_memory)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -164,7 +129,7 @@ START_TEST(deeds_that_cannot_fail_need_no_memory)
         ask(&world, b, 1, 4 * MIB, UINT64_MAX);
         ask(&world, b, 2, 4 * MIB, 2000);
         /* Nothing is asserted before the end: that needs memory, too. */
-        n_before_failure = 0;
+        n_until_failure = 0;
         r = policy_return(world.policy, a, held.id, RETURN_UNMAPPED, 0);
         policy_cancel(world.policy, b, 1, 0);
         release = policy_next_action(world.policy);
@@ -173,8 +138,8 @@ START_TEST(deeds_that_cannot_fail_need_no_memory)
         was_gone[1] = policy_client_dead(world.policy, a, 0);
         policy_cancel(world.policy, b, 2, 0);
         policy_released(world.policy, release.block, 0);
-        n_left = n_before_failure;
-        n_before_failure = -1;
+        n_left = n_until_failure;
+        n_until_failure = -1;
         ck_assert_int_eq(n_left, 0);
         ck_assert_int_eq(r, 0);
         ck_assert_int_eq(release.kind, ACTION_RELEASE);
@@ -184,18 +149,5 @@ START_TEST(deeds_that_cannot_fail_need_no_memory)
         expect_totals(&world, 0, 0, 0);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
-{
-        const TTest *tests[] = {
-                every_failure_of_a_request_refuses_it,
-                every_failure_of_a_client_leaves_nothing,
-                failures_of_pools_and_policies,
-                failure_of_release_all_keeps_the_cache,
-                waiting_request_is_refused_when_its_turn_finds_no_memory,
-                deeds_that_cannot_fail_need_no_memory,
-        };
-
-        return run_tests("policy: no memory", tests, ARRAY_SIZE(tests));
-}
+TESTS_MAIN("policy: no memory")

@@ -6,7 +6,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-START_TEST(sizes_get_as_many_bytes_each)
+TEST(sizes_get_as_many_bytes_each)
 {
         struct prewarm prewarm = {{0}};
         uint64_t n_bytes[PREWARM_N_SIZES] = {0}, n_left_bytes = 7 * 1024 * MIB;
@@ -26,9 +26,8 @@ START_TEST(sizes_get_as_many_bytes_each)
         for (unsigned size = 0; size < PREWARM_N_SIZES; size++)
                 ck_assert_uint_eq(n_bytes[size], 1024 * MIB);
 }
-END_TEST
 
-START_TEST(of_little_all_is_made)
+TEST(of_little_all_is_made)
 {
         for (uint64_t n_all_bytes = 0; n_all_bytes < 600 * MIB; n_all_bytes += 2 * MIB) {
                 struct prewarm prewarm = {{0}};
@@ -42,7 +41,6 @@ START_TEST(of_little_all_is_made)
                 ck_assert_uint_eq(n_left_bytes, 0);
         }
 }
-END_TEST
 
 static struct block *prewarm_one(struct world *world, uint64_t n_bytes)
 {
@@ -59,7 +57,7 @@ static struct block *prewarm_one(struct world *world, uint64_t n_bytes)
         return action.block;
 }
 
-START_TEST(the_first_that_asks_has_it_for_life)
+TEST(the_first_that_asks_has_it_for_life)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -81,9 +79,8 @@ START_TEST(the_first_that_asks_has_it_for_life)
         ck_assert_ptr_eq(lease_block(expect_grant(&world, a, 2)), block);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(ones_own_cache_goes_before_it)
+TEST(ones_own_cache_goes_before_it)
 {
         struct world world = world_new(32 * MIB);
         struct client *a = join(&world, 1);
@@ -96,9 +93,8 @@ START_TEST(ones_own_cache_goes_before_it)
         ck_assert_ptr_eq(lease_block(expect_grant(&world, a, 2)), block);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_smaller_one_will_do_where_it_may)
+TEST(a_smaller_one_will_do_where_it_may)
 {
         struct world world = world_new(64 * MIB);
         struct client *a = join(&world, 1);
@@ -112,9 +108,8 @@ START_TEST(a_smaller_one_will_do_where_it_may)
         ck_assert_ptr_eq(lease_block(expect_grant(&world, a, 1)), block);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(one_that_is_too_large_for_a_limit_is_not_taken)
+TEST(one_that_is_too_large_for_a_limit_is_not_taken)
 {
         struct world world = world_new(64 * MIB);
         struct client *a = join(&world, 1);
@@ -127,9 +122,8 @@ START_TEST(one_that_is_too_large_for_a_limit_is_not_taken)
         ck_assert_uint_eq(block_bytes(take(&world, ACTION_CREATE).block), 16 * MIB);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(it_makes_room_for_what_it_does_not_fit)
+TEST(it_makes_room_for_what_it_does_not_fit)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1);
@@ -141,10 +135,9 @@ START_TEST(it_makes_room_for_what_it_does_not_fit)
         (void)expect_grant(&world, a, 1);
         world_free(&world);
 }
-END_TEST
 
 /* That is a bypass as any other: so many, and no more. */
-START_TEST(request_that_waits_for_room_is_bypassed_so_often)
+TEST(request_that_waits_for_room_is_bypassed_so_often)
 {
         struct world world = world_new(96 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
@@ -165,10 +158,9 @@ START_TEST(request_that_waits_for_room_is_bypassed_so_often)
         ck_assert_uint_eq(n_passes, 8);
         world_free(&world);
 }
-END_TEST
 
 /* Whoever has had one of them stands further behind, as with one that is made. */
-START_TEST(they_go_round_by_turns)
+TEST(they_go_round_by_turns)
 {
         struct world world = world_new(64 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -191,9 +183,8 @@ START_TEST(they_go_round_by_turns)
         (void)expect_grant(&world, a, 3);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(what_cannot_be_made_is_told)
+TEST(what_cannot_be_made_is_told)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1);
@@ -224,9 +215,8 @@ START_TEST(what_cannot_be_made_is_told)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(what_is_made_while_it_ends_goes_back)
+TEST(what_is_made_while_it_ends_goes_back)
 {
         struct world world = world_new(16 * MIB);
         struct block *block;
@@ -240,9 +230,8 @@ START_TEST(what_is_made_while_it_ends_goes_back)
         expect_totals(&world, 0, 0, 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(what_is_over_goes_back_when_it_is_old_enough)
+TEST(what_is_over_goes_back_when_it_is_old_enough)
 {
         struct world world = world_new(64 * MIB);
         struct client *a = join(&world, 1);
@@ -289,10 +278,9 @@ START_TEST(what_is_over_goes_back_when_it_is_old_enough)
         expect_totals(&world, 0, 4 * MIB, 0);
         world_free(&world);
 }
-END_TEST
 
 /* As admission does with what is more (room.h). */
-START_TEST(what_is_kept_stays_beside_new_blocks)
+TEST(what_is_kept_stays_beside_new_blocks)
 {
         for (unsigned keeps = 0; keeps < 2; keeps++) {
                 struct world world = world_new(1024 * MIB);
@@ -313,9 +301,8 @@ START_TEST(what_is_kept_stays_beside_new_blocks)
                 world_free(&world);
         }
 }
-END_TEST
 
-START_TEST(what_is_kept_is_not_cut)
+TEST(what_is_kept_is_not_cut)
 {
         struct world world = world_new(64 * MIB);
         struct client *a = join(&world, 1);
@@ -331,9 +318,8 @@ START_TEST(what_is_kept_is_not_cut)
         ck_assert(policy_keeps_more(world.policy));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(what_cannot_go_is_in_no_requests_way)
+TEST(what_cannot_go_is_in_no_requests_way)
 {
         struct world world = world_new(64 * MIB);
         struct client *a = join(&world, 1);
@@ -372,27 +358,5 @@ START_TEST(what_cannot_go_is_in_no_requests_way)
         ck_assert(!policy_keeps_more(world.policy));
         world_free(&world);
 }
-END_TEST
 
-int main(void)
-{
-        const TTest *tests[] = {
-                sizes_get_as_many_bytes_each,
-                of_little_all_is_made,
-                the_first_that_asks_has_it_for_life,
-                ones_own_cache_goes_before_it,
-                a_smaller_one_will_do_where_it_may,
-                one_that_is_too_large_for_a_limit_is_not_taken,
-                it_makes_room_for_what_it_does_not_fit,
-                request_that_waits_for_room_is_bypassed_so_often,
-                they_go_round_by_turns,
-                what_cannot_be_made_is_told,
-                what_is_made_while_it_ends_goes_back,
-                what_is_over_goes_back_when_it_is_old_enough,
-                what_is_kept_stays_beside_new_blocks,
-                what_is_kept_is_not_cut,
-                what_cannot_go_is_in_no_requests_way,
-        };
-
-        return run_tests("policy: prewarm", tests, ARRAY_SIZE(tests));
-}
+TESTS_MAIN("policy: prewarm")

@@ -1,9 +1,9 @@
-/* Requests that wait: order, deadlines. */
+/* Requests that wait: order, deadlines; and one that is withdrawn, in each state that it can be in. */
 #include "base/err.h"
 #include "daemon/policy/state/types.h"
 #include "tests/unit/policy_world.h"
 
-START_TEST(room_goes_to_the_one_that_asked_first)
+TEST(room_goes_to_the_one_that_asked_first)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
@@ -23,9 +23,8 @@ START_TEST(room_goes_to_the_one_that_asked_first)
         ck_assert_uint_eq(stats(&world).n_waiting, 2);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(cached_block_of_its_tenant_passes_the_queue)
+TEST(cached_block_of_its_tenant_passes_the_queue)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -40,9 +39,8 @@ START_TEST(cached_block_of_its_tenant_passes_the_queue)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(returned_block_serves_the_oldest_of_its_tenant)
+TEST(returned_block_serves_the_oldest_of_its_tenant)
 {
         struct world world = world_new(4 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -55,9 +53,8 @@ START_TEST(returned_block_serves_the_oldest_of_its_tenant)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(several_are_served_by_one_release)
+TEST(several_are_served_by_one_release)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -74,9 +71,8 @@ START_TEST(several_are_served_by_one_release)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(deadline_is_refused_on_time_and_not_before)
+TEST(deadline_is_refused_on_time_and_not_before)
 {
         struct world world = world_new(4 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -100,9 +96,8 @@ START_TEST(deadline_is_refused_on_time_and_not_before)
         ck_assert_uint_eq(stats(&world).n_waiting, 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(block_that_is_being_made_has_no_deadline)
+TEST(block_that_is_being_made_has_no_deadline)
 {
         struct world world = world_new(4 * MIB);
         struct client *a = join(&world, 1);
@@ -117,9 +112,8 @@ START_TEST(block_that_is_being_made_has_no_deadline)
         (void)expect_grant(&world, a, 1);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(failure_of_the_driver_refuses_with_it)
+TEST(failure_of_the_driver_refuses_with_it)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -138,9 +132,8 @@ START_TEST(failure_of_the_driver_refuses_with_it)
         expect_totals(&world, 0, 0, 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(in_turns_a_queue_is_walked_once_for_all)
+TEST(in_turns_a_queue_is_walked_once_for_all)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -167,10 +160,9 @@ START_TEST(in_turns_a_queue_is_walked_once_for_all)
         ck_assert_uint_eq(world.policy->n_walks, n_walks + 2);
         world_free(&world);
 }
-END_TEST
 
 /* Many declare what they declared before. */
-START_TEST(nobody_is_looked_at_when_nothing_has_changed)
+TEST(nobody_is_looked_at_when_nothing_has_changed)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1);
@@ -185,9 +177,8 @@ START_TEST(nobody_is_looked_at_when_nothing_has_changed)
         ck_assert_uint_eq(world.policy->n_walks, n_walks + 1);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(so_many_of_a_tenant_wait_and_no_more)
+TEST(so_many_of_a_tenant_wait_and_no_more)
 {
         struct world world = world_new(8 * MIB);
         struct client *other = join(&world, 2);
@@ -213,22 +204,153 @@ START_TEST(so_many_of_a_tenant_wait_and_no_more)
         ck_assert_uint_eq(stats(&world).n_waiting, 1024 + 1);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
+static void cancel(struct world *world, struct client *client, uint32_t serial)
 {
-        const TTest *tests[] = {
-                room_goes_to_the_one_that_asked_first,
-                cached_block_of_its_tenant_passes_the_queue,
-                returned_block_serves_the_oldest_of_its_tenant,
-                several_are_served_by_one_release,
-                deadline_is_refused_on_time_and_not_before,
-                block_that_is_being_made_has_no_deadline,
-                failure_of_the_driver_refuses_with_it,
-                in_turns_a_queue_is_walked_once_for_all,
-                nobody_is_looked_at_when_nothing_has_changed,
-                so_many_of_a_tenant_wait_and_no_more,
-        };
-
-        return run_tests("policy: queue", tests, ARRAY_SIZE(tests));
+        policy_cancel(world->policy, client, serial, world->now_ns);
+        policy_check(world->policy);
 }
+
+TEST(unknown_and_answered_are_ignored)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1);
+
+        cancel(&world, a, 1);
+        expect_idle(&world);
+        (void)cache(&world, a, 4 * MIB, RETURN_UNMAPPED);
+        ask(&world, a, 1, 4 * MIB, 0);
+        cancel(&world, a, 1);
+        (void)expect_grant(&world, a, 1);
+        ask(&world, a, 2, 6 * MIB, 0);
+        cancel(&world, a, 2);
+        expect_refusal(&world, a, 2, GPUMEM_E_REFUSED);
+        expect_idle(&world);
+        world_free(&world);
+}
+
+TEST(waiting_one_makes_way_for_the_next)
+{
+        struct world world = world_new(8 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+
+        (void)hold(&world, b, 4 * MIB);
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        created(&world, take(&world, ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        ask(&world, b, 1, 4 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        cancel(&world, a, 1);
+        expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
+        (void)take(&world, ACTION_CREATE);
+        expect_idle(&world);
+        ck_assert_uint_eq(stats(&world).n_refusals, 0);
+        world_free(&world);
+}
+
+TEST(serial_may_be_used_again)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+
+        (void)hold(&world, b, 4 * MIB);
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        cancel(&world, a, 1);
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
+        expect_idle(&world);
+        ck_assert_uint_eq(stats(&world).n_waiting, 1);
+        world_free(&world);
+}
+
+TEST(block_whose_action_is_not_taken_is_never_made)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        ask(&world, b, 1, 4 * MIB, UINT64_MAX);
+        cancel(&world, a, 1);
+        expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+        (void)take(&world, ACTION_CREATE);
+        expect_idle(&world);
+        world_free(&world);
+}
+
+TEST(block_that_is_being_made_is_made_for_the_cache)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1);
+        struct block *block;
+
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        block = take(&world, ACTION_CREATE).block;
+        cancel(&world, a, 1);
+        expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
+        expect_totals(&world, 0, 4 * MIB, 0);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        /* It will be there in a moment: kept, though it does not wait for others. */
+        ask(&world, a, 2, 4 * MIB, 0);
+        expect_idle(&world);
+        created(&world, block, 0);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, block);
+        world_free(&world);
+}
+
+TEST(block_for_the_cache_may_fail_and_its_room_is_free)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct block *block;
+
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        block = take(&world, ACTION_CREATE).block;
+        cancel(&world, a, 1);
+        expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
+        ask(&world, b, 1, 4 * MIB, 0);
+        expect_idle(&world);
+        created(&world, block, GPUMEM_E_DEVICE_FULL);
+        ck_assert_ptr_ne(take(&world, ACTION_CREATE).block, NULL);
+        expect_idle(&world);
+        ck_assert_uint_eq(stats(&world).n_blocks, 1);
+        world_free(&world);
+}
+
+TEST(shareable_block_for_no_client_is_released)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1);
+        struct policy_ask request = {
+                .serial = 1, .n_bytes = 4 * MIB, .properties = POLICY_SHAREABLE};
+        struct block *block;
+
+        ask_with(&world, a, &request);
+        block = take(&world, ACTION_CREATE).block;
+        cancel(&world, a, 1);
+        expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
+        created(&world, block, 0);
+        expect_totals(&world, 0, 0, 4 * MIB);
+        expect_release(&world, block);
+        expect_totals(&world, 0, 0, 0);
+        world_free(&world);
+}
+
+TEST(bytes_on_their_way_serve_the_next)
+{
+        struct world world = world_new(4 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
+        struct held held = cache(&world, c, 4 * MIB, RETURN_UNMAPPED);
+
+        ask(&world, a, 1, 4 * MIB, UINT64_MAX);
+        ask(&world, b, 1, 4 * MIB, UINT64_MAX);
+        (void)take(&world, ACTION_RELEASE);
+        cancel(&world, a, 1);
+        expect_refusal(&world, a, 1, GPUMEM_E_CANCELLED);
+        released(&world, held.block);
+        (void)take(&world, ACTION_CREATE);
+        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+        world_free(&world);
+}
+
+TESTS_MAIN("policy: queue")

@@ -21,7 +21,7 @@ static void expect_freed(struct world *world, const struct client *client, uint3
         ck_assert_uint_eq(action.n_blocks, n_blocks);
 }
 
-START_TEST(nothing_cached_is_answered_at_once)
+TEST(nothing_cached_is_answered_at_once)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -33,9 +33,8 @@ START_TEST(nothing_cached_is_answered_at_once)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(bad_scope_and_pool_are_named)
+TEST(bad_scope_and_pool_are_named)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1);
@@ -46,9 +45,8 @@ START_TEST(bad_scope_and_pool_are_named)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(answer_comes_with_the_last_release)
+TEST(answer_comes_with_the_last_release)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1);
@@ -68,9 +66,8 @@ START_TEST(answer_comes_with_the_last_release)
         ck_assert_uint_eq(stats(&world).n_releases, 2);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(scope_says_whose_and_pool_says_where)
+TEST(scope_says_whose_and_pool_says_where)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -94,9 +91,8 @@ START_TEST(scope_says_whose_and_pool_says_where)
         expect_freed(&world, a, 3, 4 * MIB, 1);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(two_at_once_wait_for_their_own_blocks)
+TEST(two_at_once_wait_for_their_own_blocks)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -116,9 +112,8 @@ START_TEST(two_at_once_wait_for_their_own_blocks)
         expect_freed(&world, a, 1, 4 * MIB, 1);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(mapped_block_lingers_until_unmapped)
+TEST(mapped_block_lingers_until_unmapped)
 {
         struct world world = world_new(4 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -143,9 +138,8 @@ START_TEST(mapped_block_lingers_until_unmapped)
         (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(what_is_unmapped_soon_is_waited_for)
+TEST(what_is_unmapped_soon_is_waited_for)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1);
@@ -161,9 +155,8 @@ START_TEST(what_is_unmapped_soon_is_waited_for)
         ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(what_stays_registered_has_not_gone_back)
+TEST(what_stays_registered_has_not_gone_back)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1);
@@ -189,9 +182,8 @@ START_TEST(what_stays_registered_has_not_gone_back)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(unmapped_before_the_release_comes_back_with_it)
+TEST(unmapped_before_the_release_comes_back_with_it)
 {
         struct world world = world_new(4 * MIB);
         struct client *a = join(&world, 1);
@@ -206,9 +198,8 @@ START_TEST(unmapped_before_the_release_comes_back_with_it)
         expect_freed(&world, a, 1, 4 * MIB, 1);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(asker_that_ends_is_not_answered)
+TEST(asker_that_ends_is_not_answered)
 {
         struct world world = world_new(4 * MIB);
         struct client *a = join(&world, 1);
@@ -222,14 +213,13 @@ START_TEST(asker_that_ends_is_not_answered)
         expect_totals(&world, 0, 0, 0);
         world_free(&world);
 }
-END_TEST
 
 static bool is_of(const struct tenant_key *key, const void *uid)
 {
         return key->uid == *(const uint32_t *)uid;
 }
 
-START_TEST(a_tenant_that_is_chosen_gives_back_in_all_pools)
+TEST(a_tenant_that_is_chosen_gives_back_in_all_pools)
 {
         struct world world = world_new(32 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2), *admin = join(&world, 3);
@@ -262,23 +252,5 @@ START_TEST(a_tenant_that_is_chosen_gives_back_in_all_pools)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
-{
-        const TTest *tests[] = {
-                nothing_cached_is_answered_at_once,
-                bad_scope_and_pool_are_named,
-                answer_comes_with_the_last_release,
-                scope_says_whose_and_pool_says_where,
-                two_at_once_wait_for_their_own_blocks,
-                mapped_block_lingers_until_unmapped,
-                what_is_unmapped_soon_is_waited_for,
-                what_stays_registered_has_not_gone_back,
-                unmapped_before_the_release_comes_back_with_it,
-                asker_that_ends_is_not_answered,
-                a_tenant_that_is_chosen_gives_back_in_all_pools,
-        };
-
-        return run_tests("policy: release all", tests, ARRAY_SIZE(tests));
-}
+TESTS_MAIN("policy: release all")

@@ -7,7 +7,7 @@
 
 #define LARGE (8 * EVICTION_SPARE_BYTES)
 
-START_TEST(a_little_stays)
+TEST(a_little_stays)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -20,9 +20,8 @@ START_TEST(a_little_stays)
         ck_assert(!was_revoked(&world, a, held.lease));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(as_much_goes_as_is_made_and_the_oldest_of_it)
+TEST(as_much_goes_as_is_made_and_the_oldest_of_it)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -54,9 +53,8 @@ START_TEST(as_much_goes_as_is_made_and_the_oldest_of_it)
         ck_assert(!was_revoked(&world, a, held[3].lease));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(the_askers_own_goes_before_cached_ones_and_those_before_others)
+TEST(the_askers_own_goes_before_cached_ones_and_those_before_others)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1), *kin = join(&world, 1), *other = join(&world, 2);
@@ -80,9 +78,8 @@ START_TEST(the_askers_own_goes_before_cached_ones_and_those_before_others)
         ck_assert(!was_revoked(&world, other, others.lease));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(it_is_not_revoked_from_another_tenant_twice_at_once)
+TEST(it_is_not_revoked_from_another_tenant_twice_at_once)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1), *other = join(&world, 2);
@@ -107,7 +104,6 @@ START_TEST(it_is_not_revoked_from_another_tenant_twice_at_once)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
 /* Two blocks in the cache that the client maps still, since they were taken from it: nobody is charged. */
 static void lose_two(struct world *world, struct client *client, struct held *held)
@@ -152,14 +148,13 @@ static void ask_below(uint64_t max_bytes, enum action_kind expected)
 }
 
 /* What lingers is charged to those who map it still. */
-START_TEST(no_limit_is_passed_for_it)
+TEST(no_limit_is_passed_for_it)
 {
         ask_below(EVICTION_SPARE_BYTES + 10 * MIB, ACTION_RELEASE);
         ask_below(EVICTION_SPARE_BYTES + 8 * MIB, ACTION_CREATE);
 }
-END_TEST
 
-START_TEST(pinned_memory_stays)
+TEST(pinned_memory_stays)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1);
@@ -175,14 +170,13 @@ START_TEST(pinned_memory_stays)
         }
         world_free(&world);
 }
-END_TEST
 
 static void expect_mark(struct world *world, const struct client *client)
 {
         ck_assert_ptr_eq(take(world, ACTION_MARK).client, client);
 }
 
-START_TEST(others_are_asked_what_is_idle_before_the_peak_rises)
+TEST(others_are_asked_what_is_idle_before_the_peak_rises)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1), *kin = join(&world, 1), *other = join(&world, 2);
@@ -212,9 +206,8 @@ START_TEST(others_are_asked_what_is_idle_before_the_peak_rises)
         ck_assert(!was_revoked(&world, kin, first.lease));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(the_gone_are_not_asked)
+TEST(the_gone_are_not_asked)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1), *b = join(&world, 1), *c = join(&world, 1);
@@ -228,9 +221,8 @@ START_TEST(the_gone_are_not_asked)
         expect_mark(&world, c);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(release_all_takes_what_is_idle)
+TEST(release_all_takes_what_is_idle)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1), *kin = join(&world, 1), *other = join(&world, 2);
@@ -263,10 +255,9 @@ START_TEST(release_all_takes_what_is_idle)
         ck_assert_uint_eq(stats(&world).n_notices, 2);
         world_free(&world);
 }
-END_TEST
 
 /* Who is refused is told, without a look at every lease each time. */
-START_TEST(what_is_idle_is_looked_at_now_and_then)
+TEST(what_is_idle_is_looked_at_now_and_then)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1);
@@ -284,9 +275,8 @@ START_TEST(what_is_idle_is_looked_at_now_and_then)
         ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 4 * MIB);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(lowered_limit_takes_what_is_idle)
+TEST(lowered_limit_takes_what_is_idle)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1);
@@ -302,9 +292,8 @@ START_TEST(lowered_limit_takes_what_is_idle)
         ck_assert(!was_revoked(&world, a, busy.lease) && !was_revoked(&world, a, young.lease));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(full_driver_takes_what_is_idle_for_one_that_waits)
+TEST(full_driver_takes_what_is_idle_for_one_that_waits)
 {
         struct world world = world_new(LARGE);
         struct client *a = join(&world, 1), *other = join(&world, 2);
@@ -326,24 +315,5 @@ START_TEST(full_driver_takes_what_is_idle_for_one_that_waits)
         (void)expect_grant(&world, a, 2);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
-{
-        const TTest *tests[] = {
-                a_little_stays,
-                as_much_goes_as_is_made_and_the_oldest_of_it,
-                the_askers_own_goes_before_cached_ones_and_those_before_others,
-                it_is_not_revoked_from_another_tenant_twice_at_once,
-                no_limit_is_passed_for_it,
-                pinned_memory_stays,
-                others_are_asked_what_is_idle_before_the_peak_rises,
-                the_gone_are_not_asked,
-                release_all_takes_what_is_idle,
-                what_is_idle_is_looked_at_now_and_then,
-                lowered_limit_takes_what_is_idle,
-                full_driver_takes_what_is_idle_for_one_that_waits,
-        };
-
-        return run_tests("policy: reserve", tests, ARRAY_SIZE(tests));
-}
+TESTS_MAIN("policy: reserve")

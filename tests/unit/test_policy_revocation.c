@@ -1,10 +1,11 @@
-/* Idle leases change hands within a tenant, without the holder's help. */
+/* Idle leases change hands without the holder's help: within a tenant, back and forth between two processes, and of
+ * other tenants what is not taken. */
 #include "base/err.h"
 #include "daemon/policy/scheduling/revocation.h"
 #include "proto/board.h"
 #include "tests/unit/policy_world.h"
 
-START_TEST(idle_block_serves_another_client_of_the_tenant)
+TEST(idle_block_serves_another_client_of_the_tenant)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -29,9 +30,8 @@ START_TEST(idle_block_serves_another_client_of_the_tenant)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(nobody_is_revoked_without_need_or_right)
+TEST(nobody_is_revoked_without_need_or_right)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1), *other = join(&world, 2);
@@ -50,9 +50,8 @@ START_TEST(nobody_is_revoked_without_need_or_right)
         ck_assert(!was_revoked(&world, a, busy.lease) && !was_revoked(&world, a, idle.lease));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(cached_block_goes_before_an_idle_one)
+TEST(cached_block_goes_before_an_idle_one)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -66,9 +65,8 @@ START_TEST(cached_block_goes_before_an_idle_one)
         ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held.block);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(smallest_idle_block_that_fits_is_taken)
+TEST(smallest_idle_block_that_fits_is_taken)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -82,9 +80,8 @@ START_TEST(smallest_idle_block_that_fits_is_taken)
         ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, large.block);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(one_that_was_taken_back_stays)
+TEST(one_that_was_taken_back_stays)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -96,9 +93,8 @@ START_TEST(one_that_was_taken_back_stays)
         (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(lies_change_nothing)
+TEST(lies_change_nothing)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -127,9 +123,8 @@ START_TEST(lies_change_nothing)
         ck_assert_uint_eq(atomic_load(word_of(&world, a, 0)), 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(lease_that_was_not_told_of_is_not_idle)
+TEST(lease_that_was_not_told_of_is_not_idle)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -142,9 +137,8 @@ START_TEST(lease_that_was_not_told_of_is_not_idle)
         (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(shareable_block_is_never_taken)
+TEST(shareable_block_is_never_taken)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -158,9 +152,8 @@ START_TEST(shareable_block_is_never_taken)
         (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(smaller_blocks_serve_if_they_may)
+TEST(smaller_blocks_serve_if_they_may)
 {
         struct world world = world_new(200 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -187,10 +180,9 @@ START_TEST(smaller_blocks_serve_if_they_may)
         ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, held[2].block);
         world_free(&world);
 }
-END_TEST
 
 /* Searches are bounded, and each goes on where the last one ended. */
-START_TEST(many_busy_leases_do_not_hide_an_idle_one)
+TEST(many_busy_leases_do_not_hide_an_idle_one)
 {
         struct world world = world_new(100 * GIB);
         struct client *holders[2 * REVOCATION_SCANS_A_REQUEST / WORLD_N_SLOTS + 1];
@@ -214,7 +206,6 @@ START_TEST(many_busy_leases_do_not_hide_an_idle_one)
         ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, last.block);
         world_free(&world);
 }
-END_TEST
 
 static void limit(struct world *world, enum limit_scope scope, enum limit_kind kind, uint64_t max)
 {
@@ -222,7 +213,7 @@ static void limit(struct world *world, enum limit_scope scope, enum limit_kind k
         policy_check(world->policy);
 }
 
-START_TEST(idle_leases_give_way_to_their_tenants_limit)
+TEST(idle_leases_give_way_to_their_tenants_limit)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -248,9 +239,8 @@ START_TEST(idle_leases_give_way_to_their_tenants_limit)
         ck_assert(!was_revoked(&world, a, held[2].lease));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(idle_leases_give_way_to_their_clients_limit)
+TEST(idle_leases_give_way_to_their_clients_limit)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -267,9 +257,8 @@ START_TEST(idle_leases_give_way_to_their_clients_limit)
         ck_assert(!was_revoked(&world, b, held[1].lease));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_larger_block_does_not_pass_the_askers_limit)
+TEST(a_larger_block_does_not_pass_the_askers_limit)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -282,9 +271,8 @@ START_TEST(a_larger_block_does_not_pass_the_askers_limit)
         ck_assert(!was_revoked(&world, a, held.lease));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(unusable_block_is_released_and_not_served)
+TEST(unusable_block_is_released_and_not_served)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -298,26 +286,260 @@ START_TEST(unusable_block_is_released_and_not_served)
         (void)take(&world, ACTION_CREATE);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
+/* The client is granted the block of an idle lease of another one, which is told nothing. */
+static struct held take_over(struct world *world, struct client *client, uint64_t n_bytes)
 {
-        const TTest *tests[] = {
-                idle_block_serves_another_client_of_the_tenant,
-                nobody_is_revoked_without_need_or_right,
-                cached_block_goes_before_an_idle_one,
-                smallest_idle_block_that_fits_is_taken,
-                one_that_was_taken_back_stays,
-                lies_change_nothing,
-                lease_that_was_not_told_of_is_not_idle,
-                shareable_block_is_never_taken,
-                smaller_blocks_serve_if_they_may,
-                many_busy_leases_do_not_hide_an_idle_one,
-                idle_leases_give_way_to_their_tenants_limit,
-                idle_leases_give_way_to_their_clients_limit,
-                a_larger_block_does_not_pass_the_askers_limit,
-                unusable_block_is_released_and_not_served,
-        };
+        struct held held = {.lease = NULL};
+        struct action action;
 
-        return run_tests("policy: idle leases", tests, ARRAY_SIZE(tests));
+        ask(world, client, 7, n_bytes, world->now_ns + REVOCATION_OTHERS_NS);
+        action = take(world, ACTION_GRANT);
+        ck_assert_ptr_eq(action.client, client);
+        held.lease = action.lease;
+        held.block = action.block;
+        held.id = lease_id(action.lease);
+        return held;
 }
+
+TEST(where_there_is_room_both_get_a_block)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held first = hold(&world, a, 16 * MIB), second;
+
+        mark_idle(&world, a, first.lease);
+        second = take_over(&world, b, 16 * MIB);
+        ck_assert_ptr_eq(second.block, first.block);
+        unmap(&world, a, first.id);
+        mark_idle(&world, b, second.lease);
+        ask(&world, a, 1, 16 * MIB, UINT64_MAX);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
+        (void)expect_grant(&world, a, 1);
+        ck_assert(!was_revoked(&world, b, second.lease));
+        world_free(&world);
+}
+
+TEST(where_there_is_none_it_comes_back_after_a_while)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held first = hold(&world, a, 16 * MIB), second;
+
+        mark_idle(&world, a, first.lease);
+        second = take_over(&world, b, 16 * MIB);
+        unmap(&world, a, first.id);
+        mark_idle(&world, b, second.lease);
+        ask(&world, a, 1, 16 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        /* Nor by way of the driver, for another size. */
+        ask(&world, a, 2, 4 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        world.now_ns += REVOCATION_BACK_NS - 1;
+        policy_expire(world.policy, world.now_ns);
+        expect_idle(&world);
+        world.now_ns++;
+        policy_expire(world.policy, world.now_ns);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, first.block);
+        world_free(&world);
+}
+
+TEST(who_is_out_of_time_takes_it_back)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held first = hold(&world, a, 16 * MIB), second;
+
+        mark_idle(&world, a, first.lease);
+        second = take_over(&world, b, 16 * MIB);
+        unmap(&world, a, first.id);
+        mark_idle(&world, b, second.lease);
+        ask(&world, a, 1, 16 * MIB, world.now_ns + 5);
+        expect_idle(&world);
+        world.now_ns += 5;
+        policy_expire(world.policy, world.now_ns);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, first.block);
+        world_free(&world);
+}
+
+TEST(a_third_one_may_have_it)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1), *c = join(&world, 1);
+        struct held first = hold(&world, a, 16 * MIB), second;
+
+        mark_idle(&world, a, first.lease);
+        second = take_over(&world, b, 16 * MIB);
+        mark_idle(&world, b, second.lease);
+        ck_assert_ptr_eq(take_over(&world, c, 16 * MIB).block, first.block);
+        world_free(&world);
+}
+
+/* One that both map costs neither of them a call of the driver. */
+TEST(what_is_mapped_still_goes_back_and_forth)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held first = hold(&world, a, 16 * MIB), second;
+        struct policy_ask known = {
+                .serial = 1, .n_bytes = 16 * MIB, .known_will_do = true, .deadline_ns = UINT64_MAX};
+        struct action action;
+
+        mark_idle(&world, a, first.lease);
+        second = take_over(&world, b, 16 * MIB);
+        mark_idle(&world, b, second.lease);
+        ask_with(&world, a, &known);
+        action = take(&world, ACTION_GRANT);
+        ck_assert_ptr_eq(action.block, first.block);
+        ck_assert(action.known);
+        world_free(&world);
+}
+
+TEST(a_limit_is_no_reason_either)
+{
+        struct world world = world_new(100 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 1);
+        struct held first = hold(&world, a, 16 * MIB), second;
+
+        ck_assert_int_eq(policy_set_limit(world.policy, LIMIT_OF_TENANT, POLICY_EVERY_UID,
+                                          LIMIT_DEVICE_BYTES, 16 * MIB, 0),
+                         0);
+        mark_idle(&world, a, first.lease);
+        second = take_over(&world, b, 16 * MIB);
+        unmap(&world, a, first.id);
+        mark_idle(&world, b, second.lease);
+        ask(&world, a, 1, 16 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        world.now_ns += REVOCATION_BACK_NS;
+        policy_expire(world.policy, world.now_ns);
+        ck_assert_ptr_eq(take(&world, ACTION_GRANT).block, first.block);
+        world_free(&world);
+}
+
+TEST(it_is_not_revoked_from_a_tenant_twice_at_once)
+{
+        struct world world = world_new(24 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
+        struct held first = hold(&world, a, 8 * MIB), second = hold(&world, a, 8 * MIB);
+        struct held third = hold(&world, c, 8 * MIB);
+
+        mark_idle(&world, a, first.lease);
+        mark_idle(&world, a, second.lease);
+        ask(&world, b, 1, 8 * MIB, UINT64_MAX);
+        expect_release(&world, first.block);
+        expect_notice(&world, a, first.lease);
+        unmap(&world, a, first.id);
+        created(&world, take(&world, ACTION_CREATE).block, 0);
+        (void)expect_grant(&world, b, 1);
+        ask(&world, b, 2, 8 * MIB, UINT64_MAX);
+        world.now_ns += REVOCATION_OTHERS_NS - 1;
+        policy_expire(world.policy, world.now_ns);
+        expect_idle(&world);
+        /* Another one may be meanwhile. */
+        mark_idle(&world, c, third.lease);
+        policy_expire(world.policy, world.now_ns);
+        expect_release(&world, third.block);
+        expect_notice(&world, c, third.lease);
+        ask(&world, b, 3, 8 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        unmap(&world, c, third.id);
+        (void)take(&world, ACTION_CREATE);
+        world.now_ns += 1;
+        policy_expire(world.policy, world.now_ns);
+        expect_release(&world, second.block);
+        expect_notice(&world, a, second.lease);
+        world_free(&world);
+}
+
+static void set_min(struct world *world, uint64_t min_bytes)
+{
+        ck_assert_int_eq(policy_set_pool_min(world->policy, 0, min_bytes, world->now_ns), 0);
+        policy_check(world->policy);
+}
+
+/* What it uses counts, too. */
+TEST(a_tenant_keeps_its_minimum)
+{
+        struct world world = world_new(24 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held busy = hold(&world, a, 8 * MIB), first = hold(&world, a, 8 * MIB);
+        struct held second = hold(&world, a, 8 * MIB);
+
+        set_min(&world, 18 * MIB);
+        mark_idle(&world, a, first.lease);
+        mark_idle(&world, a, second.lease);
+        ask(&world, b, 1, 8 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        set_min(&world, 16 * MIB);
+        expect_release(&world, first.block);
+        expect_notice(&world, a, first.lease);
+        unmap(&world, a, first.id);
+        (void)take(&world, ACTION_CREATE);
+        ask(&world, b, 2, 8 * MIB, UINT64_MAX);
+        world.now_ns += REVOCATION_OTHERS_NS;
+        policy_expire(world.policy, world.now_ns);
+        expect_idle(&world);
+        ck_assert(!was_revoked(&world, a, second.lease));
+        ck_assert(!was_revoked(&world, a, busy.lease));
+        world_free(&world);
+}
+
+/* Several are taken at a time, none too many. */
+TEST(the_minimum_is_kept_in_one_go_too)
+{
+        struct world world = world_new(24 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2), *kin = join(&world, 1);
+        struct held held[3];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++) {
+                held[i] = hold(&world, a, 8 * MIB);
+                mark_idle(&world, a, held[i].lease);
+        }
+        set_min(&world, 10 * MIB);
+        ask(&world, b, 1, 12 * MIB, UINT64_MAX);
+        expect_idle(&world);
+        policy_cancel(world.policy, b, 1, world.now_ns);
+        expect_refusal(&world, b, 1, GPUMEM_E_CANCELLED);
+        /* Its own processes take what they need. */
+        ask(&world, kin, 1, 24 * MIB, UINT64_MAX);
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++) {
+                expect_release(&world, held[i].block);
+                expect_notice(&world, a, held[i].lease);
+        }
+        world_free(&world);
+}
+
+TEST(what_is_cached_is_in_no_minimum)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *b = join(&world, 2);
+        struct held held = cache(&world, a, 16 * MIB, RETURN_UNMAPPED);
+
+        set_min(&world, 16 * MIB);
+        ask(&world, b, 1, 8 * MIB, 0);
+        expect_release(&world, held.block);
+        (void)take(&world, ACTION_CREATE);
+        ck_assert_int_eq(policy_set_pool_min(world.policy, 9, 0, 0), GPUMEM_E_NO_POOL);
+        world_free(&world);
+}
+
+TEST(ones_own_tenant_is_not_spared)
+{
+        struct world world = world_new(16 * MIB);
+        struct client *a = join(&world, 1), *kin = join(&world, 1);
+        struct held first = hold(&world, kin, 8 * MIB), second = hold(&world, kin, 8 * MIB);
+
+        mark_idle(&world, kin, first.lease);
+        mark_idle(&world, kin, second.lease);
+        ask(&world, a, 1, 2 * MIB, UINT64_MAX);
+        expect_release(&world, first.block);
+        expect_notice(&world, kin, first.lease);
+        unmap(&world, kin, first.id);
+        (void)take(&world, ACTION_CREATE);
+        ask(&world, a, 2, 12 * MIB, UINT64_MAX);
+        expect_release(&world, second.block);
+        expect_notice(&world, kin, second.lease);
+        world_free(&world);
+}
+
+TESTS_MAIN("policy: revocation")

@@ -4,31 +4,8 @@
 
 #include "base/err.h"
 #include "daemon/policy/report/listing.h"
+#include "tests/unit/failing_alloc.h"
 #include "tests/unit/policy_world.h"
-
-/* The linker sends the executable's calls here. */
-void *__wrap_malloc(size_t n_bytes);
-void *__wrap_calloc(size_t n, size_t n_bytes);
-void *__real_malloc(size_t n_bytes);
-void *__real_calloc(size_t n, size_t n_bytes);
-
-/* Calls that succeed before the one that fails; below 0 none does. */
-static int n_before_failure = -1;
-
-static bool fails(void)
-{
-        return n_before_failure >= 0 && n_before_failure-- == 0;
-}
-
-void *__wrap_malloc(size_t n_bytes)
-{
-        return fails() ? NULL : __real_malloc(n_bytes);
-}
-
-void *__wrap_calloc(size_t n, size_t n_bytes)
-{
-        return fails() ? NULL : __real_calloc(n, n_bytes);
-}
 
 static struct held hold_shareable(struct world *world, struct client *client, uint64_t n_bytes)
 {
@@ -101,7 +78,7 @@ static uint32_t n_transfers(const struct world *world)
         return n;
 }
 
-START_TEST(the_charge_is_the_oldest_holders)
+TEST(the_charge_is_the_oldest_holders)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1), *c = join(&world, 1);
@@ -131,9 +108,8 @@ START_TEST(the_charge_is_the_oldest_holders)
         ck_assert_uint_eq(stats(&world).charged, 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(an_owner_that_still_maps_it_is_charged_in_the_end)
+TEST(an_owner_that_still_maps_it_is_charged_in_the_end)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -153,9 +129,8 @@ START_TEST(an_owner_that_still_maps_it_is_charged_in_the_end)
         expect_totals(&world, 0, 0, 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_holders_end_releases_its_own_lease_only)
+TEST(a_holders_end_releases_its_own_lease_only)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1), *c = join(&world, 1);
@@ -185,9 +160,8 @@ START_TEST(a_holders_end_releases_its_own_lease_only)
         expect_totals(&world, 0, 0, 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(what_cannot_be_shared_is_told_apart)
+TEST(what_cannot_be_shared_is_told_apart)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -216,9 +190,8 @@ START_TEST(what_cannot_be_shared_is_told_apart)
         ck_assert_int_eq(share(&world, a, &held, &other), GPUMEM_E_NO_LEASE);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_token_is_for_its_tenant_and_one_that_is_granted)
+TEST(a_token_is_for_its_tenant_and_one_that_is_granted)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2), *c = join(&world, 3);
@@ -249,9 +222,8 @@ START_TEST(a_token_is_for_its_tenant_and_one_that_is_granted)
         ck_assert_int_eq(attach(&world, d = join(&world, 1), &own, &lease), GPUMEM_E_NO_TOKEN);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(one_client_may_hold_it_often_but_not_endlessly)
+TEST(one_client_may_hold_it_often_but_not_endlessly)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1);
@@ -272,7 +244,6 @@ START_TEST(one_client_may_hold_it_often_but_not_endlessly)
         expect_totals(&world, 0, 0, 0);
         world_free(&world);
 }
-END_TEST
 
 static void set_limit(struct world *world, enum limit_scope scope, uint32_t uid,
                       enum limit_kind kind, uint64_t max)
@@ -283,7 +254,7 @@ static void set_limit(struct world *world, enum limit_scope scope, uint32_t uid,
 
 /* Who may be charged for it in the end must be able to bear that in the beginning; but what a tenant
  * is charged for is not charged to it again. */
-START_TEST(limits_are_for_those_who_attach_too)
+TEST(limits_are_for_those_who_attach_too)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1), *c = join(&world, 2);
@@ -311,10 +282,9 @@ START_TEST(limits_are_for_those_who_attach_too)
         ck_assert_uint_eq(client_charged(c, 0), 2 * MIB);
         world_free(&world);
 }
-END_TEST
 
 /* Whose charge it all becomes when the others leave. */
-START_TEST(limits_are_for_all_that_is_attached)
+TEST(limits_are_for_all_that_is_attached)
 {
         struct world world = world_new(64 * MIB);
         struct client *owner = join(&world, 1), *c = join(&world, 1), *d = join(&world, 2);
@@ -342,9 +312,8 @@ START_TEST(limits_are_for_all_that_is_attached)
         (void)must_attach(&world, join(&world, 2), &tokens[2]);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_shared_block_makes_no_room_for_others)
+TEST(a_shared_block_makes_no_room_for_others)
 {
         struct world world = world_new(4 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -362,10 +331,9 @@ START_TEST(a_shared_block_makes_no_room_for_others)
         ck_assert_ptr_eq(take(&world, ACTION_CREATE).client, a);
         world_free(&world);
 }
-END_TEST
 
 /* For each call that gets memory: it fails, and nothing has changed. */
-START_TEST(every_failure_leaves_things_as_they_were)
+TEST(every_failure_leaves_things_as_they_were)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -376,18 +344,18 @@ START_TEST(every_failure_leaves_things_as_they_were)
         int r, n = 0;
 
         do {
-                n_before_failure = n++;
+                n_until_failure = n++;
                 r = policy_share(world.policy, a, held.id, &token);
-                n_before_failure = -1;
+                n_until_failure = -1;
                 ck_assert(r == 0 || r == -ENOMEM);
                 policy_check(world.policy);
         } while (r);
         ck_assert_int_ge(n, 3);
         n = 0;
         do {
-                n_before_failure = n++;
+                n_until_failure = n++;
                 r = policy_attach(world.policy, b, &token.token, &lease, &n_bytes);
-                n_before_failure = -1;
+                n_until_failure = -1;
                 ck_assert(r == -ENOMEM ? !lease : r == 0);
                 policy_check(world.policy);
         } while (r);
@@ -395,9 +363,8 @@ START_TEST(every_failure_leaves_things_as_they_were)
         ck_assert_uint_eq(lease_slot(lease), 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(a_policy_that_ends_forgets_its_tokens)
+TEST(a_policy_that_ends_forgets_its_tokens)
 {
         struct world world = world_new(8 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -411,23 +378,5 @@ START_TEST(a_policy_that_ends_forgets_its_tokens)
         (void)must_attach(&world, b, &token);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
-{
-        const TTest *tests[] = {
-                the_charge_is_the_oldest_holders,
-                an_owner_that_still_maps_it_is_charged_in_the_end,
-                a_holders_end_releases_its_own_lease_only,
-                what_cannot_be_shared_is_told_apart,
-                a_token_is_for_its_tenant_and_one_that_is_granted,
-                one_client_may_hold_it_often_but_not_endlessly,
-                limits_are_for_those_who_attach_too,
-                limits_are_for_all_that_is_attached,
-                a_shared_block_makes_no_room_for_others,
-                every_failure_leaves_things_as_they_were,
-                a_policy_that_ends_forgets_its_tokens,
-        };
-
-        return run_tests("policy: share", tests, ARRAY_SIZE(tests));
-}
+TESTS_MAIN("policy: share")

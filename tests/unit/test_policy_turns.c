@@ -26,7 +26,7 @@ static void free_up(struct world *world, struct client *client, const struct hel
         expect_release(world, held->block);
 }
 
-START_TEST(tenants_take_turns)
+TEST(tenants_take_turns)
 {
         struct world world = world_new(8 * MIB);
         struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
@@ -47,9 +47,8 @@ START_TEST(tenants_take_turns)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(bytes_make_a_turn_and_not_requests)
+TEST(bytes_make_a_turn_and_not_requests)
 {
         struct world world = world_new(16 * MIB);
         struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
@@ -67,10 +66,9 @@ START_TEST(bytes_make_a_turn_and_not_requests)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
 /* Processes of one tenant share its turns. */
-START_TEST(many_processes_are_no_more_than_one)
+TEST(many_processes_are_no_more_than_one)
 {
         struct world world = world_new(8 * MIB);
         struct client *x = join(&world, 9), *b = join(&world, 2), *many[3];
@@ -88,9 +86,8 @@ START_TEST(many_processes_are_no_more_than_one)
         expect_turn(&world, b, 2);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(who_begins_to_wait_has_no_claim_from_before)
+TEST(who_begins_to_wait_has_no_claim_from_before)
 {
         struct world world = world_new(16 * MIB);
         struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
@@ -109,9 +106,8 @@ START_TEST(who_begins_to_wait_has_no_claim_from_before)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(one_that_the_driver_had_nothing_for_loses_no_turn)
+TEST(one_that_the_driver_had_nothing_for_loses_no_turn)
 {
         struct world world = world_new(8 * MIB);
         struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
@@ -128,9 +124,8 @@ START_TEST(one_that_the_driver_had_nothing_for_loses_no_turn)
         expect_turn(&world, b, 1);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(what_fits_passes_what_does_not)
+TEST(what_fits_passes_what_does_not)
 {
         struct world world = world_new(8 * MIB);
         struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
@@ -148,7 +143,6 @@ START_TEST(what_fits_passes_what_does_not)
         expect_turn(&world, b, 2);
         world_free(&world);
 }
-END_TEST
 
 /* One that fits, and whose block is not made in the end. */
 static void bypass(struct world *world, struct client *client)
@@ -158,7 +152,7 @@ static void bypass(struct world *world, struct client *client)
         expect_refusal(world, client, 1, -EIO);
 }
 
-START_TEST(no_request_is_bypassed_more_often_than_that)
+TEST(no_request_is_bypassed_more_often_than_that)
 {
         struct world world = world_new(8 * MIB);
         struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
@@ -178,11 +172,10 @@ START_TEST(no_request_is_bypassed_more_often_than_that)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
 /* What waits in vain is small; others want as much or more, and their own idle leases would make the room,
  * which are within the minimum that nobody else may take from. */
-START_TEST(one_that_asks_for_little_in_vain_holds_nobody_up)
+TEST(one_that_asks_for_little_in_vain_holds_nobody_up)
 {
         struct world world = world_new(16 * MIB);
         struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
@@ -206,10 +199,9 @@ START_TEST(one_that_asks_for_little_in_vain_holds_nobody_up)
         ck_assert(was_revoked(&world, b, idle[1].lease));
         world_free(&world);
 }
-END_TEST
 
 /* Several are no longer in the way than one. */
-START_TEST(those_that_ask_in_vain_hold_up_others_at_the_same_time)
+TEST(those_that_ask_in_vain_hold_up_others_at_the_same_time)
 {
         struct world world = world_new(16 * MIB);
         struct client *x = join(&world, 9), *b = join(&world, 2), *b2 = join(&world, 2);
@@ -231,10 +223,9 @@ START_TEST(those_that_ask_in_vain_hold_up_others_at_the_same_time)
         ck_assert(was_revoked(&world, b, idle.lease));
         world_free(&world);
 }
-END_TEST
 
 /* Without those that wait in vain it is so at once. */
-START_TEST(own_idle_leases_make_room)
+TEST(own_idle_leases_make_room)
 {
         struct world world = world_new(16 * MIB);
         struct client *x = join(&world, 9), *b = join(&world, 2), *b2 = join(&world, 2);
@@ -251,10 +242,9 @@ START_TEST(own_idle_leases_make_room)
         ck_assert(was_revoked(&world, b, idle[1].lease));
         world_free(&world);
 }
-END_TEST
 
 /* One asks for all there is, with all the time there is; others do not stand still for it. */
-START_TEST(nobody_is_held_up_for_long)
+TEST(nobody_is_held_up_for_long)
 {
         struct world world = world_new(8 * MIB);
         struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
@@ -289,9 +279,8 @@ START_TEST(nobody_is_held_up_for_long)
         expect_turn(&world, a, 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(bypassed_client_that_leaves_lets_others_go_on)
+TEST(bypassed_client_that_leaves_lets_others_go_on)
 {
         struct world world = world_new(8 * MIB);
         struct client *x = join(&world, 9), *a = join(&world, 1), *b = join(&world, 2);
@@ -318,10 +307,9 @@ START_TEST(bypassed_client_that_leaves_lets_others_go_on)
         }
         world_free(&world);
 }
-END_TEST
 
 /* The driver has less than it seems: as much is not tried again for somebody else. */
-START_TEST(only_what_is_smaller_passes)
+TEST(only_what_is_smaller_passes)
 {
         struct world world = world_new(16 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 2);
@@ -336,7 +324,6 @@ START_TEST(only_what_is_smaller_passes)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
 /* A process of a tenant that has no other, from its beginning to its end. */
 static void come_and_go(struct world *world)
@@ -354,7 +341,7 @@ static void come_and_go(struct world *world)
 }
 
 /* What a tenant was given counts after its end, or those that come and go would be first for ever. */
-START_TEST(who_comes_and_goes_begins_no_better)
+TEST(who_comes_and_goes_begins_no_better)
 {
         struct world world = world_new(8 * MIB);
         struct client *x = join(&world, 9), *b = join(&world, 2);
@@ -370,26 +357,5 @@ START_TEST(who_comes_and_goes_begins_no_better)
         expect_idle(&world);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
-{
-        const TTest *tests[] = {
-                tenants_take_turns,
-                bytes_make_a_turn_and_not_requests,
-                many_processes_are_no_more_than_one,
-                who_begins_to_wait_has_no_claim_from_before,
-                one_that_the_driver_had_nothing_for_loses_no_turn,
-                what_fits_passes_what_does_not,
-                no_request_is_bypassed_more_often_than_that,
-                nobody_is_held_up_for_long,
-                one_that_asks_for_little_in_vain_holds_nobody_up,
-                those_that_ask_in_vain_hold_up_others_at_the_same_time,
-                own_idle_leases_make_room,
-                bypassed_client_that_leaves_lets_others_go_on,
-                only_what_is_smaller_passes,
-                who_comes_and_goes_begins_no_better,
-        };
-
-        return run_tests("policy: turns", tests, ARRAY_SIZE(tests));
-}
+TESTS_MAIN("policy: turns")

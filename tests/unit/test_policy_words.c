@@ -8,7 +8,7 @@ static uint64_t word(struct world *world, const struct client *client, uint32_t 
         return atomic_load(word_of(world, client, slot));
 }
 
-START_TEST(word_says_busy_before_the_grant_is_told)
+TEST(word_says_busy_before_the_grant_is_told)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -25,9 +25,8 @@ START_TEST(word_says_busy_before_the_grant_is_told)
         ck_assert_uint_eq(word(&world, client, 1), 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(word_ends_with_the_slot)
+TEST(word_ends_with_the_slot)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
@@ -42,9 +41,8 @@ START_TEST(word_ends_with_the_slot)
         ck_assert_uint_eq(word(&world, client, 1), 0);
         world_free(&world);
 }
-END_TEST
 
-START_TEST(attached_lease_has_a_word_too)
+TEST(attached_lease_has_a_word_too)
 {
         struct world world = world_new(100 * MIB);
         struct client *a = join(&world, 1), *b = join(&world, 1);
@@ -62,9 +60,8 @@ START_TEST(attached_lease_has_a_word_too)
         ck_assert_uint_eq(word(&world, b, 0), board_word(lease_id(lease), BOARD_BUSY));
         world_free(&world);
 }
-END_TEST
 
-START_TEST(client_without_words_is_served)
+TEST(client_without_words_is_served)
 {
         struct world world = world_new(100 * MIB);
         struct client *client;
@@ -75,16 +72,5 @@ START_TEST(client_without_words_is_served)
         give_back(&world, client, hold(&world, client, 4 * MIB).lease, RETURN_UNMAPPED);
         world_free(&world);
 }
-END_TEST
 
-int main(void)
-{
-        const TTest *tests[] = {
-                word_says_busy_before_the_grant_is_told,
-                word_ends_with_the_slot,
-                attached_lease_has_a_word_too,
-                client_without_words_is_served,
-        };
-
-        return run_tests("policy: words", tests, ARRAY_SIZE(tests));
-}
+TESTS_MAIN("policy: words")
