@@ -53,7 +53,7 @@ static uint64_t n_states_max(void)
         return test_number_from_environment("GPUMEM_TEST_STEPS", N_STATES_MAX);
 }
 
-START_TEST(no_state_is_wrong)
+TEST(no_state_is_wrong, .to = ARRAY_SIZE(kinds))
 {
         struct exploration result = explore(&kinds[_i], n_states_max(), true);
 
@@ -64,10 +64,9 @@ START_TEST(no_state_is_wrong)
         (void)fflush(stdout);
         ck_assert_msg(!result.broken, "%s", result.broken);
 }
-END_TEST
 
 /* What the explorer must find, or it would find nothing. */
-START_TEST(what_is_wrong_is_found)
+TEST(what_is_wrong_is_found, .to = ARRAY_SIZE(mutants))
 {
         struct exploration result = explore(&mutants[_i], N_STATES_MAX, false);
 
@@ -76,17 +75,6 @@ START_TEST(what_is_wrong_is_found)
                      result.broken, result.n_states);
         (void)fflush(stdout);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("idle leases: all states");
-        TCase *tests = tcase_create("states");
-
-        /* The build system's limit is the only one: a slow machine is not an error. */
-        tcase_set_timeout(tests, 0);
-        tcase_add_loop_test(tests, no_state_is_wrong, 0, ARRAY_SIZE(kinds));
-        tcase_add_loop_test(tests, what_is_wrong_is_found, 0, ARRAY_SIZE(mutants));
-        suite_add_tcase(suite, tests);
-        return run_suite(suite);
-}
+/* The build system's limit is the only one: a slow machine is not an error. */
+TESTS_MAIN("states", .limit_s = UNLIMITED)

@@ -1,5 +1,4 @@
 /* Random operations on the heaps of a set, and on a naive model of them. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -270,7 +269,7 @@ static void drain(struct model *model)
         MODEL_EXPECT(model, model->heap_set.n_reserved_bytes == 0);
 }
 
-START_TEST(heaps_do_what_the_model_does)
+TEST(heaps_do_what_the_model_does, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
 {
         static struct model model;
         uint64_t n_steps = test_number_from_environment("GPUMEM_TEST_STEPS", N_STEPS);
@@ -287,15 +286,5 @@ START_TEST(heaps_do_what_the_model_does)
         drain(&model);
         model_deinit(&model);
 }
-END_TEST
 
-int main(void)
-{
-        Suite *suite = suite_create("heap_model");
-        TCase *tcase = tcase_create("heap_model");
-
-        suite_add_tcase(suite, tcase);
-        tcase_set_timeout(tcase, 0);
-        tcase_add_loop_test(tcase, heaps_do_what_the_model_does, HEAP_JOINED, HEAP_SPLIT + 1);
-        return run_suite(suite);
-}
+TESTS_MAIN("heap_model", .limit_s = UNLIMITED)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/model/policy_play.h"
+#include "tests/suite.h"
 
 #define N_STEPS 100000ul
 
@@ -161,71 +162,45 @@ static void run_to_ends(enum model_kind kind)
         ck_assert(n < N_STEPS || n_drained > n / 4000);
 }
 
-START_TEST(actions_taken_at_once)
+TEST(actions_taken_at_once)
 {
         run(PLAY_MIXED, MODEL_EXACT, UINT64_MAX);
 }
-END_TEST
 
-START_TEST(actions_left_standing)
+TEST(actions_left_standing)
 {
         run(PLAY_MIXED, MODEL_LAZY, UINT64_MAX);
 }
-END_TEST
 
-START_TEST(much_is_shared)
+TEST(much_is_shared)
 {
         run(PLAY_SHARING, MODEL_EXACT, UINT64_MAX);
 }
-END_TEST
 
-START_TEST(much_is_shared_and_actions_left_standing)
+TEST(much_is_shared_and_actions_left_standing)
 {
         run(PLAY_SHARING, MODEL_LAZY, UINT64_MAX);
 }
-END_TEST
 
-START_TEST(few_fds)
+TEST(few_fds)
 {
         run(PLAY_MIXED, MODEL_LAZY, FEW_FDS);
 }
-END_TEST
 
-START_TEST(ended_while_in_use)
+TEST(ended_while_in_use)
 {
         run_to_ends(MODEL_EXACT);
 }
-END_TEST
 
-START_TEST(ended_while_in_use_and_actions_left_standing)
+TEST(ended_while_in_use_and_actions_left_standing)
 {
         run_to_ends(MODEL_LAZY);
 }
-END_TEST
 
 int main(void)
 {
-        Suite *suite = suite_create("policy: model");
-        TCase *tests = tcase_create("random");
-        SRunner *runner;
-        int n_failed;
-
         printf("# GPUMEM_TEST_SEED=%" PRIu64 " GPUMEM_TEST_STEPS=%lu\n", seed(), n_steps());
-        (void)fflush(stdout);
         /* The build system's limit is the only one: a slow machine is not an error. */
-        tcase_set_timeout(tests, 0);
-        tcase_add_test(tests, actions_taken_at_once);
-        tcase_add_test(tests, actions_left_standing);
-        tcase_add_test(tests, much_is_shared);
-        tcase_add_test(tests, much_is_shared_and_actions_left_standing);
-        tcase_add_test(tests, few_fds);
-        tcase_add_test(tests, ended_while_in_use);
-        tcase_add_test(tests, ended_while_in_use_and_actions_left_standing);
-        suite_add_tcase(suite, tests);
-        runner = srunner_create(suite);
-        srunner_set_tap(runner, "-");
-        srunner_run_all(runner, CK_SILENT);
-        n_failed = srunner_ntests_failed(runner);
-        srunner_free(runner);
-        return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+        return run_all_tests(&(const struct test_case){.name = "random", .limit_s = UNLIMITED},
+                             run_suite);
 }
