@@ -34,7 +34,7 @@ static void read_limit(struct reader *reader, const char *path, const json_t *js
 }
 
 static void read_limits(struct reader *reader, const char *up, const json_t *json,
-                        struct limits *limits)
+                        struct limit_set *limits)
 {
         for (unsigned kind = 0; kind < LIMIT_N_KINDS; kind++) {
                 const json_t *value = json_object_get(json, limit_keys[kind]);
@@ -48,7 +48,7 @@ static void read_limits(struct reader *reader, const char *up, const json_t *jso
 }
 
 static void read_default(struct reader *reader, const char *path, const json_t *json,
-                         struct limits *limits)
+                         struct limit_set *limits)
 {
         if (json && reader_object(reader, path, json, limit_keys))
                 read_limits(reader, path, json, limits);
@@ -73,7 +73,7 @@ bool config_read_uid(struct reader *reader, const char *path, const json_t *json
         return true;
 }
 
-static bool is_listed(const struct limit_table *table, uint32_t uid)
+static bool is_listed(const struct limits *table, uint32_t uid)
 {
         for (size_t i = 0; i < table->n_uids; i++) {
                 if (table->uids[i].uid == uid)
@@ -83,17 +83,17 @@ static bool is_listed(const struct limit_table *table, uint32_t uid)
 }
 
 static void store(struct reader *reader, const char *path, uint32_t uid,
-                  const struct limits *limits, struct limit_table *table)
+                  const struct limit_set *limits, struct limits *table)
 {
         int r = 0;
 
         for (unsigned kind = 0; kind < LIMIT_N_KINDS && !r; kind++)
-                r = limit_table_set_uid(table, uid, (enum limit_kind)kind, limits->max[kind]);
+                r = limits_set_uid(table, uid, (enum limit_kind)kind, limits->max[kind]);
         if (r)
                 reader_complain(reader, path, "no memory to read this");
 }
 
-static bool says_limit(const struct limits *limits)
+static bool says_limit(const struct limit_set *limits)
 {
         for (unsigned kind = 0; kind < LIMIT_N_KINDS; kind++) {
                 if (limits->max[kind] != LIMIT_INHERIT)
@@ -103,10 +103,10 @@ static bool says_limit(const struct limits *limits)
 }
 
 static void read_tenant(struct reader *reader, const char *up, const json_t *json,
-                        struct limit_table *table)
+                        struct limits *table)
 {
         static const char *const keys[] = {"uid", "device_bytes", "pinned_bytes", "leases", NULL};
-        struct limits limits = {{LIMIT_INHERIT, LIMIT_INHERIT, LIMIT_INHERIT}};
+        struct limit_set limits = {{LIMIT_INHERIT, LIMIT_INHERIT, LIMIT_INHERIT}};
         const json_t *user = json_object_get(json, "uid");
         unsigned n_faults = reader->n_faults;
         char path[KEY_PATH_MAX];
@@ -130,7 +130,7 @@ static void read_tenant(struct reader *reader, const char *up, const json_t *jso
                 store(reader, up, uid, &limits, table);
 }
 
-static void read_tenants(struct reader *reader, const json_t *json, struct limit_table *table)
+static void read_tenants(struct reader *reader, const json_t *json, struct limits *table)
 {
         if (!json || !reader_array(reader, "limits.tenants", json))
                 return;
@@ -148,7 +148,7 @@ void config_read_limits(struct reader *reader, const json_t *json, struct settin
 
         if (!reader_object(reader, "limits", json, keys))
                 return;
-        if (limit_table_new(&settings->limits)) {
+        if (limits_new(&settings->limits)) {
                 reader_complain(reader, "limits", "no memory to read this");
                 return;
         }

@@ -10,7 +10,7 @@
 #include "daemon/policy/objects/client.h"
 #include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/state/limit_table.h"
+#include "daemon/policy/state/limits.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/objects/request.h"
@@ -54,7 +54,7 @@ struct policy *policy_free(struct policy *policy)
         for (uint32_t i = 0; i < policy->n_pools; i++)
                 pool_free(policy->pools[i]);
         assert(!policy->tenants && !policy->shares && TAILQ_EMPTY(&policy->actions.nodes));
-        limit_table_free(policy->limits);
+        limits_free(policy->limits);
         free(policy->pools);
         free(policy);
         return NULL;

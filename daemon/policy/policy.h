@@ -151,7 +151,7 @@ uint64_t policy_next_deadline(const struct policy *policy);
 /* What is charged from now on is measured by this table, which the policy owns then; NULL: no limits.
  * What is held already stays, though it be more. Waiting requests that can never be served are
  * refused. */
-void policy_set_limits(struct policy *policy, struct limit_table *take_table, uint64_t now_ns);
+void policy_set_limits(struct policy *policy, struct limits *take_table, uint64_t now_ns);
 
 /* Changes one limit: each client's, or each tenant's, or that of the tenant `uid`. LIMIT_INHERIT is
  * the same as LIMIT_NONE without a uid. GPUMEM_E_BAD_REQUEST: clients have no limits by uid;
@@ -161,7 +161,7 @@ int policy_set_limit(struct policy *policy, enum limit_scope scope, uint32_t uid
                      enum limit_kind kind, uint64_t max, uint64_t now_ns);
 
 /* The table in force, or NULL. */
-const struct limit_table *policy_limits(const struct policy *policy);
+const struct limits *policy_limits(const struct policy *policy);
 
 /* The most that a pool may reserve from now on. Cached blocks beyond it are released, then those of
  * idle leases, longest ago first; busy ones stay.

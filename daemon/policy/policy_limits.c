@@ -2,30 +2,30 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "daemon/policy/state/limit_table.h"
+#include "daemon/policy/state/limits.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/scheduling/eviction.h"
 #include "gpumem.h"
 
-void policy_set_limits(struct policy *policy, struct limit_table *take_table, uint64_t now_ns)
+void policy_set_limits(struct policy *policy, struct limits *take_table, uint64_t now_ns)
 {
-        limit_table_free(policy->limits);
+        limits_free(policy->limits);
         policy->limits = take_table;
         policy_expire(policy, now_ns);
 }
 
-const struct limit_table *policy_limits(const struct policy *policy)
+const struct limits *policy_limits(const struct policy *policy)
 {
         return policy->limits;
 }
 
-static int set(struct limit_table *table, enum limit_scope scope, uint32_t uid,
-               enum limit_kind kind, uint64_t max)
+static int set(struct limits *table, enum limit_scope scope, uint32_t uid, enum limit_kind kind,
+               uint64_t max)
 {
-        struct limits *every = scope == LIMIT_OF_CLIENT ? &table->client : &table->tenant;
+        struct limit_set *every = scope == LIMIT_OF_CLIENT ? &table->client : &table->tenant;
 
         if (uid != POLICY_EVERY_UID)
-                return limit_table_set_uid(table, uid, kind, max);
+                return limits_set_uid(table, uid, kind, max);
         every->max[kind] = max == LIMIT_INHERIT ? LIMIT_NONE : max;
         return 0;
 }
@@ -38,7 +38,7 @@ int policy_set_limit(struct policy *policy, enum limit_scope scope, uint32_t uid
         if (scope == LIMIT_OF_CLIENT && uid != POLICY_EVERY_UID)
                 return GPUMEM_E_BAD_REQUEST;
         if (!policy->limits)
-                r = limit_table_new(&policy->limits);
+                r = limits_new(&policy->limits);
         if (!r)
                 r = set(policy->limits, scope, uid, kind, max);
         if (r)

@@ -131,16 +131,16 @@ static void apply(struct world *world)
                                     .n_rules = 2};
         uint8_t how = input_byte(world->input);
 
-        if (limit_table_new(&settings.limits))
+        if (limits_new(&settings.limits))
                 return;
         settings.limits->client.max[how % LIMIT_N_KINDS] = deeds_any_bytes(world) >>
                                                            (how & 64 ? 20 : 0);
         settings.limits->tenant.max[how / 4 % LIMIT_N_KINDS] = deeds_any_bytes(world);
         if (how & 128)
-                (void)limit_table_set_uid(settings.limits, 1000, LIMIT_DEVICE_BYTES,
+                (void)limits_set_uid(settings.limits, 1000, LIMIT_DEVICE_BYTES,
                                           deeds_any_bytes(world));
         (void)server_apply_settings(world->server, &settings);
-        limit_table_free(settings.limits);
+        limits_free(settings.limits);
 }
 
 static void turn(struct world *world)

@@ -446,16 +446,16 @@ TEST(limits_are_taken)
                 "              \"tenant\": {\"pinned_bytes\": 0, \"device_bytes\": 4096},"
                 "              \"tenants\": [{\"uid\": \"root\", \"device_bytes\": \"none\"},"
                 "                            {\"uid\": 7, \"leases\": 3}]}}");
-        const struct limit_table *table = config.settings.limits;
+        const struct limits *table = config.settings.limits;
 
         ck_assert_uint_eq(table->client.max[LIMIT_DEVICE_BYTES], 1536 * MIB);
         ck_assert_uint_eq(table->client.max[LIMIT_PINNED_BYTES], LIMIT_NONE);
         ck_assert_uint_eq(table->client.max[LIMIT_LEASES], 7);
-        ck_assert_uint_eq(limit_table_tenant_max(table, 0, LIMIT_DEVICE_BYTES), LIMIT_NONE);
-        ck_assert_uint_eq(limit_table_tenant_max(table, 0, LIMIT_PINNED_BYTES), 0);
-        ck_assert_uint_eq(limit_table_tenant_max(table, 7, LIMIT_DEVICE_BYTES), 4096);
-        ck_assert_uint_eq(limit_table_tenant_max(table, 7, LIMIT_LEASES), 3);
-        ck_assert_uint_eq(limit_table_tenant_max(table, 8, LIMIT_LEASES), LIMIT_NONE);
+        ck_assert_uint_eq(limits_tenant_max(table, 0, LIMIT_DEVICE_BYTES), LIMIT_NONE);
+        ck_assert_uint_eq(limits_tenant_max(table, 0, LIMIT_PINNED_BYTES), 0);
+        ck_assert_uint_eq(limits_tenant_max(table, 7, LIMIT_DEVICE_BYTES), 4096);
+        ck_assert_uint_eq(limits_tenant_max(table, 7, LIMIT_LEASES), 3);
+        ck_assert_uint_eq(limits_tenant_max(table, 8, LIMIT_LEASES), LIMIT_NONE);
         config_deinit(&config);
 }
 

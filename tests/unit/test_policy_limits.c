@@ -300,11 +300,11 @@ TEST(a_new_table_replaces_the_old)
 {
         struct world world = world_new(100 * MIB);
         struct client *client = join(&world, 1);
-        struct limit_table *table;
+        struct limits *table;
 
         set_limit(&world, LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_DEVICE_BYTES, 2 * MIB);
-        ck_assert_int_eq(limit_table_new(&table), 0);
-        ck_assert_int_eq(limit_table_set_uid(table, 1, LIMIT_DEVICE_BYTES, 6 * MIB), 0);
+        ck_assert_int_eq(limits_new(&table), 0);
+        ck_assert_int_eq(limits_set_uid(table, 1, LIMIT_DEVICE_BYTES, 6 * MIB), 0);
         policy_set_limits(world.policy, table, world.now_ns);
         (void)hold(&world, client, 6 * MIB);
         ask(&world, client, 1, 2 * MIB, 0);

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "daemon/policy/state/limit_table.h"
+#include "daemon/policy/state/limits.h"
 
 static enum limit_kind bytes_kind(enum policy_kind kind)
 {
@@ -30,13 +30,12 @@ void usage_remove(struct usage *usage, enum policy_kind kind, uint64_t n_bytes)
 
 static uint64_t max_of(const struct client *client, enum limit_scope scope, enum limit_kind kind)
 {
-        const struct limit_table *table = client->policy->limits;
+        const struct limits *table = client->policy->limits;
 
         if (!table)
                 return LIMIT_NONE;
-        return scope == LIMIT_OF_CLIENT
-                       ? table->client.max[kind]
-                       : limit_table_tenant_max(table, client->tenant->key.uid, kind);
+        return scope == LIMIT_OF_CLIENT ? table->client.max[kind]
+                                        : limits_tenant_max(table, client->tenant->key.uid, kind);
 }
 
 static bool passes(uint64_t used, uint64_t more, uint64_t max)

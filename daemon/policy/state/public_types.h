@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/policy/state/limit_table.h"
+#include "daemon/policy/state/limits.h"
 
 #define POLICY_ALL_POOLS UINT32_MAX
 

@@ -17,7 +17,7 @@
  *
  * An action says what the server must do next, and stands in the object that it is about. A charge says what
  * a client must answer for, and stands in the block that causes it. Sums over blocks are totals (totals.h),
- * sums over charges are usage (limit_table.h).
+ * sums over charges are usage (limits.h).
  *
  * Sizes are in bytes. Counts begin with n_. Times end with _ns and are nanoseconds of the server's clock.
  * Each object owns what its own header says; links and nodes stand inside objects, so that moving one needs
@@ -32,7 +32,7 @@
 #include "base/bitmap.h"
 #include "base/size.h"
 #include "base/table.h"
-#include "daemon/policy/state/limit_table.h"
+#include "daemon/policy/state/limits.h"
 #include "daemon/policy/state/public_types.h"
 #include "daemon/policy/state/slots.h"
 #include "daemon/policy/state/totals.h"
@@ -145,18 +145,18 @@ struct policy {
         uint64_t last_client_number;
         uint64_t last_lease_id;
         uint64_t last_block_id;
-        uint64_t now_ns;            /* of the last event that said: dates what blocks do */
-        struct share *shares;       /* table by token */
-        struct limit_table *limits; /* NULL: none */
-        uint64_t n_charges;         /* begun, ever */
-        uint64_t n_revocations;     /* ever */
-        uint64_t n_release_scans;   /* leases that were scanned for idle ones to free, ever */
-        uint64_t n_walks;           /* through a pool's queue, ever */
-        uint64_t n_counts;          /* of shared blocks, ever */
-        uint64_t max_blocks;        /* see fd_budget.h */
-        bool wants_fd;              /* somebody has waited for one since all pools were served */
-        bool draining;              /* see drain.h */
-        bool in_turns;              /* see policy_serve_in_turns */
+        uint64_t now_ns;          /* of the last event that said: dates what blocks do */
+        struct share *shares;     /* table by token */
+        struct limits *limits;    /* NULL: none */
+        uint64_t n_charges;       /* begun, ever */
+        uint64_t n_revocations;   /* ever */
+        uint64_t n_release_scans; /* leases that were scanned for idle ones to free, ever */
+        uint64_t n_walks;         /* through a pool's queue, ever */
+        uint64_t n_counts;        /* of shared blocks, ever */
+        uint64_t max_blocks;      /* see fd_budget.h */
+        bool wants_fd;            /* somebody has waited for one since all pools were served */
+        bool draining;            /* see drain.h */
+        bool in_turns;            /* see policy_serve_in_turns */
         struct policy_witness witness;
 };
 

@@ -13,7 +13,7 @@
 void settings_deinit(struct settings *settings)
 {
         free(settings->rules);
-        settings->limits = limit_table_free(settings->limits);
+        settings->limits = limits_free(settings->limits);
         *settings = (struct settings)SETTINGS_NULL;
 }
 

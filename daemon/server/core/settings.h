@@ -72,7 +72,7 @@ struct settings {
         enum pinned_backing pinned_backing; /* the same */
         struct pool_rule *rules;            /* owned */
         size_t n_rules;
-        struct limit_table *limits; /* owned; NULL: none */
+        struct limits *limits; /* owned; NULL: none */
         enum tenancy tenancy;
         bool says_user;
         uint32_t user; /* the only one who leases memory */

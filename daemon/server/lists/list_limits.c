@@ -38,7 +38,7 @@ static int add(struct rows *rows, const struct limit_row *row, const char *name)
 /* Those of a holder's limits that limit anything, or exempt it: `shown` says of which kinds "none" is
  * told, too. `usage` is NULL for a default. */
 static int add_limits(struct rows *rows, uint32_t scope, uint32_t holder, const char *name,
-                      const struct limits *limits, const struct usage *usage, unsigned shown)
+                      const struct limit_set *limits, const struct usage *usage, unsigned shown)
 {
         for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++) {
                 struct limit_row row = {
@@ -59,15 +59,15 @@ static int add_limits(struct rows *rows, uint32_t scope, uint32_t holder, const 
         return 0;
 }
 
-static int add_tenant(struct rows *rows, const struct limit_table *table, uint32_t uid,
+static int add_tenant(struct rows *rows, const struct limits *table, uint32_t uid,
                       const char *container, const struct usage *usage)
 {
         unsigned exempt = 0;
-        struct limits limits;
+        struct limit_set limits;
 
         for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++) {
-                limits.max[kind] = limit_table_tenant_max(table, uid, (enum limit_kind)kind);
-                if (limit_table_own_max(table, uid, (enum limit_kind)kind) == LIMIT_NONE)
+                limits.max[kind] = limits_tenant_max(table, uid, (enum limit_kind)kind);
+                if (limits_own_max(table, uid, (enum limit_kind)kind) == LIMIT_NONE)
                         exempt |= 1u << kind;
         }
         return add_limits(rows, PROTO_LIMIT_OF_TENANT, uid, container, &limits, usage, exempt);
@@ -113,8 +113,7 @@ static bool is_here(const struct server *server, uint32_t uid)
         return false;
 }
 
-static int add_session(struct rows *rows, const struct session *session,
-                       const struct limit_table *table)
+static int add_session(struct rows *rows, const struct session *session, const struct limits *table)
 {
         const struct tenant_key *key = client_tenant_key(session->client);
         char container[CGROUP_NAME_MAX];
@@ -131,8 +130,7 @@ static int add_session(struct rows *rows, const struct session *session,
 }
 
 /* A tenant that is limited, but not here now. */
-static int add_absent(struct rows *rows, const struct session *asker,
-                      const struct limit_table *table)
+static int add_absent(struct rows *rows, const struct session *asker, const struct limits *table)
 {
         const struct usage nothing = {{0}};
 
@@ -149,8 +147,8 @@ static int add_absent(struct rows *rows, const struct session *asker,
         return 0;
 }
 
-static int add_parties(struct rows *rows, const struct session *asker,
-                       const struct limit_table *table, uint32_t *n_looked)
+static int add_parties(struct rows *rows, const struct session *asker, const struct limits *table,
+                       uint32_t *n_looked)
 {
         const struct session *session;
         int r;
@@ -174,7 +172,7 @@ static int add_parties(struct rows *rows, const struct session *asker,
 /* A file (reply_files.h) with a row for each limit that the session may see. */
 static int make(struct session *session, uint32_t *ret_n_rows, int *ret_fd)
 {
-        const struct limit_table *table = policy_limits(session->server->policy);
+        const struct limits *table = policy_limits(session->server->policy);
         struct rows rows = {.n = 0};
         uint32_t n_looked = 0;
         int r;

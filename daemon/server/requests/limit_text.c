@@ -139,19 +139,19 @@ static void log_change(const struct limit_name *name, uint64_t before, uint64_t 
                          strchr(limit_text(name, before, last), '=') + 1);
 }
 
-static uint64_t each_max(const struct limit_table *table, uint32_t scope, enum limit_kind kind)
+static uint64_t each_max(const struct limits *table, uint32_t scope, enum limit_kind kind)
 {
         if (!table)
                 return LIMIT_NONE;
         return scope == PROTO_LIMIT_OF_CLIENT ? table->client.max[kind] : table->tenant.max[kind];
 }
 
-static uint64_t own_max(const struct limit_table *table, uint32_t uid, enum limit_kind kind)
+static uint64_t own_max(const struct limits *table, uint32_t uid, enum limit_kind kind)
 {
-        return table ? limit_table_own_max(table, uid, kind) : LIMIT_INHERIT;
+        return table ? limits_own_max(table, uid, kind) : LIMIT_INHERIT;
 }
 
-static void log_own_changes(const struct limit_table *before, const struct limit_table *now,
+static void log_own_changes(const struct limits *before, const struct limits *now,
                             uint32_t uid)
 {
         for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++)
@@ -161,7 +161,7 @@ static void log_own_changes(const struct limit_table *before, const struct limit
                            own_max(now, uid, (enum limit_kind)kind));
 }
 
-static bool names(const struct limit_table *table, uint32_t uid)
+static bool names(const struct limits *table, uint32_t uid)
 {
         for (size_t i = 0; table && i < table->n_uids; i++) {
                 if (table->uids[i].uid == uid)
@@ -170,7 +170,7 @@ static bool names(const struct limit_table *table, uint32_t uid)
         return false;
 }
 
-void limit_text_log_changes(const struct limit_table *before, const struct limit_table *now)
+void limit_text_log_changes(const struct limits *before, const struct limits *now)
 {
         for (uint32_t scope = PROTO_LIMIT_OF_CLIENT; scope <= PROTO_LIMIT_OF_TENANT; scope++) {
                 for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++)

@@ -28,4 +28,4 @@ void limit_explain(const struct session *session, const struct action *action, c
 uint64_t limit_kept(const struct session *session, const struct limit_hit *hit);
 
 /* A line in the log for each limit of clients and tenants that differs. NULL: a table of none. */
-void limit_text_log_changes(const struct limit_table *before, const struct limit_table *now);
+void limit_text_log_changes(const struct limits *before, const struct limits *now);

@@ -134,7 +134,7 @@ static enum limit_kind kind_of(const struct message_set_limits *set)
 /* The limit that the change leads to. */
 static uint64_t max_by(const struct server *server, const struct message_set_limits *set)
 {
-        const struct limit_table *table = policy_limits(server->policy);
+        const struct limits *table = policy_limits(server->policy);
 
         if (set->kind == PROTO_LIMIT_MIN_BYTES)
                 return set->max;

@@ -1,17 +1,17 @@
-#include "daemon/policy/state/limit_table.h"
+#include "daemon/policy/state/limits.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-static void fill(struct limits *limits, uint64_t max)
+static void fill(struct limit_set *limits, uint64_t max)
 {
         for (unsigned kind = 0; kind < LIMIT_N_KINDS; kind++)
                 limits->max[kind] = max;
 }
 
-int limit_table_new(struct limit_table **ret_table)
+int limits_new(struct limits **ret_table)
 {
-        struct limit_table *table = calloc(1, sizeof(*table));
+        struct limits *table = calloc(1, sizeof(*table));
 
         if (!table)
                 return -ENOMEM;
@@ -21,7 +21,7 @@ int limit_table_new(struct limit_table **ret_table)
         return 0;
 }
 
-struct limit_table *limit_table_free(struct limit_table *table)
+struct limits *limits_free(struct limits *table)
 {
         if (!table)
                 return NULL;
@@ -30,7 +30,7 @@ struct limit_table *limit_table_free(struct limit_table *table)
         return NULL;
 }
 
-static struct uid_limits *find(const struct limit_table *table, uint32_t uid)
+static struct uid_limits *find(const struct limits *table, uint32_t uid)
 {
         for (size_t i = 0; i < table->n_uids; i++) {
                 if (table->uids[i].uid == uid)
@@ -39,7 +39,7 @@ static struct uid_limits *find(const struct limit_table *table, uint32_t uid)
         return NULL;
 }
 
-static int find_or_add(struct limit_table *table, uint32_t uid, struct uid_limits **ret_limits)
+static int find_or_add(struct limits *table, uint32_t uid, struct uid_limits **ret_limits)
 {
         struct uid_limits *found = find(table, uid), *uids;
 
@@ -56,7 +56,7 @@ static int find_or_add(struct limit_table *table, uint32_t uid, struct uid_limit
         return 0;
 }
 
-int limit_table_set_uid(struct limit_table *table, uint32_t uid, enum limit_kind kind, uint64_t max)
+int limits_set_uid(struct limits *table, uint32_t uid, enum limit_kind kind, uint64_t max)
 {
         struct uid_limits *limits;
         int r;
@@ -67,16 +67,16 @@ int limit_table_set_uid(struct limit_table *table, uint32_t uid, enum limit_kind
         return r;
 }
 
-uint64_t limit_table_own_max(const struct limit_table *table, uint32_t uid, enum limit_kind kind)
+uint64_t limits_own_max(const struct limits *table, uint32_t uid, enum limit_kind kind)
 {
         const struct uid_limits *own = find(table, uid);
 
         return own ? own->limits.max[kind] : LIMIT_INHERIT;
 }
 
-uint64_t limit_table_tenant_max(const struct limit_table *table, uint32_t uid, enum limit_kind kind)
+uint64_t limits_tenant_max(const struct limits *table, uint32_t uid, enum limit_kind kind)
 {
-        uint64_t own = limit_table_own_max(table, uid, kind);
+        uint64_t own = limits_own_max(table, uid, kind);
 
         return own != LIMIT_INHERIT ? own : table->tenant.max[kind];
 }

@@ -18,36 +18,34 @@ enum limit_kind {
 #define LIMIT_NONE    UINT64_MAX
 #define LIMIT_INHERIT (UINT64_MAX - 1) /* of a named tenant: as for every tenant */
 
-struct limits {
+struct limit_set {
         uint64_t max[LIMIT_N_KINDS];
 };
 
 struct uid_limits {
         uint32_t uid;
-        struct limits limits;
+        struct limit_set limits;
 };
 
-struct limit_table {
-        struct limits client; /* each client's */
-        struct limits tenant; /* each tenant's, where it has none of its own */
+struct limits {
+        struct limit_set client; /* each client's */
+        struct limit_set tenant; /* each tenant's, where it has none of its own */
         struct uid_limits *uids;
         size_t n_uids;
 };
 
 /* A table without any limit; -ENOMEM. */
-int limit_table_new(struct limit_table **ret_table);
-struct limit_table *limit_table_free(struct limit_table *table);
+int limits_new(struct limits **ret_table);
+struct limits *limits_free(struct limits *table);
 
 /* A named tenant's own limit; LIMIT_INHERIT takes it back. -ENOMEM changes nothing. */
-int limit_table_set_uid(struct limit_table *table, uint32_t uid, enum limit_kind kind,
-                        uint64_t max);
+int limits_set_uid(struct limits *table, uint32_t uid, enum limit_kind kind, uint64_t max);
 
 /* What this tenant has of its own: LIMIT_INHERIT for nothing, LIMIT_NONE for an exemption. */
-uint64_t limit_table_own_max(const struct limit_table *table, uint32_t uid, enum limit_kind kind);
+uint64_t limits_own_max(const struct limits *table, uint32_t uid, enum limit_kind kind);
 
 /* The limit that binds the tenant of this uid; LIMIT_NONE for none. */
-uint64_t limit_table_tenant_max(const struct limit_table *table, uint32_t uid,
-                                enum limit_kind kind);
+uint64_t limits_tenant_max(const struct limits *table, uint32_t uid, enum limit_kind kind);
 
 /* What one party is charged, in the units of its limits. */
 struct usage {
