@@ -206,7 +206,7 @@ static void check_alone(const struct held *held)
 static void check_slots(const struct party *party)
 {
         for (uint32_t slot = 0; slot < N_SLOTS; slot++) {
-                BREAK_IF(party->client && !slots_is_taken(&party->client->slots, slot) &&
+                BREAK_IF(party->client && !slot_set_is_taken(&party->client->slots, slot) &&
                                  party->words[slot],
                          "the word of a free slot is not 0");
         }

@@ -8,7 +8,7 @@
 #include "daemon/policy/objects/client.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/accounting/quota.h"
-#include "daemon/policy/state/slots.h"
+#include "daemon/policy/state/slot_set.h"
 #include "daemon/policy/objects/tenant.h"
 
 uint64_t check_declared(const struct pool *pool, const struct tenant *tenant)
@@ -188,7 +188,7 @@ static uint32_t check_leases(const struct client *client)
         for (lease = client->leases; lease; lease = lease->hh.next) {
                 assert(lease->client == client && lease->id != 0 && lease->id >> 56 == 0);
                 assert(lease->id <= client->policy->last_lease_id);
-                assert(slots_is_taken(&client->slots, lease->slot));
+                assert(slot_set_is_taken(&client->slots, lease->slot));
                 assert(!lease->block == (lease->state == LEASE_ASKED));
                 for (other = lease->hh.next; other; other = other->hh.next)
                         assert(other->slot != lease->slot && other->id != lease->id);

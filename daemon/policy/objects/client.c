@@ -11,13 +11,13 @@
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/objects/request.h"
-#include "daemon/policy/state/slots.h"
+#include "daemon/policy/state/slot_set.h"
 #include "daemon/policy/objects/tenant.h"
 #include "gpumem.h"
 
 static int set_up(struct client *client, const struct tenant_key *key, uint32_t n_slots)
 {
-        int r = slots_init(&client->slots, n_slots);
+        int r = slot_set_init(&client->slots, n_slots);
 
         if (r)
                 return r;
@@ -27,7 +27,7 @@ static int set_up(struct client *client, const struct tenant_key *key, uint32_t 
                 r = tenant_get(client->policy, key, &client->tenant);
         if (r) {
                 free(client->declared);
-                slots_deinit(&client->slots);
+                slot_set_deinit(&client->slots);
         }
         return r;
 }
@@ -114,7 +114,7 @@ struct client *client_free(struct client *client)
                 (void)client_declare(client, client->policy->pools[i], 0);
         free(client->declared);
         LIST_REMOVE(client, link);
-        slots_deinit(&client->slots);
+        slot_set_deinit(&client->slots);
         tenant_unref(client->tenant);
         free(client);
         return NULL;

@@ -8,7 +8,7 @@
 #include "daemon/policy/accounting/shared_usage.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/state/action_queue.h"
-#include "daemon/policy/state/slots.h"
+#include "daemon/policy/state/slot_set.h"
 #include "proto/board.h"
 
 #define LEASE_ID_MAX ((UINT64_C(1) << 56) - 1)
@@ -40,7 +40,7 @@ int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease)
 
         if (!lease)
                 return -ENOMEM;
-        r = slots_take(&client->slots, &lease->slot);
+        r = slot_set_take(&client->slots, &lease->slot);
         if (r) {
                 free(lease);
                 return r;
@@ -51,7 +51,7 @@ int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease)
         lease->serial = serial;
         HASH_ADD(hh, client->leases, id, sizeof(lease->id), lease);
         if (!lease->hh.tbl) {
-                slots_give_back(&client->slots, lease->slot);
+                slot_set_give_back(&client->slots, lease->slot);
                 free(lease);
                 return -ENOMEM;
         }
@@ -70,7 +70,7 @@ struct lease *lease_free(struct lease *lease)
         if (lease->block)
                 block_unmapped(lease->block, lease);
         set_word(lease, 0);
-        slots_give_back(&lease->client->slots, lease->slot);
+        slot_set_give_back(&lease->client->slots, lease->slot);
         HASH_DEL(lease->client->leases, lease);
         free(lease);
         return NULL;

@@ -34,7 +34,7 @@
 #include "base/table.h"
 #include "daemon/policy/state/limits.h"
 #include "daemon/policy/state/public_types.h"
-#include "daemon/policy/state/slots.h"
+#include "daemon/policy/state/slot_set.h"
 #include "daemon/policy/state/totals.h"
 
 struct bins;
@@ -256,7 +256,7 @@ struct client {
         void *owner;
         bool eof;
         bool dead;
-        struct slots slots;
+        struct slot_set slots;
         _Atomic uint64_t *words; /* by slot; anybody's guess what they say. NULL: none */
         struct lease *leases;    /* table by id, of all states */
         LIST_HEAD(client_returned, lease) returned;

@@ -1,4 +1,4 @@
-#include "daemon/policy/state/slots.h"
+#include "daemon/policy/state/slot_set.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,7 +11,7 @@ static uint32_t n_words(uint32_t n_slots)
         return n_slots / 64 + (n_slots % 64 != 0);
 }
 
-int slots_init(struct slots *slots, uint32_t n)
+int slot_set_init(struct slot_set *slots, uint32_t n)
 {
         uint64_t *free_bits = calloc(n_words(n) ? n_words(n) : 1, sizeof(*free_bits));
 
@@ -21,17 +21,17 @@ int slots_init(struct slots *slots, uint32_t n)
                 free_bits[word] = UINT64_MAX;
         if (n % 64)
                 free_bits[n / 64] = (UINT64_C(1) << (n % 64)) - 1;
-        *slots = (struct slots){.n = n, .free_bits = free_bits};
+        *slots = (struct slot_set){.n = n, .free_bits = free_bits};
         return 0;
 }
 
-void slots_deinit(struct slots *slots)
+void slot_set_deinit(struct slot_set *slots)
 {
         free(slots->free_bits);
         slots->free_bits = NULL;
 }
 
-int slots_take(struct slots *slots, uint32_t *ret_slot)
+int slot_set_take(struct slot_set *slots, uint32_t *ret_slot)
 {
         for (uint32_t word = 0; word < n_words(slots->n); word++) {
                 uint64_t bits = slots->free_bits[word];
@@ -46,14 +46,14 @@ int slots_take(struct slots *slots, uint32_t *ret_slot)
         return GPUMEM_E_TOO_MANY;
 }
 
-void slots_give_back(struct slots *slots, uint32_t slot)
+void slot_set_give_back(struct slot_set *slots, uint32_t slot)
 {
-        assert(slots_is_taken(slots, slot));
+        assert(slot_set_is_taken(slots, slot));
         slots->free_bits[slot / 64] |= UINT64_C(1) << (slot % 64);
         slots->n_taken--;
 }
 
-bool slots_is_taken(const struct slots *slots, uint32_t slot)
+bool slot_set_is_taken(const struct slot_set *slots, uint32_t slot)
 {
         assert(slot < slots->n);
         return !(slots->free_bits[slot / 64] >> (slot % 64) & 1);

@@ -4,16 +4,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct slots {
+struct slot_set {
         uint32_t n;
         uint32_t n_taken;
         uint64_t *free_bits; /* bit s of the whole: slot s is free */
 };
 
-int slots_init(struct slots *slots, uint32_t n);
-void slots_deinit(struct slots *slots);
+int slot_set_init(struct slot_set *slots, uint32_t n);
+void slot_set_deinit(struct slot_set *slots);
 
 /* GPUMEM_E_TOO_MANY when all are taken. */
-int slots_take(struct slots *slots, uint32_t *ret_slot);
-void slots_give_back(struct slots *slots, uint32_t slot);
-bool slots_is_taken(const struct slots *slots, uint32_t slot);
+int slot_set_take(struct slot_set *slots, uint32_t *ret_slot);
+void slot_set_give_back(struct slot_set *slots, uint32_t slot);
+bool slot_set_is_taken(const struct slot_set *slots, uint32_t slot);
