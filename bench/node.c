@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/report/stats.h"
 #include "daemon/policy/policy.h"
+#include "daemon/policy/report/stats.h"
 
 #define N_SLOTS 4096
 

@@ -3,8 +3,8 @@
 
 #include "base/err.h"
 #include "bench/replay.h"
-#include "client/streams/marks.h"
 #include "client/reserve/trim_trigger.h"
+#include "client/streams/marks.h"
 
 struct fence {
         uint64_t epoch;

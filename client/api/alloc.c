@@ -4,9 +4,9 @@
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/connection/retry.h"
-#include "client/watch/trace.h"
-#include "client/runtime/last_error.h"
 #include "client/pool/shared_alloc.h"
+#include "client/runtime/last_error.h"
+#include "client/watch/trace.h"
 
 /* Names what was asked for, and what is there. */
 static int refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)

@@ -7,15 +7,15 @@
 #include <stdint.h>
 
 #include "client/capture/captures.h"
-#include "client/watch/debug.h"
+#include "client/capture/deferred_free.h"
+#include "client/connection/reconnect.h"
+#include "client/pool/pool.h"
 #include "client/runtime/events.h"
 #include "client/runtime/fork_guard.h"
-#include "client/capture/deferred_free.h"
-#include "client/pool/pool.h"
 #include "client/runtime/service_thread.h"
-#include "client/streams/streams.h"
-#include "client/connection/reconnect.h"
 #include "client/streams/stream_uses.h"
+#include "client/streams/streams.h"
+#include "client/watch/debug.h"
 #include "driver/capture.h"
 #include "gpumem.h"
 

@@ -4,9 +4,9 @@
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/pool/idle_marking.h"
+#include "client/pool/shared_alloc.h"
 #include "client/pool/trim.h"
 #include "client/watch/trace.h"
-#include "client/pool/shared_alloc.h"
 
 /* The block that a pointer lies in, NULL for none of this client's, and the heap that it is in; NULL: it is one
  * allocation. */

@@ -6,14 +6,14 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "client/runtime/settings.h"
 #include "client/api/client.h"
-#include "client/pool/idle_marking.h"
-#include "client/pool/trim.h"
 #include "client/blocks/client_limit.h"
+#include "client/pool/idle_marking.h"
 #include "client/pool/pool_binding.h"
-#include "client/watch/trace.h"
+#include "client/pool/trim.h"
 #include "client/runtime/last_error.h"
+#include "client/runtime/settings.h"
+#include "client/watch/trace.h"
 
 /* A machine without a driver is served too: pinned memory is shared memory there. */
 static void load_driver(struct gpumem_client *client, const char *library)

@@ -8,8 +8,8 @@
 #include "client/blocks/binding.h"
 #include "client/blocks/client_limit.h"
 #include "client/blocks/ipc_mapping.h"
-#include "client/mapping/host_register.h"
 #include "client/blocks/lease_messages.h"
+#include "client/mapping/host_register.h"
 #include "gpumem.h"
 
 /* Of what the pool has too few addresses for, more may be had later: within a span of as many as a heap can number,

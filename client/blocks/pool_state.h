@@ -16,12 +16,12 @@
 #include <sys/queue.h>
 
 #include "base/table.h"
-#include "client/streams/fences.h"
 #include "client/blocks/counters.h"
-#include "client/reserve/trim_trigger.h"
 #include "client/mapping/mapping.h"
 #include "client/mapping/peer_access.h"
 #include "client/reserve/heap_set.h"
+#include "client/reserve/trim_trigger.h"
+#include "client/streams/fences.h"
 #include "driver/stream.h"
 #include "proto/proto.h"
 

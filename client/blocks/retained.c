@@ -1,10 +1,10 @@
 #include "client/blocks/retained.h"
 
 #include "base/clock.h"
+#include "client/connection/reconnect.h"
+#include "client/reserve/free_run.h"
 #include "client/runtime/events.h"
 #include "client/runtime/service_thread.h"
-#include "client/reserve/free_run.h"
-#include "client/connection/reconnect.h"
 
 void retained_init(struct retained *retained)
 {

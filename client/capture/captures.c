@@ -4,8 +4,8 @@
 
 #include "base/err.h"
 #include "base/table.h"
-#include "client/pool/stream_heaps.h"
 #include "client/capture/deferred_free.h"
+#include "client/pool/stream_heaps.h"
 #include "client/runtime/last_error.h"
 #include "client/runtime/service_thread.h"
 

@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/capture/graph_pools.h"
 #include "client/capture/graph_lifetime.h"
+#include "client/capture/graph_pools.h"
 #include "driver/capture.h"
 #include "gpumem.h"
 

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "client/runtime/fork_guard.h"
 #include "client/connection/link.h"
+#include "client/runtime/fork_guard.h"
 
 struct waiter;
 

@@ -23,11 +23,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "client/heap/alloc_table.h"
 #include "client/heap/arena.h"
 #include "client/heap/extents.h"
-#include "client/runtime/spinlock.h"
 #include "client/heap/slabs.h"
-#include "client/heap/alloc_table.h"
+#include "client/runtime/spinlock.h"
 
 /* Allocations are aligned to, and their sizes rounded up to, this many bytes. */
 #define HEAP_UNIT UINT64_C(512)

@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "client/runtime/last_error.h"
-#include "gpumem.h"
 #include "driver/host.h"
 #include "driver/vmm.h"
+#include "gpumem.h"
 
 #define WINDOW_ABOVE 4
 

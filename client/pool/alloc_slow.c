@@ -8,12 +8,12 @@
 #include "base/err.h"
 #include "client/blocks/lease.h"
 #include "client/blocks/lease_messages.h"
-#include "client/runtime/events.h"
-#include "client/pool/trim.h"
+#include "client/connection/reconnect.h"
 #include "client/pool/pool.h"
+#include "client/pool/trim.h"
+#include "client/runtime/events.h"
 #include "client/runtime/last_error.h"
 #include "client/runtime/service_thread.h"
-#include "client/connection/reconnect.h"
 #include "gpumem.h"
 
 #define WAIT_STEP_NS 50000

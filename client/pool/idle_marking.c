@@ -3,8 +3,8 @@
 #include <assert.h>
 
 #include "base/clock.h"
-#include "client/pool/trim.h"
 #include "client/blocks/ipc_mapping.h"
+#include "client/pool/trim.h"
 #include "client/runtime/service_thread.h"
 
 static_assert(HEAP_SET_LOOK_US == SERVICE_THREAD_SOON_MS * 1000, "with a thread or without");

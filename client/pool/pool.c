@@ -5,8 +5,8 @@
 
 #include "base/err.h"
 #include "client/blocks/lease.h"
-#include "client/pool/trim.h"
 #include "client/pool/shared_alloc.h"
+#include "client/pool/trim.h"
 #include "driver/host.h"
 #include "gpumem.h"
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "base/err.h"
-#include "client/pool/stream_heaps.h"
 #include "client/blocks/pool_state.h"
+#include "client/pool/stream_heaps.h"
 
 /* Not met yet. Not to be moved afterwards. n_cache_bytes: of empty blocks at most. */
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,

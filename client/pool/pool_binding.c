@@ -4,8 +4,8 @@
 
 #include "base/err.h"
 #include "client/blocks/binding.h"
-#include "client/blocks/lease.h"
 #include "client/blocks/client_limit.h"
+#include "client/blocks/lease.h"
 #include "client/pool/pool.h"
 #include "driver/device.h"
 

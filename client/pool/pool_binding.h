@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "client/connection/connection.h"
 #include "client/blocks/pool_state.h"
+#include "client/connection/connection.h"
 #include "driver/cuda.h"
 
 struct pool_set {

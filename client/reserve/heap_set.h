@@ -11,8 +11,8 @@
 #include <sys/queue.h>
 
 #include "client/reserve/budget.h"
-#include "client/reserve/placement.h"
 #include "client/reserve/idle_list.h"
+#include "client/reserve/placement.h"
 
 struct set_heap {
         struct heap heap;

@@ -2,8 +2,8 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "client/reserve/heap_set.h"
 #include "client/reserve/free_run.h"
+#include "client/reserve/heap_set.h"
 
 /* How often the daemon may be faster with a block. */
 #define TRIES_MAX 64

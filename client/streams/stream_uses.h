@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "client/streams/streams.h"
 #include "client/streams/stream_use.h"
+#include "client/streams/streams.h"
 
 TAILQ_HEAD(stream_use_list, stream_use);
 

@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "base/table.h"
-#include "client/streams/marks.h"
 #include "client/runtime/last_error.h"
+#include "client/streams/marks.h"
 #include "driver/context.h"
 #include "gpumem.h"
 

@@ -1,10 +1,10 @@
 /* Actions as the server sees them, out of the nodes that stand in the objects. */
 #include "base/err.h"
-#include "daemon/policy/report/stats.h"
 #include "daemon/policy/objects/release_all.h"
-#include "daemon/policy/state/action_queue.h"
-#include "daemon/policy/policy.h"
 #include "daemon/policy/objects/request.h"
+#include "daemon/policy/policy.h"
+#include "daemon/policy/report/stats.h"
+#include "daemon/policy/state/action_queue.h"
 
 static struct action of_block(enum action_kind kind, struct action_node *node)
 {

@@ -3,8 +3,8 @@
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/policy.h"
 #include "daemon/policy/objects/request.h"
+#include "daemon/policy/policy.h"
 #include "gpumem.h"
 
 #define NS_PER_S UINT64_C(1000000000)

@@ -5,15 +5,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/scheduling/admission.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
-#include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/state/limits.h"
-#include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/objects/pool.h"
+#include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/objects/request.h"
+#include "daemon/policy/scheduling/admission.h"
+#include "daemon/policy/state/action_queue.h"
+#include "daemon/policy/state/limits.h"
 #include "gpumem.h"
 
 int policy_new(struct policy **ret_policy)

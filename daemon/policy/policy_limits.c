@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "daemon/policy/state/limits.h"
 #include "daemon/policy/policy.h"
 #include "daemon/policy/scheduling/eviction.h"
+#include "daemon/policy/state/limits.h"
 #include "gpumem.h"
 
 void policy_set_limits(struct policy *policy, struct limits *take_table, uint64_t now_ns)

@@ -4,8 +4,8 @@
 #include "daemon/policy/accounting/shared_usage.h"
 #include "daemon/policy/drain.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/policy.h"
 #include "daemon/policy/objects/share.h"
+#include "daemon/policy/policy.h"
 #include "gpumem.h"
 
 static void assert_speaks(const struct policy *policy, const struct client *client)

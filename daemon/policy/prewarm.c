@@ -4,9 +4,9 @@
 
 #include "base/size.h"
 #include "daemon/policy/objects/block.h"
-#include "daemon/policy/scheduling/fd_budget.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/objects/tenant.h"
+#include "daemon/policy/scheduling/fd_budget.h"
 #include "gpumem.h"
 
 #define BLOCK_UNIT (2 * MIB)

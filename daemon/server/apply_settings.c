@@ -4,13 +4,13 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "daemon/server/core/fd_limits.h"
+#include "daemon/server/pools/pools.h"
+#include "daemon/server/pools/prewarming.h"
+#include "daemon/server/requests/limit_text.h"
+#include "daemon/server/server.h"
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/event_log.h"
-#include "daemon/server/requests/limit_text.h"
-#include "daemon/server/pools/pools.h"
-#include "daemon/server/server.h"
-#include "daemon/server/core/fd_limits.h"
-#include "daemon/server/pools/prewarming.h"
 #include "gpumem.h"
 
 static bool names_any(const struct server *server, const struct pool_rule *rule)

@@ -8,8 +8,8 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/server/session/event_log.h"
 #include "daemon/server/core/server_options.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/session/session.h"
 #include "gpumem.h"
 

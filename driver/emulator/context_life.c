@@ -3,14 +3,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "driver/emulator/stream/capture.h"
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/context/current.h"
 #include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/machine/handle.h"
 #include "driver/emulator/memory/host.h"
-#include "driver/emulator/stream/identity.h"
 #include "driver/emulator/memory/memory.h"
+#include "driver/emulator/stream/capture.h"
+#include "driver/emulator/stream/identity.h"
 #include "driver/emulator/stream/stream.h"
 
 static struct context primaries[CONFIG_DEVICES_MAX]; /* under the emulator's lock */

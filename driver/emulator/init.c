@@ -6,10 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "driver/emulator/stream/afterlife.h"
 #include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/machine/fault.h"
 #include "driver/emulator/machine/visible.h"
+#include "driver/emulator/stream/afterlife.h"
 
 static struct {
         pthread_mutex_t lock;

@@ -10,9 +10,9 @@
 #include "daemon/policy/check/check.h"
 #include "daemon/policy/report/event_history.h"
 #include "daemon/server/listener.h"
+#include "daemon/server/pools/prewarming.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session/session.h"
-#include "daemon/server/pools/prewarming.h"
 #include "gpumem.h"
 #include "tests/fuzz/deeds.h"
 #include "tests/fuzz/loop.h"
@@ -138,7 +138,7 @@ static void apply(struct world *world)
         settings.limits->tenant.max[how / 4 % LIMIT_N_KINDS] = deeds_any_bytes(world);
         if (how & 128)
                 (void)limits_set_uid(settings.limits, 1000, LIMIT_DEVICE_BYTES,
-                                          deeds_any_bytes(world));
+                                     deeds_any_bytes(world));
         (void)server_apply_settings(world->server, &settings);
         limits_free(settings.limits);
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "daemon/policy/objects/block.h"
-#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/scheduling/backfill.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/state/types.h"
 #include "tests/model/leases_world.h"
 

@@ -1,7 +1,7 @@
 /* From any state on, all memory can come free: those who run finish what they do and want nothing more;
  * what those who stand still hold comes free when they end. */
-#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/objects/lease.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/state/types.h"
 #include "tests/model/leases_world.h"
 

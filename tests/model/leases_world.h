@@ -12,8 +12,8 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/policy/check/check.h"
-#include "daemon/policy/report/stats.h"
 #include "daemon/policy/policy.h"
+#include "daemon/policy/report/stats.h"
 
 #define N_PARTIES_MAX 3
 #define N_SLOTS       3

@@ -2,9 +2,9 @@
 #include "tests/model/policy_deeds.h"
 
 #include "base/err.h"
-#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/backfill.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "proto/board.h"
 
 #define MAX_N_CLIENTS 8

@@ -14,8 +14,8 @@
 
 #include "base/size.h"
 #include "daemon/policy/check/check.h"
-#include "daemon/policy/report/stats.h"
 #include "daemon/policy/policy.h"
+#include "daemon/policy/report/stats.h"
 #include "gpumem.h"
 
 #define MODEL_N_POOLS     3

@@ -1,6 +1,6 @@
-#include "tests/unit/policy_world.h"
 #include "proto/board.h"
 #include "tests/suite.h"
+#include "tests/unit/policy_world.h"
 
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "base/fdset.h"
-#include "daemon/backing/worker/fd_closer.h"
 #include "daemon/backing/worker/abandoned_workers.h"
+#include "daemon/backing/worker/fd_closer.h"
 #include "tests/lingering.h"
 #include "tests/suite.h"
 

@@ -9,8 +9,8 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/backing/pinned/headroom.h"
 #include "base/text.h"
+#include "daemon/backing/pinned/headroom.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 

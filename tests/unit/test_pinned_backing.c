@@ -9,9 +9,9 @@
 #include "base/err.h"
 #include "base/memfd.h"
 #include "base/size.h"
+#include "daemon/backing/pinned/prefault.h"
 #include "daemon/backing/worker/backing.h"
 #include "daemon/backing/worker/page_sweeper.h"
-#include "daemon/backing/pinned/prefault.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 

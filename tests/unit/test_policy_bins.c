@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "daemon/policy/state/bins.h"
-#include "daemon/policy/state/slots.h"
+#include "daemon/policy/state/slot_set.h"
 #include "tests/unit/policy_world.h"
 
 #define N_BLOCKS 200
@@ -141,26 +141,26 @@ TEST(limit_is_an_eighth_more)
 
 TEST(lowest_free_slot_is_taken)
 {
-        struct slots slots;
+        struct slot_set slots;
         uint32_t slot;
 
-        ck_assert_int_eq(slots_init(&slots, 130), 0);
+        ck_assert_int_eq(slot_set_init(&slots, 130), 0);
         for (uint32_t i = 0; i < 130; i++) {
-                ck_assert_int_eq(slots_take(&slots, &slot), 0);
+                ck_assert_int_eq(slot_set_take(&slots, &slot), 0);
                 ck_assert_uint_eq(slot, i);
         }
-        slots_give_back(&slots, 129);
-        slots_give_back(&slots, 64);
-        slots_give_back(&slots, 3);
-        ck_assert(!slots_is_taken(&slots, 64));
+        slot_set_give_back(&slots, 129);
+        slot_set_give_back(&slots, 64);
+        slot_set_give_back(&slots, 3);
+        ck_assert(!slot_set_is_taken(&slots, 64));
         for (unsigned i = 0; i < 3; i++) {
                 static const uint32_t expected[] = {3, 64, 129};
 
-                ck_assert_int_eq(slots_take(&slots, &slot), 0);
+                ck_assert_int_eq(slot_set_take(&slots, &slot), 0);
                 ck_assert_uint_eq(slot, expected[i]);
         }
         ck_assert_uint_eq(slots.n_taken, 130);
-        slots_deinit(&slots);
+        slot_set_deinit(&slots);
 }
 
 TEST(none_is_left_at_the_exact_number)
@@ -168,16 +168,16 @@ TEST(none_is_left_at_the_exact_number)
         static const uint32_t sizes[] = {1, 63, 64, 65};
 
         for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
-                struct slots slots;
+                struct slot_set slots;
                 uint32_t slot = 12345;
 
-                ck_assert_int_eq(slots_init(&slots, sizes[i]), 0);
+                ck_assert_int_eq(slot_set_init(&slots, sizes[i]), 0);
                 for (uint32_t n = 0; n < sizes[i]; n++)
-                        ck_assert_int_eq(slots_take(&slots, &slot), 0);
+                        ck_assert_int_eq(slot_set_take(&slots, &slot), 0);
                 slot = 12345;
-                ck_assert_int_eq(slots_take(&slots, &slot), GPUMEM_E_TOO_MANY);
+                ck_assert_int_eq(slot_set_take(&slots, &slot), GPUMEM_E_TOO_MANY);
                 ck_assert_uint_eq(slot, 12345);
-                slots_deinit(&slots);
+                slot_set_deinit(&slots);
         }
 }
 

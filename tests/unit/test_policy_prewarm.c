@@ -279,7 +279,7 @@ TEST(what_is_over_goes_back_when_it_is_old_enough)
         world_free(&world);
 }
 
-/* As admission does with what is more (room.h). */
+/* As admission does with what is more (eviction.h). */
 TEST(what_is_kept_stays_beside_new_blocks)
 {
         for (unsigned keeps = 0; keeps < 2; keeps++) {

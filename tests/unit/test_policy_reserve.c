@@ -1,8 +1,8 @@
 /* What nobody uses does not pile up beside new blocks. */
 #include "base/err.h"
 #include "daemon/policy/objects/client.h"
-#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/scheduling/eviction.h"
+#include "daemon/policy/scheduling/revocation.h"
 #include "tests/unit/policy_world.h"
 
 #define LARGE (8 * EVICTION_SPARE_BYTES)

@@ -1,6 +1,6 @@
 /* rounds: how much a turn looks at, who comes when, and what a look may do to others. */
-#include "daemon/ratelimit/rounds.h"
 #include "base/err.h"
+#include "daemon/ratelimit/rounds.h"
 #include "tests/suite.h"
 
 #define N_MAX 300

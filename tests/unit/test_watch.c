@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "daemon/backing/worker/abandoned_workers.h"
 #include "daemon/backing/device/watch.h"
+#include "daemon/backing/worker/abandoned_workers.h"
 #include "tests/contract/contract.h"
 
 static void on_report(void *argument)

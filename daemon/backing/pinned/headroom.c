@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "daemon/backing/pinned/nodes.h"
 #include "base/text.h"
+#include "daemon/backing/pinned/nodes.h"
 #include "gpumem.h"
 
 #define GROUP_ROOT  "/sys/fs/cgroup"

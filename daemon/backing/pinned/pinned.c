@@ -15,11 +15,11 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/size.h"
-#include "daemon/backing/worker/backing.h"
 #include "daemon/backing/pinned/headroom.h"
 #include "daemon/backing/pinned/nodes.h"
 #include "daemon/backing/pinned/placement.h"
 #include "daemon/backing/pinned/prefault.h"
+#include "daemon/backing/worker/backing.h"
 #include "daemon/backing/worker/page_sweeper.h"
 #include "gpumem.h"
 

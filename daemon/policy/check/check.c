@@ -3,12 +3,12 @@
 #include <assert.h>
 #include <string.h>
 
-#include "daemon/policy/objects/block.h"
-#include "daemon/policy/report/stats.h"
-#include "daemon/policy/state/action_queue.h"
-#include "daemon/policy/scheduling/backfill.h"
 #include "daemon/policy/accounting/charge_owner.h"
+#include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/pool.h"
+#include "daemon/policy/report/stats.h"
+#include "daemon/policy/scheduling/backfill.h"
+#include "daemon/policy/state/action_queue.h"
 
 static uint64_t check_leases_of(const struct block *block)
 {

@@ -3,13 +3,13 @@
 #include <assert.h>
 #include <string.h>
 
-#include "daemon/policy/objects/block.h"
-#include "daemon/policy/check/check.h"
-#include "daemon/policy/objects/client.h"
-#include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/accounting/quota.h"
-#include "daemon/policy/state/slot_set.h"
+#include "daemon/policy/check/check.h"
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/objects/client.h"
 #include "daemon/policy/objects/tenant.h"
+#include "daemon/policy/state/action_queue.h"
+#include "daemon/policy/state/slot_set.h"
 
 uint64_t check_declared(const struct pool *pool, const struct tenant *tenant)
 {

@@ -5,17 +5,17 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/accounting/shared_usage.h"
-#include "daemon/policy/state/bins.h"
 #include "daemon/policy/accounting/charge.h"
-#include "daemon/policy/objects/release_all.h"
-#include "daemon/policy/objects/lease.h"
-#include "daemon/policy/state/action_queue.h"
-#include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/accounting/charge_owner.h"
+#include "daemon/policy/accounting/shared_usage.h"
+#include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/pool.h"
+#include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/objects/share.h"
 #include "daemon/policy/objects/tenant.h"
+#include "daemon/policy/objects/unmap_timeout.h"
+#include "daemon/policy/state/action_queue.h"
+#include "daemon/policy/state/bins.h"
 
 static const unsigned legal_next[BLOCK_N_STATES] = {
         [BLOCK_NONE] = BIT(BLOCK_CREATING) | BIT(BLOCK_CREATING_FOR_CACHE),

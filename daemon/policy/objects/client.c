@@ -4,15 +4,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/objects/block.h"
 #include "daemon/policy/accounting/charge.h"
-#include "daemon/policy/objects/release_all.h"
+#include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/state/action_queue.h"
-#include "daemon/policy/objects/unmap_timeout.h"
+#include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/objects/request.h"
-#include "daemon/policy/state/slot_set.h"
 #include "daemon/policy/objects/tenant.h"
+#include "daemon/policy/objects/unmap_timeout.h"
+#include "daemon/policy/state/action_queue.h"
+#include "daemon/policy/state/slot_set.h"
 #include "gpumem.h"
 
 static int set_up(struct client *client, const struct tenant_key *key, uint32_t n_slots)

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/policy/state/bins.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/state/fair_queue.h"
 #include "daemon/policy/state/action_queue.h"
+#include "daemon/policy/state/bins.h"
+#include "daemon/policy/state/fair_queue.h"
 #include "gpumem.h"
 
 static const unsigned legal_next[REQUEST_N_STATES] = {

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/state/bins.h"
 #include "daemon/policy/objects/block.h"
+#include "daemon/policy/state/bins.h"
 #include "daemon/policy/state/fair_queue.h"
 
 static void holding_init(struct holding *holding, struct tenant *tenant, struct pool *pool)

@@ -1,7 +1,7 @@
 #include "daemon/policy/report/stats.h"
 
-#include "daemon/policy/scheduling/fd_budget.h"
 #include "daemon/policy/objects/lease.h"
+#include "daemon/policy/scheduling/fd_budget.h"
 #include "gpumem.h"
 
 static uint64_t see_idle(struct pool *pool)

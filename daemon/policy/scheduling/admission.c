@@ -3,19 +3,19 @@
 #include <errno.h>
 
 #include "base/size.h"
-#include "daemon/policy/scheduling/block_search.h"
+#include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/objects/client.h"
-#include "daemon/policy/scheduling/fd_budget.h"
-#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/state/fair_queue.h"
+#include "daemon/policy/objects/pool.h"
+#include "daemon/policy/objects/request.h"
+#include "daemon/policy/objects/tenant.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/backfill.h"
-#include "daemon/policy/objects/pool.h"
-#include "daemon/policy/accounting/quota.h"
-#include "daemon/policy/objects/request.h"
+#include "daemon/policy/scheduling/block_search.h"
 #include "daemon/policy/scheduling/eviction.h"
-#include "daemon/policy/objects/tenant.h"
+#include "daemon/policy/scheduling/fd_budget.h"
+#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/state/fair_queue.h"
 #include "gpumem.h"
 
 #define BLOCK_UNIT (2 * MIB)

@@ -1,11 +1,11 @@
 #include "daemon/policy/scheduling/block_search.h"
 
-#include "daemon/policy/state/bins.h"
+#include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/objects/block.h"
+#include "daemon/policy/objects/request.h"
 #include "daemon/policy/scheduling/fd_budget.h"
 #include "daemon/policy/scheduling/revocation.h"
-#include "daemon/policy/accounting/quota.h"
-#include "daemon/policy/objects/request.h"
+#include "daemon/policy/state/bins.h"
 
 static struct holding *holding_of(const struct request *request)
 {

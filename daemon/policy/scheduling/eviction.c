@@ -1,11 +1,11 @@
 #include "daemon/policy/scheduling/eviction.h"
 
+#include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
-#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/pool.h"
-#include "daemon/policy/accounting/quota.h"
+#include "daemon/policy/scheduling/revocation.h"
 
 /* A block that is about to be made, and charged. */
 struct newcomer {

@@ -1,7 +1,7 @@
 #include "daemon/policy/scheduling/fd_budget.h"
 
-#include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/scheduling/eviction.h"
+#include "daemon/policy/scheduling/revocation.h"
 
 /* A block is released whole: one byte of it is enough to ask for. */
 #define ONE_BLOCK 1

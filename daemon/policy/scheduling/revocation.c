@@ -1,10 +1,10 @@
 #include "daemon/policy/scheduling/revocation.h"
 
-#include "daemon/policy/state/bins.h"
-#include "daemon/policy/objects/block.h"
-#include "daemon/policy/objects/lease.h"
 #include "daemon/policy/accounting/charge_owner.h"
 #include "daemon/policy/accounting/quota.h"
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/objects/lease.h"
+#include "daemon/policy/state/bins.h"
 
 static struct lease *lease_of(const struct block *block)
 {

@@ -5,10 +5,10 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "daemon/policy/report/event_history.h"
-#include "daemon/server/session/reply_files.h"
 #include "daemon/server/lists/rows.h"
-#include "daemon/server/session/paying.h"
 #include "daemon/server/session/authorization.h"
+#include "daemon/server/session/paying.h"
+#include "daemon/server/session/reply_files.h"
 #include "gpumem.h"
 
 /* In one answer, beside those of other tenants: what is short to make, as nobody else is served meanwhile. */

@@ -4,10 +4,10 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "daemon/server/session/reply_files.h"
 #include "daemon/server/lists/rows.h"
-#include "daemon/server/session/paying.h"
 #include "daemon/server/session/authorization.h"
+#include "daemon/server/session/paying.h"
+#include "daemon/server/session/reply_files.h"
 #include "gpumem.h"
 
 struct rows {

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/server/session/reply_files.h"
 #include "daemon/server/lists/board_stats.h"
 #include "daemon/server/pools/device_watch.h"
-#include "daemon/server/session/paying.h"
 #include "daemon/server/pools/driver_health.h"
+#include "daemon/server/session/paying.h"
+#include "daemon/server/session/reply_files.h"
 
 static void add_client(const struct session *session, uint32_t pool, struct stats_row *row)
 {

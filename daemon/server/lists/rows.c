@@ -5,9 +5,9 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "daemon/server/session/reply_files.h"
 #include "daemon/server/lists/list_stats.h"
 #include "daemon/server/session/authorization.h"
+#include "daemon/server/session/reply_files.h"
 #include "gpumem.h"
 
 #define FIRST_ROOM 64

@@ -8,10 +8,10 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "daemon/server/session/event_log.h"
-#include "daemon/server/session/session.h"
 #include "daemon/server/pools/driver_health.h"
 #include "daemon/server/session/authorization.h"
+#include "daemon/server/session/event_log.h"
+#include "daemon/server/session/session.h"
 #include "gpumem.h"
 
 /* For so long a refusal waits for NVML. */

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/server/session/event_log.h"
 #include "daemon/server/pools/jobs.h"
-#include "daemon/server/session/session.h"
-#include "daemon/server/pools/release_retry.h"
 #include "daemon/server/pools/prewarming.h"
+#include "daemon/server/pools/release_retry.h"
+#include "daemon/server/session/event_log.h"
+#include "daemon/server/session/session.h"
 
 #define LOOK_MS 250
 

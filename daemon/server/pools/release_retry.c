@@ -3,9 +3,9 @@
 #include <inttypes.h>
 
 #include "base/err.h"
-#include "daemon/server/session/event_log.h"
-#include "daemon/server/pools/jobs.h"
 #include "daemon/server/pools/driver_health.h"
+#include "daemon/server/pools/jobs.h"
+#include "daemon/server/session/event_log.h"
 
 static bool is_trial(const struct job *job)
 {

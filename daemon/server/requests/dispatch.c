@@ -1,7 +1,7 @@
 /* A handler tells the policy or answers at once. */
-#include "daemon/server/session/process_sessions.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/requests/dispatch.h"
+#include "daemon/server/session/process_sessions.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,18 +11,18 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/size.h"
-#include "daemon/server/session/audit_log.h"
+#include "daemon/server/lists/list_limits.h"
+#include "daemon/server/lists/list_stats.h"
+#include "daemon/server/lists/rows.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/gpu_file_access.h"
-#include "daemon/server/session/event_log.h"
-#include "daemon/server/requests/set_limits.h"
-#include "daemon/server/lists/list_limits.h"
-#include "daemon/server/lists/rows.h"
-#include "daemon/server/session/paying.h"
 #include "daemon/server/requests/reclaim.h"
+#include "daemon/server/requests/set_limits.h"
 #include "daemon/server/requests/share_requests.h"
-#include "daemon/server/lists/list_stats.h"
+#include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
+#include "daemon/server/session/event_log.h"
+#include "daemon/server/session/paying.h"
 #include "gpumem.h"
 #include "proto/board.h"
 

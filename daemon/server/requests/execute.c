@@ -8,14 +8,14 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "daemon/server/pools/device_watch.h"
-#include "daemon/server/session/event_log.h"
+#include "daemon/server/pools/driver_health.h"
 #include "daemon/server/pools/jobs.h"
+#include "daemon/server/pools/prewarming.h"
+#include "daemon/server/pools/release_retry.h"
 #include "daemon/server/requests/reclaim.h"
 #include "daemon/server/requests/refusal_text.h"
+#include "daemon/server/session/event_log.h"
 #include "daemon/server/session/session.h"
-#include "daemon/server/pools/driver_health.h"
-#include "daemon/server/pools/release_retry.h"
-#include "daemon/server/pools/prewarming.h"
 #include "gpumem.h"
 
 /* Between tries of a driver that had no memory. */

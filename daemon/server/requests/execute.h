@@ -1,4 +1,4 @@
-/* Executes what the policy orders, and tells it what the workers have done. On the loop. */
+/* Executes the policy's actions, and tells it what the workers have done. On the loop. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"

@@ -151,8 +151,7 @@ static uint64_t own_max(const struct limits *table, uint32_t uid, enum limit_kin
         return table ? limits_own_max(table, uid, kind) : LIMIT_INHERIT;
 }
 
-static void log_own_changes(const struct limits *before, const struct limits *now,
-                            uint32_t uid)
+static void log_own_changes(const struct limits *before, const struct limits *now, uint32_t uid)
 {
         for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++)
                 log_change(&(struct limit_name){PROTO_LIMIT_OF_TENANT, uid,

@@ -7,8 +7,8 @@
 #include "base/err.h"
 #include "daemon/policy/report/listing.h"
 #include "daemon/server/session/audit_log.h"
-#include "daemon/server/session/event_log.h"
 #include "daemon/server/session/authorization.h"
+#include "daemon/server/session/event_log.h"
 #include "gpumem.h"
 
 #define ANY_UID UINT32_MAX

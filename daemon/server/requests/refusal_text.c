@@ -8,13 +8,13 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/policy/report/listing.h"
-#include "daemon/server/session/audit_log.h"
+#include "daemon/server/core/fd_limits.h"
 #include "daemon/server/lists/board_stats.h"
 #include "daemon/server/pools/device_watch.h"
-#include "daemon/server/session/event_log.h"
 #include "daemon/server/requests/limit_text.h"
+#include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
-#include "daemon/server/core/fd_limits.h"
+#include "daemon/server/session/event_log.h"
 #include "gpumem.h"
 
 #define NS_PER_S UINT64_C(1000000000)

@@ -6,12 +6,12 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "daemon/server/session/audit_log.h"
-#include "daemon/server/session/event_log.h"
-#include "daemon/server/requests/limit_text.h"
-#include "daemon/server/pools/pools.h"
 #include "daemon/server/core/settings.h"
+#include "daemon/server/pools/pools.h"
+#include "daemon/server/requests/limit_text.h"
+#include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
+#include "daemon/server/session/event_log.h"
 #include "gpumem.h"
 
 static_assert(PROTO_LIMIT_OF_CLIENT == LIMIT_OF_CLIENT && PROTO_LIMIT_OF_TENANT == LIMIT_OF_TENANT,

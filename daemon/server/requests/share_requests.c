@@ -5,8 +5,8 @@
 #include <sys/random.h>
 
 #include "base/err.h"
-#include "daemon/server/session/audit_log.h"
 #include "daemon/server/pools/gpu_file_access.h"
+#include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/event_log.h"
 #include "gpumem.h"
 

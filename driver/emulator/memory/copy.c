@@ -6,12 +6,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "driver/emulator/memory/address.h"
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/machine/emulator.h"
+#include "driver/emulator/memory/address.h"
 #include "driver/emulator/memory/host.h"
-#include "driver/emulator/stream/lookup.h"
 #include "driver/emulator/memory/span.h"
+#include "driver/emulator/stream/lookup.h"
 #include "driver/emulator/stream/submit.h"
 
 /* Pageable memory up to this is copied before the call returns, as the real driver does. */

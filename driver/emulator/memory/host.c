@@ -4,9 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "driver/emulator/stream/capture.h"
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/machine/emulator.h"
+#include "driver/emulator/stream/capture.h"
 #include "driver/emulator/stream/stream.h"
 
 #define REGISTER_FLAGS                                                \

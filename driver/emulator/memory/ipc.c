@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "driver/emulator/memory/address.h"
-#include "driver/emulator/memory/allocation.h"
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/machine/emulator.h"
+#include "driver/emulator/memory/address.h"
+#include "driver/emulator/memory/allocation.h"
 #include "driver/emulator/memory/memory.h"
 #include "driver/emulator/stream/stream.h"
 

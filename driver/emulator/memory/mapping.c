@@ -1,9 +1,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/memory/address.h"
 #include "driver/emulator/memory/allocation.h"
-#include "driver/emulator/machine/emulator.h"
 
 /* Under the emulator's lock. */
 static struct intervals mappings;

@@ -3,11 +3,11 @@
 #include <cuda.h>
 
 #include "base/size.h"
+#include "driver/emulator/context/context.h"
+#include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/memory/address.h"
 #include "driver/emulator/memory/allocation.h"
 #include "driver/emulator/stream/capture.h"
-#include "driver/emulator/context/context.h"
-#include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/stream/stream.h"
 
 /* Memory of cuMemAlloc can be reached from every device. */

@@ -5,8 +5,8 @@
 
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/machine/emulator.h"
-#include "driver/emulator/stream/lookup.h"
 #include "driver/emulator/memory/span.h"
+#include "driver/emulator/stream/lookup.h"
 #include "driver/emulator/stream/submit.h"
 
 struct fill {

@@ -2,10 +2,10 @@
 #include <cuda.h>
 #include <string.h>
 
-#include "driver/emulator/memory/address.h"
-#include "driver/emulator/memory/allocation.h"
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/machine/emulator.h"
+#include "driver/emulator/memory/address.h"
+#include "driver/emulator/memory/allocation.h"
 #include "driver/emulator/memory/host.h"
 
 /* What lies at an address. Filled with the emulator's lock held, read after. */

@@ -1,8 +1,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "driver/emulator/memory/address.h"
 #include "driver/emulator/machine/emulator.h"
+#include "driver/emulator/memory/address.h"
 
 /* Under the emulator's lock. */
 static struct intervals reservations;

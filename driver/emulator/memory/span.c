@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/memory/address.h"
 #include "driver/emulator/memory/allocation.h"
-#include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/memory/host.h"
 
 static uint64_t smaller(uint64_t a, uint64_t b)

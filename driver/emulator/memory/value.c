@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/machine/emulator.h"
-#include "driver/emulator/stream/lookup.h"
 #include "driver/emulator/memory/span.h"
+#include "driver/emulator/stream/lookup.h"
 #include "driver/emulator/stream/submit.h"
 
 #define POLL_US 20

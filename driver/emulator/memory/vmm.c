@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "driver/emulator/memory/address.h"
-#include "driver/emulator/memory/allocation.h"
 #include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/machine/handle.h"
+#include "driver/emulator/memory/address.h"
+#include "driver/emulator/memory/allocation.h"
 
 #define POSIX_FD CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 

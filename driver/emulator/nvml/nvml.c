@@ -13,8 +13,8 @@
 #include "base/err.h"
 #include "driver/emulator/machine/config.h"
 #include "driver/emulator/machine/directory.h"
-#include "driver/emulator/nvml/nvml_state.h"
 #include "driver/emulator/machine/visible.h"
+#include "driver/emulator/nvml/nvml_state.h"
 
 #define NVML_API __attribute__((visibility("default")))
 

@@ -2,9 +2,9 @@
 #include <cuda.h>
 #include <stdlib.h>
 
-#include "driver/emulator/stream/capture.h"
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/machine/emulator.h"
+#include "driver/emulator/stream/capture.h"
 #include "driver/emulator/stream/lookup.h"
 #include "driver/emulator/stream/stream.h"
 

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "driver/emulator/stream/capture.h"
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/machine/emulator.h"
-#include "driver/emulator/stream/graph.h"
 #include "driver/emulator/machine/handle.h"
+#include "driver/emulator/stream/capture.h"
+#include "driver/emulator/stream/graph.h"
 #include "driver/emulator/stream/lookup.h"
 #include "driver/emulator/stream/submit.h"
 

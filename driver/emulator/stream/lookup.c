@@ -3,10 +3,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "driver/emulator/stream/capture.h"
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/machine/handle.h"
+#include "driver/emulator/stream/capture.h"
 #include "driver/emulator/stream/stream.h"
 
 /* A thread's own default streams, one a context; the list ends with the thread. */

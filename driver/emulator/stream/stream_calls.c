@@ -2,11 +2,11 @@
 #include <cuda.h>
 #include <stdlib.h>
 
-#include "driver/emulator/stream/capture.h"
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/machine/emulator.h"
-#include "driver/emulator/stream/event.h"
 #include "driver/emulator/machine/handle.h"
+#include "driver/emulator/stream/capture.h"
+#include "driver/emulator/stream/event.h"
 #include "driver/emulator/stream/identity.h"
 #include "driver/emulator/stream/lookup.h"
 #include "driver/emulator/stream/submit.h"

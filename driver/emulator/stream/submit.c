@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-#include "driver/emulator/stream/capture.h"
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/machine/emulator.h"
+#include "driver/emulator/stream/capture.h"
 
 /* Work of the default stream waits for all earlier work of blocking streams, and theirs for all
  * earlier work of the default stream. */
