@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A thin front of meson and ninja. `make help` lists what there is.
 
 export JOBS ?= $(shell nproc)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A bitmap of one bit a size class, with a summary word above it, so that "the next class that
  * holds something" costs two bit scans. Pure; the owner locks. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The time since some fixed moment, by CLOCK_MONOTONIC: what deadlines and durations are made of, which no
  * setting of the machine's clock moves. Any thread; code that is pure takes times as arguments instead. */
 #pragma once

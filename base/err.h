@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How functions answer and how they let go of things.
  *
  * 0 is success; negative is -errno, a fault that is passed on unchanged; positive is an outcome

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fds on their way: a small set that owns what it holds and closes what nobody took. */
 #pragma once
 

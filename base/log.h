@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages for the person who runs the process, on stderr: one line each, "name: level: text".
  * The threshold is an option of the process (GPUMEM_LOG or --log). Any thread. Libraries log at
  * debug level only, but for what a person has asked them for and does not get. A line that stderr would

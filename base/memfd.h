@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sealed shared memory: what a process may be handed without having to trust its peer's ftruncate.
  * Any thread. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Large tables that are looked at all over: a processor finds few of their pages without looking in memory
  * for them too, unless the pages are large. Any thread. */
 #pragma once

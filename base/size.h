@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes in bytes: units, rounding, size classes, and their text for people. Pure. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* uthash, told to report when memory is out instead of ending the process: after HASH_ADD an
  * element whose hh.tbl is NULL was not added. Everything else that it does cannot fail. */
 #pragma once

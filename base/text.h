@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small files of /proc and /sys, read whole, and the figures in them. Any thread. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads beside those of a program, which handles its own signals. Any thread. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A measurement in a process of its own: what one leaves in an allocator or in the driver is not in the
  * next one's way. The caller has no threads and has not used the driver. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client of gpumemd without the library's memory: its link and its board, and leases of device memory
  * as they come. One thread. */
 #pragma once

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # bench.sh BUILD [ARGUMENT...]: gpumem-bench with these arguments, against a gpumemd of its own on the
 # emulated driver.
 set -eu -o pipefail

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One figure of gpumemd's beside those of the peers, by turns: the repetitions of all of them. */
 #pragma once
 

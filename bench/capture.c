@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The hot pattern inside a capture, in one of a graph pool too, beside the same outside, by turns. */
 #include <dlfcn.h>
 #include <stdio.h>

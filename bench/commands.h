@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gpumem-bench can do, one file a command. */
 #pragma once
 

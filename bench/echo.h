@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a message there and back costs at the least: a child process that waits in epoll for datagrams
  * of a socket, as gpumemd does, and sends each back. One thread. */
 #pragma once

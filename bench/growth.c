@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a replacement costs with ever more live allocations. Each count is built by a client of its own,
  * whose bookkeeping has not been stretched by a larger one, measured and taken down; the counts by
  * turns, some times over. */

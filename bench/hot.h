@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The hot pattern of pairs.h on the library. One thread a pattern. */
 #pragma once
 

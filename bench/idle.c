@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one process does not use, as others find it.
  *
  * `idle_stopped`: an idle block that a process holds and maps which is stopped by SIGSTOP, leased and mapped

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the end of GPU work to the word IDLE on the board, with the library as programs use it.
  *
  * Each time: an allocation of 64 to 256 MiB, work in its stream of another length, a host function in the

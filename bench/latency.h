@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the end of GPU work to the word IDLE on the board. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lease and its return beside two bare echoes, one of which brings a fd; everybody on one CPU.
  *
  * `lease` is what the daemon answers for a cached block, asked for over the library's own link: no call

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's calls that are in every hit, beside what an H200's driver takes for them: figures
  * of hits include the emulated driver's, which is to be no dearer. */
 #include <stdio.h>

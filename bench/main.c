@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumem-bench: what gpumemd and its client library cost, beside others on the same machine. */
 #include <errno.h>
 #include <getopt.h>

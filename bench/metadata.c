@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the library's bookkeeping takes, by the kernel's count: private anonymous memory only, since
  * the emulated driver maps its devices' bytes from files. */
 #include <stdio.h>

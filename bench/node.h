@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A node as the daemon's own policy runs it, for replays to lease from: one pool of device memory, one
  * tenant; blocks are made and released at once. One thread. */
 #pragma once

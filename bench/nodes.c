@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node: processes that run at once, each a trace, under one daemon. All last equally long, and begin at
  * their part of that time; which part is shifted from run to run, and the worst run counts. */
 #include <errno.h>

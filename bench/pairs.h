@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The hot pattern: pairs of free and alloc over 64 live allocations, in which each slot gets another
  * of 16 sizes every time round, so that holes are split and merged. In a header as replace.h is, and in
  * C that is C++ too: peers run the same. One thread. */

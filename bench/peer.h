@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Other allocators, for comparison: this program again, as a child process under LD_PRELOAD, which
  * measures a repetition of a pattern whenever it is asked. Meanwhile it sleeps. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The child's side of peer.h: host allocators under the patterns of the benchmarks. */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # peers.sh BUILD FOLDER [NAME SECONDS]: gpumem-bench peers against a gpumemd of its own, on the driver that
 # GPUMEM_CUDA_LIBRARY names, or the GPU's where there is one, or the emulated one; the comparison NAME alone, for
 # so long at most. The rows go to FOLDER/peers.json too, or to FOLDER/peers-NAME.json.

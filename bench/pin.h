@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes on one CPU, so that what two of them do for each other adds up. */
 #pragma once
 

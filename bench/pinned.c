@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned memory: a pair that hits, and how long the first bytes take, cold and from the pool. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plot: what peers found out, as a picture. It draws those comparisons that a reader looks for first, each
  * with everybody who was there. */
 #include <jansson.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What leases and returns would cost on an H200, in microseconds: messages and driver calls. */
 #pragma once
 

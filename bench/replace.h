@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The random pattern: some number of live allocations, of which one at random is replaced by one of a
  * random size. In a header so that each allocator's calls are compiled into the loop: a peer that
  * takes 5 ns is not to be charged for calls through pointers; and C that is C++ too. One thread. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A trace through the library's own heaps, placement and budget, with a clock of its own and leases
  * that cost nothing but are counted: what the library would hold, hit and lease if a program made
  * these calls. The steps of a miss follow client/pool/alloc_slow.c and client/pool/trim.c, without their locks;

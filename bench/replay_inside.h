@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a replay is made of: for replay.c and replay_miss.c only. */
 #pragma once
 

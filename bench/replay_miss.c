@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a miss does, and what comes back by then. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace and traces: what the allocator holds for traces of real programs. */
 #include <inttypes.h>
 #include <math.h>

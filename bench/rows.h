@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a benchmark found out: one row a figure, most of them beside a baseline of the same run.
  * One thread. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process of the same tenant that holds idle blocks and is stopped by SIGSTOP: a client that maps what
  * it leases and marks it, as the library does. It is started before the caller has threads or has used
  * the driver. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Panels of bars as an SVG picture, legible on light and on dark pages. One thread. */
 #pragma once
 

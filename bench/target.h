@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is measured: a client of gpumemd, a context and streams on the first device. Failures are told
  * on stderr. The client may be used by any thread that calls target_enter. */
 #pragma once

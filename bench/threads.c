@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two threads at once, each with a stream of its own, beside one that does both halves one after the other; and
  * the driver's two look-ups that are in each hit, in the same way: what the driver itself loses cannot be had
  * back. Both begin a batch together, and it lasts until the slower one is done: two that take turns on one CPU,

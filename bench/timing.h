@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a figure is had on a machine that does other things as well.
  *
  * A batch is some thousand steps, well below a time slice, so that most batches are not interrupted.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Allocation traces: `a ID BYTES STREAM` and `f ID` lines in program order, `#` for comments,
  * gzip-compressed or not. One thread a trace. */
 #pragma once

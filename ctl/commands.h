@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All commands of gpumemctl, in the order of its help. One thread. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl: a daemon's figures on one screen, and what an administrator does about them. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: which command, and what its options say. One thread. */
 #pragma once
 

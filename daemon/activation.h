@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sockets that systemd has opened for gpumemd, which programs may connect to while it is not there: the
  * protocol of sd_listen_fds(3), by the variables LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemd: reads its options, loads the driver, serves. */
 #include <signal.h>
 #include <stdbool.h>

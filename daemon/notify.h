@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What systemd is told of the service: that it serves, that its loop goes on, that it ends. Nothing is told
  * where gpumemd was not started by systemd with Type=notify, or was built without libsystemd. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gpumemd was started with, and what it takes over when its configuration is read again.
  *
  * Command line and environment go before the file. On the server's thread. */

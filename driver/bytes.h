@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of device memory, for what fills and checks them. A stream's calls are made in the stream's own
  * context; while the stream captures they give GPUMEM_E_UNSUPPORTED and do nothing. A thread that would
  * spoil captures says RELAXED first (driver/capture.h). Any thread. */

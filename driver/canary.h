@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Does memory that one owner gave back come to the next one without its bytes? The driver is to see to
  * that, and everything between tenants rests on it: so it is tried.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Captures under way must survive what this process does meanwhile: calls that the driver takes for
  * unsafe, wherever they are made, end a capture in GLOBAL mode of any thread, and one of the thread's own.
  * A thread that has said RELAXED may make them. Any thread, for itself. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts, known by the number of their handle. Any thread. */
 #pragma once
 

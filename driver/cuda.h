@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA driver as a table of function pointers, filled by dlopen: the one seam between this
  * project and a GPU. libcuda.so.1 and the emulated driver fill the same table.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Devices as the driver lists them: order, UUID, name, size. No context is needed. Any thread. */
 #pragma once
 

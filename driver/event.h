@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events: whether the work that was in a stream at one moment is over. Any thread. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Host memory that the driver knows, so that copies need no staging. Needs a current context;
  * all contexts see it. Any thread. Unregistering waits for every running kernel. */
 #pragma once

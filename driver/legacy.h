@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory of cuMemAlloc, handed to other processes as a handle of 64 bytes: whoever learns them
  * can open it. Any thread; the memory's maker, and each who opens it, needs a context on its device.
  *

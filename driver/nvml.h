@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVML as a table of function pointers, filled by dlopen: what the daemon must know of a device and
  * cannot learn from the CUDA driver without a context. It is optional: without the library, or
  * without a function in it, what it would say is unknown, and everything else works.

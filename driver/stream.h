@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: which one it is, what device it is on, and waiting for its work. Any thread. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory as blocks: made and exported as a fd on one side, imported and mapped on the other.
  *
  * Handles are the driver's, addresses are the device's. No context is needed for any of it. Any

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumem.h - GPU and pinned host memory from one owner per node
  *
  * gpumemd owns all cached device memory and all pinned host memory of a machine; this library

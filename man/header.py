@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The reference of gpumem(3), as Markdown for manual.py, from the public header and the list of errors.
 
     header.py OUTPUT gpumem.h gpumem-errors.def

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes a page for man(1) of Markdown as this project writes it.
 
     manual.py OUTPUT PAGE VERSION SUMMARY [WORD=TEXT]... FILE...    (PAGE: gpumemd.8)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Asks a daemon for what metrics are made of. Any thread; blocks until the daemon has answered, or has
  * been silent for too long. */
 #pragma once

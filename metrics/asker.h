@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thread that asks the daemon, so that nobody else waits for it: one question at a time.
  *
  * All calls are the same thread's. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemd-exporter: a daemon's figures for Prometheus, over HTTP, so that gpumemd itself opens no port. */
 #include <getopt.h>
 #include <poll.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the metrics of a node are made of: what its daemon says, and what the exporter counts of itself. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemd-exporter's HTTP: /metrics, and nothing else, on libmicrohttpd. One thread.
  *
  * So many connections at a time; others wait in the kernel's queue. Each is for one request; visit.h says

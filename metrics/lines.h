@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lines of Prometheus's text: families, samples, labels, whatever is in their values. Pure.
  *
  * Two formats, which differ in how counters and units are announced: OpenMetrics 1.0.0, and the older

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where gpumemd-exporter listens, in words. Pure. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A daemon's figures as metrics for Prometheus, after proto/stats.def, proto/tenants.def and
  * metrics/own.def. Pure.
  *

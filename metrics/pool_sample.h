@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pool's labels: its id, its kind, and the UUID of its GPU, as nvidia-smi prints it, or its NUMA node.
  * Pure. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tenants' figures as metrics: a sample a tenant, pool and field of proto/tenants.def. Pure. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "metrics/visit.h"
 
 uint64_t visit_deadline_ms(const struct visit *visit, enum visit_places places, uint32_t wait_ms)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection of gpumemd-exporter's, and how long it may take for what it is at. Pure.
  *
  * Whoever is slow has a place that others wait for: while all places are taken, a request has to be there

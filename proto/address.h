@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the daemon listens: a path, found in one way by both sides. */
 #pragma once
 

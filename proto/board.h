@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The board: memory that one client and the daemon share, made and sealed by the daemon.
  *
  * To the daemon it is untrusted input: it loads each number once and never shows more than it leased.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of CLIENTS_REPLY, BLOCKS_REPLY, TENANTS_REPLY and EVENTS_REPLY, from the lists clients.def,
  * blocks.def, tenants.def and events.def: their structs, and descriptions by which a table or JSON is made of
  * any of them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ends one reading of messages.def. Included once a reading: no guard. */
 #undef MESSAGE
 #undef U32

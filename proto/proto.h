@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The messages: their structs, their checks and their names, all from messages.def.
  *
  * A frame is a header of 16 bytes and one message. It travels as one SOCK_SEQPACKET datagram with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the tables of PROTOCOL.md, each between the two lines that mark its place there.
  *
  * Messages, errors and figures come from their lists. Structs that have no list are described here,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames on a SOCK_SEQPACKET socket, with their fds. Stateless; any thread, as long as one thread
  * at a time reads a socket. */
 #pragma once

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # clean-root.sh [--keep] [DIR]: does a fresh clone work on a bare Debian 12? Makes a minimal root
 # in DIR (a temporary folder by default), gives it make, git and ca-certificates, clones the
 # committed state of this repository into it and runs there what the README says.

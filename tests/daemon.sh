@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A gpumemd of one's own, for scripts to source: in a folder of its own, on the emulated driver, or
 # on the one that GPUMEM_CUDA_LIBRARY names (libcuda.so.1: a GPU's).
 # The caller sets `build`, where the programs are; what is here sets `place` (the folder),

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A root of Debian with this machine's apt settings, for scripts to source. The caller sets `release`, and `root`,
 # the folder.
 

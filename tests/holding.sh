@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # For scripts to source, after tests/daemon.sh: processes that hold memory until they are told to let go
 # of it; and what commands say.
 

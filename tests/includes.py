@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Reads every #include under a folder and fails on one that the table in HACKING.md forbids.
 
     includes.py ROOT

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A TCP socket that lingers for an hour, with bytes that its peer does not take: closing the last fd of it waits for as
  * long. */
 #pragma once

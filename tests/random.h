@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers for tests, the same in every run: the seed is printed, and taken from
  * GPUMEM_TEST_SEED; the number of steps is taken from GPUMEM_TEST_STEPS. One thread. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How C tests begin and end. `TEST(name) { ... }` is a test; TESTS_MAIN(name) at the program's end runs all of
  * them in the order of the file, prints TAP, and makes an exit status of it. What a test or the program wants besides
  * follows its name: TEST(name, .to = 3, NEEDS_ROOT). Few programs have a main that makes Check's cases itself. */

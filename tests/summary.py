@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs `meson test` in build folders and counts test cases.
 
     summary.py [--unbuilt DIR]... DIR[:SUITE]...

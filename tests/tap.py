@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the Python tests share: TAP on standard output, and a walk over the project's own files."""
 
 import fnmatch

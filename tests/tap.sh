@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # TAP for scripts to source: one case a call of `ok`, `done_testing` at the end.
 
 n_cases=0

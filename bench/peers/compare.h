@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Comparisons: each starts the rivals it needs, and adds rows for those that answered and for those that
  * did not, with the reason. One thread. */
 #pragma once

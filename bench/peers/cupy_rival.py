@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """CuPy's pool of device memory, called from Python as it is, as a rival: see rival.h.
 The orders are those of orders.c. What a loop in Python takes is in the figures.
 """

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's own memory: cuMemAlloc, and cuMemAllocAsync. Calls that the library has no use for are looked
  * up here. */
 #include <dlfcn.h>

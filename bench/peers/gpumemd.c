@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemd as one of the rivals: its library, and its blocks without the library's memory. */
 #include <stdio.h>
 #include <stdlib.h>

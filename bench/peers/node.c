@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Four processes that run at once, each a trace, out of phase: the peak of what all of them reserve over the
  * peak of what all of them ask for. gpumemd's reserve one pool's memory, PyTorch's each its own. What is asked
  * for is read off the traces: the processes play a sample's lines at once, at the same pace. */

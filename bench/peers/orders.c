@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Orders that every allocator in C answers, each with one number. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peers: gpumemd beside others that serve GPU memory, all as child processes, in one run. */
 #include <signal.h>
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Orders that play a trace through the library, some lines at a time. Unlike bench/replay.c, which computes what the library
  * would do, this makes the calls, at the pace that bench/replay.h takes for its own: the library's budget
  * goes by the clock. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The child's side of rival.h: reads orders, answers them. */
 #include "bench/peers/player.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is compared: gpumemd's library and others that serve GPU memory, each in a child process that
  * answers orders. One thread.
  *

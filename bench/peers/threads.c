@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pairs of the hot pattern in several threads, each with a stream. */
 #include <pthread.h>
 #include <stdbool.h>

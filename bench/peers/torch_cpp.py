@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compiles torch_rival.cpp against this machine's PyTorch, and becomes it.
 
     torch_cpp.py FOLDER    (where the program is put)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // PyTorch's allocator of device memory, called from C++, as a rival: see rival.h. The orders
 // are those of orders.c; the patterns are the same code.
 #include <ATen/Context.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's allocator of device memory, called from Python, as a rival: see rival.h. Whether segments are
 expandable says PYTORCH_CUDA_ALLOC_CONF.
 """

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumem_alloc: streams are told apart, and what must be waited for is waited for. */
 #include <stdio.h>
 

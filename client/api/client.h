@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client as the files that hold public functions see it. Any thread; what is given here lives as
  * long as the client. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The public functions by which devices reach memory: those of other devices, and pinned memory that is known to the driver. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ends of allocations: arguments are checked here, and what must be waited for is waited for. */
 #include <stdbool.h>
 

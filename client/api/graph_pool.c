@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumem_graph_pool_begin and gpumem_graph_pool_end. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The public functions that tell: what a client has of a pool, what a pointer is, what was refused, what happens. */
 #include <stddef.h>
 #include <string.h>

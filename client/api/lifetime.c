@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a client begins and ends, and what it does about its daemon and in its service thread in between. */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The public functions about sharing, and the text form of a token. */
 #include <stdio.h>
 #include <string.h>

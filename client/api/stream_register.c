@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumem_stream_register and gpumem_stream_unregister. */
 #include "base/err.h"
 #include "client/api/client.h"

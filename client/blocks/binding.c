@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/blocks/binding.h"
 
 #include "client/connection/reconnect.h"

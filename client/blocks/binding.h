@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a pool has of the daemon that the client is connected to: its number there, and how much is leased from it.
  *
  * Blocks that were leased from an earlier daemon are held: they are the client's as before, never returned, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/blocks/client_limit.h"
 
 #include <stdio.h>

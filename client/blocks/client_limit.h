@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The process's own limits: how much of a pool it leases at most, checked before the daemon is asked.
  *
  * Counted is every block from the request on. A cached block may be an eighth larger than what was

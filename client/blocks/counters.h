@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client's counters of one pool, on the board, and their peaks.
  *
  * Every heap counts in a counter, under its own lock; while no two heaps share a counter that is a plain

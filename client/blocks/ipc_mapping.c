@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/blocks/ipc_mapping.h"
 
 #include <time.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of pools whose handles are CUDA IPC's: the driver opens them, at an address of its choice.
  *
  * Such a block has no place in the arena before it is opened, and none from the moment on that it is

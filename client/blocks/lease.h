@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks between the daemon and the arena: addresses reserved, leased, mapped; unmapped, returned. Any
  * thread; the pool's lock is not held during driver calls and messages. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is said to the daemon about leases: LEASE for a block that is new here, LEASE for one that is still
  * mapped, and what ends a lease. Any thread; no lock is held. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/blocks/pool_state.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One pool as a client has it: an arena of addresses, leased blocks mapped there, and a heap for
  * each stream that allocates. What is here is the state alone, for all that work on it: blocks and their leases,
  * heaps, captures, the public functions.

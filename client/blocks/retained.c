@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/blocks/retained.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Retained mappings: blocks whose leases were revoked while the process mapped them, and that it maps still.
  * When the daemon has one to give again it says KNOWN, and the old mapping is in use again, without a fd and
  * without a call of the driver.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Captures that memory was allocated in: each has heaps of its own, one for every stream in it, which
  * are no other stream's and not taken apart while a graph of the capture is there. Within a capture a heap
  * is as any other: what is freed in its stream is had again there, in the order of the graph. When the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/capture/deferred_free.h"
 
 #include <stdlib.h>

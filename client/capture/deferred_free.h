@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frees in streams that captured, of memory that is not the capture's and that stream's: nobody can say
  * while the capture is under way what comes before the free. It is over when the stream is met again and
  * captures nothing: then the free is ordered there as one of a stream that the memory is not of. A stream

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lifetime of a capture's graphs: how many of the graphs that a heap serves are there still. The driver
  * says so at any time and from anywhere, so what it runs sets a number and wakes the service thread; it
  * takes no lock. The memory of both lives as long as either side. Any thread. */

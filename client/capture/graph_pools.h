@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graph pools: what memory is shared by several captures, and the streams in which each is open. A pool is
  * known as long as it is open somewhere, or a graph or memory of it is there. The caller has the lock of
  * captures.h. */

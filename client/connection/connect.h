@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connects a socket to the daemon, and says why that failed. Any thread. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One connection to a daemon, with what WELCOME brought: the daemon's incarnation, the board, the
  * pools as that daemon numbers them.
  *

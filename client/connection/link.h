@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The connection to the daemon: requests out, replies back to whom they belong.
  *
  * Any thread may call; replies come in any order. There is no thread of the link's own: of those

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a connection to the daemon begins and ends. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a link is made of: for link.c and link_open.c only. */
 #pragma once
 

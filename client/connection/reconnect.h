@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The way to the daemon, over its incarnations: the present connection, or the next one.
  *
  * A connection that failed once is lost for good. Whoever needs one then makes the next; of several

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long an allocation goes on without a daemon: as long as its caller was ready to wait for memory.
  *
  * One who was ready to wait tries again and again to reach the next daemon, and sleeps in between,

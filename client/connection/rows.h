@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays of fixed structs that the daemon sends in a memfd of fixed size. Any thread. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where allocations start: from the unit that one starts at to its extent. Pure; the owner locks.
  *
  * A table of 8 bytes an entry, open, at most a quarter full, or three quarters once it is large: nearly

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/heap/arena.h"
 
 /* A block in two places is memory handed out twice: asserts stay in every build. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pool's addresses in this process: reserved ranges in granules of 2 MiB, which blocks stand in,
  * and for each granule its block, so that a pointer finds its block by arithmetic. There is one range, where the
  * system had addresses enough when the arena was made; others may come later, within the arena's span.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of addresses, cut into extents that are taken or free, and an index of the free ones by size. Pure:
  * addresses are numbers of units and are never followed. A free extent is called a hole, too.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The index of free extents, by size. For extents.c alone, which says what the sizes of classes are and what
  * a search costs. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A heap: the blocks that a client leases from one pool for one stream, and the allocations cut out
  * of them. Pure: no driver, socket, clock or environment; addresses are numbers and are
  * never followed, since the CPU cannot touch device memory, so all bookkeeping lives outside.

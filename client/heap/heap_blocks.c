@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/heap/heap_blocks.h"
 
 /* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */

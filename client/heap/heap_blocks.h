@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The blocks of a heap: which there are, which touch, where their runs begin. For heap.c, whose lock the
  * caller has; what others call of it is in heap.h. */
 #pragma once

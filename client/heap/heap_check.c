@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the bookkeeping of a heap must always be. For tests. */
 #include "client/heap/heap.h"
 

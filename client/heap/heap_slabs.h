@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The slabs of a heap: where memory for them comes from, and how an address finds its slab. For heap.c, whose lock the
  * caller has.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small allocations, where there are several of a size: slabs, each of them one extent of memory that is cut into
  * up to 64 places of that size, of which one word says which are free. Pure: addresses are numbers of units and
  * are never followed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/mapping/host_register.h"
 
 #include "driver/context.h"

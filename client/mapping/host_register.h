@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making pinned memory known to the driver, apart from mapping it: later, for what was allocated
  * without a context; and undoing it in the context that it was done in, whichever is current. Any
  * thread; no lock is held. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a pool's blocks are on this side: device memory that is imported, or a memfd that is mapped
  * and registered with the driver. Any thread. Device memory that comes as a CUDA IPC handle is mapped by
  * ipc_mapping.h: of the functions below only those about addresses are for it. */

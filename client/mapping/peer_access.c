@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/mapping/peer_access.h"
 
 #include "driver/vmm.h"

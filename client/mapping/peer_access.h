@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which other devices reach the memory of a pool: blocks that are mapped when they are allowed to, and
  * blocks that are mapped later. For good: a device is never shut out again.
  *

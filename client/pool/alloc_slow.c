@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happens when no hole of a stream's heap holds a request: idle blocks of other streams, then
  * blocks from the daemon. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations in a pool (pool_state.h): a pool begins and ends, memory comes from the heap of a stream and goes
  * back to it, and pointers find what they are of. Any thread. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client's pools, matched with those of the daemon that it is connected to: devices by UUID,
  * pinned memory by NUMA node, since the next daemon may number them otherwise, have fewer, or more.
  *

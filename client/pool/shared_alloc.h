@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory with a block of its own: allocations that others may attach, and what was attached of
  * others. Each pool has a list of its own, guarded by its lock; driver calls and messages are made
  * without the lock. Any thread. */

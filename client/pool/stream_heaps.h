@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The heaps of a pool, one a stream: made, handed on, retired. Any thread. */
 #pragma once
 

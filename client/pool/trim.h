@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Empty blocks: which go back to the daemon, and when. Device blocks that no allocation needs stay as
  * long as the pool's budget has room for them, so that an allocation that comes again costs nothing;
  * pinned ones that are registered stay until they are asked for, since unregistering waits for every

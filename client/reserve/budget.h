@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much a pool's heaps may hold, all together: what is allocated at the peak, and a little more.
  *
  * The peak fades: what is held above the present need is worth less the longer it was not needed, and

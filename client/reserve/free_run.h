@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks without allocations that follow each other in the arena, and the holes of a heap that they
  * touch: what the heap would have as one hole if the blocks were its own. Pure; the caller holds the
  * heap's lock and the arena's. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/reserve/heap_set.h"
 
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The heaps of one pool together: what they hold, what they may hold, and which empty block is to
  * go, to another heap or back to the daemon. Pure: driver calls, leases and time are the caller's.
  *

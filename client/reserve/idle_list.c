@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/reserve/idle_list.h"
 
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The idle list: blocks of a pool that its heaps do not need and no work uses, and whose leases are idle. The
  * process still maps them and has them back by one compare-and-swap of their lease words; until then
  * the daemon may revoke them. The lines between the states are proto/board.h's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the memory comes from that a heap lacks for a request, and in blocks of what size.
  *
  * The trade. A block goes back only when all of it is empty, so a large block that one small

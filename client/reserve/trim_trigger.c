@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/reserve/trim_trigger.h"
 
 /* A heap's frees are looked at when they come to that part of what it holds. */

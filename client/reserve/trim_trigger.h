@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decides after which frees a heap is scanned for empty blocks, which go back or to another heap. That is once
  * in so many frees; sooner when there was more than could go. Where other heaps lacked blocks it is, for a
  * while, each time when a part of what the heap holds was freed. Where there are other heaps it is also when

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the end of a public call has to do, as one number, so that a call which has nothing to do reads one word:
  * events to tell (events.h), rounds that are owed (streams.h), and uses that are not marked (stream_uses.h). Any thread. */
 #pragma once

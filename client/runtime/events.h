@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the application's event callback is told, and when: see gpumem_set_event_callback.
  *
  * News is noted where it happens, under whatever locks, and told at the end of the public call, by

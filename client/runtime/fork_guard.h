@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A forked child has no client. Its copies of the sockets are closed, so that the end of the parent is
  * still seen by the daemon: of every socket, from the moment that it is made to the moment that it is
  * closed. A word that the kernel wipes at fork tells the child apart in one load. Any thread. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/runtime/last_error.h"
 
 #include <stdio.h>

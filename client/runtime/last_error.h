@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calling thread's last error, in two steps. Where a call fails, its reason is set. Where the call ends
  * with that error it is kept, until the thread asks for it (gpumem_last_refusal).
  *

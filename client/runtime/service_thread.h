@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The client's one thread of its own: it looks at the pools every few milliseconds while blocks are
  * about to become idle, and reads what the daemon says unasked. It begins when it is first needed, and
  * sleeps without a wake-up while there is nothing to do.

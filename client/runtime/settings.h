@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much a client may keep of what it does not use: GPUMEM_CACHE_SIZE. */
 #pragma once
 

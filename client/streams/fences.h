@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When the GPU work is over that may use what was freed in a heap: one mark an epoch of frees, in the heap's stream,
  * and one round of the registered streams, see streams.h. They are begun only where another stream or process wants
  * blocks. Where work is waited for before memory is freed there is nothing to know. The caller has the pool's lock. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Marks: events that were recorded in one stream, one after another, each with a number that grows. When a mark
  * is over, all work is over that was in the stream before it, and so are the marks before it.
  *

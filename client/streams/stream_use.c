@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/streams/stream_use.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one allocation waits for that other streams use too: streams that were recorded, the one that ordered the free,
  * and rounds of registered streams. From the free on marks say how far its streams have come. The caller has the lock
  * of stream_uses.h, or the use for itself. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The streams that the program registered, and rounds: how far all of them had come at one moment.
  *
  * Memory leaves the heap of its stream, for another stream, another process or the driver, only when two things

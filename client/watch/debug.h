@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GPUMEM_DEBUG: what looks for errors of the program in its use of memory.
  *
  * fill   Allocated memory is filled with DEBUG_ALLOCATED, freed memory with DEBUG_FREED.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/watch/switches.h"
 
 _Atomic unsigned switches;

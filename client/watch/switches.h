@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the environment has the library do beside allocating and freeing. One word says whether there is
  * anything: testing it once is all that a call pays while there is nothing. Any thread. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records the process's allocations and frees in the file that GPUMEM_TRACE names: what a trace is
  * says client/watch/trace_format.h. All clients of the process share it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file that text is written to, line by line; gzip-compressed when its name ends in .gz. One thread.
  *
  * A file that is there is overwritten, unless another process is writing it. In a file that is not

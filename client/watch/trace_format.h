@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lines of a trace, made of records of calls: `a ID BYTES STREAM` and `f ID`, device memory in
  * one file and pinned memory in another. One thread.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl devices: what NVML and the driver say of each GPU. */
 #include <inttypes.h>
 

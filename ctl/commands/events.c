@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl events: what has happened, as far as gpumemd remembers it, and what happens. */
 #include <errno.h>
 #include <inttypes.h>

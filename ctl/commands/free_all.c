@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl free-all: cached and idle blocks go back to the driver. */
 #include <inttypes.h>
 #include <jansson.h>

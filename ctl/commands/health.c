@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl health: is all well? For a probe, by the exit status; for people, in a line each. */
 #include <jansson.h>
 #include <stdbool.h>

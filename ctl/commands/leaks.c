@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl leaks: memory that nobody may want any more. */
 #include <ctype.h>
 #include <inttypes.h>

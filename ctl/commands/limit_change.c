@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/commands/limit_change.h"
 
 #include <stdbool.h>

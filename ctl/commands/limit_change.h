@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A change of a limit, as a person writes it: WHO:WHAT=N. One thread. */
 #pragma once
 

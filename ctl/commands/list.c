@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl blocks, clients, tenants: what the daemon lists, a row each. */
 #include "ctl/query/filter_options.h"
 #include "ctl/query/listing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl metrics: the daemon's figures for Prometheus, once. */
 #include <string.h>
 

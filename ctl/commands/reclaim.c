@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl reclaim: a user's, or a container's, memory goes back to the driver, and nothing is left of it. */
 #include <inttypes.h>
 #include <jansson.h>

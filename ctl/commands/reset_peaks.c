@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl reset-peaks: peaks begin anew at what there is. */
 #include <jansson.h>
 

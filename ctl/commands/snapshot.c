@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl snapshot: blocks in the layout of PyTorch's memory snapshots, as JSON. */
 #include <jansson.h>
 #include <stdbool.h>

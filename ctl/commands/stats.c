@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl stats: what each pool holds. */
 #include <stdio.h>
 

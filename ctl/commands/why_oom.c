@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl why-oom: what was refused for want of memory, why, and how it is now. */
 #include <inttypes.h>
 #include <jansson.h>

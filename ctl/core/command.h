@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a command of gpumemctl is: its options, its help and its function. The commands are listed in command.def. One
  * thread. */
 #pragma once

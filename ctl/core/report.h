@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a command ends: what went wrong, or the JSON of its answer. One thread. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pool's bytes as a row of spans: first what clients lease, then what is idle, cached, lingering, other
  * tenants', each by its owner, and last what is not reserved. Where blocks lie on a device only its driver
  * knows: a chart shows how much there is of what. Pure. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Colours for people at a terminal, and for nobody else. One thread. */
 #pragma once
 

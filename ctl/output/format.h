@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What stands in a cell of a table, as people write it. Pure. */
 #pragma once
 

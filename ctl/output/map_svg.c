@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/output/map_svg.h"
 
 #include <inttypes.h>

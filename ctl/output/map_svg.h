@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pools as a picture in SVG: a bar a pool, of a part for each span, and a legend below it. One thread. */
 #pragma once
 

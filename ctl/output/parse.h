@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Values of options, as a person writes them. Pure, but that names of users are looked up. */
 #pragma once
 

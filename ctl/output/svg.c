@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/output/svg.h"
 
 /* The picture brings its own ground, so that the text can be read wherever it is put. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SVG pictures, legible on light and on dark pages; gpumem-bench draws with it, too. One thread. */
 #pragma once
 

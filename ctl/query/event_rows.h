@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon says has happened: the rows of EVENTS, all pages of them. One thread. */
 #pragma once
 

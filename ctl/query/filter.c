@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/query/filter.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows of a listing are shown, and in which order. Pure. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of commands that list rows: which, and in which order. A command whose own memory is a
  * struct filter names them in its table and hands them to filter_take. One thread. */
 #pragma once

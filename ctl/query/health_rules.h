@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a daemon and its devices are well, judged by what they say. Pure. */
 #pragma once
 

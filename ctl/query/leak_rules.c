@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/query/leak_rules.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What nobody may want any more: found in the rows of blocks and clients, with what can be done about it. Pure. */
 #pragma once
 

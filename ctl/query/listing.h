@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever the daemon lists, as a table or as JSON, after the descriptions in proto/listing.h. One
  * thread. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/query/node_state.h"
 
 #include "base/err.h"

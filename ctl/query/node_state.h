@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All that a daemon says of its memory, of nearly one moment: pools and their figures, blocks, clients.
  * One thread. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/query/oom_rules.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which refused requests are of memory, which of them are one, and what a pool can give now. Pure. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pools and their figures, as the daemon says them in POOLS_REPLY and STATS_REPLY; what stats, devices
  * and others show is made of them. One thread. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is not in use and has not gone back to the driver all the same: found in the rows of blocks and clients, with
  * the reason. Pure. */
 #pragma once

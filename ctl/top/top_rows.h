@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gpumemctl top shows: a bar a pool, a row a client. Pure. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The screen of gpumemctl top, and the keys that change what it shows. One thread. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration file: JSON, every key optional.
  *
  * All that is wrong with a file is reported, not only the first: syntax as FILE:LINE:COLUMN, values

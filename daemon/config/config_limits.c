@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* "limits": what clients and tenants may be charged. */
 #include <pwd.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of a configuration that have files of their own. One thread. */
 #pragma once
 

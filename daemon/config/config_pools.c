@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* "pools": how much each may reserve, what pinned ones are made of, how devices' blocks are handed out. */
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading values out of a configuration: each function takes one value of one type, or reports what
  * is wrong with it and counts that. Key paths are texts such as "pools[1].max_bytes". One thread. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* "group": who may connect; "each_user": how often, and how much it may ask then. */
 #include <errno.h>
 #include <grp.h>

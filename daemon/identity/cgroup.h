@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which container a process runs in, by the text of its /proc/PID/cgroup. Pure.
  *
  * Known by the names that they give their cgroups: Docker, containerd, CRI-O and Kubernetes pods, podman, LXC,

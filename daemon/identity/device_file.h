@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may use a GPU, by the files in /dev that stand for it. Pure: what was found there is an argument. */
 #pragma once
 

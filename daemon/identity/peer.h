@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is at the other end of a connection, as the kernel knows it; never what it claims.
  *
  * The process is the one that called connect, whoever has the socket now. From Linux 6.5 on the kernel

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What /proc says of a process. Pure: the text is an argument. */
 #pragma once
 

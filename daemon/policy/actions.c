@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Actions as the server sees them, out of the nodes that stand in the objects. */
 #include "base/err.h"
 #include "daemon/policy/objects/release_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pool whose driver does not answer, or has lost its device. */
 #include <errno.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A daemon that is to end, while it waits for what is held to come back: nothing is leased any more, and
  * what nobody uses goes back to the driver.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a pool's driver answers: what signs there are of it, and what follows from them. Pure.
  *
  * A call that takes too long makes a pool stalled, until it returns. A call that says that the device is

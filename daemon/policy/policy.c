@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events come in here, go to the object that they are about, and then the pool serves its queue. */
 #include "daemon/policy/policy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who gets which block: the daemon's decisions, without any of its deeds.
  *
  * Pure: no I/O, no clock, no driver. The server tells what happened (a request, a death, a block

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Limits that change while the policy works. */
 #include <errno.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sharing: what clients ask for, told to blocks, leases and tokens. */
 #include <assert.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is there before a client asks for it, and how long what is cached stays there.
  *
  * A block that is prewarmed is unowned: it is cached for no tenant, and becomes that of the first one that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is counted together, from the moment at which he connects: a user's processes in one container, or outside
  * of all. What such a tenant has of what all share, how fast it may ask, and how many of them one user has.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one user takes of what the daemon has for all: connections, and what waits to be sent or received; and
  * what one tenant takes of its user's.
  *

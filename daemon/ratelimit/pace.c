@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/ratelimit/pace.h"
 
 #define NS_PER_S      UINT64_C(1000000000)

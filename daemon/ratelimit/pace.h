@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How fast somebody may ask, how long nobody may read, and how often that is looked at.
  *
  * A pace is a bucket of tokens, of which so many come back each second. It is kept as the moment at which

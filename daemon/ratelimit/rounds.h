@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Things that are looked at now and then, since nothing tells of them: some in each turn of a loop, so that
  * whoever comes meanwhile waits for a turn and not for all of them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Applies settings while the daemon runs, at a signal; and calls what the server's starter wants called on the
  * loop. server_apply_settings and server_do_aside are in server.h. On the loop. */
 #pragma once

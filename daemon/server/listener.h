@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sockets that the daemon listens on, one for clients and one for administrators, and their files.
  * One daemon a path. On the loop. */
 #pragma once

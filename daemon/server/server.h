@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon's server: one socket, one loop, the pools behind it.
  *
  * server_run owns the calling thread until SIGTERM or SIGINT. Everything but the pools' workers

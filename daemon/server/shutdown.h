@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SIGTERM and SIGINT: the daemon shuts down, at once or when clients have given back what they hold
  * (daemon/policy/drain.h), and logs the clients that still hold something. On the loop. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What this project uses of <nvml.h>, which few machines have: the library's own names, numbers and
  * layouts, as NVML of driver 450 and later has them. Nothing else belongs here. */
 #pragma once

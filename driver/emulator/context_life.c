@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's calls that begin and end contexts, with the streams and the memory that belong to one. */
 #include <cuda.h>
 #include <pthread.h>

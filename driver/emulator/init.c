@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cuInit: the emulator as the environment describes it, once a process. */
 #include <cuda.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ninja is to build: the targets that meson installs, of those that it tells of, by their names there."""
 
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Reads on stdin what ninja says of a build with -fanalyzer: a line for each finding that is not in
 the list of those that were looked at, and for each line of the list that no finding needs any more.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of the driver's contract share. The same programs run against the emulated driver
  * and against libcuda.so.1: GPUMEM_CUDA_LIBRARY says which. They may rely on nothing that only
  * one of them does.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What tests of two devices share: 0 and 1, and granules of memory there. */
 #pragma once
 

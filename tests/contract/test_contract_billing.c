@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whose memory is whose: it is counted once, however many import it, and until the last of them ends. Whom
  * NVML bills for it is told as a figure, where GPUMEM_TEST_NVML names the program that asks NVML. */
 #include <stdio.h>

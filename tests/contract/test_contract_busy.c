@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What calls about memory do beside work that runs, and to it. */
 #include <sys/mman.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Captures: which streams are part of one, what is known of it, and how it ends. */
 #include <pthread.h>
 #include <stdint.h>

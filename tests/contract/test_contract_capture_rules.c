@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What may be called while a stream captures, on which thread and in which mode, and what becomes of
  * the capture. */
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events that one thread records in a stream that another thread captures: the first thread's mode is RELAXED,
  * and it does not know of the capture. */
 #include <pthread.h>

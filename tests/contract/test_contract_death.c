@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a killed process leaves behind, and what a process costs that has not much. */
 #include <poll.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs: what they do when they are launched. */
 #include <string.h>
 

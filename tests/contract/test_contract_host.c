@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Host memory: registered, allocated, and seen by the device. */
 #include <stdlib.h>
 #include <string.h>

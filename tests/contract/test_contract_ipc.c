@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of cuMemAlloc as a handle of 64 bytes, which another process opens. */
 #include <stdlib.h>
 #include <string.h>

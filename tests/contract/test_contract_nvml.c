@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What NVML says of memory that CUDA gives, through the project's own table. */
 #include <inttypes.h>
 #include <stdio.h>

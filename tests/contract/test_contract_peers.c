@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two devices: whose memory each of them reaches. */
 #include "tests/contract/devices.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What pinned pools rely on: memory registered piece by piece, and the driver's own host memory,
  * reached by the CPU and every device. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the driver knows about addresses. */
 #include "tests/contract/contract.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory between processes: exports, imports, and what keeps memory alive. */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: their order, among each other and by themselves. */
 #include <pthread.h>
 #include <stdlib.h>

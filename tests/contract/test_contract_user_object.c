@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* User objects: when the last reference goes, once, the destructor runs; on which thread depends on
  * whether work on a stream held it up. */
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handles, reservations and mappings. */
 #include "tests/contract/contract.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What handles, reservations and mappings refuse. */
 #include "tests/contract/contract.h"
 

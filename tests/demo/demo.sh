@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # demo.sh BUILD: the main job as a story. Two programs replay real PyTorch allocation traces through
 # one gpumemd, at once, and check every byte they wrote. The GPUs are two emulated ones; with
 # GPUMEM_CUDA_LIBRARY=libcuda.so.1 they are the machine's, two at most.

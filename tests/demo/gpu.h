@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A device as an application uses it: its context, a stream, and staging memory for copies. One
  * thread. */
 #pragma once

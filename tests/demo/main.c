@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumem-replay: replays an allocation trace and checks every byte that it wrote; or says which
  * devices the driver has, or what it counts as used. For the demo and the live tests. */
 #include <getopt.h>

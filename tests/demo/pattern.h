@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the replay writes into an allocation and expects to find there: bytes that no other
  * allocation and no other place of this one has. Pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A trace replayed through libgpumem-client, with a pattern in every allocation. One thread. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumem-share-demo: one process that shares memory or attaches it, told what to do line by line.
  * For the demo and the live tests. */
 #include <errno.h>

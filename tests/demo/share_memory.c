@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/demo/share_memory.h"
 
 #include "base/size.h"

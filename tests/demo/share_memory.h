@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of one allocation, written and checked by whoever holds it: by copies through a device, or
  * by the CPU where the memory is pinned. One thread. */
 #pragma once

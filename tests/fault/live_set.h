@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which pieces of memory there are, by address. One thread at a time. */
 #pragma once
 

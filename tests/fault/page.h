@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the process that makes calls fail and those whose calls fail share: one page of a file, which
  * preload.c maps where GPUMEM_TEST_FAULT_PAGE names it.
  *

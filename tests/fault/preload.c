@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libfault.so, to be preloaded: makes calls of the program fail as page.h says, and counts what memory the
  * program has. */
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What tests have in common that make calls fail: the page, the library that is preloaded, and which call
  * it is. GPUMEM_TEST_FAULTS=all: each of them is to fail; else some, by GPUMEM_TEST_SEED. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a program does with gpumem, from its first call to its last: each is to be run while calls fail. It
  * ends with nothing held, whatever failed. */
 #pragma once

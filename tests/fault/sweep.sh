@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # sweep.sh BUILD: every call fails in its turn, in every scenario; and a driver's call that hangs for a
 # minute. Ends with how many faults there were.
 set -eu -o pipefail

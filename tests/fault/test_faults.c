@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes the nth call of a kind fail, in the daemon or in a client, for each n and each kind, and looks what
  * became of it: nobody crashes, no byte is wrong, nothing is left behind, and the next one is served.
  * Calls are those of the C library, of the kernel and of the driver. GPUMEM_TEST_FAULTS=all: all of them;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes the nth of the daemon's calls of NVML fail, or hang, for each n of a start and of a look at a device:
  * the daemon serves all the same, or says what NVML has said of the device, and when NVML answers again all
  * is well. GPUMEM_TEST_FAULTS=all: all of them; else some, by GPUMEM_TEST_SEED. */

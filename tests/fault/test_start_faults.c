@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes each call fail that a daemon makes from its start, over one client that comes and goes, to its end:
  * it ends in order, saying that it failed, or serves all the same; and the next one starts. */
 #include <signal.h>

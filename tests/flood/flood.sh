@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # flood.sh BUILD: gpumem-flood against a gpumemd of its own on the emulated driver. As root the crowds are
 # another user's.
 set -eu -o pipefail

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumem-flood DAEMON: crowds press the daemon whose process that is, while somebody else goes on leasing. Prints
  * what became of each crowd, and the other one's times as multiples of those before. Fails on anything but
  * times: an error of the other one's, files or memory of the daemon that do not come back. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection to the daemon by hand, for programs that press it. One thread. */
 #pragma once
 

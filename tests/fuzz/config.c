@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration: its text as it comes, or one that is made of what configurations are made of. What
  * is taken is put to use, and what is refused is said in sentences that a terminal may show. */
 #include <errno.h>

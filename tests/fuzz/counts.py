@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often something was run since its sources changed last: build/counts.json.
 
 Counts of one program add up over runs for as long as it is made from the same sources; those of

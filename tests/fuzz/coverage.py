@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the targets of a build with -Db_coverage=true over the tree's inputs, and changes of them, and
 says how many lines of proto/ they reach.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Datagrams out of an input: most of them frames but for what the input has changed, so that checks
  * behind the first one are met too. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The decoder of frames, as the daemon uses it and as clients do; and what is read out of rows. */
 #include "base/err.h"
 #include "gpumem.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What processes say and do to the daemon: one deed, of which the input decides everything. */
 #pragma once
 

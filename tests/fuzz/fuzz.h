@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A target takes any bytes and does with them what the daemon or a client does with a stranger's: it ends
  * the process when a promise is broken, and otherwise says whether the bytes got past the first check.
  *

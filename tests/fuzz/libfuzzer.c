@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a target for clang's fuzzer, and says at the end how many inputs were taken. */
 #include <inttypes.h>
 

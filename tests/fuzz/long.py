@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the targets of tests/fuzz under libFuzzer, one after another.
 
     long.py BUILD MINUTES JOBS [TARGET...]

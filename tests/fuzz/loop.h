@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon's loop, played: libuv's calls end in loop.c. Time stands still but for loop_pass, and what
  * happens next is up to the caller, so that an input decides it. One loop at a time; one thread. */
 #pragma once

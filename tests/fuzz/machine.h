@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machine below the daemon, played: devices and their driver, workers, NUMA nodes. A job is done when
  * machine_work says so, and fails when that says so. One daemon at a time; one thread. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon's server as a whole, between processes that say and do what they like, in an order that the
  * input decides, and a machine that fails when the input says so. Now and then the policy's books are
  * checked from scratch; at the end all that was said is served once everybody reads, nothing is charged,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a target over its corpus, and over changes of that which depend on a seed only.
  *
  *   replay CORPUS [FILE...]

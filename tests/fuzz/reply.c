@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a client takes from a daemon: its connection and what it reads there, with a daemon that sends
  * whatever it likes. The kernel's part is played here: calls about sockets end in this file, so that
  * nothing is waited for and time passes by being asked for. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* That the server learns of all its connections wait for: of each the loop is to tell, or it is looked at from time to
  * time. */
 #pragma once

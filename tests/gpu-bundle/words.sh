@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # words.sh: what gpu-bundle/run says, and how it exits, where it has nothing to run: in a bundle of stubs.
 set -eu -o pipefail
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # readme.sh BUILD: the library as it is installed. The program of the README is compiled and run
 # against it as the README says, and says what the README says.
 set -eu -o pipefail

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # activation.sh BUILD: gpumemd with sockets that systemd has opened, in systemd's place.
 set -eu -o pipefail
 

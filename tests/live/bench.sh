@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # bench.sh BUILD: that gpumem-bench runs, what it says and how it exits; not what it finds.
 set -eu -o pipefail
 

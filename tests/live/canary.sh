@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # canary.sh BUILD: the try whether the driver clears memory between its owners, as gpumemd makes it when
 # it starts, and what the log says of it.
 set -eu -o pipefail

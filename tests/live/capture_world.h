@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A daemon with a device of 256 MiB, this process with a client, and another process: for tests of what is
  * allocated and freed in captures. Failures end the test. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Captures what is enqueued in a stream, and runs it again. A context is current. Failures end the
  * test. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Other streams of a process with a capture_world, which write to all that they get, and do not run ahead
  * of it, until the end: for replays that must be right meanwhile. */
 #pragma once

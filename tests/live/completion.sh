@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # completion.sh BUILD: what shells complete of gpumemctl's command line is what it takes.
 set -eu -o pipefail
 

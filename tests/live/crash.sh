@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # crash.sh BUILD: a client is killed in the middle of its trace. The other one goes on without a
 # wrong byte, the dead one's charge ends, and nothing stays behind.
 set -eu -o pipefail

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One of many processes that use one daemon at once, as test_crowd starts them: the test's own
  * program, run again with CROWD_WORD and what it is to do. It allocates, fills, checks and frees,
  * and shares with the next of the crowd. One thread. Whatever goes wrong ends the process with a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The crowd's allocations: made, filled with bytes that nobody else writes, compared with them, and
  * freed in one of the ways that there are. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the crowd shares: each offers memory to the next, one piece at a time. Who gets an offer
  * attaches it, compares its bytes, writes others and says so; then the owner compares, and frees
  * while the other one still has it attached. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A gpumemd of a test's own, in a folder of its own. Failures end the test. Program and driver come
  * from the environment: GPUMEM_TEST_DAEMON, GPUMEM_CUDA_LIBRARY; the driver is the emulated one, or
  * a GPU's. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Holds streams up until it is opened: their work waits for a number in registered memory. A context is
  * current. Failures end the test. */
 #pragma once

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # happened.sh BUILD: gpumemctl's commands about what has happened, and what is left over: events, why-oom, leaks,
 # reclaim.
 set -eu -o pipefail

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Huge pages of the machine: their number is not a test's to set, so without some there is nothing to
  * try. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A kernel of the tests' own, that writes to memory for as long as it is told; where the driver runs none,
  * as the emulated one, fills that take some time stand in for it. For kernels a
  * context is current, and failures end the test. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A gpumemd whose device pools are of CUDA IPC handles. Failures end the test. */
 #pragma once
 

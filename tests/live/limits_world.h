@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A daemon with limits from its configuration, for tests of them. After each test nothing is charged,
  * everything goes back to the driver, and both sides have as many fds open as before. */
 #pragma once

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """lingering.py SOCKET: connects there and sends a fd, the last one of a TCP socket that lingers for an hour, with bytes
 that its peer does not take. Says so, and stays."""
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a client asks of the daemon, past the heaps: leases by number and limits, over connections of their
  * own. Failures of what a test does not expect to fail end it. */
 #pragma once

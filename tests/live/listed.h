@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon lists, read over a connection; failures end the test. */
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """notified.py SOCKET FILE: what systemd hears of a service, a message a line, until it is killed.
 
 In a message line breaks are "; ". The socket is there once the file is.

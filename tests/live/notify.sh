@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # notify.sh BUILD: what gpumemd tells systemd, in systemd's place.
 set -eu -o pipefail
 

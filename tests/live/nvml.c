@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumem-nvml [PID]: what NVML counts, a line a GPU: the bytes in use, how many processes it lists,
  * and the bytes of the one with that pid, "-" if it does not say. Exit status 3: no NVML here. It asks
  * CUDA which GPUs there are, and so is one of those processes, with a few MiB, itself. */

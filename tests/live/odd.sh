@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # odd.sh BUILD: gpumemctl and a daemon whose lists cannot be true: it shows something, and nothing that a
 # terminal would carry out.
 set -eu -o pipefail

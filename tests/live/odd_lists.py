@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """odd_lists.py ROOT SOCKET BYTE: a daemon whose every list is right by its form, and full of this byte.
 
 Serves until it is killed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What later kernels have is hidden from this process and from those that it starts from now on: the calls
  * fail as they do where nobody knows them. Failures end the test. */
 #pragma once

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # own-memory.sh BUILD: the GPU memory that gpumemd costs while it holds no blocks, as NVML counts it.
 # On a GPU only.
 set -eu -o pipefail

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/live/party.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clients by hand, with boards: what they mark there, ask for and say is what the test says. The daemon is
  * that of frames_world.h. Failures end the test. */
 #pragma once

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """passed.py FOLDER COMMAND...: runs a command that has sockets, as systemd passes them or never would.
 
 Fd 10: the clients' socket in the folder; 11: the admin one beside it; 12: one that is not beside it;

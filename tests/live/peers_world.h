@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The test as a program that uses two devices, with short words for what it does with the memory of one from
  * the other. Device 0 is the owner where nothing else is said. Failures end the test. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The test as a program that uses the library, with a daemon of its own, GPUs and a client, and short
  * words for what tests do with them. Failures end the test. */
 #pragma once

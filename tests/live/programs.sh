@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # programs.sh BUILD: what gpumemd and gpumemctl say and how they exit.
 set -eu -o pipefail
 

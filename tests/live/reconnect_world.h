@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A daemon that is replaced by the next one, and a client that outlives it; short words for what tests of
  * that do. Failures end the test. */
 #pragma once

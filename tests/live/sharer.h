@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process of its own that shares and attaches memory: gpumem-share-demo, told line by line.
  * Failures end the test. The program comes from GPUMEM_TEST_SHARER. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is counted together: a user's processes in one container take nothing from the user's others. */
 #include <fcntl.h>
 #include <sched.h>

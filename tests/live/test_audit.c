@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the log has of who did what: acts of administrators, grants, refusals. */
 #include <stdio.h>
 #include <string.h>

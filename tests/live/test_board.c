@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clients claim on their boards, against a daemon of the test's own: it is shown as far as it
  * can be so, and one who lies spoils nobody else's figures. */
 #include <signal.h>

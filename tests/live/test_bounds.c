@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one process and one user may have of what everybody shares: connections and fds. Whoever takes
  * all that it can get leaves something for the next one. */
 #include <errno.h>

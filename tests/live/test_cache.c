@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a client keeps of what it does not use: by default as much as it needed lately, with
  * GPUMEM_CACHE_SIZE no more than that; all of it goes back with gpumem_flush, and before a request is
  * refused. */

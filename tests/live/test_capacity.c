@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* As much as a device has, through one pool; and what goes back to the driver, as another process sees it. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a client does while a stream captures leaves the capture as it is. */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frees in streams that capture, of memory from elsewhere: they are over when the capture is. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is allocated while a stream captures belongs to the graph, and to whoever has not freed it. */
 #include <string.h>
 

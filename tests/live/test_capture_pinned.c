@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned memory that is allocated while a stream captures: every replay reads what the CPU wrote there. */
 #include <string.h>
 

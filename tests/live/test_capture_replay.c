@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs read and write right bytes, however often they run and whatever others do meanwhile. */
 #include <stdlib.h>
 

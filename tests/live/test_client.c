@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libgpumem-client as a program uses it: memory of each kind, streams, statistics, threads. */
 #include <pthread.h>
 #include <stdio.h>

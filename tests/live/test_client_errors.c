@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What programs may do wrong with the library: each has its own answer, and outputs are untouched. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client whose driver fails now and then: what it could not map or unmap is not forgotten, and is tried
  * again. */
 #include <errno.h>

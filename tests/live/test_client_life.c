@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clients that are forked, and one whose daemon is gone. */
 #include <signal.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Full pools and full devices: who is refused, who waits, and who need not wait behind. */
 #include <pthread.h>
 #include <stdio.h>

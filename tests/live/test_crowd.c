@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 32 processes at once, each with its own client and 10,000 allocations: of every device and
  * pinned, from 512 bytes to 256 MiB, in several streams, some shared with the next process. No call
  * fails, the bytes that are looked at are right, and in the end everything is returned: by the

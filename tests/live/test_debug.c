@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GPUMEM_DEBUG: what memory holds after allocations and frees, and what is left alone. */
 #include <pthread.h>
 #include <stdlib.h>

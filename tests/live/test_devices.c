@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What NVML says of a device, as it arrives: in figures, in refusals, and in what the daemon does where a
  * device is in error. */
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is told of a client's end, which has two signs: of its connection, and of its process. */
 #include <errno.h>
 #include <fcntl.h>

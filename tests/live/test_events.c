@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon remembers of what happened, and who is told of it. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happens to devices and their drivers is remembered, and told. */
 #include <stdio.h>
 #include <string.h>

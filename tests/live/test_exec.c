@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client that becomes another program: what was its is closed, and charged until that one ends. */
 #include <fcntl.h>
 #include <stdbool.h>

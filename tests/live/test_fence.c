@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is freed in one stream while another one still uses it, and waits for that use only later: it is no
  * other stream's, process's or allocation's before the use is over, by whatever way it leaves its stream. */
 #include <pthread.h>

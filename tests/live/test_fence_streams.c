@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams at whose work freed memory waits: which they are when handles mean several, in which contexts, and that none
  * is used that may be gone. */
 #include <dlfcn.h>

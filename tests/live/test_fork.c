@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Forks of a process that has clients, at whatever moment of a connection's life. */
 #include <pthread.h>
 #include <stdatomic.h>

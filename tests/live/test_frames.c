@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a client may send that it should not: each is answered with its own error, ends at most its
  * own connection, and leaves nothing behind. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Leases by hand: how long one waits, and whom it is charged to until when. */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may not open the GPU's files is handed none of its memory, by no way. The daemon has a /dev of its own
  * here: it takes root. */
 #include <fcntl.h>

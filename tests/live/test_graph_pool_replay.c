@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs of one pool hold the memory of one of them, and their replays are right. */
 #include "base/err.h"
 #include "tests/live/capture_world.h"

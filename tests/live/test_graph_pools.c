@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whose the memory of a graph pool is, for how long, and who may ask for it. */
 #include <pthread.h>
 #include <stdatomic.h>

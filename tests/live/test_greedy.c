@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who takes what all share: connections, file descriptors, requests, the daemon's patience. Each is told so,
  * and nobody else is refused anything. */
 #include <fcntl.h>

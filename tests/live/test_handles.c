@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams that are destroyed, and their handles which another stream gets at once: memory of the first
  * is freed in the order of the second, and is nobody else's before the second one's work is over. */
 #include <dlfcn.h>

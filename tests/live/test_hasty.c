@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who asks faster than the pace of its tenant is not read from: every frame counts, and the end of the
  * connection or of the process is seen all the same. The pace is one request a second, of which two come at
  * once: what is held is held for as long as a test looks. */

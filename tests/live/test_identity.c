@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whom the daemon takes its clients for, on kernels of several ages, simulated by hiding what they lack:
  * a process is known until it has ended, is charged once however often it connects, and who cannot be
  * known is told why. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Leases that are idle, past the library: what clients write on their boards and say, and what the
  * daemon makes of it. After each test nothing is charged, and the daemon has as many fds open as
  * before. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one process does not use is at once another's of the same tenant, without its help. */
 #include <stdatomic.h>
 #include <stdlib.h>

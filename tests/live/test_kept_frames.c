@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned memory that is given back and kept mapped, past the library: it is charged to who keeps it, whatever
  * way it came to be in the cache. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that are killed while kernels write to their memory: what others get is theirs alone, and they
  * get all of it. This process has no driver, so that it can start others at any time. */
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a process maps still, though it was taken from it, is had back without a call of the driver. */
 #include <stdlib.h>
 

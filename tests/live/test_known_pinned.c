@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned memory that one process does not use is at once another's of the same tenant: of memfds, whose
  * registration stays until gpumem_flush, or of the driver's own memory, which is unmapped as device
  * memory is. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one user has left in as much as a device has, the next one does not find: all of it is looked at. */
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory of CUDA IPC handles: its blocks go from one process to another as others do, and stay
  * open where registered pinned memory stays registered; what dies takes with it what nobody has open. */
 #include <stdlib.h>

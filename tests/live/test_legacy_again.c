@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A block of CUDA IPC handles that a process is given anew while it has it open for a lease that is over.
  * It comes as a fd, since the process never sees what it keeps. */
 #include <stdlib.h>

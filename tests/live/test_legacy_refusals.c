@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a gpumemd with pools of CUDA IPC handles refuses: what such blocks cannot do, and everybody but the
  * one user that it serves. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Several processes of two threads each want more blocks of CUDA IPC handles than there are: blocks are
  * taken, and come back while they are open. No call fails, and nobody finds another's bytes. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A daemon that is not what it should be: whatever it sends, the client says that something is wrong, keeps
  * no fd of it, maps nothing that is not what was asked for, and goes on. */
 #include <errno.h>

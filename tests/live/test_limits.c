@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Limits from the configuration: who is refused or waits, and what a new configuration changes. */
 #include <fcntl.h>
 #include <pthread.h>

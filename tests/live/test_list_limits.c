@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Limits as they are listed and set: what is rounded, and who sees those of tenants that are not
  * there. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CLIENTS, BLOCKS and TENANTS against a daemon of the test's own: who holds what, that sums agree
  * at any moment, and who may see it. */
 #include <pthread.h>

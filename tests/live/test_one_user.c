@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where memory comes with its last owner's bytes, as the try at the start has shown, one user is served
  * and no other. On the emulated driver, and for root: it takes two users. */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random programs of streams, waits, frees and captures. Freed memory is filled, and unmapped as soon as the library
  * takes it for idle. A program reads memory in other streams than its own, and its own stream waits for that only
  * after the free. It must read what it wrote, and no capture may be lost.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A driver that hangs in a call of the daemon's, or has lost its device: what goes on, who is told what,
  * and that all is well when the driver is. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a process limits itself to: by GPUMEM_MEMORY_FRACTION and gpumem_set_limit. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process's own limit, as it is counted: what it leases really, and nothing after a failure. */
 #include <stdio.h>
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of one device that another one reaches: what is mapped before and after it may, in whichever
  * process, and where it may not. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of one device that another one works on: whose work is waited for, and who allocates meanwhile. */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of pinned memory as the daemon hands them out: to clients that punch holes, of huge pages,
  * and not at all. After each test nothing is charged or reserved, and the daemon has as many fds open
  * as before. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned memory is copied as fast as the driver's own. On a GPU only: elsewhere there is nothing to time. */
 #include <dlfcn.h>
 #include <stdio.h>

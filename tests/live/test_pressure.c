@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A full pool, several tenants: who is served next, and what the others are told. After each test nothing
  * is charged, and the daemon has as many fds open as before. */
 #include <pthread.h>

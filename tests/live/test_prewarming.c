@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that the daemon makes before anybody asks, and cached memory that it gives back in time. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process that frees much and goes quiet: no more than the threshold a stream is kept from others. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* RECLAIM: what a tenant has cached or idle goes back to the driver, and who may want that. */
 #include <stdio.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client and the daemons that it outlives: while there is none, and how the next one is found. */
 #include <pthread.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of a daemon that has gone: it stays, the next daemon is told of it, and is given nothing of it. */
 #include <stdio.h>
 #include <string.h>

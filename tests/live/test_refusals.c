@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why an application is refused device memory, and what it is told: what others keep unused, what lies in
  * pieces, what the driver does not have. */
 #include <stdio.h>

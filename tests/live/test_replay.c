@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench/replay.c says what the library would do; here the library does it. The same lines go through a
  * client with a daemon and through the replay, and after each of them both have leased, returned, hit,
  * missed and reserved the same.

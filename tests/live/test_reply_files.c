@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of answers, which is the daemon's: whoever keeps the files of many keeps little of it. */
 #include <errno.h>
 #include <stdlib.h>

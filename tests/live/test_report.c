@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the client tells of itself: pointers, peaks, refusals, events. */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that are well-formed and yet not served, and callers who are not served at all: each has
  * its own answer, and nothing comes of it. */
 #include <errno.h>

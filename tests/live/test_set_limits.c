@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Limits that SET_LIMITS changes or only checks, by whom, and how they are listed then. */
 #include <grp.h>
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that several processes share: bytes seen on both sides, holders that leave in any order and
  * in any way, and who may attach. After each test nothing is charged, nothing is reserved though
  * nobody asked for it to be freed, and the daemon has as many fds open as before. */

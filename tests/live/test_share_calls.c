@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sharing functions one by one, in one process: what they answer, what they count, and what a
  * client cannot do by speaking past the library. After each test nothing is charged, nothing is
  * reserved, and both sides have as many fds open as before. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sharing past the library: frames that a client should not send are answered, each with its own
  * error, and change nothing. */
 #include "base/fdset.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SIGTERM: what the daemon still does, what it waits for, and what it says in the end. */
 #include <signal.h>
 #include <stdio.h>

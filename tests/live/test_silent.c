@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A daemon that is stopped, so that it neither answers nor goes: nobody waits for it for ever, and when
  * it goes on it goes on with everybody. */
 #include <pthread.h>

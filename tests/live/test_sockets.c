@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may connect where, and ask what there. */
 #include <sys/stat.h>
 #include <sys/wait.h>

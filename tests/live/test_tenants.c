@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tenants: a user's processes in one container, or in none, trust each other and nobody else; and what each
  * may see and do. */
 #include <stdio.h>

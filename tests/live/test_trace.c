@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GPUMEM_TRACE: programs of several threads and clients are recorded, and what is in the file is what
  * they did. */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What keeps a program from being recorded is told, and the program goes on. */
 #include <fcntl.h>
 #include <libgen.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that several streams use: nobody has it again before all of them have come to its free. */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one user wrote no other one reads, in device memory and pinned: it is zero between them, however
  * the one before ended. */
 #include <inttypes.h>

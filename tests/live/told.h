@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What EVENTS answers, over a connection of a test's own. Failures end the test. */
 #pragma once
 

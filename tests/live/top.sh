@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # top.sh BUILD: gpumemctl top on a terminal, which tmux is here: what it shows, and what keys do.
 set -eu -o pipefail
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # views.sh BUILD: what gpumemctl's commands show of memory that somebody holds: tables, JSON, pictures.
 set -eu -o pipefail
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints what holds where the configuration says nothing, a line each: what the manual says is compared with it. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # examples.sh BUILD: what the manuals' examples say is done, each block of commands in a shell of its own, and
 # each command succeeds. And the columns of gpumemctl's tables are those of its page.
 set -eu -o pipefail

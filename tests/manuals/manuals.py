@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares the manual pages with the programs, the header and the sources, and has them read by man and mandoc.
 
     manuals.py SOURCE PAGES GPUMEMD GPUMEMCTL EXPORTER BENCH DEFAULTS    (PAGES: the folder in which they were made)

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # exporter.sh BUILD: gpumemd-exporter with a daemon and without, and with clients of all kinds. What it
 # says is read by Prometheus's own tools.
 set -eu -o pipefail

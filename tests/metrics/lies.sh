@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # lies.sh BUILD: metrics of a daemon that lies: what cannot be is no figure, and a name stays in its label.
 set -eu -o pipefail
 

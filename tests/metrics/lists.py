@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares what names metrics with what the renderer writes, or with --write puts its table in place.
 
     lists.py [--write] METRICS_TEXT ROOT    (METRICS_TEXT: the program that prints one of each)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics-text openmetrics|text: hostile figures as metrics, for Prometheus's own tools to read.
  * metrics-text all: of each metric that there is at least one sample, as OpenMetrics. */
 #include <stdio.h>

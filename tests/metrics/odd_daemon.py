@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """odd_daemon.py ROOT SOCKET LIE: a daemon that answers what metrics are made of, and lies. Serves until it is killed.
 
 Lies: none; names: that would end a label; ids: two pools have one; few: figures of fewer pools; no-pools; many:

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What Prometheus and less polite clients do to gpumemd-exporter.
 
     scrape.py get PORT [FORMAT]       prints the text; fails if the status is not 200

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of a world that is explored: what is allocated between explore_heap_enter and
  * explore_heap_leave lies in one place, which can be copied and put back as a whole, pointers and all.
  * The calls that give memory are wrapped for that; outside they are the system's. One thread. */

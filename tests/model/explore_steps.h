@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Put before the daemon's code that is explored: between a look at a word and the step that follows
  * from it, which are two, the client may make a step of its own. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What heaps of one set and its idle list hold, in sorted arrays that are searched from end to end, and
  * the same operations on the heaps and on these arrays. What the heaps answer is foretold or, where the
  * choice is theirs, judged. The model is the daemon, too: it has the words of all leases. One thread. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "client/heap/heap_slabs.h"
 #include "tests/model/heap_model.h"
 

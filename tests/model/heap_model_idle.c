@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/model/heap_model.h"
 
 unsigned model_count_good(struct model *model)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client of the protocol, one step at a time: those that the library makes, and those of a client that
  * knows more of the protocol than the library. */
 #include "proto/board.h"

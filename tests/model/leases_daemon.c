@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon, one event at a time: as daemon/server does it, without sockets. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A state as numbers, in which leases and blocks are called by the order in which they are met: they are
  * never used twice, and nothing but their being the same matters. */
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon's steps out of IDLE: the client may be faster, after the daemon has looked. */
 #include "proto/board.h"
 #include "tests/model/leases_world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From any state on, all memory can come free: those who run finish what they do and want nothing more;
  * what those who stand still hold comes free when they end. */
 #include "daemon/policy/objects/lease.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small world of idle leases that is explored: the daemon's policy, as it is, with one pool; a few
  * clients, each a machine of the steps that a client of the protocol makes; what they have sent each
  * other; and what the driver has made. Every step here is one that nobody can see the half of.

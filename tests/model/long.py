@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Plays the model tests with one seed after another: never one twice for the same sources.
 
     long.py BUILD SEEDS STEPS JOBS

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clients and time do, and how often all that may be done is. */
 #include "tests/model/policy_deeds.h"
 

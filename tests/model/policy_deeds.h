@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What may be done that is no client's own matter. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to all: to memory, limits and drivers. */
 #include "tests/model/policy_deeds.h"
 

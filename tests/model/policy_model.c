@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Objects of the model, and the questions about them. */
 #include "tests/model/policy_model.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What must hold of a policy, kept in plain lists from nothing but its public interface: every call
  * that a test makes and every action that it takes goes through here, is written down, and is
  * compared. Nothing is looked up in an index and no total is kept: all is searched and summed.

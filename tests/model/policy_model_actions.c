@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each action that is taken, against what may be done. */
 #include "tests/model/policy_model_actions.h"
 

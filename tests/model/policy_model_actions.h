@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the checks of the several kinds of actions share. */
 #pragma once
 

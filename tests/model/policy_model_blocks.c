@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of blocks, of the driver and of time, and what it must lead to. */
 #include <errno.h>
 

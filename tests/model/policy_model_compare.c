@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums and charges, once no action is left. */
 #include "tests/model/policy_model_compare.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the comparisons of a settled policy are made of. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is done for nobody who waits: blocks are released because they are to go, or prewarmed. */
 #include <stdlib.h>
 

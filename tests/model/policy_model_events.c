@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clients do, and what it must lead to. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What was released, and for whose sake, once no action is left. */
 #include "base/err.h"
 #include "tests/model/policy_model_compare.h"

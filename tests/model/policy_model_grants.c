@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whom a block is granted to, and which one. */
 #include "tests/model/policy_model_actions.h"
 

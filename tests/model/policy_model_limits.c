@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Limits of clients, tenants and pools, and what they allow. */
 #include <stdlib.h>
 

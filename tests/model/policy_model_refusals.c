@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is refused, and why. */
 #include "tests/model/policy_model_actions.h"
 

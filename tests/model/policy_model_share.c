@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens, and who may do what by them. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The absence of needless waiting, once no action is left. */
 #include "base/err.h"
 #include "daemon/policy/objects/unmap_timeout.h"

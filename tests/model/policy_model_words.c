@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clients write on their boards, and what the policy made of it. */
 #include "proto/board.h"
 #include "tests/model/policy_model.h"

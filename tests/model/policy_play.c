@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Chance, and what it falls on. */
 #include "tests/model/policy_play.h"
 

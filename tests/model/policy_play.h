@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random deeds of several clients of several tenants in several pools, with workers that take their
  * time. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers that depend on a seed only, the same on every machine (splitmix64). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every state that a few clients and the daemon can get into with idle leases, whatever the order of
  * their steps, whoever ends or stands still at whichever of them. Up to GPUMEM_TEST_STEPS states of each
  * world. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random operations on the heaps of a set, and on a naive model of them. */
 #include <stdlib.h>
 

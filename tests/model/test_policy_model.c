@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random deeds against the model. */
 #include <inttypes.h>
 #include <stdio.h>

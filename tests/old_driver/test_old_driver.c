@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A driver that lacks optional calls is loaded, and these are NULL. */
 #include "driver/cuda.h"
 #include "tests/contract/contract.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints what the pods of k8s/ run, for pod.sh: a command a line, its words apart by tabs.
 
     commands.py ROOT config|gpumemd|exporter|probes

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # pod.sh BUILD: gpumemd with what the pod of k8s/daemonset.yaml leaves it: namespaces of its own, no capability, a
 # root that it cannot write to, one folder of the host. Programs outside are served.
 set -eu -o pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Do the files of k8s/ keep what docs/scale.md promises?
 
     pods.py ROOT

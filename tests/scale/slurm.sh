@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # slurm.sh BUILD: Slurm's prolog and epilog on a node with gpumemd, as slurmd runs them.
 set -eu -o pipefail
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumem-kills KILLS SEED FOLDER: workers, of which all but the first are killed at a random moment, some of
  * them before they have connected, and others come in their places, until so many were killed while at work.
  * The first one is there all the time and ends in order: what it allocates was often another's a moment ago,

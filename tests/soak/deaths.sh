@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # deaths.sh BUILD KILLS: so many clients are killed while at work, in a daemon whose memory they and one that
 # lives all share. It reads no wrong byte, and in the end every byte is back and nobody is charged.
 # GPUMEM_TEST_SEED sets what happens.

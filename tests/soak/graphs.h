@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs of a process of the soak: captured with allocations and frees in them, some in a graph pool, run
  * again while everything else goes on, and destroyed, some of them while they run. Whatever goes wrong ends the
  * process as in crowd.h. One thread. */

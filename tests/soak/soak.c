@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpumem-soak INDEX SEED COUNTS: a worker, until SIGTERM. */
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # soak.sh BUILD SECONDS [faults]: one daemon and four processes that together want more memory than there is,
 # for so long. Some are stopped and go on, some are killed, some end; others come in their places. No byte is
 # wrong, files and memory of daemon and processes do not grow, and in the end nothing is charged. With faults

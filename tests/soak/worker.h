@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One of a few processes that want more memory than there is, for as long as they run: it allocates in
  * several streams, fills, lets other streams read, frees, checks, captures graphs and runs them again,
  * flushes, does nothing for a while. A wrong byte, or anything else that goes wrong, ends the process with a

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fails if a test program is not built: a merge may lose its line of meson.build, and nothing else fails then.
 
     built.py ROOT

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Shows the style tests small trees that break their rules: do they say so, and only then?
 
     checkers_test.py NM LIBRARY CC...    (a library that calls cuInit without defining it)

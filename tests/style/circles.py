@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Counts the circles between modules and between rooms, and compares them with ceilings.
 
     circles.py NM ROOT BUILD

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares what a library exports with what its header declares.
 
     exports.py NM HEADER NODE LIBRARY    (NODE: the version of every symbol)

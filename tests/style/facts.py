@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fails if docs/driver-facts.md names a test that is not there, or a run that bench/RESULTS.md does not.
 
     facts.py ROOT

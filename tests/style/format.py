@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares the layout of all C with .clang-format, or with --write applies it.
 
     format.py [--write] ROOT

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares the tables of PROTOCOL.md with what the lists say, or with --write puts them there.
 
     protocol.py [--write] TABLES DOCUMENT    (TABLES: the program that prints them)

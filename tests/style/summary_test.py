@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Feeds tests/summary.py logs of runs that went well and badly, and reads what it makes of them."""
 
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fails if a program or library wants a symbol of the CUDA driver, runtime or NVML at load time.
 
     symbols.py NM FILE...

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fails on words that do not belong in a finished tree: notes to oneself, one machine's paths.
 
     words.py ROOT

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # boot.sh BUILD: the service as it is installed. systemd is booted by systemd-nspawn in a bare Debian root in
 # which the packages of BUILD/deb were installed, on the emulated driver, and gpumemd is used there: programs
 # that are compiled and served, reload, watchdog, restart, stop, upgrade, removal.

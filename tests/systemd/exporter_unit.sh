@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # exporter_unit.sh BUILD: what systemd's own tools think of the exporter's unit.
 set -eu -o pipefail
 

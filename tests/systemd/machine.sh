@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A machine that systemd-nspawn boots: a bare Debian with packages installed, for scripts to source. The caller sets
 # `build` and `source_folder`, has TAP, and calls `in_namespaces`; that starts it again inside, where `place` is a
 # folder and `root`, in it, the machine's. What is here sets `guest_init`, the machine's first process.

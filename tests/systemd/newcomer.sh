@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What a user of the packages does with them, for boot.sh to source: by the README, by README.Debian of gpumemd-emulator
 # and by the manual, as these are installed, word for word.
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # units.sh BUILD: what systemd's own tools think of the units.
 set -eu -o pipefail
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A set of two heaps with an idle list, and the words of their blocks. The test plays the daemon. One
  * thread. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An arena without memory behind it, and records of blocks that stand in it. One thread. */
 #pragma once
 

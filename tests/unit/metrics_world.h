@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Figures as a daemon may tell them, and some that it never should: for tests of their text. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/board.h"
 #include "tests/suite.h"
 #include "tests/unit/policy_world.h"

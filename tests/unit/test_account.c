@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* account: who is counted together, how many of those one user has, and at which pace they ask. */
 #include "daemon/ratelimit/account.h"
 

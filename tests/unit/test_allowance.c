@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allowance: what one user may take of what all have, and that all of it comes back. */
 #include "daemon/ratelimit/allowance.h"
 #include "gpumem.h"

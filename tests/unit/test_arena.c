@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses of a pool: where blocks may stand, and whose an address is. */
 #include <errno.h>
 #include <stdlib.h>

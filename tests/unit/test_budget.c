@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a pool may hold for a peak that fades. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Containers as runtimes name their cgroups: lines as machines have shown them, ids replaced. */
 #include "daemon/identity/cgroup.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pool's bytes as spans and cells. */
 #include "ctl/output/chart.h"
 

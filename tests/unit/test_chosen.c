@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the rows of EVENTS are wanted. */
 #include "ctl/query/event_rows.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration files, good and bad: what is read, and every sentence about what is wrong. */
 #include "daemon/config/config.h"
 

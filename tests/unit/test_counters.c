@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters in counters: their sums, and the peaks of the sums. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The emulated driver's capacity: exact between processes, and never fragmented. */
 #include <inttypes.h>
 #include <pthread.h>

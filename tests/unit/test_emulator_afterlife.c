@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The work of a killed process that a forked child keeps going on the emulated device; that it goes on at
  * all the contract says. */
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The emulated driver's one environment variable, its directory, and which devices are seen. */
 #include <stdio.h>
 #include <stdlib.h>

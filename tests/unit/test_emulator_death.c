@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What death leaves behind on the emulated device, and whose memory is believed to be memory. */
 #include <fcntl.h>
 #include <poll.h>

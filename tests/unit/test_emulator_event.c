@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events of whole contexts, where CUDA does not say what a driver does, or the H200 was not asked. */
 #include <signal.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults that the emulated driver is asked for: by its environment variable, and by a file in the
  * machine's directory while it runs. */
 #include <pthread.h>

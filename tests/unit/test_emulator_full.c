@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file system that is full is an error of the emulated driver's calls, or of work, and no end of the process. */
 #include <sched.h>
 #include <stdbool.h>

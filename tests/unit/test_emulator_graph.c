@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs of the emulated driver, beyond what every driver promises: what it does where the real one may
  * do either, so that what was left to chance comes out. */
 #include <pthread.h>

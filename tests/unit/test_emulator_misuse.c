@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What may crash the driver, or pass unseen, the emulated one refuses, or ends the process for it: so a mistake
  * shows. */
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The emulated driver's honesty: what the CPU may not touch, what spoils a context, what order
  * means, and what becomes of handles. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon's memory of what happened. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Extents of a run. Runs that are joined and cut are in test_holes_runs.c, how well a hole fits is in
  * test_holes_fit.c. */
 #include <errno.h>

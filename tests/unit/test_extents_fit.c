@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which hole is found for a request: one of exactly its size, or else the lowest of the few that are
  * looked at; and always one if there is one. */
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs that are joined where units are added between them, and cut where a hole loses a part. */
 #include <stdlib.h>
 

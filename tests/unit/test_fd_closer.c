@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What takes long to close holds up nobody. */
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events of a heap's stream, with a driver that does what the test says. */
 #include "client/streams/fences.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a device's health is after another look, and when it has recovered. */
 #include <stdbool.h>
 

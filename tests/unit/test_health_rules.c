@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gpumemctl health finds, of which figures. */
 #include "ctl/query/health_rules.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations in a heap. Blocks that are joined to runs are in test_heap_runs.c. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bookkeeping that cannot be allocated: -ENOMEM, and nothing has changed. */
 #include <errno.h>
 #include <stdbool.h>

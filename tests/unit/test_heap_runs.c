@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of a heap that touch are one run to allocations, or each a run where runs are kept apart. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which empty block is to go. What moves between heaps is in test_space_adopt.c. */
 #include <stdlib.h>
 

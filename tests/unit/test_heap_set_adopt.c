@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Idle blocks that move from one heap to another, and plans within what is spare. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Idle blocks that go to the idle list. How they come back is in test_heap_set_reuse.c. */
 #include <stdlib.h>
 

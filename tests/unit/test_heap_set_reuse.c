@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Idle blocks that come back from the idle list, if the daemon was not faster. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that allocate from several heaps and free to them under the heaps' locks, while others take
  * idle blocks, adopt, put idle and lease, one at a time, and one is the daemon, which asks nobody. The
  * thread sanitizer watches; here it is watched that nothing is handed out twice, that nobody has what

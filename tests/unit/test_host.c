@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Host memory is registered in as few pieces as the driver takes, all of it or nothing: against a
  * table of calls that only write down what they were asked. */
 #include "driver/host.h"

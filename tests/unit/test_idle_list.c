@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The idle list by itself: which blocks it takes in, gives back, and finds revoked. The test plays the
  * daemon. The linker leads malloc, calloc and realloc through the functions below (--wrap). */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gpumemctl leaks finds in rows. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* WHO:WHAT=MAX of gpumemctl limits --set: what each text means, and which mean nothing. */
 #include "ctl/commands/limit_change.h"
 

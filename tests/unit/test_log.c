@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines for people: whoever reads them, or does not, holds nobody up. */
 #include <fcntl.h>
 #include <stdlib.h>

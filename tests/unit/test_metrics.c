@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Figures as text for Prometheus. */
 #include "metrics/metrics.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel's small files say about nodes and control groups: from files of the test's own. */
 #include "daemon/backing/pinned/nodes.h"
 

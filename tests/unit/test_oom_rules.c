@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gpumemctl why-oom makes of figures and rows. */
 
 #include "base/err.h"

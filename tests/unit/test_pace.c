@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pace: so many a second and no more, however they come; who reads nothing, for how long; and how often what does not
  * change is looked at. */
 #include "daemon/ratelimit/pace.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory is taken back, and who makes that wait holds up nothing else. */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of pinned memory as a pool's worker makes them: whole, or not at all. */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the memory comes from that a heap lacks. How much, and in what blocks, is in
  * test_placement_sizes.c. */
 #include <errno.h>

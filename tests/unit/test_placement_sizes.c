@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much is leased, and in what blocks: in parts for runs that are joined, in one block for each run
  * that is kept apart. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bins against a plain search through everything that was put in; slots. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A daemon that is to end: what is refused, what goes back, and how long is waited. */
 #include "daemon/policy/drain.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A driver that does not answer, has lost its device, or has less than the pool's limit says: what is served all the
  * same, who is refused and when, and that no bytes of before are served after a loss. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which cached blocks and which idle leases make room for a request: whose goes first, and what becomes of the bytes. */
 #include "base/err.h"
 #include "daemon/policy/objects/unmap_timeout.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A daemon with few fds: how many blocks a tenant may have, and what is released for another one. */
 #include "base/err.h"
 #include "tests/unit/policy_world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks that are given back and that their clients keep mapped, whether they say so or not: who is charged. */
 #include "base/err.h"
 #include "tests/unit/policy_world.h"

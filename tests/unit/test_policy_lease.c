@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which requests are accepted, and which block serves them; leases that are given back, and mappings that stay; a block
  * that the client maps already comes back to it as it is. */
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Limits of clients and tenants, and of a pool while it is used: who is refused, who waits, and who need not. */
 #include "base/err.h"
 #include "tests/unit/policy_world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* No memory: every call for it fails in turn, and the policy refuses and stays as it was. */
 #include <stdlib.h>
 

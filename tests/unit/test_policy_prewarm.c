@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is made before a client asks, and what is cached for too long. */
 #include "daemon/policy/prewarm.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that wait: order, deadlines; and one that is withdrawn, in each state that it can be in. */
 #include "base/err.h"
 #include "daemon/policy/state/types.h"

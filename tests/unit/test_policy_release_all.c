@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Giving the cache back to the driver. */
 #include "base/err.h"
 #include "daemon/policy/objects/unmap_timeout.h"

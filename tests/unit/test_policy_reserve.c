@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What nobody uses does not pile up beside new blocks. */
 #include "base/err.h"
 #include "daemon/policy/objects/client.h"

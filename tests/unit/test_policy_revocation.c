@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Idle leases change hands without the holder's help: within a tenant, back and forth between two processes, and of
  * other tenants what is not taken. */
 #include "base/err.h"

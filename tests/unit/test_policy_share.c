@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks in several leases: who is charged, which one releases, who may attach; and no memory for it. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Those that wait: whose turn it is, and which may bypass which. */
 #include <errno.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the policy writes on a client's board, and that it believes nothing of it. */
 #include "base/err.h"
 #include "proto/board.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What /proc says of a process, whatever name that has given itself. */
 #include "daemon/identity/proc_stat.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto: every message of the list survives the way over the wire, and every rule of the list
  * refuses what it should. The list is read here a second time, so that a new message or field is
  * tested without a word more. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gpumemd was started with, and its configuration read again: against a server that only
  * remembers what it was told. */
 #include "daemon/reload.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept by itself: which blocks, for how long, and which of them serve a request. The pool has
  * addresses and heaps, and neither a driver nor a daemon. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rounds: how much a turn looks at, who comes when, and what a look may do to others. */
 #include "base/err.h"
 #include "daemon/ratelimit/rounds.h"

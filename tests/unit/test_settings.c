@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a pool may reserve: as it was said, but for what this machine does not have, and that is said
  * in the log. */
 #include "daemon/server/core/settings.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slabs by themselves, and in a heap: when there are any, where, and what becomes of them. */
 #include <errno.h>
 #include <string.h>

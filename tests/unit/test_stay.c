@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gpumemctl free-all says of memory that is not in use and stays. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rounds of registered streams, with a driver that does what the test says. */
 #include "client/streams/streams.h"
 

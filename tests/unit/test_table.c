@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables as people see them. */
 #include "ctl/output/table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows and bars of gpumemctl top. */
 #include "ctl/top/top_rows.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of records: ids, streams and their files, and frees that come late. */
 #include "client/watch/trace_format.h"
 

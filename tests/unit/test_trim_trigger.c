@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When the frees of a heap are to look. */
 #include "client/reserve/trim_trigger.h"
 #include "tests/suite.h"

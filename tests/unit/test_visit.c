@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long a connection may take. */
 #include "metrics/visit.h"
 

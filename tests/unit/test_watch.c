@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that asks NVML, over the emulated one. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wire: frames and their fds over a real socket; what must not come is refused, and no fd is lost. */
 #include <dirent.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/thread_marks.h"
 
 #define MARK_STRIDE 64

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whose a unit of memory is, for threads that allocate beside each other: each marks what it has. Any
  * thread; Check's own asserts are not for threads, so what is wrong is counted. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/backing/device/canary.h"
 
 #include <poll.h>

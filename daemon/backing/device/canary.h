@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A short-lived process for each device tries whether memory comes back without its last owner's bytes
  * (driver/canary.h): the daemon itself has no context to look with. It is this program again, which
  * starts with canary_main; a process of its own fills, so that the next one looks at another's. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A driver's handle of a block, on its way back. On the pool's worker. */
 #pragma once
 

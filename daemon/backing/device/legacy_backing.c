@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of device memory that are known by CUDA IPC handles: cuMemAlloc in a context of this process,
  * made with the first block, on the pool's worker, and kept until the process ends. What clients are given
  * is a sealed memfd that says the handle. */

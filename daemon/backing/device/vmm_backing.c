@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks that the driver makes, one allocation each, exported as fds: memory of a device, or of a NUMA
  * node. That of a node is pinned from the start and unmapped without waiting for kernels, but only for
  * clients that use CUDA. No CUDA context. */

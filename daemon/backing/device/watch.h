@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What NVML says of one device, from a thread of its own: NVML may block for as long as the driver
  * does, and then nothing but its figures is late.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether host memory is there before it is taken: a kernel that runs out of it kills somebody, who
  * may be anybody, instead of saying no. Any thread.
  *

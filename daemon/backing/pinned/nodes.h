@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machine's NUMA nodes as the kernel shows them: which there are, and what memory they have now.
  * Any thread. `root` is NODES_ROOT but in tests; a machine that shows none has node 0, which is all
  * of its memory. */

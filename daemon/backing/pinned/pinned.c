@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of host memory to be pinned: sealed memfds of one NUMA node's memory, faulted in here so
  * that clients need not. Registering them with the driver is each client's deed. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* On which NUMA node the pages of a mapping are put when they are faulted in. Any thread. */
 #pragma once
 

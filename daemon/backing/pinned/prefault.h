@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pages of a file that is to be pinned, put there by several threads before anybody is served: a
  * process that maps it finds all of it, and a machine without memory is an outcome here, not a
  * signal there.

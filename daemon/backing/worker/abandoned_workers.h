@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that hang in the driver or in NVML at the daemon's end, and are left behind. Any thread. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What blocks are made of, and how they are made and let go.
  *
  * A backing is a pool's maker: device memory of one GPU, or pinned memory. Its two deeds may block

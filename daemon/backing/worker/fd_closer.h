@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Closes what processes may have put file descriptors into: sockets of a kernel that lets clients send some. Who
  * closes the last of a file does what that takes, and the sender chooses the file: a socket that lingers waits for as
  * long as it was told to, and a file of much memory takes its time. So a thread of its own does it, which no

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Takes memory back of files that processes may hold, and let them keep but the files. Whoever writes to such a
  * file may make that wait for as long as it likes: so a thread of its own does it, and nobody waits for it
  * for long. While it is made to wait, few others wait behind it: the rest is let go, mappings and fds, and its

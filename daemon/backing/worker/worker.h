@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pool's own thread: it carries out jobs in the order of their coming, so that the loop never
  * waits for a driver, and a release that was submitted before a create has made its room.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a client is held to account for: bytes of one block, added to the client, to its tenant and
  * to the pool. A charge stands inside the block that causes it; ending it gives the bytes back. */
 #pragma once

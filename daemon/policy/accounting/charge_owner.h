@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The charge owner of a block that is not in use: the client that is charged for it.
  *
  * While it lingers, the client that had it last among those that may still map it. While it is cached, the

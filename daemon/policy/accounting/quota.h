@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a client and its tenant may be charged for one more block.
  *
  * A request that would pass a limit waits, if it may, for its own side to give something back: it

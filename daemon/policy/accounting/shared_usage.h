@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clients and tenants lease of shared blocks that others are charged for: they would be charged
  * for it if those ended their leases, so nobody attaches more than it could bear then.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Derives every total and every link from scratch and asserts them, in parts. */
 #pragma once
 

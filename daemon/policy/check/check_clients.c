@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of policy_check() that looks at tenants and clients. */
 
 #include <assert.h>

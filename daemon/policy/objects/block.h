@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A block: one driver allocation or memfd, from the action to make it until its last byte is back.
  *
  * Owned by its holding (it keeps the tenant alive); the server names it by pointer in between.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One connection: what it asked for, what it leases, what it is charged.
  *
  * Owned by the policy until both signs of its end have come. From the first one on it is dropped:

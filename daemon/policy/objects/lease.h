@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One client's right to one block, from the request on: the lease takes its id and its slot when it
  * is asked for, so that a grant can neither fail nor find every slot taken.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One pool: its limit, its blocks, who waits for them. Owns neither: blocks belong to tenants,
  * requests to clients; they take themselves off these lists. */
 #pragma once

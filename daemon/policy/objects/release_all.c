@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/objects/release_all.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One call that gives cached blocks, and those of idle leases, back to the driver, until the last of them is released and the
  * answer is taken. Owned by the client that asked; blocks know the one that waits for them. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A request for a block, until it is granted, withdrawn, or its refusal has been taken.
  *
  * Owned by its client. It stands in its pool's queue while it is unanswered, also while its block

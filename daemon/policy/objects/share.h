@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One token for one block: by it others attach the block for as long as somebody leases it.
  *
  * Stands in its block's list, which owns it, and in the policy's table. A block may have several,

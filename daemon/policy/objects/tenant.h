@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tenants: who trusts whom. A block belongs to one tenant for life; but one that is prewarmed
  * is unowned until a tenant has it (prewarm.h).
  *

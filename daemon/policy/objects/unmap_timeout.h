@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks that were released while clients map them. Who is told to unmap one does so within milliseconds, and
  * until then those who wait count on it. A process that is stopped does not answer, and perhaps never will:
  * after a second the unmap times out, and what waits for its bytes has them from another block if it can. */

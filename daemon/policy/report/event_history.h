@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happened: a bounded memory of it, for people who ask later. Pure; one thread.
  *
  * There are so many rows, all asked for at the beginning. Each stands in a lane: a tenant has one lane for what it

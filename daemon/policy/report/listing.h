@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What there is, one by one: blocks, and what tenants have in each pool. For listings, and read
  * only: a callback changes nothing in the policy. */
 #pragma once

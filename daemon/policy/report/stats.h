@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the policy tells of its objects and in sums; the objects one by one are in listing.h. Nothing here changes
  * what anybody gets. */
 #pragma once

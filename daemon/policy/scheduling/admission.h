@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is served next: every request goes through its pool's queue.
  *
  * A request is served by a cached block of its tenant, else by one that another client of the tenant

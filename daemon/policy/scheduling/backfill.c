@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/scheduling/backfill.h"
 
 uint64_t backfill_hold_end(const struct backfill_hold *hold)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that wait for what others hold, in one walk through a pool's queue, and those that bypass them.
  *
  * A request that fits into what there is may bypass larger ones that do not. Each may be bypassed so many

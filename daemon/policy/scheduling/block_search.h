@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Searches the existing blocks for one that serves a request: a cached one, or one whose lease is idle. */
 #pragma once
 

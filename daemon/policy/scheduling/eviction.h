@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Eviction: which blocks are released to make room when a request finds none that serves it.
  *
  * Cached blocks that nobody maps go first, since only these come back by being released: the asking

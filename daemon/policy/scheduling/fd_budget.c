@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/scheduling/fd_budget.h"
 
 #include "daemon/policy/scheduling/eviction.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many blocks there may be: the daemon keeps an fd open for each until it is back at the driver.
  *
  * A tenant may have another block as long as it has fewer than FD_BUDGET_SHARE times what is left for others:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/scheduling/revocation.h"
 
 #include "daemon/policy/accounting/charge_owner.h"

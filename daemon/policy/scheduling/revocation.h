@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Leases that their clients do not use at present: found on the boards, and revoked.
  *
  * Nobody says when a lease becomes idle, so they are looked for when somebody is in want. What is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where blocks are found that may serve a request: one tenant's in one pool, by size and properties.
  *
  * A bin holds the blocks of exactly one size and one set of properties: on one side those that are

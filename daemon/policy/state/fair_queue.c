@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/state/fair_queue.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which request is served next of those that wait for a pool's memory.
  *
  * Each tenant has a queue of its own, in the order of asking. Between tenants turns go round by bytes:

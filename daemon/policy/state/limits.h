@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clients and tenants may be charged at most, by kind of limit.
  *
  * A table has one set of limits for every client, one for every tenant, and sets of their own for

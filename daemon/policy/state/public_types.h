@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What crosses the door of the policy: what the server says to it, and the actions that it takes from it. What
  * the objects behind the door are made of is in types.h, which the server does not see. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/state/slot_set.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small numbers for a client's leases: the lowest free one is taken. Owned by one client. */
 #pragma once
 

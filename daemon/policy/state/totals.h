@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums over blocks, kept twice: for a pool, and for what one tenant has in it. A block is in one of
  * leased, cached, lingering; the rest are parts of these. What lingers in a pool may be no block's, too. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that the policy is made of, on one page. Read this first.
  *
  * The policy owns pools, clients and tenants. A pool is one device's memory, or one node's pinned memory.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/core/fd_limits.h"
 
 #include <sys/resource.h>

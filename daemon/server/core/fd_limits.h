@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many fds, and bytes that are queued, all users have together, and what each has of them
  * (daemon/ratelimit/account.h). On the loop. */
 #pragma once

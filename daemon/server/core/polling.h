@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections of which the loop does not tell all: their peers are waited for, or are held. They are looked at from
  * time to time, some in each iteration of the loop, which serves all others in between. On the loop. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a server is started with: sockets, driver, settings, and what it tells of itself. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state of the server and of its pools, which every room reads. */
 #pragma once
 

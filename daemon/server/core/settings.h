@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an administrator has decided: how much each pool may reserve, and what clients and tenants may
  * be charged. Made from the configuration and the command line; the server takes one when it starts
  * and perhaps others later. One thread. */

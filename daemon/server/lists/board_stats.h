@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The counters that a client reports of itself on its board, made fit to be shown and added up. On the loop. */
 #pragma once
 

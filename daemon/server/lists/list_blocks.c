@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* BLOCKS: a row for each block. */
 #include "base/err.h"
 #include "daemon/server/lists/rows.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CLIENTS: a row for each connection, and for each process that may still map what it had. */
 #include <assert.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* EVENTS: what is remembered of what happened. */
 #include <stdlib.h>
 #include <string.h>

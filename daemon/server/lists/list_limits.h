@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LIMITS: a row for each limit in force that the session may see. On the loop. */
 #pragma once
 

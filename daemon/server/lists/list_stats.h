@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Statistics for STATS_REPLY and for every list: the policy's own, and what clients report on their
  * boards. On the loop. */
 #pragma once

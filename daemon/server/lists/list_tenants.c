@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TENANTS: a row for each tenant and pool. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers to CLIENTS, BLOCKS and TENANTS: rows of what there is at one moment, and every pool's
  * figures of the same moment, so that sums over the rows can be held against them. On the loop. */
 #pragma once

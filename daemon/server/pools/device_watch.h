@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What NVML says of the pools' devices, and what the daemon makes of it. On the loop; the asking is
  * done by watches (daemon/backing/device/watch.h).
  *

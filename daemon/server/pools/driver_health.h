@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which pools' drivers answer (daemon/policy/driver_state.h): takes note of results, and watches calls. On the loop.
  *
  * While a worker has something to do, or a device is lost, or the driver has not taken a block back, the

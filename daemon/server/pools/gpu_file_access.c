@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/pools/gpu_file_access.h"
 
 #include <glob.h>

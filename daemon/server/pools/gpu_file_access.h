@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which peers get memory of the driver: those that may open the GPU's files themselves, /dev/nvidiactl and
  * /dev/nvidiaN. A block's fd would be a way around them. On the loop.
  *

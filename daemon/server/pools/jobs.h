@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Work for the pools' workers, which comes back by worker_take_done (daemon/backing/worker/worker.h). On the loop. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pools of this machine: one a device, one of pinned memory a NUMA node. On the loop. */
 #pragma once
 

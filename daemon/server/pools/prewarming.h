@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes pools' memory before any client asks (daemon/policy/warm.h), a block of each pool at a time, so that
  * requests are served meanwhile. Gives back what is cached for too long. On the loop.
  *

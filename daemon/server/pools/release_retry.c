@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/pools/release_retry.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks that the driver did not take back: kept, and released again at intervals (daemon/policy/driver_state.h),
  * all of it at once when a lost device is back. It lingers, also what is no block of the policy's. On the
  * loop. */

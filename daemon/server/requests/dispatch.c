@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A handler tells the policy or answers at once. */
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/requests/dispatch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clients may ask, one handler a message. On the loop. */
 #pragma once
 

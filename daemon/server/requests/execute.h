@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Executes the policy's actions, and tells it what the workers have done. On the loop. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Limits in words: as the command line writes them, as refusals explain them, and what of them has changed.
  * On the loop. */
 #pragma once

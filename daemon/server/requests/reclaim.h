@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* RECLAIM: what tenants of a user, or in a container, have cached or idle goes back to the driver, and the answer
  * says what they still have. On the loop. */
 #pragma once

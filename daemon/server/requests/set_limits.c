@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/requests/set_limits.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SET_LIMITS: limits as clients change them. On the loop. */
 #pragma once
 

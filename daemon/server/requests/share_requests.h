@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers of dispatch.c for messages about shared blocks. On the loop. */
 #pragma once
 

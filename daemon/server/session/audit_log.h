@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which peer did what, and what came of it: a line of the log for each act of an administrator's, each grant to a
  * user, and each refusal, at level info. "audit: uid 0, process 12 (gpumemctl), admin socket: WHAT". Of what
  * one tenant is refused, as often as it likes, so many lines a second as base/log.h says. On the loop. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which tenant a client belongs to, and which clients may see and change what concerns all tenants. On the loop. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Notes events, which the daemon remembers (daemon/policy/report/event_history.h). On the loop. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What requests cost of their tenant's pace (daemon/ratelimit/account.h). On the loop. */
 #pragma once
 

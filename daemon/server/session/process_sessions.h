@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions of one process: how many it may have, and how one takes over what an earlier one left, when a process
  * reconnects to the same run of the daemon. On the loop. */
 #pragma once

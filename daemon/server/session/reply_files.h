@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replies with rows are files, which clients may keep for as long as they like while their memory
  * is the daemon's. So it is taken back: when its client has been sent REPLY_FILES_A_SESSION others since, when
  * its session ends, when all together are too many or too large, and after REPLY_FILES_KEPT_S seconds at

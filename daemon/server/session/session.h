@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection's life: its transport, its peer, its client in the policy. On the loop.
  *
  * Two signs end it, in either order: the end of the connection, and the end of the process that

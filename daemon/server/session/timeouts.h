@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What peers must do in time: say HELLO, and read what waits for them. Notes the clients that linger for long.
  * On the loop. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The half of a connection that sends: what the socket takes, what waits, and the fds that are on their way.
  * transport.c has the other one. On the loop. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that wait to be sent over one connection, with copies of their fds where they have some of their
  * own. They are on its tenant's and user's account while they wait. On the loop. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a socket whose peer may have sent file descriptors: closing those may take long
  * (daemon/backing/worker/fd_closer.h). On the loop. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sockets' files: the folder that they stand in, the lock beside them, and who may open them.
  *
  * Whoever may write to the folder may put a socket of his own in their place, so that must be nobody but

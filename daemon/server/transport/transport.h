@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection's socket on the loop: frames in (transport.c), frames out with their fds (send.c).
  *
  * Embedded in its owner, which it must not outlive. Callbacks run on the loop; the owner may close

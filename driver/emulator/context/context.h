@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts: one primary for each device, made by the first retain, and any number of created ones.
  *
  * A context object lives as long as the process, so that a stale handle or a thread's stale

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calling thread's stack of current contexts; its top is the current one. No locks: a stack is
  * its thread's own. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's calls on a thread's current contexts. */
 #include <cuda.h>
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What GPUMEM_EMULATOR says, as numbers: the options of this process, read once by cuInit.
  * Pure but for the look at /dev/shm that finds the default directory.
  *

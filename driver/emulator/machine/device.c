@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the driver says about itself and its devices. */
 #include <cuda.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The directory that the processes of one emulated machine share: who comes first makes it, and
  * who comes later must want the same machine. Called once per process, by cuInit. */
 #pragma once

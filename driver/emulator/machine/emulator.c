@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/emulator/machine/emulator.h"
 
 #include <pthread.h>

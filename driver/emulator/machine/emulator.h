@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every part of the emulated driver stands on: the state of the process, the way into a call,
  * and the lock of the tables.
  *

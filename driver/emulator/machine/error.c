@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names and texts of results, as the real driver gives them. Pure; needs no cuInit. */
 #include <cuda.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The faults that are in force in this process: those of GPUMEM_EMULATOR, or, while the machine's
  * directory has a file "faults", those that it lists for it, one a line as fault_rules.h says, and no
  * others.

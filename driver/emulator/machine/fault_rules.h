@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults that a test asks for, as text and as rules. Pure.
  *
  * "fail=CALL:N:RESULT"  the Nth call gives that CUresult and does nothing

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handles that the application holds, as values and not as pointers: one is looked up before
  * anything is believed, so that a stale or invented one is found out without a crash. The handle
  * that was let go last is given out next, as the real driver does.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of a device's live ranges, as it lies in the control file that all processes map.
  *
  * Pure: it knows no files and no locks. The caller holds the control file's lock for every call.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of one emulated device, or of the host's NUMA nodes: a sparse file whose address space
  * is 64 times its capacity, and a control file with the table of its live ranges. All processes
  * of one directory share both.

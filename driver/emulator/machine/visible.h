@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which devices a process sees, and under which ordinals: CUDA_VISIBLE_DEVICES. Pure. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Device addresses: reservations, which no CPU access can enter, and what is mapped into them.
  *
  * A reservation owns its range of the process's address space, a mapping holds a count of its

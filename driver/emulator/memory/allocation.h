@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Physical memory as this process holds it: a hold on a range of a store, and the shadow mapping
  * through which the emulator, and nobody else, reaches its bytes.
  *

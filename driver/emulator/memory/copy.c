@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies. They read and write when they run, in the order of their stream, so that a wrong order
  * gives wrong bytes. */
 #include <cuda.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Host memory that the driver knows: registered by the application, or allocated here. The
  * application owns what it registered, the emulator what it allocated. Host and device address
  * are the same. Functions named _locked expect the emulator's lock. */

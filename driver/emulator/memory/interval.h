@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges of addresses that do not overlap, in order: reservations, mappings, registrations. The
  * objects embed `struct interval` as their first member; the table owns none of them. Pure; the
  * caller locks. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemAlloc's memory, and what other processes' was opened: a range of the device, reserved, mapped
  * and accessible in one go. It belongs to its context and goes with it. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Filling memory, in the order of a stream. */
 #include <cuda.h>
 #include <stdlib.h>

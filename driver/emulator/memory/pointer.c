@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the driver knows about an address. */
 #include <cuda.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a device address to bytes that the emulator can touch: the contiguous piece at the start of
  * a range. Holds the mapping while it is used. Takes the emulator's lock itself. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting for a word in memory, and writing one, in the order of a stream: how streams of different
  * processes are ordered. */
 #include <cuda.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's virtual memory calls: handles, their export and import, reservations, mappings.
  * They need cuInit, but no context. */
 #include <cuda.h>

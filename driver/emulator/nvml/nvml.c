@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libnvml-emu.so: what libnvidia-ml.so.1 would say of the emulated machine. Bytes and who has them are
  * what the stores show; MIG and errors are what nvml_state.h says. Any thread. */
 #include "driver/abi/nvml.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the emulated NVML says of a device beyond what its store shows: MIG and errors, as the file
  * "nvml" in the machine's directory has them. It is for tests, is read at every call, and is
  * replaced by a rename. Each line is one of

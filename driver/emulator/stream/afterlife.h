@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The work of a process that was killed, which goes on while a forked child of it lives, as on a GPU: the
  * child has the files behind the device, and only when the last of them is closed is its work ended.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Captures: streams whose operations become nodes of a graph and are not run.
  *
  * Life: a capture is counted, since events that were recorded in it may be asked about after its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's calls on captures. */
 #include <cuda.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events: each has the last of its recordings, recording.h. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs: operations that a capture has taken down, to be run as often as they are launched.
  *
  * A plan is the nodes and what each comes after; it grows while it is captured and never changes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is asked of a stream most: its id, its context, and whether it is captured. Read without a lock,
  * since the real driver answers such questions in some nanoseconds, and threads that ask do not meet
  * in it. The tables of handles stay the truth: what is not found here is to be looked up there. */

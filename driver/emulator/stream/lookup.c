@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/emulator/stream/lookup.h"
 
 #include <pthread.h>

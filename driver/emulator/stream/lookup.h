@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a stream's handle to the stream: the default stream, the calling thread's, or a created one.
  * But for the first, which needs none, they take the emulator's lock themselves. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Places in captures: behind which nodes of a graph comes what is captured next. Those of a stream are
  * in it, those of an event in its recording; capture.h and graph.h have what is done with them. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Recordings: what an event was recorded behind, and when that was passed.
  *
  * Life: a recording is counted. The event holds one count, and so does each operation that notes the time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: each has a queue and a thread of its own, which runs the operations in order.
  *
  * Life: a stream is counted. The application's handle (or the context, for the default stream)

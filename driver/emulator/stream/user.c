@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/emulator/stream/user.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* User objects: counted by the application, graphs and executables; the last one to let go has the
  * object's destructor run.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """As much of CuPy as bench/peers/cupy_rival.py calls, over no memory at all."""
 
 import os

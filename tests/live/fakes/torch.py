@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """As much of PyTorch as bench/peers/torch_rival.py calls, with a caching allocator that reserves twice what
 it is asked for and gives nothing back.
 """
