@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which empty block is to go. What moves between heaps is in test_space_adopt.c. */
+/* Which empty block is to go; idle blocks that move from one heap to another, and plans within what is spare. */
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -14,13 +14,13 @@ static struct heap_world world;
 static struct heap_set set;
 static struct set_heap heaps[3];
 
-static void begin(void)
+static void begin(enum heap_runs runs)
 {
         world_init(&world, 64 * GIB);
         heap_set_init(&set);
         heap_set_open(&set, world.arena, HEAP_JOINED);
         for (unsigned i = 0; i < 3; i++)
-                heap_set_add(&set, &heaps[i], HEAP_JOINED);
+                heap_set_add(&set, &heaps[i], runs);
         ck_assert_uint_eq(set.n_heaps, 3);
 }
 
@@ -70,7 +70,7 @@ static void expect_none(void)
 
 TEST(an_empty_set_has_nothing)
 {
-        begin();
+        begin(HEAP_JOINED);
         expect_none();
         ck_assert(!heap_set_has_empty(&set));
         ck_assert_uint_eq(heap_set_allocated(&set), 0);
@@ -80,7 +80,7 @@ TEST(an_empty_set_has_nothing)
 
 TEST(allocated_is_the_sum_of_heaps)
 {
-        begin();
+        begin(HEAP_JOINED);
         for (unsigned i = 0; i < 3; i++) {
                 (void)add(i, i * GIB, BLOCK);
                 (void)world_alloc(&heaps[i].heap, 1000 * (i + 1));
@@ -91,7 +91,7 @@ TEST(allocated_is_the_sum_of_heaps)
 
 TEST(what_is_reserved_is_counted)
 {
-        begin();
+        begin(HEAP_JOINED);
         heap_set_count(&set, 6 * BLOCK);
         heap_set_forget(&set, 4 * BLOCK);
         heap_set_count(&set, BLOCK);
@@ -105,7 +105,7 @@ TEST(what_is_reserved_is_counted)
 /* 16 GiB are allocated and 16 more wanted: 33 may be held for 32. */
 TEST(excess_is_what_is_held_above_the_budget)
 {
-        begin();
+        begin(HEAP_JOINED);
         (void)add(0, 0, 16 * GIB);
         fill(0, 16 * GIB, 0);
         heap_set_count(&set, 16 * GIB);
@@ -127,7 +127,7 @@ TEST(a_block_in_use_stays)
 {
         struct heap_block *block;
 
-        begin();
+        begin(HEAP_JOINED);
         block = add(0, 0, BLOCK);
         fill(0, 512, 0);
         pass(0);
@@ -148,7 +148,7 @@ TEST(a_block_that_is_not_idle_stays)
         struct heap_block *block;
         uint32_t epoch;
 
-        begin();
+        begin(HEAP_JOINED);
         block = add(0, 0, BLOCK);
         fill(0, BLOCK, 0);
         give(0, 0);
@@ -168,7 +168,7 @@ TEST(what_is_joined_to_work_need_not_wait_for_it)
 {
         struct heap_block *idle;
 
-        begin();
+        begin(HEAP_JOINED);
         (void)add(0, 0, BLOCK);
         idle = add(0, BLOCK, BLOCK);
         fill(0, BLOCK, 0);
@@ -186,7 +186,7 @@ TEST(only_whole_blocks_go)
 {
         struct heap_block *blocks[3];
 
-        begin();
+        begin(HEAP_JOINED);
         for (unsigned i = 0; i < 3; i++)
                 blocks[i] = add(0, i * BLOCK, BLOCK);
         fill(0, MIB, 0);
@@ -202,7 +202,7 @@ TEST(only_whole_blocks_go)
 
 TEST(a_hole_without_a_whole_block_is_none)
 {
-        begin();
+        begin(HEAP_JOINED);
         (void)add(0, 0, 4 * MIB);
         (void)add(0, 4 * MIB, 4 * MIB);
         fill(0, MIB, 0);
@@ -220,7 +220,7 @@ TEST(the_smallest_hole_goes_first)
 {
         struct heap_block *large[2], *small, *middle;
 
-        begin();
+        begin(HEAP_JOINED);
         large[0] = add(0, 0, 5 * BLOCK);
         large[1] = add(0, 5 * BLOCK, BLOCK);
         small = add(1, GIB, BLOCK);
@@ -237,7 +237,7 @@ TEST(what_is_not_idle_hides_nothing)
 {
         struct heap_block *large;
 
-        begin();
+        begin(HEAP_JOINED);
         large = add(0, 0, 5 * BLOCK);
         (void)add(1, GIB, BLOCK);
         fill(1, BLOCK, GIB);
@@ -266,7 +266,7 @@ TEST(nothing_goes_between_the_addresses, .to = ARRAY_SIZE(between_rows))
 {
         struct heap_block *block;
 
-        begin();
+        begin(HEAP_JOINED);
         block = add(0, 8 * MIB, 4 * MIB);
         ck_assert_ptr_eq(heap_set_take_idle(&set, WORLD_START + between_rows[_i].start,
                                             WORLD_START + between_rows[_i].end),
@@ -280,7 +280,7 @@ TEST(another_goes_that_is_not_between_the_addresses)
 {
         struct heap_block *block;
 
-        begin();
+        begin(HEAP_JOINED);
         (void)add(0, 8 * MIB, BLOCK);
         block = add(1, GIB, 2 * BLOCK);
         ck_assert_ptr_eq(heap_set_take_idle(&set, WORLD_START, WORLD_START + GIB), block);
@@ -311,7 +311,7 @@ TEST(what_comes_first_is_in_one_block)
 {
         struct placement plan;
 
-        begin();
+        begin(HEAP_JOINED);
         ck_assert_int_eq(heap_set_plan(&set, &heaps[0], 20 * MIB, &plan), 0);
         ck_assert_uint_eq(plan.n_parts, 1);
         ck_assert_uint_eq(plan.n_bytes, 20 * MIB);
@@ -321,6 +321,192 @@ TEST(what_comes_first_is_in_one_block)
         heap_set_count(&set, BLOCK);
         ck_assert_int_eq(heap_set_plan(&set, &heaps[0], 20 * MIB, &plan), 0);
         ck_assert_uint_eq(plan.n_parts, 5);
+        end();
+}
+
+/* Into the first heap. */
+static bool adopt(uint64_t n_bytes)
+{
+        uint64_t n_bytes_before = 0, n_bytes_after = 0;
+        bool adopted;
+
+        for (unsigned i = 0; i < 3; i++)
+                n_bytes_before += heaps[i].heap.n_reserved_bytes;
+        adopted = heap_set_adopt(&set, &heaps[0], n_bytes);
+        for (unsigned i = 0; i < 3; i++) {
+                heap_check(&heaps[i].heap);
+                n_bytes_after += heaps[i].heap.n_reserved_bytes;
+        }
+        ck_assert_uint_eq(n_bytes_before, n_bytes_after);
+        return adopted;
+}
+
+static void expect_in(unsigned heap, const struct heap_block *block)
+{
+        ck_assert(block->heap == &heaps[heap].heap);
+}
+
+TEST(nothing_is_adopted_from_nobody)
+{
+        begin(HEAP_JOINED);
+        ck_assert(!adopt(512));
+        (void)add(0, 0, 8 * BLOCK);
+        ck_assert(!adopt(512));
+        ck_assert_uint_eq(heaps[0].heap.n_blocks, 1);
+        end();
+}
+
+/* Of five blocks, as many as the bytes need. */
+static const struct {
+        uint64_t n_bytes;
+        unsigned n_blocks;
+} enough_rows[] = {{512, 1},       {BLOCK, 1},           {BLOCK + 512, 2},    {4 * BLOCK, 4},
+                   {5 * BLOCK, 5}, {4 * BLOCK + 512, 5}, {5 * BLOCK + 512, 0}};
+
+TEST(just_enough_blocks_move, .to = ARRAY_SIZE(enough_rows))
+{
+        struct heap_block *blocks[5];
+        unsigned n_blocks = enough_rows[_i].n_blocks;
+
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < 5; i++)
+                blocks[i] = add(1, GIB + i * BLOCK, BLOCK);
+        ck_assert_int_eq(adopt(enough_rows[_i].n_bytes), n_blocks > 0);
+        for (unsigned i = 0; i < 5; i++)
+                expect_in(i < n_blocks ? 0 : 1, blocks[i]);
+        if (n_blocks)
+                fill(0, enough_rows[_i].n_bytes, GIB);
+        end();
+}
+
+TEST(blocks_of_any_size_move)
+{
+        struct heap_block *blocks[3];
+
+        begin(HEAP_JOINED);
+        blocks[0] = add(1, 0, BLOCK);
+        blocks[1] = add(1, BLOCK, 9 * BLOCK);
+        blocks[2] = add(1, 10 * BLOCK, BLOCK);
+        ck_assert(adopt(2 * BLOCK));
+        expect_in(0, blocks[0]);
+        expect_in(0, blocks[1]);
+        expect_in(1, blocks[2]);
+        fill(0, 10 * BLOCK, 0);
+        end();
+}
+
+/* The hole begins and ends within blocks, which stay: three blocks are whole. */
+TEST(blocks_in_use_do_not_move)
+{
+        struct heap_block *blocks[5];
+
+        begin(HEAP_JOINED);
+        for (unsigned i = 0; i < 5; i++)
+                blocks[i] = add(1, i * BLOCK, BLOCK);
+        fill(1, MIB, 0);
+        fill(1, 8 * MIB, MIB);
+        fill(1, MIB, 9 * MIB);
+        give(1, MIB);
+        heaps[1].heap.n_done_epochs = heap_new_epoch(&heaps[1].heap) + 1;
+        ck_assert(!adopt(3 * BLOCK + 512));
+        ck_assert(adopt(3 * BLOCK));
+        for (unsigned i = 0; i < 5; i++)
+                expect_in(i == 0 || i == 4 ? 1 : 0, blocks[i]);
+        fill(0, 3 * BLOCK, BLOCK);
+        end();
+}
+
+TEST(blocks_that_are_not_idle_do_not_move)
+{
+        begin(HEAP_JOINED);
+        (void)add(1, 0, 4 * BLOCK);
+        fill(1, 512, 0);
+        give(1, 0);
+        ck_assert(!adopt(512));
+        heaps[1].heap.n_done_epochs = heap_new_epoch(&heaps[1].heap) + 1;
+        ck_assert(adopt(512));
+        end();
+}
+
+/* Two heaps, or two holes, have enough together only. */
+TEST(all_comes_from_one_hole)
+{
+        begin(HEAP_JOINED);
+        (void)add(1, 0, 2 * BLOCK);
+        (void)add(2, 2 * BLOCK, 2 * BLOCK);
+        (void)add(1, 4 * BLOCK, 2 * BLOCK);
+        ck_assert(!adopt(3 * BLOCK));
+        ck_assert_uint_eq(heaps[0].heap.n_blocks, 0);
+        end();
+}
+
+TEST(the_smallest_hole_that_is_large_enough_is_taken)
+{
+        struct heap_block *blocks[3];
+
+        begin(HEAP_JOINED);
+        blocks[0] = add(1, 0, 8 * BLOCK);
+        blocks[1] = add(2, GIB, 4 * BLOCK);
+        blocks[2] = add(2, 2 * GIB, 2 * BLOCK);
+        ck_assert(adopt(3 * BLOCK));
+        expect_in(1, blocks[0]);
+        expect_in(0, blocks[1]);
+        expect_in(2, blocks[2]);
+        end();
+}
+
+/* What the heap has beside it, and the work that is not over there, is as it was. */
+TEST(what_is_adopted_joins_the_heaps_own)
+{
+        begin(HEAP_JOINED);
+        (void)add(0, 0, BLOCK);
+        (void)add(1, BLOCK, BLOCK);
+        (void)add(0, 2 * BLOCK, BLOCK);
+        fill(0, BLOCK, 0);
+        fill(0, BLOCK, 2 * BLOCK);
+        give(0, 0);
+        ck_assert(adopt(BLOCK));
+        ck_assert_uint_eq(heaps[0].heap.extents.n_free, 1);
+        fill(0, 2 * BLOCK, 0);
+        ck_assert_uint_eq(heaps[1].heap.n_reserved_bytes, 0);
+        end();
+}
+
+TEST(runs_kept_apart_give_one_block)
+{
+        struct heap_block *blocks[2];
+
+        begin(HEAP_SPLIT);
+        blocks[0] = add(1, 0, BLOCK);
+        blocks[1] = add(1, BLOCK, 2 * BLOCK);
+        ck_assert(!adopt(3 * BLOCK));
+        ck_assert(adopt(BLOCK + 512));
+        expect_in(1, blocks[0]);
+        expect_in(0, blocks[1]);
+        fill(0, BLOCK + 512, BLOCK);
+        end();
+}
+
+/* 33 GiB may be held for the peak, and 32 are held or needed: 1/128 of the peak is within that; then
+ * half of that is left, and then nothing. */
+TEST(a_plan_grows_ahead_within_the_budget)
+{
+        struct placement plan;
+
+        begin(HEAP_JOINED);
+        budget_see(&set.budget, 32 * GIB, NOW);
+        heap_set_count(&set, 32 * GIB - BLOCK);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, &plan), 0);
+        ck_assert_uint_eq(plan.n_bytes, 256 * MIB);
+        heap_set_count(&set, GIB - 128 * MIB);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, &plan), 0);
+        ck_assert_uint_eq(plan.n_bytes, 128 * MIB + BLOCK);
+        heap_set_count(&set, 128 * MIB);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, &plan), 0);
+        ck_assert_uint_eq(plan.n_bytes, BLOCK);
+        heap_set_count(&set, GIB);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, &plan), 0);
+        ck_assert_uint_eq(plan.n_bytes, BLOCK);
         end();
 }
 
