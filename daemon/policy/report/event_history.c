@@ -26,7 +26,7 @@ struct event_history_lane {
         uint64_t n_lost; /* events */
         TAILQ_HEAD(lane_rows, event_history_row) rows;
         struct lane_owner *owner;
-        LIST_ENTRY(event_history_lane) link; /* of the owner */
+        LIST_ENTRY(event_history_lane) link; /* of the owner, or of what is unused */
         UT_hash_handle hh;
 };
 
@@ -35,6 +35,7 @@ struct lane_owner {
         uint64_t id;     /* its uid, or OWNER_NODE */
         uint32_t n_rows; /* but those that last */
         LIST_HEAD(owner_lanes, event_history_lane) lanes;
+        LIST_ENTRY(lane_owner) link; /* of what is unused */
         UT_hash_handle hh;
 };
 
@@ -44,12 +45,16 @@ struct lane_owner {
  * be as many users as there are rows. */
 #define NODE_PART 8
 
-/* Rows are there from the beginning, as many as there may be, but those that were never taken are not touched:
- * of them there is no memory in use. */
+/* Rows, lanes and owners are there from the beginning, as many as there may be, so that an event needs no memory but
+ * that of the tables. Those that were never taken are not touched: of them there is no memory in use. */
 struct event_history {
         struct event_history_row *all_rows;
-        uint32_t n_all;
-        uint32_t n_rows_begun;
+        struct event_history_lane *all_lanes; /* each has a row, but for one that is made */
+        struct lane_owner *all_owners;        /* each has a lane */
+        uint32_t n_all;                       /* rows */
+        uint32_t n_rows_begun, n_lanes_begun, n_owners_begun;
+        struct owner_lanes unused_lanes;
+        LIST_HEAD(lane_owners, lane_owner) unused_owners;
         uint64_t end;
         TAILQ_HEAD(history_rows, event_history_row) rows; /* those that are taken */
         struct history_rows unused;
@@ -68,8 +73,10 @@ int event_history_new(uint32_t n_rows, uint64_t first_number, struct event_histo
         if (!history)
                 return -ENOMEM;
         history->all_rows = malloc(n_rows * sizeof(*history->all_rows));
-        if (!history->all_rows) {
-                free(history);
+        history->all_lanes = malloc((n_rows + UINT64_C(1)) * sizeof(*history->all_lanes));
+        history->all_owners = malloc((n_rows + UINT64_C(1)) * sizeof(*history->all_owners));
+        if (!history->all_rows || !history->all_lanes || !history->all_owners) {
+                (void)event_history_free(history);
                 return -ENOMEM;
         }
         history->n_all = n_rows;
@@ -78,6 +85,30 @@ int event_history_new(uint32_t n_rows, uint64_t first_number, struct event_histo
         TAILQ_INIT(&history->unused);
         *ret_history = history;
         return 0;
+}
+
+static struct event_history_lane *take_lane(struct event_history *history)
+{
+        struct event_history_lane *lane = LIST_FIRST(&history->unused_lanes);
+
+        if (lane)
+                LIST_REMOVE(lane, link);
+        else
+                lane = &history->all_lanes[history->n_lanes_begun++];
+        memset(lane, 0, sizeof(*lane));
+        return lane;
+}
+
+static struct lane_owner *take_owner(struct event_history *history)
+{
+        struct lane_owner *owner = LIST_FIRST(&history->unused_owners);
+
+        if (owner)
+                LIST_REMOVE(owner, link);
+        else
+                owner = &history->all_owners[history->n_owners_begun++];
+        memset(owner, 0, sizeof(*owner));
+        return owner;
 }
 
 static void end_lane(struct event_history *history, struct event_history_lane *lane)
@@ -89,11 +120,11 @@ static void end_lane(struct event_history *history, struct event_history_lane *l
         history->n_lost_of_gone += lane->n_lost;
         LIST_REMOVE(lane, link);
         HASH_DEL(history->lanes, lane);
-        free(lane);
+        LIST_INSERT_HEAD(&history->unused_lanes, lane, link);
         if (!LIST_EMPTY(&owner->lanes))
                 return;
         HASH_DEL(history->owners, owner);
-        free(owner);
+        LIST_INSERT_HEAD(&history->unused_owners, owner, link);
 }
 
 struct event_history *event_history_free(struct event_history *history)
@@ -104,6 +135,8 @@ struct event_history *event_history_free(struct event_history *history)
                 return NULL;
         HASH_ITER(hh, history->lanes, lane, next)
         end_lane(history, lane);
+        free(history->all_owners);
+        free(history->all_lanes);
         free(history->all_rows);
         free(history);
         return NULL;
@@ -147,14 +180,12 @@ static struct lane_owner *get_owner(struct event_history *history, uint64_t id)
         HASH_FIND(hh, history->owners, &id, sizeof(id), owner);
         if (owner)
                 return owner;
-        owner = calloc(1, sizeof(*owner));
-        if (!owner)
-                return NULL;
+        owner = take_owner(history);
         owner->id = id;
         HASH_ADD(hh, history->owners, id, sizeof(owner->id), owner);
         if (owner->hh.tbl)
                 return owner;
-        free(owner);
+        LIST_INSERT_HEAD(&history->unused_owners, owner, link);
         return NULL;
 }
 
@@ -163,22 +194,23 @@ static struct event_history_lane *make_lane(struct event_history *history,
                                             const struct tenant_key *tenant, enum lane_kind kind)
 {
         struct lane_owner *owner = get_owner(history, tenant ? tenant->uid : OWNER_NODE);
-        struct event_history_lane *lane = calloc(1, sizeof(*lane));
+        struct event_history_lane *lane;
 
-        if (owner && lane) {
-                lane->key = key_of(tenant, kind);
-                lane->owner = owner;
-                TAILQ_INIT(&lane->rows);
-                HASH_ADD(hh, history->lanes, key, sizeof(lane->key), lane);
-                if (lane->hh.tbl) {
-                        LIST_INSERT_HEAD(&owner->lanes, lane, link);
-                        return lane;
-                }
+        if (!owner)
+                return NULL;
+        lane = take_lane(history);
+        lane->key = key_of(tenant, kind);
+        lane->owner = owner;
+        TAILQ_INIT(&lane->rows);
+        HASH_ADD(hh, history->lanes, key, sizeof(lane->key), lane);
+        if (lane->hh.tbl) {
+                LIST_INSERT_HEAD(&owner->lanes, lane, link);
+                return lane;
         }
-        free(lane);
-        if (owner && LIST_EMPTY(&owner->lanes)) {
+        LIST_INSERT_HEAD(&history->unused_lanes, lane, link);
+        if (LIST_EMPTY(&owner->lanes)) {
                 HASH_DEL(history->owners, owner);
-                free(owner);
+                LIST_INSERT_HEAD(&history->unused_owners, owner, link);
         }
         return NULL;
 }
