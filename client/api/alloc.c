@@ -241,7 +241,7 @@ static void note_refusal(struct gpumem_client *client, int code,
         events_note(&client->events, &event);
 }
 
-/* What is deferred is freed, and what is kept for work that nobody has waited for is looked at, rather than
+/* Deferred frees are made, and what is kept for work that nobody has waited for is looked at, rather than
  * that others are waited for. */
 static int alloc_before_deferred(struct gpumem_client *client, const struct gpumem_request *request,
                                  void **ret_pointer)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public functions by which devices reach memory: those of other devices, and pinned memory that is known to the driver. */
+/* The public functions by which devices reach memory: that of other devices, and pinned memory. */
 #include <stdio.h>
 
 #include "base/err.h"

@@ -336,7 +336,7 @@ static ALWAYS_INLINE int free_hit(struct gpumem_client *client, const void *poin
         return free_in(heap, pointer, &stream);
 }
 
-static NOINLINE int free_miss(struct gpumem_client *client, void *pointer, void *stream)
+static NOINLINE int free_slow(struct gpumem_client *client, void *pointer, void *stream)
 {
         struct stream_heap *heap;
         struct heap_block *block;
@@ -360,7 +360,7 @@ static COLD int free_watched(struct gpumem_client *client, void *pointer, void *
                 debugged = debug_begin_free(&client->debug, pointer, DEBUG_IN_STREAM, stream);
         r = free_hit(client, pointer, stream);
         if (r == GPUMEM_E_REFUSED)
-                r = free_miss(client, pointer, stream);
+                r = free_slow(client, pointer, stream);
         debug_end_free(&client->debug, debugged, r);
         if (trace_is_on() && !r)
                 trace_free(pointer);
@@ -381,7 +381,7 @@ FLAT int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
                 return free_watched(client, pointer, stream);
         r = free_hit(client, pointer, stream);
         if (r == GPUMEM_E_REFUSED)
-                r = free_miss(client, pointer, stream);
+                r = free_slow(client, pointer, stream);
         client_settle(client);
         return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process does not use is at once another's: blocks that are empty, and whose work is over, are
+/* Idle marking: others may have what a process does not use. Blocks that are empty, and whose work is over, are
  * put on the idle list, where the daemon may revoke their leases. The process does not unmap them, and has
  * them back at a miss without a message.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frees that are not over: of allocations that other streams use too, as gpumem_record_use told, or that streams
  * may use which are registered (streams.h). From the free on marks say whether all of them have come far enough.
- * Until then the allocation is deferred: the allocation stays where it is. Any thread. */
+ * Until then the free is deferred: the allocation stays where it is. Any thread. */
 #pragma once
 
 #include <pthread.h>
