@@ -300,7 +300,7 @@ const struct scenario scenarios[] = {
         {"pinned", run_pinned, "0", "{}\n", SCENARIO_ON_DEVICE},
         {"capture", run_capture, "0", "{}\n", SCENARIO_ON_DEVICE},
         {"revoke", run_revoke, NULL, "{}\n", SCENARIO_ON_DEVICE},
-        {"connect_again", run_reconnect, "0", "{}\n", SCENARIO_ON_DEVICE},
+        {"reconnect", run_reconnect, "0", "{}\n", SCENARIO_ON_DEVICE},
         {"reload", run_reload, "0", "{}\n", SCENARIO_SIGNALS_DAEMON},
         {"legacy", run_alloc, "0", LEGACY, SCENARIO_ON_DEVICE},
 };

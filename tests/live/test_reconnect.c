@@ -279,4 +279,4 @@ TEST(daemons_may_go_at_any_moment)
         daemon_await(FIGURE_charged, 0);
 }
 
-TESTS_MAIN("connect_again", .limit_s = 60, .start = reconnect_start, .stop = reconnect_stop)
+TESTS_MAIN("reconnect", .limit_s = 60, .start = reconnect_start, .stop = reconnect_stop)

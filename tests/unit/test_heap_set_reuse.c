@@ -304,4 +304,4 @@ TEST(blocks_without_memory_to_come_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT +
         end();
 }
 
-TESTS_MAIN("heap_set_reuse_idle", .limit_s = UNLIMITED)
+TESTS_MAIN("heap_set_reuse", .limit_s = UNLIMITED)
