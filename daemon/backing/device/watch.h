@@ -37,7 +37,7 @@ struct watched {
  * say that nothing is known, and the log says once why. */
 int watch_new(const char *library, const struct watched *watched, struct watch **ret_watch);
 
-/* Ends the thread. One that hangs in NVML is left behind (left.h), and the watch with it. NULL is legal;
+/* Ends the thread. One that hangs in NVML is left behind (abandoned_workers.h), and the watch with it. NULL is legal;
  * returns NULL. */
 struct watch *watch_free(struct watch *watch);
 

@@ -17,7 +17,7 @@ int worker_new(struct backing *take_backing, void (*wake)(void *argument), void 
                struct worker **ret_worker);
 
 /* Finishes every job that was submitted, then ends the thread. One whose job is late is left behind, with
- * its backing and what it has yet to do (left.h). NULL is legal; returns NULL. */
+ * its backing and what it has yet to do (abandoned_workers.h). NULL is legal; returns NULL. */
 struct worker *worker_free(struct worker *worker);
 
 /* The job stays the worker's until worker_take_done gives it back. */

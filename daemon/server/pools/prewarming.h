@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes pools' memory before any client asks (daemon/policy/warm.h), a block of each pool at a time, so that
+/* Makes pools' memory before any client asks (daemon/policy/prewarm.h), a block of each pool at a time, so that
  * requests are served meanwhile. Gives back what is cached for too long. On the loop.
  *
  * A pool that reserves less than its warm_bytes when the daemon starts, or when the setting changes, has the rest
