@@ -15,10 +15,7 @@ struct bitmap {
         uint64_t words[BITMAP_WORDS];
 };
 
-#define BITMAP_NULL \
-        {           \
-                0   \
-        }
+#define BITMAP_NULL ((struct bitmap){0})
 
 static inline void bitmap_set(struct bitmap *map, unsigned bit)
 {

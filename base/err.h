@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How functions answer and how they let go of things.
  *
- * 0 is success; negative is -errno, a fault that is passed on unchanged; positive is an outcome
- * (GPUMEM_E_*) that the caller handles. Outputs are named ret_*, come last, and are untouched
- * unless 0 is returned. */
+ * 0 is success; negative is -errno, a fault that is passed on unchanged; positive is an outcome (GPUMEM_E_*) that the
+ * caller handles. Outputs are named ret_*, come last, and are untouched unless 0 is returned. */
 #pragma once
 
 #include <errno.h>
@@ -13,8 +12,8 @@
 /* Runs `function(&variable)` when the variable goes out of scope. */
 #define CLEANUP(function) __attribute__((cleanup(function), unused))
 
-/* Kept out of the code, and of the stack frame, of a caller that mostly does without it; COLD: of all
- * that run at all often. */
+/* Kept out of the code, and of the stack frame, of a caller that mostly does without it; COLD: of all that run at all
+ * often. */
 #define NOINLINE __attribute__((noinline))
 #define COLD     __attribute__((cold, noinline))
 

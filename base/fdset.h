@@ -9,10 +9,7 @@ struct fdset {
         unsigned n;
 };
 
-#define FDSET_NULL     \
-        {              \
-                .n = 0 \
-        }
+#define FDSET_NULL ((struct fdset){.n = 0})
 
 /* Adds a fd that the set owns from now on. -E2BIG when it is full; the fd is closed then. */
 int fdset_add(struct fdset *set, int take_fd);

@@ -37,10 +37,7 @@ struct log_limit {
         unsigned n_left_out;
 };
 
-#define LOG_LIMIT_NULL        \
-        {                     \
-                .since_ns = 0 \
-        }
+#define LOG_LIMIT_NULL ((struct log_limit){.since_ns = 0})
 
 /* Whether one more may be written now; says how many were left out before. One thread. */
 bool log_may(struct log_limit *limit, enum log_level level, uint64_t now_ns);

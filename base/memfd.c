@@ -29,9 +29,8 @@ static int new_of_fixed_size(const char *name, uint64_t n_bytes, unsigned flags,
 {
         CLEANUP(closep)
         int fd = -1;
-        int r;
+        int r = memfd_open(name, n_bytes, flags, &fd);
 
-        r = memfd_open(name, n_bytes, flags, &fd);
         if (r)
                 return r;
         if (fcntl(fd, F_ADD_SEALS, SIZE_SEALS) < 0)
@@ -55,9 +54,8 @@ int memfd_new_constant(const char *name, const void *bytes, size_t n_bytes, int 
         CLEANUP(closep)
         int fd = -1;
         size_t written = 0;
-        int r;
+        int r = memfd_open(name, n_bytes, 0, &fd);
 
-        r = memfd_open(name, n_bytes, 0, &fd);
         if (r)
                 return r;
         while (written < n_bytes) {
@@ -97,9 +95,8 @@ static int map(int fd, size_t n_bytes, int protection, int flags, void **ret_byt
 int memfd_map_read(int fd, size_t n_bytes, const void **ret_bytes)
 {
         void *bytes;
-        int r;
+        int r = map(fd, n_bytes, PROT_READ, MAP_PRIVATE, &bytes);
 
-        r = map(fd, n_bytes, PROT_READ, MAP_PRIVATE, &bytes);
         if (r)
                 return r;
         *ret_bytes = bytes;

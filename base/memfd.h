@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sealed shared memory: what a process may be handed without having to trust its peer's ftruncate.
- * Any thread. */
+/* Sealed shared memory: what a process may be handed without having to trust its peer's ftruncate. Any thread. */
 #pragma once
 
 #include <stddef.h>
@@ -9,8 +8,8 @@
 /* A memfd of n_bytes zero bytes that can neither shrink nor grow, nor be unsealed. */
 int memfd_new(const char *name, uint64_t n_bytes, int *ret_fd);
 
-/* The same of huge pages of 2 MiB, n_bytes being a multiple of that. Its pages are reserved when it is
- * mapped. -ENOENT and the like where the kernel has none of them. */
+/* The same of huge pages of 2 MiB, n_bytes being a multiple of that. Its pages are reserved when it is mapped. -ENOENT
+ * and the like where the kernel has none of them. */
 int memfd_new_huge(const char *name, uint64_t n_bytes, int *ret_fd);
 
 /* A memfd with these bytes that nobody can change any more. */

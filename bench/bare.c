@@ -17,9 +17,8 @@ static int find_pool(const struct message_welcome *welcome, int fd, uint32_t *re
 {
         struct pool_row *pools;
         void *rows;
-        int r;
+        int r = rows_read(fd, welcome->n_pools, welcome->n_row_bytes, sizeof(*pools), &rows);
 
-        r = rows_read(fd, welcome->n_pools, welcome->n_row_bytes, sizeof(*pools), &rows);
         if (r)
                 return r;
         pools = rows;
@@ -64,9 +63,8 @@ int bare_init(const struct options *options, struct bare *ret_bare)
         CLEANUP(bare_deinit)
         struct bare bare = BARE_NULL;
         struct message_welcome welcome;
-        int r;
+        int r = link_new(options->socket_path, "gpumem-bench", &bare.link, &welcome, &fds);
 
-        r = link_new(options->socket_path, "gpumem-bench", &bare.link, &welcome, &fds);
         if (!r)
                 r = find_daemon(&bare);
         if (!r)
@@ -76,7 +74,7 @@ int bare_init(const struct options *options, struct bare *ret_bare)
         if (r)
                 return r;
         *ret_bare = bare;
-        bare = (struct bare)BARE_NULL;
+        bare = BARE_NULL;
         return 0;
 }
 
@@ -85,7 +83,7 @@ void bare_deinit(struct bare *bare)
         (void)link_free(bare->link);
         if (bare->board)
                 (void)munmap(bare->board, bare->n_board_bytes);
-        *bare = (struct bare)BARE_NULL;
+        *bare = BARE_NULL;
 }
 
 int bare_lease(struct bare *bare, uint64_t n_bytes, struct message_leased *ret_lease, int *ret_fd)

@@ -20,10 +20,7 @@ struct bare {
         uint32_t n_slots;
 };
 
-#define BARE_NULL             \
-        {                     \
-                .link = NULL, \
-        }
+#define BARE_NULL ((struct bare){.link = NULL})
 
 int bare_init(const struct options *options, struct bare *ret_bare);
 void bare_deinit(struct bare *bare);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/beside.h"
 
-#include "base/err.h"
-
 #define REPETITIONS_FULL  21
 #define REPETITIONS_QUICK 1
 
@@ -15,9 +13,8 @@ static int take_turn(const struct beside *beside, struct peer *peers, struct sam
                      struct samples *theirs)
 {
         double ns;
-        int r;
+        int r = time_repetition(beside->steps, beside->state, beside->n_steps, &ns);
 
-        r = time_repetition(beside->steps, beside->state, beside->n_steps, &ns);
         if (r)
                 return r;
         samples_add(ours, ns);

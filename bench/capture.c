@@ -121,19 +121,16 @@ static int measure_in_pool(struct target *target, const struct options *options,
         return r ? r : r_end;
 }
 
+static int measure_both(struct target *target, const struct options *options, struct rows *rows)
+{
+        int r = start_sleeper();
+
+        if (!r)
+                r = measure("capture", target, options, rows);
+        return r ? r : measure_in_pool(target, options, rows);
+}
+
 int command_capture(const struct options *options, struct rows *rows)
 {
-        struct target target;
-        int r;
-
-        r = target_init(options, &target);
-        if (r)
-                return r;
-        r = start_sleeper();
-        if (!r)
-                r = measure("capture", &target, options, rows);
-        if (!r)
-                r = measure_in_pool(&target, options, rows);
-        target_deinit(&target);
-        return r;
+        return target_run(options, rows, measure_both);
 }

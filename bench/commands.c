@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands.h"
 
+#include <stdio.h>
+
 #include "base/err.h"
+#include "bench/apart.h"
 
 const struct command commands[] = {
         {"hot", "alloc and free, 64 live of 16 sizes, 512 B to 256 MiB", 0, 0, command_hot},
@@ -27,3 +30,21 @@ const struct command commands[] = {
         {"all", "all but peers and plot; traces are FILE...", 0, FILES_MAX, command_all},
 };
 const unsigned n_commands = ARRAY_SIZE(commands);
+
+int command_all(const struct options *options, struct rows *rows)
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < n_commands; i++) {
+                int r_one;
+
+                if (commands[i].run == command_all || commands[i].run == command_trace ||
+                    commands[i].run == command_peers || commands[i].run == command_plot ||
+                    commands[i].n_files_min > options->n_files)
+                        continue;
+                (void)fprintf(stderr, "gpumem-bench: %s\n", commands[i].name);
+                r_one = apart_measure(commands[i].run, options, rows);
+                r = r ? r : r_one;
+        }
+        return r;
+}

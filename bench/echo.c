@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/echo.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -82,7 +81,7 @@ void echo_deinit(struct echo *echo)
         closep(&echo->socket);
         if (echo->pid)
                 (void)waitpid(echo->pid, NULL, 0);
-        *echo = (struct echo)ECHO_NULL;
+        *echo = ECHO_NULL;
 }
 
 int echo_call(struct echo *echo, enum echo_answer answer)

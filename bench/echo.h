@@ -12,10 +12,7 @@ struct echo {
         int socket;
 };
 
-#define ECHO_NULL            \
-        {                    \
-                .socket = -1 \
-        }
+#define ECHO_NULL ((struct echo){.socket = -1})
 
 /* The caller has no threads. */
 int echo_init(struct echo *ret_echo);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a replacement costs with ever more live allocations. Each count is built by a client of its own,
- * whose bookkeeping has not been stretched by a larger one, measured and taken down; the counts by
- * turns, some times over. */
+/* What a replacement costs with ever more live allocations. Each count is built by a client of its own, whose
+ * bookkeeping has not been stretched by a larger one, measured and taken down; the counts by turns, some times over. */
 #include <stdio.h>
 
 #include "base/err.h"
@@ -56,9 +55,8 @@ static int measure_ours(const struct options *options, uint32_t n_live, double *
 {
         struct target target;
         struct state state = {.target = &target};
-        int r;
+        int r = target_init(options, &target);
 
-        r = target_init(options, &target);
         if (r)
                 return r;
         r = replace_init(&state.replace, n_live, REPLACE_SMALL, 1);
@@ -73,9 +71,8 @@ static int measure_ours(const struct options *options, uint32_t n_live, double *
 static int measure_theirs(uint32_t n_live, double *ret_ns)
 {
         struct peer peer;
-        int r;
+        int r = peer_init(PEER_MIMALLOC, PEER_SMALL, n_live, &peer);
 
-        r = peer_init(PEER_MIMALLOC, PEER_SMALL, n_live, &peer);
         if (r)
                 return r;
         r = peer_measure(&peer, ret_ns);
@@ -120,9 +117,8 @@ static int measure(struct growth *growth, const struct options *options, struct 
         struct row free = {.unit = "ns"};
         unsigned n_repetitions = options->effort == EFFORT_FULL ? REPETITIONS_FULL : 1;
         unsigned n_counts = options->effort == EFFORT_FULL ? N_COUNTS : N_COUNTS - 2;
-        int r;
+        int r = start_sleeper();
 
-        r = start_sleeper();
         for (unsigned i = 0; i < n_repetitions && !r; i++)
                 r = take_turn(growth, options, n_counts);
         if (!r)

@@ -61,9 +61,10 @@ static int measure(struct target *target, const struct options *options, struct 
                                 .steps = hot_steps,
                                 .state = &hot,
                                 .n_steps = N_STEPS};
-        int r;
+        int r = start_sleeper();
 
-        r = hot_init(target, 0, &hot);
+        if (!r)
+                r = hot_init(target, 0, &hot);
         if (!r)
                 r = beside_measure(&beside, options, rows);
         if (!r)
@@ -75,15 +76,5 @@ static int measure(struct target *target, const struct options *options, struct 
 
 int command_hot(const struct options *options, struct rows *rows)
 {
-        struct target target;
-        int r;
-
-        r = target_init(options, &target);
-        if (r)
-                return r;
-        r = start_sleeper();
-        if (!r)
-                r = measure(&target, options, rows);
-        target_deinit(&target);
-        return r;
+        return target_run(options, rows, measure);
 }

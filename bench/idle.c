@@ -2,15 +2,12 @@
 /* What one process does not use, as others find it.
  *
  * `idle_stopped`: an idle block that a process holds and maps which is stopped by SIGSTOP, leased and mapped
- * here, beside the same block from the daemon's cache; blocks of 2 MiB, and with `_large` of 64.
- * The daemon and this process are on one CPU, so that what each does adds up. `idle_latency` is in
- * latency.c. */
+ * here, beside the same block from the daemon's cache; blocks of 2 MiB, and with `_large` of 64. The daemon and this
+ * process are on one CPU, so that what each does adds up. `idle_latency` is in latency.c. */
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/err.h"
-#include "base/fdset.h"
 #include "base/size.h"
 #include "bench/apart.h"
 #include "bench/bare.h"
@@ -96,9 +93,8 @@ static int measure_size(struct idle *idle, const struct options *options, struct
 {
         struct samples stopped = {.n = 0}, cached = {.n = 0};
         const struct cuda *cuda = &idle->target.cuda;
-        int r;
+        int r = vmm_reserve(cuda, N_BLOCKS * idle->n_block_bytes, &idle->address);
 
-        r = vmm_reserve(cuda, N_BLOCKS * idle->n_block_bytes, &idle->address);
         if (r)
                 return r;
         /* What others have left in the cache would be had in place of what is idle. */
@@ -150,9 +146,8 @@ static int measure_stopped(const struct options *options, struct rows *rows)
         static const struct row large = {
                 .name = "idle_stopped_large", .unit = "ns", .limit = ROW_AT_MOST, .bound = BOUND};
         struct idle idle = {.stopped = STOPPED_NULL, .target = TARGET_NULL, .bare = BARE_NULL};
-        int r;
+        int r = open_all(options, &idle);
 
-        r = open_all(options, &idle);
         idle.n_block_bytes = 2 * MIB;
         if (!r)
                 r = measure_size(&idle, options, row, rows);

@@ -25,7 +25,6 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "bench/target.h"
-#include "bench/timing.h"
 #include "proto/board.h"
 
 #define N_FULL  600
@@ -157,9 +156,8 @@ static int calibrate(struct latency *latency)
 {
         uint64_t start_ns = 0;
         void *pointer;
-        int r;
+        int r = target_alloc(&latency->target, 0, LEAST_BYTES, &pointer);
 
-        r = target_alloc(&latency->target, 0, LEAST_BYTES, &pointer);
         for (unsigned i = 0; i < 2 && !r; i++) {
                 start_ns = clock_now_ns();
                 r = work(latency, pointer, 16);
@@ -182,9 +180,8 @@ static int measure_one(struct latency *latency, double *ret_ms)
         double work_ns = (double)draw(latency, WORK_MS_MAX * 1000) * 1000;
         uint64_t freed_ns;
         void *pointer;
-        int r;
+        int r = target_alloc(&latency->target, 0, n_bytes, &pointer);
 
-        r = target_alloc(&latency->target, 0, n_bytes, &pointer);
         if (r)
                 return r;
         r = find_busy(latency);
@@ -289,9 +286,8 @@ static int open_all(const struct options *options, struct latency *latency)
 int latency_measure(const struct options *options, struct rows *rows)
 {
         struct latency latency = {.target = TARGET_NULL, .random = 88172645463325252u};
-        int r;
+        int r = open_all(options, &latency);
 
-        r = open_all(options, &latency);
         if (!r)
                 r = measure(&latency, options, rows);
         target_deinit(&latency.target);

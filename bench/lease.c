@@ -32,10 +32,7 @@ struct lease {
         uint64_t address; /* reserved, for a block of the driver's */
 };
 
-#define LEASE_NULL                                                          \
-        {                                                                   \
-                .echo = ECHO_NULL, .target = TARGET_NULL, .bare = BARE_NULL \
-        }
+#define LEASE_NULL ((struct lease){.echo = ECHO_NULL, .target = TARGET_NULL, .bare = BARE_NULL})
 
 static int echo_steps(void *argument, unsigned n_steps)
 {
@@ -211,9 +208,8 @@ static int add_rows(struct samples samples[N_SIDES], struct rows *rows)
 static int check_leases(struct lease *lease)
 {
         struct gpumem_stats stats;
-        int r;
+        int r = target_stats(&lease->target, &stats);
 
-        r = target_stats(&lease->target, &stats);
         if (r || !stats.n_hits)
                 return r;
         (void)fprintf(stderr, "gpumem-bench: shareable allocations were served without a lease\n");
@@ -282,9 +278,8 @@ static void close_all(struct lease *lease)
 int command_lease(const struct options *options, struct rows *rows)
 {
         struct lease lease = LEASE_NULL;
-        int r;
+        int r = open_all(options, &lease);
 
-        r = open_all(options, &lease);
         if (!r)
                 r = measure(&lease, options, rows);
         close_all(&lease);

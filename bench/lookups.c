@@ -74,13 +74,5 @@ static int measure(struct target *target, const struct options *options, struct 
 
 int command_lookups(const struct options *options, struct rows *rows)
 {
-        struct target target;
-        int r;
-
-        r = target_init(options, &target);
-        if (r)
-                return r;
-        r = measure(&target, options, rows);
-        target_deinit(&target);
-        return r;
+        return target_run(options, rows, measure);
 }

@@ -246,10 +246,9 @@ static int write_file(const struct rows *rows, const char *path)
 static int report(const struct invocation *invocation, const struct rows *rows)
 {
         const char *path = invocation->output_path;
-        int r;
+        int r = invocation->print == PRINT_JSON ? rows_print_json(rows, stdout)
+                                                : rows_print_table(rows, stdout);
 
-        r = invocation->print == PRINT_JSON ? rows_print_json(rows, stdout)
-                                            : rows_print_table(rows, stdout);
         if (!r && (fflush(stdout) == EOF || ferror(stdout)))
                 r = err_errno();
         if (r)

@@ -55,9 +55,8 @@ static int add_rows(struct target *target, uint64_t n_bytes, uint32_t n_live, st
         struct row share = {.name = "metadata", .unit = "%", .limit = ROW_AT_MOST, .bound = BOUND};
         struct row each = {.name = "metadata_an_allocation", .unit = "bytes"};
         struct gpumem_stats stats;
-        int r;
+        int r = target_stats(target, &stats);
 
-        r = target_stats(target, &stats);
         if (r)
                 return r;
         share.value = 100 * (double)n_bytes / (double)stats.n_requested_bytes;
@@ -81,9 +80,8 @@ int command_metadata(const struct options *options, struct rows *rows)
         struct replace replace;
         struct target target;
         uint64_t n_bytes;
-        int r;
+        int r = target_init(options, &target);
 
-        r = target_init(options, &target);
         if (r)
                 return r;
         r = replace_init(&replace, n_live, REPLACE_64KIB, 1);

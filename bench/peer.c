@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/peer.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -10,6 +11,10 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
+#include "bench/replace.h"
+#include "bench/timing.h"
+
+#define N_STEPS 4096
 
 static const struct {
         const char *name;
@@ -26,32 +31,34 @@ const char *peer_name(enum peer_allocator allocator)
         return allocators[allocator].name;
 }
 
-/* The child's ends become its standard input and output. */
-static int spawn(char **arguments, int request_fd, int answer_fd, pid_t *ret_pid)
+int peer_spawn(const char *path, const char *const *arguments, const char *const *environment,
+               int in, int out, pid_t *ret_pid)
 {
         posix_spawn_file_actions_t actions;
         int r;
 
         if (posix_spawn_file_actions_init(&actions))
                 return -ENOMEM;
-        r = posix_spawn_file_actions_adddup2(&actions, request_fd, STDIN_FILENO);
+        r = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
         if (!r)
-                r = posix_spawn_file_actions_adddup2(&actions, answer_fd, STDOUT_FILENO);
+                r = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
         if (!r)
-                r = posix_spawn(ret_pid, "/proc/self/exe", &actions, NULL, arguments, environ);
+                r = posix_spawnp(ret_pid, path, &actions, NULL, (char *const *)arguments,
+                                 (char *const *)environment);
         (void)posix_spawn_file_actions_destroy(&actions);
         return -r;
 }
 
 /* LD_PRELOAD is set for the child only. */
-static int spawn_under(const char *library, char **arguments, int request_fd, int answer_fd,
-                       pid_t *ret_pid)
+static int spawn_under(const char *library, const char *const *arguments, int request_fd,
+                       int answer_fd, pid_t *ret_pid)
 {
         int r;
 
         if (library && setenv("LD_PRELOAD", library, 1))
                 return err_errno();
-        r = spawn(arguments, request_fd, answer_fd, ret_pid);
+        r = peer_spawn("/proc/self/exe", arguments, (const char *const *)environ, request_fd,
+                       answer_fd, ret_pid);
         (void)unsetenv("LD_PRELOAD");
         return r;
 }
@@ -63,7 +70,7 @@ static int open_pipes(int request_fds[2], int answer_fds[2])
         return 0;
 }
 
-static int start(enum peer_allocator allocator, char **arguments, struct peer *ret_peer)
+static int start(enum peer_allocator allocator, const char *const *arguments, struct peer *ret_peer)
 {
         CLEANUP(closep)
         int request_in = -1;
@@ -75,9 +82,8 @@ static int start(enum peer_allocator allocator, char **arguments, struct peer *r
         int answer_out = -1;
         int request_fds[2] = {-1, -1}, answer_fds[2] = {-1, -1};
         struct peer peer = PEER_NULL;
-        int r;
+        int r = open_pipes(request_fds, answer_fds);
 
-        r = open_pipes(request_fds, answer_fds);
         request_in = request_fds[0];
         request_out = request_fds[1];
         answer_in = answer_fds[0];
@@ -115,8 +121,8 @@ static int check_name(struct peer *peer, enum peer_allocator allocator)
 int peer_init(enum peer_allocator allocator, enum peer_pattern pattern, uint32_t n_live,
               struct peer *ret_peer)
 {
-        char program[] = "gpumem-bench", option[] = PEER_OPTION, kind[16], live[16];
-        char *arguments[] = {program, option, kind, live, NULL};
+        char kind[16], live[16];
+        const char *arguments[] = {"gpumem-bench", PEER_OPTION, kind, live, NULL};
         struct peer peer = PEER_NULL;
         int r;
 
@@ -142,7 +148,7 @@ void peer_deinit(struct peer *peer)
                 (void)fclose(peer->answers);
         if (peer->pid)
                 (void)waitpid(peer->pid, NULL, 0);
-        *peer = (struct peer)PEER_NULL;
+        *peer = PEER_NULL;
 }
 
 int peer_measure(struct peer *peer, double *ret_ns)
@@ -150,4 +156,96 @@ int peer_measure(struct peer *peer, double *ret_ns)
         if (fputc('\n', peer->requests) == EOF || fflush(peer->requests) == EOF)
                 return err_errno();
         return fscanf(peer->answers, "%lf", ret_ns) == 1 ? 0 : -EPIPE;
+}
+
+/* The child's side: host allocators under the patterns of the benchmarks. */
+static int host_alloc(void *argument, uint64_t n_bytes, void **ret_pointer)
+{
+        (void)argument;
+        *ret_pointer = malloc(n_bytes);
+        return *ret_pointer ? 0 : -ENOMEM;
+}
+
+static int host_free(void *argument, void *pointer)
+{
+        (void)argument;
+        free(pointer);
+        return 0;
+}
+
+static int pair_steps(void *state, unsigned n_steps)
+{
+        (void)state;
+        for (unsigned i = 0; i < n_steps; i++) {
+                void *pointer = malloc(64);
+
+                /* Or the compiler takes the pair out. */
+                __asm__ volatile("" : "+r"(pointer) : : "memory");
+                free(pointer);
+        }
+        return 0;
+}
+
+static int host_replace_steps(void *state, unsigned n_steps)
+{
+        return replace_steps(state, n_steps, host_alloc, host_free, NULL);
+}
+
+static const struct {
+        timed_steps *steps;
+        enum replace_sizes sizes;
+        uint32_t divisor; /* 0: no live allocations */
+} patterns[] = {
+        [PEER_PAIR] = {pair_steps, REPLACE_WIDE, 0},
+        [PEER_WIDE] = {host_replace_steps, REPLACE_WIDE, 1024},
+        [PEER_SMALL] = {host_replace_steps, REPLACE_SMALL, 64},
+};
+
+static const char *allocator_name(void)
+{
+        enum peer_allocator allocator = PEER_GLIBC;
+
+        if (dlsym(RTLD_DEFAULT, "mi_malloc"))
+                allocator = PEER_MIMALLOC;
+        else if (dlsym(RTLD_DEFAULT, "mallctl"))
+                allocator = PEER_JEMALLOC;
+        return peer_name(allocator);
+}
+
+static int answer(timed_steps *steps, void *state)
+{
+        double ns;
+        int r = time_repetition(steps, state, N_STEPS, &ns);
+
+        if (!r && (printf("%.4f\n", ns) < 0 || fflush(stdout) == EOF))
+                r = err_errno();
+        return r;
+}
+
+static int serve(enum peer_pattern pattern, uint32_t n_live)
+{
+        struct replace replace = {.n_live = 0};
+        int r = start_sleeper();
+
+        if (!r && patterns[pattern].divisor)
+                r = replace_init(&replace, n_live, patterns[pattern].sizes,
+                                 patterns[pattern].divisor);
+        if (!r)
+                r = replace_fill(&replace, host_alloc, NULL);
+        if (!r && (puts(allocator_name()) == EOF || fflush(stdout) == EOF))
+                r = err_errno();
+        while (!r && getchar() != EOF)
+                r = answer(patterns[pattern].steps, &replace);
+        return r;
+}
+
+int peer_main(char **arguments)
+{
+        unsigned long pattern = arguments[0] ? strtoul(arguments[0], NULL, 10) : PEER_N_PATTERNS;
+
+        if (pattern >= PEER_N_PATTERNS || !arguments[1])
+                return EXIT_FAILURE;
+        return serve((enum peer_pattern)pattern, (uint32_t)strtoul(arguments[1], NULL, 10))
+                       ? EXIT_FAILURE
+                       : EXIT_SUCCESS;
 }

@@ -21,10 +21,7 @@ struct peer {
         FILE *requests, *answers;
 };
 
-#define PEER_NULL        \
-        {                \
-                .pid = 0 \
-        }
+#define PEER_NULL ((struct peer){.pid = 0})
 
 /* `n_live` for patterns that have live allocations. */
 int peer_init(enum peer_allocator allocator, enum peer_pattern pattern, uint32_t n_live,
@@ -33,6 +30,10 @@ void peer_deinit(struct peer *peer);
 
 /* One repetition. */
 int peer_measure(struct peer *peer, double *ret_ns);
+
+/* Starts a program, looked for in PATH if its path is a name. The child's ends become its standard input and output. */
+int peer_spawn(const char *path, const char *const *arguments, const char *const *environment,
+               int in, int out, pid_t *ret_pid);
 
 const char *peer_name(enum peer_allocator allocator);
 

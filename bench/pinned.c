@@ -44,9 +44,8 @@ static int measure_pairs(struct target *target, const struct options *options, s
         struct row row = {.name = "pinned", .unit = "ns"};
         struct samples samples = {.n = 0};
         void *keeper;
-        int r;
+        int r = alloc(target, 64 * KIB, &keeper);
 
-        r = alloc(target, 64 * KIB, &keeper);
         for (unsigned i = 0; i < count_repetitions(options) && !r; i++) {
                 r = time_repetition(pair_steps, target, N_STEPS, &row.value);
                 samples_add(&samples, row.value);
@@ -61,9 +60,8 @@ static int time_first(struct target *target, uint64_t n_bytes, double *ret_ns)
 {
         uint64_t start = clock_now_ns();
         void *pointer;
-        int r;
+        int r = alloc(target, n_bytes, &pointer);
 
-        r = alloc(target, n_bytes, &pointer);
         *ret_ns = (double)(clock_now_ns() - start);
         return r ? r : target_free(target, 0, pointer);
 }
@@ -101,41 +99,40 @@ static int measure_cold(struct target *target, const char *name, uint64_t n_byte
         return r ? r : add_first(name, n_bytes, &samples, rows);
 }
 
-static int run_first(const struct options *options, struct rows *rows)
+static int measure_first(struct target *target, const struct options *options, struct rows *rows)
 {
-        struct target target;
-        int r;
+        int r = measure_pairs(target, options, rows);
 
-        r = target_init(options, &target);
-        if (r)
-                return r;
-        r = measure_pairs(&target, options, rows);
         if (!r)
-                r = measure_cold(&target, "pinned_first_64MiB", 64 * MIB, rows);
+                r = measure_cold(target, "pinned_first_64MiB", 64 * MIB, rows);
         if (!r)
-                r = measure_cold(&target, "pinned_first_1GiB", GIB, rows);
-        target_deinit(&target);
+                r = measure_cold(target, "pinned_first_1GiB", GIB, rows);
         return target_check("pinned", r);
 }
 
+static int run_first(const struct options *options, struct rows *rows)
+{
+        return target_run(options, rows, measure_first);
+}
+
 /* Its memory has been another process's before. */
-static int run_second(const struct options *options, struct rows *rows)
+static int measure_second(struct target *target, const struct options *options, struct rows *rows)
 {
         struct samples samples = {.n = 0};
-        struct target target;
         double ns;
-        int r;
+        int r = time_first(target, GIB, &ns);
 
-        r = target_init(options, &target);
-        if (r)
-                return r;
-        r = time_first(&target, GIB, &ns);
+        (void)options;
         if (!r)
                 samples_add(&samples, ns);
         if (!r)
                 r = add_first("pinned_second_process_1GiB", GIB, &samples, rows);
-        target_deinit(&target);
         return target_check("pinned", r);
+}
+
+static int run_second(const struct options *options, struct rows *rows)
+{
+        return target_run(options, rows, measure_second);
 }
 
 int command_pinned(const struct options *options, struct rows *rows)

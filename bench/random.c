@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/err.h"
 #include "bench/beside.h"
 #include "bench/commands.h"
 #include "bench/replace.h"
@@ -37,9 +36,8 @@ static int measure(struct state *state, const struct options *options, struct ro
                                 .steps = steps,
                                 .state = state,
                                 .n_steps = N_STEPS};
-        int r;
+        int r = start_sleeper();
 
-        r = start_sleeper();
         if (!r)
                 r = replace_init(&state->replace, N_LIVE, REPLACE_WIDE, 1);
         if (r)
@@ -58,9 +56,8 @@ static int measure(struct state *state, const struct options *options, struct ro
 int command_random(const struct options *options, struct rows *rows)
 {
         struct state state;
-        int r;
+        int r = target_init(options, &state.target);
 
-        r = target_init(options, &state.target);
         if (r)
                 return r;
         r = measure(&state, options, rows);

@@ -2,7 +2,7 @@
 /* A trace through the library's own heaps, placement and budget, with a clock of its own and leases
  * that cost nothing but are counted: what the library would hold, hit and lease if a program made
  * these calls. The steps of a miss follow client/pool/alloc_slow.c and client/pool/trim.c, without their locks;
- * tests/live/test_replay.c runs both beside each other. One block is leased at the size that was asked
+ * tests/live/trace/test_replay.c runs both beside each other. One block is leased at the size that was asked
  * for: what a daemon has cached may be up to an eighth larger.
  *
  * Time: traces have none, so a line takes US_PER_LINE by choice. An event that the library records is

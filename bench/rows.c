@@ -27,7 +27,7 @@ int rows_add(struct rows *rows, const struct row *row)
 void rows_deinit(struct rows *rows)
 {
         free(rows->rows);
-        *rows = (struct rows)ROWS_NULL;
+        *rows = ROWS_NULL;
 }
 
 /* 0 without a baseline. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a benchmark found out: one row a figure, most of them beside a baseline of the same run.
- * One thread. */
+/* What a benchmark found out: one row a figure, most of them beside a baseline of the same run. One thread. */
 #pragma once
 
 #include <stdio.h>
@@ -27,10 +26,7 @@ struct rows {
         unsigned n;
 };
 
-#define ROWS_NULL      \
-        {              \
-                .n = 0 \
-        }
+#define ROWS_NULL ((struct rows){.n = 0})
 
 /* -ENOMEM. */
 int rows_add(struct rows *rows, const struct row *row);
@@ -45,6 +41,6 @@ void row_format_value(double value, const char *unit, size_t n_text, char *text)
 /* For people; nothing where there are no rows. */
 int rows_print_table(const struct rows *rows, FILE *file);
 
-/* For programs: an array of {name, value, unit, baseline, ratio, bound, pass, note}, with null for
- * what a row does not have. */
+/* For programs: an array of {name, value, unit, baseline, ratio, bound, pass, note}, with null for what a row does not
+ * have. */
 int rows_print_json(const struct rows *rows, FILE *file);

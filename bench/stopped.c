@@ -96,9 +96,8 @@ static void serve(const struct options *options, int fd)
 {
         struct holder holder = {.bare = BARE_NULL, .target = TARGET_NULL};
         struct order order;
-        int r;
+        int r = target_init(options, &holder.target);
 
-        r = target_init(options, &holder.target);
         if (!r)
                 r = target_check("no link to gpumemd", bare_init(options, &holder.bare));
         while (send(fd, &r, sizeof(r), MSG_NOSIGNAL) == sizeof(r) &&
@@ -152,7 +151,7 @@ void stopped_deinit(struct stopped *stopped)
                 (void)kill(stopped->pid, SIGCONT);
                 (void)waitpid(stopped->pid, NULL, 0);
         }
-        *stopped = (struct stopped)STOPPED_NULL;
+        *stopped = STOPPED_NULL;
 }
 
 int stopped_hold(struct stopped *stopped, uint32_t n_blocks, uint64_t n_bytes)

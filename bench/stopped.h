@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process of the same tenant that holds idle blocks and is stopped by SIGSTOP: a client that maps what
- * it leases and marks it, as the library does. It is started before the caller has threads or has used
- * the driver. */
+/* A process of the same tenant that holds idle blocks and is stopped by SIGSTOP: a client that maps what it leases and
+ * marks it, as the library does. It is started before the caller has threads or has used the driver. */
 #pragma once
 
 #include <stdint.h>
@@ -16,10 +15,7 @@ struct stopped {
         int fd;
 };
 
-#define STOPPED_NULL               \
-        {                          \
-                .pid = 0, .fd = -1 \
-        }
+#define STOPPED_NULL ((struct stopped){.pid = 0, .fd = -1})
 
 int stopped_init(const struct options *options, struct stopped *ret_stopped);
 void stopped_deinit(struct stopped *stopped);
@@ -27,6 +23,5 @@ void stopped_deinit(struct stopped *stopped);
 /* It holds so many idle blocks of that size, and stands. */
 int stopped_hold(struct stopped *stopped, uint32_t n_blocks, uint64_t n_bytes);
 
-/* It goes on, and has unmapped them all when this returns. -ENOTRECOVERABLE: they were not revoked, all
- * of them. */
+/* It goes on, and has unmapped them all when this returns. -ENOTRECOVERABLE: they were not revoked, all of them. */
 int stopped_let_go(struct stopped *stopped);

@@ -28,8 +28,7 @@ static const char style[] = ".theirs{fill:#a9b4bf}\n"
                             ".ours{fill:#4493f8}\n"
                             "}\n";
 
-/* A bar is cut that is so many times longer than the next one: beside it the others could not be told
- * apart. */
+/* A bar is cut that is so many times longer than the next one: beside it the others could not be told apart. */
 #define CUT_TIMES 8
 
 /* What is as long as a bar can be. Ours is never cut. */

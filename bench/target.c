@@ -25,9 +25,8 @@ int target_check_cuda(int result)
 static int open_device(struct target *target)
 {
         char reason[CUDA_REASON_MAX];
-        int r;
+        int r = cuda_load(NULL, &target->cuda, reason);
 
-        r = cuda_load(NULL, &target->cuda, reason);
         if (r) {
                 (void)fprintf(stderr, "gpumem-bench: no CUDA driver: %s\n", reason);
                 return err_fold(r);
@@ -71,9 +70,8 @@ int target_init(const struct options *options, struct target *ret_target)
                                          .socket_path = options->socket_path,
                                          .program = "gpumem-bench"};
         struct target target = TARGET_NULL;
-        int r;
+        int r = open_device(&target);
 
-        r = open_device(&target);
         if (!r)
                 r = open_streams(&target);
         if (!r)
@@ -94,7 +92,21 @@ void target_deinit(struct target *target)
         }
         if (target->context)
                 (void)CUDA_CALL(&target->cuda, cuDevicePrimaryCtxRelease, target->device);
-        *target = (struct target)TARGET_NULL;
+        *target = TARGET_NULL;
+}
+
+int target_run(const struct options *options, struct rows *rows,
+               int (*measure)(struct target *target, const struct options *options,
+                              struct rows *rows))
+{
+        struct target target;
+        int r = target_init(options, &target);
+
+        if (r)
+                return r;
+        r = measure(&target, options, rows);
+        target_deinit(&target);
+        return r;
 }
 
 int target_stats(struct target *target, struct gpumem_stats *ret_stats)
@@ -108,9 +120,8 @@ int target_add_hits(struct target *target, const char *name, struct rows *rows)
 {
         struct row row = {.unit = "%"};
         struct gpumem_stats stats;
-        int r;
+        int r = target_stats(target, &stats);
 
-        r = target_stats(target, &stats);
         if (r)
                 return r;
         (void)snprintf(row.name, ROW_NAME_MAX, "%s", name);

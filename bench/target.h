@@ -18,16 +18,18 @@ struct target {
         CUstream streams[TARGET_STREAMS];
 };
 
-#define TARGET_NULL             \
-        {                       \
-                .client = NULL, \
-        }
+#define TARGET_NULL ((struct target){.client = NULL})
 
 struct options;
 struct rows;
 
 int target_init(const struct options *options, struct target *ret_target);
 void target_deinit(struct target *target);
+
+/* Measures with a target that is there for so long. */
+int target_run(const struct options *options, struct rows *rows,
+               int (*measure)(struct target *target, const struct options *options,
+                              struct rows *rows));
 
 /* Makes the context the calling thread's. */
 int target_enter(const struct target *target);

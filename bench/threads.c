@@ -198,9 +198,8 @@ static int add_rows(const struct rates *pairs, const struct rates *look_ups, str
 static int measure(struct threads *threads, const struct options *options, struct rows *rows)
 {
         struct rates pairs = {.steps = pair_steps}, look_ups = {.steps = look_up_steps};
-        int r;
+        int r = pthread_create(&threads->other, NULL, other_main, threads);
 
-        r = pthread_create(&threads->other, NULL, other_main, threads);
         if (r)
                 return -r;
         r = measure_both(threads, options, &pairs, &look_ups);

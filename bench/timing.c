@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/err.h"
 
 #define N_BATCHES 15
 
@@ -49,9 +48,8 @@ double samples_least(const struct samples *samples)
 int time_repetition(timed_steps *steps, void *state, unsigned n_steps, double *ret_ns)
 {
         struct samples batches = {.n = 0};
-        int r;
+        int r = steps(state, n_steps);
 
-        r = steps(state, n_steps);
         for (unsigned i = 0; i < N_BATCHES && !r; i++) {
                 uint64_t start = clock_now_ns();
 

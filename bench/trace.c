@@ -192,9 +192,8 @@ int trace_read(const char *path, struct trace *ret_trace)
         CLEANUP(closep)
         int from = -1;
         struct reading reading = {.path = path};
-        int r;
+        int r = open_trace(path, &from);
 
-        r = open_trace(path, &from);
         if (r)
                 return r;
         r = read_all(from, &reading);

@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
-#include "ctl/commands.h"
 #include "ctl/core/connect.h"
 #include "ctl/core/report.h"
 #include "ctl/options.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "ctl/commands.h"
 #include "ctl/query/event_rows.h"
 #include "ctl/query/filter.h"
 #include "proto/proto.h"
@@ -62,6 +61,17 @@ struct given_list {
         struct given *given;
 };
 
+static const struct command *const commands[] = {
+#define COMMAND(name) &name##_command,
+#include "ctl/core/command.def"
+#undef COMMAND
+};
+
+const struct command *command_at(unsigned n)
+{
+        return n < ARRAY_SIZE(commands) ? commands[n] : NULL;
+}
+
 static const struct option *find_option(const struct option *options, const char *name)
 {
         for (; options->name; options++) {
@@ -82,7 +92,7 @@ static void join_options(const struct option *options, struct option *all, unsig
                         continue;
                 assert(*n + 1 < OPTIONS_MAX);
                 all[*n] = (struct option){options->name, options->has_arg, NULL, 0};
-                all[++*n] = (struct option)COMMAND_OPTIONS_END;
+                all[++*n] = COMMAND_OPTIONS_END;
         }
 }
 
@@ -91,7 +101,7 @@ static void join_all(struct option all[static OPTIONS_MAX])
         const struct command *command;
         unsigned n = 0;
 
-        all[0] = (struct option)COMMAND_OPTIONS_END;
+        all[0] = COMMAND_OPTIONS_END;
         join_options(options_common, all, &n);
         join_options(options_hidden, all, &n);
         for (unsigned i = 0; (command = command_at(i)); i++)

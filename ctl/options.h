@@ -4,6 +4,9 @@
 
 #include "ctl/core/command.h"
 
+/* The n-th command, in the order of gpumemctl's help; NULL behind the last. */
+const struct command *command_at(unsigned n);
+
 /* What reading it came to. */
 enum parsed {
         PARSED_RUN,

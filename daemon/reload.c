@@ -52,7 +52,7 @@ static int load(const struct options *options, const struct config_report *repor
                 struct config *ret_config)
 {
         if (options->config_is_optional && access(options->config_path, F_OK) && errno == ENOENT) {
-                *ret_config = (struct config)CONFIG_NULL;
+                *ret_config = CONFIG_NULL;
                 return 0;
         }
         return config_load(options->config_path, report, ret_config);
@@ -61,9 +61,8 @@ static int load(const struct options *options, const struct config_report *repor
 int start_init(struct start *start, const struct options *options)
 {
         struct start new_start = {.options = *options};
-        int r;
+        int r = load(options, &config_report_stderr, &new_start.config);
 
-        r = load(options, &config_report_stderr, &new_start.config);
         if (r)
                 return r;
         complete(&new_start.options, &new_start.config);

@@ -20,8 +20,7 @@ struct start {
         } reading;          /* of the file, on a thread of its own: names of users are looked up */
 };
 
-/* Reads the file, and completes the options from it. 0 or -errno; all that is wrong has been said on
- * stderr. */
+/* Reads the file, and completes the options from it. 0 or -errno; all that is wrong has been said on stderr. */
 int start_init(struct start *start, const struct options *options);
 void start_deinit(struct start *start);
 

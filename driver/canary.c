@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
@@ -72,9 +71,8 @@ static int patch_make(struct patch *patch, int ordinal)
         const struct cuda *cuda = patch->cuda;
         CLEANUP(closep)
         int fd = -1;
-        int r;
+        int r = CUDA_CALL(cuda, cuDeviceGet, &patch->device, ordinal);
 
-        r = CUDA_CALL(cuda, cuDeviceGet, &patch->device, ordinal);
         if (!r)
                 r = CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &patch->context, patch->device);
         if (r)

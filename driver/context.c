@@ -30,7 +30,7 @@ int context_device(const struct cuda *cuda, int *ret_ordinal)
         return r;
 }
 
-int context_make_own(const struct cuda *cuda, int ordinal)
+int context_retain_primary(const struct cuda *cuda, int ordinal, uint64_t *ret_context)
 {
         CUcontext context;
         CUdevice device;
@@ -39,7 +39,26 @@ int context_make_own(const struct cuda *cuda, int ordinal)
         r = CUDA_CALL(cuda, cuDeviceGet, &device, ordinal);
         if (!r)
                 r = CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &context, device);
-        return r ? r : CUDA_CALL(cuda, cuCtxSetCurrent, context);
+        if (!r)
+                *ret_context = (uint64_t)(uintptr_t)context;
+        return r;
+}
+
+int context_release_primary(const struct cuda *cuda, int ordinal)
+{
+        CUdevice device;
+        int r;
+
+        r = CUDA_CALL(cuda, cuDeviceGet, &device, ordinal);
+        return r ? r : CUDA_CALL(cuda, cuDevicePrimaryCtxRelease, device);
+}
+
+int context_make_own(const struct cuda *cuda, int ordinal)
+{
+        uint64_t context;
+        int r = context_retain_primary(cuda, ordinal, &context);
+
+        return r ? r : CUDA_CALL(cuda, cuCtxSetCurrent, (CUcontext)(uintptr_t)context);
 }
 
 /* Any other failure says nothing of the context. */

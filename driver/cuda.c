@@ -64,10 +64,9 @@ int cuda_load(const char *library, struct cuda *ret_cuda, char ret_reason[static
 {
         const char *name = cuda_library_name(library);
         struct cuda cuda;
-        void *handle;
         int r;
+        void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 
-        handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
         if (!handle) {
                 (void)snprintf(ret_reason, CUDA_REASON_MAX, "%s", dlerror());
                 return GPUMEM_E_NO_DRIVER;
@@ -77,8 +76,7 @@ int cuda_load(const char *library, struct cuda *ret_cuda, char ret_reason[static
                 (void)snprintf(ret_reason, CUDA_REASON_MAX, "%s: %s", name, cuda_failure());
                 r = GPUMEM_E_NO_DRIVER;
         }
-        /* After cuInit the library stays loaded, also when it failed: the driver may have left
-         * threads behind. */
+        /* After cuInit the library stays loaded, also when it failed: the driver may have left threads behind. */
         if (r)
                 return r;
         *ret_cuda = cuda;

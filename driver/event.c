@@ -2,6 +2,7 @@
 #include "driver/event.h"
 
 #include "driver/context.h"
+#include "driver/stream.h"
 #include "gpumem.h"
 
 struct recording {
@@ -109,6 +110,20 @@ enum event_state event_ask(const struct cuda *cuda, const struct work_event *eve
 int event_wait(const struct cuda *cuda, const struct work_event *event)
 {
         return is_there(cuda, event) ? CUDA_CALL(cuda, cuEventSynchronize, handle_of(event)) : 0;
+}
+
+int event_order(const struct cuda *cuda, void *stream, void *producer)
+{
+        struct work_event event = {.handle = 0};
+        uint64_t context;
+        int r = stream_find_context(cuda, producer, &context);
+
+        if (!r)
+                r = event_record(cuda, context, producer, &event);
+        if (!r)
+                r = CUDA_CALL(cuda, cuStreamWaitEvent, stream, handle_of(&event), 0);
+        event_free(cuda, &event);
+        return r;
 }
 
 void event_free(const struct cuda *cuda, struct work_event *event)

@@ -34,5 +34,8 @@ enum event_state event_ask(const struct cuda *cuda, const struct work_event *eve
 /* Waits until it is over, in the sense of event_is_over; an error is that of the work. */
 int event_wait(const struct cuda *cuda, const struct work_event *event);
 
+/* Later work of a stream waits for what is in `producer` now. Each may be a default stream of the current context. */
+int event_order(const struct cuda *cuda, void *stream, void *producer);
+
 /* None is legal, and is what is left. */
 void event_free(const struct cuda *cuda, struct work_event *event);

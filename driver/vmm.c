@@ -146,9 +146,8 @@ int vmm_unreserve(const struct cuda *cuda, uint64_t address, uint64_t n_bytes)
 static int map_for(const struct cuda *cuda, uint64_t address, uint64_t n_bytes, uint64_t handle,
                    const CUmemAccessDesc *access, size_t n_access)
 {
-        int r;
+        int r = CUDA_CALL(cuda, cuMemMap, address, n_bytes, 0, handle, 0);
 
-        r = CUDA_CALL(cuda, cuMemMap, address, n_bytes, 0, handle, 0);
         if (r)
                 return r;
         r = CUDA_CALL(cuda, cuMemSetAccess, address, n_bytes, access, n_access);

@@ -39,6 +39,10 @@
  * CUDA      Device memory needs a current context; the library makes none. It reaches the driver
  *           with dlopen (libcuda.so.1 or GPUMEM_CUDA_LIBRARY); <cuda.h> is not needed here. No CUDA
  *           function is called from a destructor or at exit.
+ * Default   Every function takes client NULL, which is the process's default client. The first call that needs it
+ *           connects it, as gpumem_connect(NULL) does, and gives what that gives. It stays until the process ends.
+ *           A forked child has a default client of its own. What ends memory, or records its use, connects to nothing:
+ *           without a default client it gives GPUMEM_E_NOT_OURS.
  * Recording GPUMEM_TRACE=FILE writes the allocations and frees of the process, those that succeed, as
  *           a trace that gpumem-bench trace FILE replays: "a ID BYTES STREAM", with BYTES as they were
  *           asked for and streams numbered as they come, and "f ID". Pinned memory has a file of its
@@ -110,17 +114,25 @@ enum gpumem_kind {
  * aligned and made anew, and never becomes somebody else's. See gpumem_share. */
 #define GPUMEM_SHAREABLE UINT32_C(1)
 
+/* Flag of a request: `place` is meant. Without it `place` is 0 or GPUMEM_NEAREST, and either means the nearest. */
+#define GPUMEM_AT_PLACE UINT32_C(2)
+
+/* Flag of a request: for a thread that has no context, or another one. During the call the primary context of
+ * `place` is current; of the nearest: that of the current context's device, or of device 0. The client retains it
+ * until gpumem_disconnect. A default stream is that context's; another `stream` keeps the context that it is of. */
+#define GPUMEM_PRIMARY UINT32_C(4)
+
 /* Set struct_size to sizeof(struct gpumem_request), kind and n_bytes; the others are well as 0. */
 struct gpumem_request {
         size_t struct_size;
         enum gpumem_kind kind;
-        int32_t place;    /* device: CUDA ordinal in this process, or GPUMEM_NEAREST for the
-                           * stream's; pinned: NUMA node, or GPUMEM_NEAREST for the one next to the
-                           * current context's device, without a context next to the calling CPU */
-        void *stream;     /* CUstream or cudaStream_t that will use the memory; NULL: the legacy
+        int32_t place; /* with GPUMEM_AT_PLACE. Device: CUDA ordinal in this process; nearest is the
+                           * stream's. Pinned: NUMA node; nearest is the one next to the current
+                           * context's device, without a context next to the calling CPU */
+        void *stream;  /* CUstream or cudaStream_t that will use the memory; NULL: the legacy
                            * default stream of the current context */
         uint64_t n_bytes; /* at least 1 */
-        uint32_t flags;   /* GPUMEM_SHAREABLE, or 0 */
+        uint32_t flags;   /* GPUMEM_SHAREABLE, GPUMEM_AT_PLACE and GPUMEM_PRIMARY, or 0 */
         uint32_t
                 wait_ms; /* how long to wait for memory that others hold, ten minutes at most, however
                            * much more this is; and for a daemon that is away: it is tried again until
@@ -143,14 +155,21 @@ struct gpumem_request {
  * GPUMEM_FENCE, streams, context or own, says what freed memory waits for: see "Streams" there.
  * Errors: GPUMEM_E_DISCONNECTED, GPUMEM_E_VERSION, GPUMEM_E_DENIED, GPUMEM_E_TOO_MANY,
  * GPUMEM_E_BAD_FRACTION (GPUMEM_MEMORY_FRACTION), _BAD_CACHE_SIZE, _BAD_SERVICE_THREAD, _BAD_DEBUG, _BAD_FENCE, -EINVAL
- * (struct_size), -ENAMETOOLONG (the socket's path), other -errno; gpumem_last_refusal has more about each.
+ * (struct_size), -ENAMETOOLONG (the socket's path), other -errno; gpumem_connect_refusal has more about each.
  * `options` may be NULL. */
 GPUMEM_API int gpumem_connect(const struct gpumem_options *options,
                               struct gpumem_client **ret_client);
 
 /* Gives everything back that is empty, unmaps the rest and ends the connection. Memory that the
- * application still uses becomes invalid; its GPU work must be over. NULL is legal. */
+ * application still uses becomes invalid; its GPU work must be over. NULL is legal, and the default client stays
+ * as it is. */
 GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
+
+/* The default client, as a call with client NULL gets it. Errors: as gpumem_connect. */
+GPUMEM_API int gpumem_default_client(struct gpumem_client **ret_client);
+
+/* The library's version, such as "0.2.0". Never NULL; always valid. */
+GPUMEM_API const char *gpumem_version(void);
 
 /* Memory for use in `stream`'s order. Aligned to 512 bytes or more; contents undefined. Bytes of
  * an earlier allocation of the same tenant may be in it, never those of another tenant.
@@ -177,6 +196,14 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
  * current context, whose default stream NULL is, belongs to another device than `place`. */
 GPUMEM_API int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request *request,
                             void **ret_pointer);
+
+/* gpumem_alloc with the default client and without waiting: n_bytes of device memory for use in `stream`, on its
+ * device; or of pinned memory on the nearest NUMA node. Errors: as gpumem_alloc, and as gpumem_connect.
+ *     r = gpumem_malloc(64 << 20, stream, &pointer);
+ *     (work in stream)
+ *     gpumem_free(NULL, pointer, stream); */
+GPUMEM_API int gpumem_malloc(uint64_t n_bytes, void *stream, void **ret_pointer);
+GPUMEM_API int gpumem_malloc_pinned(uint64_t n_bytes, void **ret_pointer);
 
 /* Makes pinned memory that was allocated or attached without a current context known to the driver,
  * so that copies need no staging; what was so with one is known already. Needs a current context,
@@ -260,6 +287,30 @@ GPUMEM_API int gpumem_stream_unregister(struct gpumem_client *client, void *stre
  * is freed, and the caller may try again. */
 GPUMEM_API int gpumem_free_sync(struct gpumem_client *client, void *pointer);
 
+/* gpumem_free in the order of the stream that the memory was allocated for, for a caller that has neither that stream
+ * nor a context: a garbage collector, say. The memory's last use is in that stream, or ordered before the call
+ * there. Device memory does not wait: the stream has it again at once. If the stream is registered, this is
+ * gpumem_free in it, and it must stay registered during the call. Any other stream may be gone by now. Then other
+ * streams and processes have the memory after the next gpumem_free in that stream; or when the library waits for the
+ * whole context, as gpumem_flush does, and an allocation that would be refused otherwise.
+ * Where GPUMEM_CACHE_SIZE is passed the call waits for the context.
+ * This is gpumem_free_sync for pinned memory, for shareable memory, and for memory of an unregistered stream that
+ * other streams use (gpumem_record_use). Errors: as gpumem_free_sync. */
+GPUMEM_API int gpumem_free_in_order(struct gpumem_client *client, void *pointer);
+
+/* Ends an allocation as cuMemFree does, but does not wait: no stream has the memory again, its own neither, before
+ * the work is over that is now in the registered streams of its context. Its own stream is one of them, or
+ * GPUMEM_FENCE is "context". The default stream, if it is registered, stands for all blocking streams.
+ * Otherwise, for pinned and shareable memory, and for memory of graphs, this is gpumem_free_sync.
+ * Errors: as gpumem_free_sync. */
+GPUMEM_API int gpumem_free_later(struct gpumem_client *client, void *pointer);
+
+/* Work that is enqueued in `stream` from now on waits for the work that is in `producer` now. NULL is the default
+ * stream of the current context. One that captures and one that does not are no pair. Errors:
+ * GPUMEM_E_UNSUPPORTED (captures), _NO_CONTEXT (a default stream without a current context), _NO_DRIVER,
+ * _FORKED, -EINVAL (no such stream, if the driver notices). */
+GPUMEM_API int gpumem_stream_wait(struct gpumem_client *client, void *stream, void *producer);
+
 /* Graph pools: memory that many graphs share, as programs need that capture dozens of them.
  * A capture that begins in a stream in which a pool is open allocates from the pool, also in the streams that
  * join it, which have no other pool open; what it frees the pool's next capture has. Outside of captures, device
@@ -304,6 +355,9 @@ struct gpumem_share_options {
         size_t struct_size;
         uint32_t flags; /* GPUMEM_SHARE_GRANT, or 0 */
         uint32_t uid;   /* with GPUMEM_SHARE_GRANT */
+        /* How long the memory stays when its owner has freed it, or has ended; see gpumem_share. At most 60,000;
+         * 0: not at all. */
+        uint32_t keep_ms;
 };
 
 /* Lets other processes of the same tenant, and of one other user where `options` says so, attach an
@@ -312,9 +366,13 @@ struct gpumem_share_options {
  * own. `options` may be NULL.
  * The allocation's owner may free it, or end, before the others have detached: the memory lives
  * until its last holder lets go of it, and is charged to the one who has held it longest.
- * Errors: GPUMEM_E_NOT_OURS, _NOT_SHAREABLE, _TOO_MANY (tokens of one allocation), _UNSUPPORTED
- * (flags), _BAD_REQUEST (uid -1), _OUTLIVED (the daemon that the memory is of has gone),
- * _DISCONNECTED, _FORKED. */
+ * With keep_ms the owner need not wait until the other process has attached. When the owner has freed the memory, or has
+ * ended, the daemon holds the memory and charges the owner's tenant. It lets go when another client has attached by this
+ * token, when the time is over, or at gpumem_unshare. If a client attached before the owner's end, the daemon keeps
+ * nothing. What it keeps ends with the daemon. A tenant has 1024 such tokens at a time.
+ * Errors: GPUMEM_E_NOT_OURS, _NOT_SHAREABLE, _TOO_MANY (tokens of one allocation, or with keep_ms), _UNSUPPORTED
+ * (flags; keep_ms, with an older gpumemd), _BAD_REQUEST (uid -1; keep_ms above 60,000), _OUTLIVED (the daemon that the
+ * memory is of has gone), _DISCONNECTED, _FORKED. */
 GPUMEM_API int gpumem_share(struct gpumem_client *client, const void *pointer,
                             const struct gpumem_share_options *options,
                             struct gpumem_token *ret_token);
@@ -374,6 +432,43 @@ GPUMEM_API int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind k
 GPUMEM_API int gpumem_reset_peaks(struct gpumem_client *client, enum gpumem_kind kind,
                                   int32_t place);
 
+/* The same and more as named values: as many as fit into n_room, and in *ret_n how many there are. Names are of the
+ * fields of gpumem_stats, without n_, such as "requested_peak_bytes"; and "pressures", "refusals" and "revocations",
+ * which count events of the client. A later version may have more. Names are always valid; n_room may be 0.
+ * Errors: as gpumem_get_stats. */
+GPUMEM_API int gpumem_get_figures(struct gpumem_client *client, enum gpumem_kind kind,
+                                  int32_t place, const char **ret_names, uint64_t *ret_values,
+                                  size_t n_room, size_t *ret_n);
+
+/* How often memory was short for this client: how many GPUMEM_EVENT_PRESSURE there were, told or not. A program that
+ * keeps memory of its own polls it, and gives some up when it has grown. 0 without a client. */
+GPUMEM_API uint64_t gpumem_pressure(struct gpumem_client *client);
+
+/* A tag's name with its NUL, at most. */
+#define GPUMEM_TAG_BYTES 64
+
+/* The calling thread's allocations of this client count under `tag` from now on; NULL: under none. A thread has one
+ * tag, of the client that it was set for last. They count there
+ * until they are freed, by whatever thread. While a thread has a tag, or had one, calls of all threads take some
+ * 0.1 us longer. Tags are kept until gpumem_disconnect.
+ * Errors: GPUMEM_E_BAD_REQUEST (an empty tag, or one of GPUMEM_TAG_BYTES or more), _TOO_MANY (256 tags),
+ * _FORKED, -ENOMEM. */
+GPUMEM_API int gpumem_set_tag(struct gpumem_client *client, const char *tag);
+
+/* What counts under one tag. */
+struct gpumem_tag_stats {
+        size_t struct_size; /* set by the caller */
+        uint64_t n_live;    /* allocations */
+        uint64_t n_requested_bytes;
+        uint64_t n_requested_peak_bytes;
+        uint64_t n_allocations; /* ever */
+        uint64_t n_frees;       /* ever */
+};
+
+/* Errors: GPUMEM_E_NO_TAG, _FORKED, -EINVAL (struct_size). */
+GPUMEM_API int gpumem_get_tag_stats(struct gpumem_client *client, const char *tag,
+                                    struct gpumem_tag_stats *ret_stats);
+
 /* What a pointer is. Bytes from `base` on are the allocation's. */
 struct gpumem_info {
         size_t struct_size; /* set by the caller */
@@ -401,9 +496,10 @@ GPUMEM_API int gpumem_describe(struct gpumem_client *client, const void *pointer
 #define GPUMEM_TEXT_BYTES 400
 
 struct gpumem_refusal {
-        size_t struct_size;    /* set by the caller */
-        int code;              /* what the call gave */
-        enum gpumem_kind kind; /* these three as they were asked for; of gpumem_attach 0 */
+        size_t struct_size; /* set by the caller */
+        int code;           /* what the call gave */
+        enum gpumem_kind
+                kind; /* these three as they were asked for; of gpumem_share and gpumem_attach 0 */
         int32_t place;
         uint64_t n_bytes;
         /* For people: what the daemon said, as far as it was asked. Why, who holds the memory (of the
@@ -411,16 +507,19 @@ struct gpumem_refusal {
         char text[GPUMEM_TEXT_BYTES];
 };
 
-/* Why the calling thread's last gpumem_alloc, gpumem_attach or gpumem_enable_peer that failed did so, with this
- * client. For want of memory, by a limit, or because the device is in error or another user's: the text says what
+/* Why the calling thread's last gpumem_alloc, gpumem_reserve, gpumem_share, gpumem_attach or gpumem_enable_peer that failed did so,
+ * with this client. For want of memory, by a limit, or because the device is in error or another user's: the text says what
  * the daemon said. Without a daemon it names the socket. Of a call that was wrong (GPUMEM_E_BAD_REQUEST, _NO_POOL,
  * _WRONG_STREAM, _UNSUPPORTED, -EINVAL of struct_size) it names the value and what is allowed. Otherwise it is
- * gpumem_strerror's. Calls that succeed change nothing here. `client` NULL: why the calling
- * thread's last gpumem_connect failed, with the socket, or the variable and what is allowed in it; kind, place
- * and n_bytes are 0.
+ * gpumem_strerror's. Calls that succeed change nothing here. `client` NULL is the default client; before it has
+ * connected, this is gpumem_connect_refusal.
  * Errors: GPUMEM_E_NO_REFUSAL, _FORKED, -EINVAL (struct_size). */
 GPUMEM_API int gpumem_last_refusal(struct gpumem_client *client,
                                    struct gpumem_refusal *ret_refusal);
+
+/* Why the calling thread's last gpumem_connect failed, or that of the default client: with the socket, or the variable
+ * and what is allowed in it; kind, place and n_bytes are 0. Errors: GPUMEM_E_NO_REFUSAL, -EINVAL (struct_size). */
+GPUMEM_API int gpumem_connect_refusal(struct gpumem_refusal *ret_refusal);
 
 enum gpumem_event_kind {
         /* A pool had no room for the blocks that the library wanted. What this process keeps and does
@@ -467,6 +566,31 @@ typedef void gpumem_event_callback(const struct gpumem_event *event, void *argum
  * Errors: GPUMEM_E_IN_CALLBACK, _FORKED. */
 GPUMEM_API int gpumem_set_event_callback(struct gpumem_client *client,
                                          gpumem_event_callback *callback, void *argument);
+
+/* Reserves n_bytes of device memory for a burst, as a whole or not at all.
+ *     r = gpumem_reserve(client, 0, burst_bytes, 60000);
+ *     (allocate, work, free)
+ *     gpumem_reserve(client, 0, 0, 0);
+ * While the reservation stands, no other client gets this memory. This client's allocations on the device ask the
+ * daemon for nothing, as long as they add no more than n_bytes to what is allocated now. Freed memory belongs to the
+ * reservation again; another stream gets it after the work that was enqueued at its free.
+ * The memory is one run of addresses, so one allocation may take all of it. A stream takes whole blocks, each of about
+ * n_bytes / 32 and of 4 MiB at least. A program that allocates in several streams, or in sizes that do not divide a
+ * block, reserves one block more for each.
+ * The client's idle memory counts first, if it is in one run. If the daemon has not enough for the rest, the client
+ * gives all idle memory back, as gpumem_flush does, and asks for n_bytes again. Then the daemon waits up to wait_ms.
+ * The client holds nothing while it waits.
+ * A device has one reservation of a client. The next call ends it, also one that fails; n_bytes 0 does nothing else.
+ * gpumem_flush and gpumem_free_all_blocks leave the reservation alone. It lasts when another daemon follows, and until
+ * gpumem_disconnect. It is charged and limited as allocated memory is.
+ * All processes that hold memory of a device may wait for more of it, here or in gpumem_alloc. None would give any
+ * back. When nothing has moved for a second, the daemon refuses the last request with _REFUSED, and the refusal's text
+ * says so. A process waits while one of its threads does: in that second another thread may free. A process that
+ * holds all of the memory is not refused so, since it waits for its own threads.
+ * Errors: as gpumem_alloc, and those of gpumem_get_stats for `place`; GPUMEM_E_UNSUPPORTED: the device is served as CUDA
+ * IPC handles, or gpumemd is older than this. gpumem_last_refusal has the text. */
+GPUMEM_API int gpumem_reserve(struct gpumem_client *client, int32_t place, uint64_t n_bytes,
+                              uint32_t wait_ms);
 
 #define GPUMEM_NO_LIMIT UINT64_MAX
 

@@ -33,9 +33,8 @@ static int ask_pools(struct link *link, struct metrics_figures *figures)
         static const struct query stats = {MESSAGE_STATS, MESSAGE_STATS_REPLY,
                                            sizeof(struct stats_row)};
         uint32_t n_stats;
-        int r;
+        int r = ask(link, &pools, (void **)&figures->pools, &figures->n_pools);
 
-        r = ask(link, &pools, (void **)&figures->pools, &figures->n_pools);
         if (!r)
                 r = ask(link, &stats, (void **)&figures->stats, &n_stats);
         return r ? r : check_pools(figures, n_stats);
@@ -49,9 +48,8 @@ int ask_figures(struct link *link, bool with_tenants, struct metrics_figures *re
                                              sizeof(struct tenant_row)};
         struct metrics_figures figures = {.is_up = true, .with_tenants = with_tenants};
         uint64_t since_ns = clock_now_ns();
-        int r;
+        int r = ask_pools(link, &figures);
 
-        r = ask_pools(link, &figures);
         if (!r)
                 r = ask(link, &clients, (void **)&figures.clients, &figures.n_clients);
         if (!r && with_tenants)
@@ -73,9 +71,8 @@ int ask_daemon(const char *socket_path, const char *program, uint32_t answer_ms,
         const struct link_hello hello = {.program = program, .answer_ms = answer_ms};
         struct message_welcome welcome;
         struct link *link;
-        int r;
+        int r = link_open(socket_path, &hello, &link, &welcome, &fds);
 
-        r = link_open(socket_path, &hello, &link, &welcome, &fds);
         if (r)
                 return r;
         r = ask_figures(link, with_tenants, ret_figures);

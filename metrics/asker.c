@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"

@@ -219,9 +219,8 @@ static int serve_at(int take_socket, const struct asker_wish *wish, int signals)
 {
         struct asker *asker = NULL;
         struct http *http = NULL;
-        int r;
+        int r = asker_new(wish, &asker);
 
-        r = asker_new(wish, &asker);
         if (r)
                 (void)close(take_socket);
         else

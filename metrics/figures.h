@@ -34,7 +34,4 @@ struct metrics_figures {
         const struct metrics_exporter *exporter; /* NULL: none */
 };
 
-#define METRICS_FIGURES_NULL   \
-        {                      \
-                .is_up = false \
-        }
+#define METRICS_FIGURES_NULL ((struct metrics_figures){.is_up = false})

@@ -55,9 +55,8 @@ static int make_response(const struct metrics_figures *figures, enum metrics_for
         struct MHD_Response *response;
         size_t n_bytes;
         char *text;
-        int r;
+        int r = metrics_render(figures, format, &text, &n_bytes);
 
-        r = metrics_render(figures, format, &text, &n_bytes);
         if (r)
                 return r;
         response = MHD_create_response_from_buffer(n_bytes, text, MHD_RESPMEM_MUST_FREE);
@@ -88,11 +87,10 @@ static void make_page(const struct http *http, struct metrics_figures *figures,
 
 static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *text)
 {
-        struct MHD_Response *response;
         enum MHD_Result result;
+        struct MHD_Response *response = MHD_create_response_from_buffer(strlen(text), (void *)text,
+                                                                        MHD_RESPMEM_PERSISTENT);
 
-        response = MHD_create_response_from_buffer(strlen(text), (void *)text,
-                                                   MHD_RESPMEM_PERSISTENT);
         if (!response)
                 return MHD_NO;
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain");

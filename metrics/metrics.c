@@ -81,7 +81,7 @@ void metrics_deinit(struct metrics_figures *figures)
         free(figures->stats);
         free(figures->clients);
         free(figures->tenants);
-        *figures = (struct metrics_figures)METRICS_FIGURES_NULL;
+        *figures = METRICS_FIGURES_NULL;
 }
 
 static void begin_own(struct lines *lines, enum own own)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon's figures as metrics for Prometheus, after proto/stats.def, proto/tenants.def and
- * metrics/own.def. Pure.
+/* A daemon's figures as metrics for Prometheus, after proto/stats.def, proto/tenants.def and metrics/own.def. Pure.
  *
- * Labels are bounded: a pool's id, its kind, its GPU's UUID or its NUMA node, a state. No pid, no
- * pointer, no block. Tenants, by uid and container, only where the figures hold their rows, and so
- * many of them: the others are one. */
+ * Labels are bounded: a pool's id, its kind, its GPU's UUID or its NUMA node, a state. No pid, no pointer, no block.
+ * Tenants, by uid and container, only where the figures hold their rows, and so many of them: the others are one. */
 #pragma once
 
 #include <stddef.h>

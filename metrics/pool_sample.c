@@ -3,25 +3,23 @@
 
 #include "gpumem.h"
 
-#define UUID_TEXT_MAX 48
-
-static void print_uuid(const struct pool_row *pool, char text[static UUID_TEXT_MAX])
+void pool_uuid(const struct pool_row *pool, char text[static POOL_UUID_MAX])
 {
-        int n = snprintf(text, UUID_TEXT_MAX, "GPU-");
+        int n = snprintf(text, POOL_UUID_MAX, "GPU-");
 
         for (unsigned i = 0; i < sizeof(pool->uuid); i++)
-                n += snprintf(text + n, UUID_TEXT_MAX - (size_t)n, "%s%02x",
+                n += snprintf(text + n, POOL_UUID_MAX - (size_t)n, "%s%02x",
                               i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", pool->uuid[i]);
 }
 
 void pool_sample(struct lines *lines, const struct pool_row *pool)
 {
-        char uuid[UUID_TEXT_MAX];
+        char uuid[POOL_UUID_MAX];
 
         lines_sample(lines);
         lines_label_number(lines, "pool", pool->id);
         if (pool->kind == GPUMEM_DEVICE) {
-                print_uuid(pool, uuid);
+                pool_uuid(pool, uuid);
                 lines_label(lines, "kind", "device");
                 lines_label(lines, "gpu_uuid", uuid);
         } else {

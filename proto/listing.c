@@ -12,11 +12,9 @@ static_assert(sizeof(struct block_row) == 88, "rows have no padding");
 static_assert(sizeof(struct tenant_row) == 136, "rows have no padding");
 static_assert(sizeof(struct event_row) == 536, "rows have no padding");
 
-#define FIELD(field, type, unit, heading)                                 \
-        {                                                                 \
-#field, type, unit, heading, offsetof(struct ROW, field), \
-                        sizeof(((struct ROW *)0)->field)                  \
-        }
+#define FIELD(field, type, unit, heading)                                             \
+        ((struct row_field){#field, type, unit, heading, offsetof(struct ROW, field), \
+                            sizeof(((struct ROW *)0)->field)})
 #define ROW_U32(field, unit, heading, text)     FIELD(field, ROW_TYPE_U32, ROW_UNIT_##unit, heading),
 #define ROW_U64(field, unit, heading, text)     FIELD(field, ROW_TYPE_U64, ROW_UNIT_##unit, heading),
 #define ROW_TEXT(field, n_bytes, heading, text) FIELD(field, ROW_TYPE_TEXT, ROW_UNIT_text, heading),
@@ -120,4 +118,28 @@ const char *listed_reason_name(uint64_t reason)
         };
 
         return name_of(names, ARRAY_SIZE(names), reason);
+}
+
+const char *limit_scope_name(uint64_t scope)
+{
+        static const char *const names[] = {
+                [PROTO_LIMIT_OF_CLIENT] = "client",
+                [PROTO_LIMIT_OF_TENANT] = "tenant",
+                [PROTO_LIMIT_OF_POOL] = "pool",
+        };
+
+        return scope && scope < ARRAY_SIZE(names) ? names[scope] : "?";
+}
+
+const char *limit_kind_name(uint64_t kind)
+{
+        static const char *const names[] = {
+                [PROTO_LIMIT_DEVICE_BYTES] = "device_bytes",
+                [PROTO_LIMIT_PINNED_BYTES] = "pinned_bytes",
+                [PROTO_LIMIT_LEASES] = "leases",
+                [PROTO_LIMIT_RESERVED_BYTES] = "max_bytes",
+                [PROTO_LIMIT_MIN_BYTES] = "min_bytes",
+        };
+
+        return kind && kind < ARRAY_SIZE(names) ? names[kind] : "?";
 }

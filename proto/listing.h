@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of CLIENTS_REPLY, BLOCKS_REPLY, TENANTS_REPLY and EVENTS_REPLY, from the lists clients.def,
- * blocks.def, tenants.def and events.def: their structs, and descriptions by which a table or JSON is made of
- * any of them.
+/* The rows of CLIENTS_REPLY, BLOCKS_REPLY, TENANTS_REPLY and EVENTS_REPLY, from the lists clients.def, blocks.def,
+ * tenants.def and events.def: their structs, and descriptions by which a table or JSON is made of any of them.
  *
  *   ROW_U32(field, unit, heading, text)  ROW_U64(field, unit, heading, text)
  *   ROW_TEXT(field, n_bytes, heading, text)
  *
- * Units: bytes, count, ms, id, any_id (LISTING_NOBODY: none), serial (0: none), pid, uid, kind (enum
- * gpumem_kind), properties, client_state, block_state, event, reason. An empty heading: not in the table. Fields stand in this order without padding; a
- * later version appends, since a reply says how large its rows are.
+ * Units: bytes, count, ms, id, any_id (LISTING_NOBODY: none), serial (0: none), pid, uid, kind (enum gpumem_kind),
+ * properties, client_state, block_state, event, reason. An empty heading: not in the table. Fields stand in this order
+ * without padding; a later version appends, since a reply says how large its rows are.
  *
- * Who is neither root nor the daemon's own user sees the rows of its own tenant; all others are
- * added up in one row (of clients), or one row a pool, or one a kind of event. Pure. */
+ * Who is neither root nor the daemon's own user sees the rows of its own tenant; all others are added up in one row (of
+ * clients), or one row a pool, or one a kind of event. Pure. */
 #pragma once
 
 #include <stddef.h>
@@ -20,8 +19,7 @@
 /* For a uid: that of the other tenants. No user has it. */
 #define LISTING_NOBODY UINT32_MAX
 
-/* For a figure of 64 bits that a row of other tenants has none of: no sum of theirs would say
- * anything. */
+/* For a figure of 64 bits that a row of other tenants has none of: no sum of theirs would say anything. */
 #define LISTING_UNTOLD UINT64_MAX
 
 enum listed_client {
@@ -116,3 +114,7 @@ const char *listed_client_name(uint64_t state);
 const char *listed_block_name(uint64_t state);
 const char *listed_event_name(uint64_t what);
 const char *listed_reason_name(uint64_t reason); /* of enum proto_refused */
+
+/* "tenant", "device_bytes"; "?" for what is no PROTO_LIMIT_OF_* or no kind of limit. */
+const char *limit_scope_name(uint64_t scope);
+const char *limit_kind_name(uint64_t kind);

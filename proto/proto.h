@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The messages: their structs, their checks and their names, all from messages.def.
  *
- * A frame is a header of 16 bytes and one message. It travels as one SOCK_SEQPACKET datagram with
- * its fds. proto_decode is the one place where bytes become a frame that may be believed. Pure. */
+ * A frame is a header of 16 bytes and one message. It travels as one SOCK_SEQPACKET datagram with its fds. proto_decode
+ * is the one place where bytes become a frame that may be believed. Pure. */
 #pragma once
 
 #include <assert.h>
@@ -26,9 +26,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_PROPERTY_FABRIC    UINT32_C(4)
 #define PROTO_PROPERTIES         UINT32_C(7)
 
-/* A pinned pool's blocks are the driver's own exportable host memory, to be imported as device blocks
- * are; without it they are memfds. Bits that a client does not know say how a block must be mapped:
- * it leaves such a pool alone. */
+/* A pinned pool's blocks are the driver's own exportable host memory, to be imported as device blocks are; without it
+ * they are memfds. Bits that a client does not know say how a block must be mapped: it leaves such a pool alone. */
 #define PROTO_POOL_VMM        UINT32_C(1)
 #define PROTO_POOL_LEGACY     UINT32_C(2) /* of a device: a block's fd says a CUDA IPC handle */
 #define PROTO_POOL_PROPERTIES UINT32_C(3)
@@ -40,7 +39,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_FEATURE_REFUSED UINT64_C(1) /* a LEASE is answered by REFUSED, not by ERROR */
 #define PROTO_FEATURE_LEGACY  UINT64_C(2) /* pools may be PROTO_POOL_LEGACY */
 #define PROTO_FEATURE_LOSS    UINT64_C(4) /* NOTICE tells of devices that are lost, and back */
-#define PROTO_FEATURES        UINT64_C(7)
+#define PROTO_FEATURE_GROUPS  UINT64_C(8) /* LEASEs may be served together: PROTO_LEASE_MORE */
+#define PROTO_FEATURES        UINT64_C(15)
 
 /* Why a LEASE was refused. */
 enum proto_refused {
@@ -57,6 +57,8 @@ enum proto_refused {
 #define PROTO_LEASE_KNOWN      UINT32_C(1) /* flag: KNOWN will do */
 #define PROTO_LEASE_ONLY_KNOWN UINT32_C(2) /* flag: nothing else will */
 #define PROTO_LEASE_KEEPS      UINT32_C(4) /* flag: it is not unmapped when that is asked for */
+#define PROTO_LEASE_MORE \
+        UINT32_C(8) /* flag: it is served together with the next one, or neither is */
 
 /* LEASE's wait_ms: more counts as so much. Who wants to go on asks anew, behind the others. */
 #define PROTO_WAIT_MS_MAX UINT32_C(600000)
@@ -68,7 +70,8 @@ static inline uint32_t proto_wait_ms(uint32_t wait_ms)
 
 #define PROTO_RETURN_UNMAPPED UINT32_C(1)
 
-#define PROTO_SHARE_GRANT UINT32_C(1)
+#define PROTO_SHARE_GRANT       UINT32_C(1)
+#define PROTO_SHARE_KEEP_MS_MAX UINT32_C(60000)
 
 #define PROTO_SCOPE_TENANT 1
 #define PROTO_SCOPE_NODE   2
@@ -144,10 +147,7 @@ struct frame {
 #define FRAME_HEADER_BYTES offsetof(struct frame, hello)
 static_assert(FRAME_HEADER_BYTES == 16, "the header's size is frozen");
 
-#define FRAME_NULL           \
-        {                    \
-                .n_bytes = 0 \
-        }
+#define FRAME_NULL ((struct frame){.n_bytes = 0})
 
 /* A row of POOLS_REPLY and of WELCOME's second fd. */
 struct pool_row {
@@ -204,10 +204,9 @@ struct proto_reason {
         const char *field; /* NULL when it is about the frame as a whole */
 };
 
-/* Checks n_bytes that came with n_fds fds from `sender`. Bytes beyond n_bytes are never read.
- * GPUMEM_E_BAD_FRAME: see reason; GPUMEM_E_UNKNOWN_KIND: a sound header whose kind is not of this
- * list. ret_frame's header is set for both, as far as bytes reach, so that an answer can be
- * addressed. */
+/* Checks n_bytes that came with n_fds fds from `sender`. Bytes beyond n_bytes are never read. GPUMEM_E_BAD_FRAME: see
+ * reason; GPUMEM_E_UNKNOWN_KIND: a sound header whose kind is not of this list. ret_frame's header is set for both, as
+ * far as bytes reach, so that an answer can be addressed. */
 int proto_decode(const void *bytes, size_t n_bytes, unsigned n_fds, enum proto_sender sender,
                  struct frame *ret_frame, struct proto_reason *ret_reason);
 

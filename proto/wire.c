@@ -125,9 +125,8 @@ int wire_receive(int socket, enum proto_sender sender, struct frame *ret_frame,
         struct fdset fds = FDSET_NULL;
         struct frame bytes;
         int flags, r;
-        ssize_t n;
+        ssize_t n = receive_datagram(socket, sender, &bytes, sizeof(bytes), &fds, &flags);
 
-        n = receive_datagram(socket, sender, &bytes, sizeof(bytes), &fds, &flags);
         if (n < 0)
                 return errno == ECONNRESET ? GPUMEM_E_DISCONNECTED : err_errno();
         if (flags & MSG_CTRUNC) {
@@ -144,6 +143,6 @@ int wire_receive(int socket, enum proto_sender sender, struct frame *ret_frame,
         if (r)
                 return r;
         *ret_fds = fds;
-        fds = (struct fdset)FDSET_NULL;
+        fds = FDSET_NULL;
         return 0;
 }

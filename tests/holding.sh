@@ -32,11 +32,3 @@ let_go() {
                 rm "$place/$name.in"
         done
 }
-
-# said STATUS PART COMMAND...: the command exits so and says so.
-said() {
-        local wanted=$1 part=$2 status=0 output
-        shift 2
-        output=$("$@" 2>&1) || status=$?
-        equal "$status" "$wanted" && contains "$output" "$part"
-}

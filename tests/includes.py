@@ -37,6 +37,8 @@ LAYERS = {
     'ctl': {'metrics', 'client', 'proto', 'base', 'include'},
     'bench': EVERYTHING,
     'tests': EVERYTHING,
+    'tests/unit': EVERYTHING,
+    'tests/live': EVERYTHING,
 }
 
 # Layer: its rooms, which are folders in it, lowest first. A room may include itself and the rooms below.
@@ -45,10 +47,14 @@ ROOMS = {
     'daemon/server': ('core', 'transport', 'session', 'pools', 'lists', 'requests'),
     'daemon/policy': ('state', 'accounting', 'objects', 'scheduling', 'report', 'check'),
     'client': ('runtime', 'heap', 'reserve', 'streams', 'connection', 'mapping', 'blocks', 'pool',
-               'capture', 'watch', 'api'),
+               'capture', 'watch', 'api', 'adapters'),
     'driver/emulator': ('machine', 'nvml', 'context', 'stream', 'memory'),
     'daemon/backing': ('worker', 'pinned', 'device'),
     'ctl': ('core', 'output', 'query', 'top', 'commands'),
+    'tests/unit': ('support', 'base', 'proto', 'driver', 'emulator', 'heap', 'reserve', 'client', 'policy', 'daemon',
+                   'ctl', 'metrics'),
+    'tests/live': ('support', 'worlds', 'wire', 'limits', 'idle', 'pressure', 'client', 'streams', 'capture',
+                   'sharing', 'pinned', 'restart', 'trace', 'tools'),
 }
 
 DRIVER_HEADER = re.compile(r'(cuda|cudart|nvml)[^/]*\.h$')

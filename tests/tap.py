@@ -39,8 +39,8 @@ def project_files(root, *suffixes):
     def walk(folder):
         for path in sorted((root / folder).iterdir()):
             relative = folder / path.name
-            if any(fnmatch.fnmatch(path.name, pattern.strip('/')) for pattern in patterns
-                   if path.parent == root or not pattern.startswith('/')):
+            if any(fnmatch.fnmatch(str(relative) if pattern.startswith('/') else path.name, pattern.strip('/'))
+                   for pattern in patterns):
                 continue
             if path.is_dir() and not path.is_symlink():
                 yield from walk(relative)

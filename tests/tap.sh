@@ -35,6 +35,22 @@ contains() {
         [[ "$1" == *"$2"* ]] || { echo "no \"$2\" in: $1"; return 1; }
 }
 
+# said STATUS PART COMMAND...: the command exits so and says so.
+said() {
+        local wanted=$1 part=$2 status=0 output
+        shift 2
+        output=$("$@" 2>&1) || status=$?
+        equal "$status" "$wanted" && contains "$output" "$part"
+}
+
+# fits_a_screen COMMAND...: what it says has 24 lines of 80 columns at most.
+fits_a_screen() {
+        local lines
+        lines=$("$@" | wc -l)
+        [ "$lines" -le 24 ] || { echo "$lines lines"; return 1; }
+        [ "$("$@" | awk '{ if (length > n) n = length } END { print n }')" -le 80 ]
+}
+
 # says_first PART COMMAND...: each line of what it says begins so; it says something, and fails.
 says_first() {
         local part=$1 line output

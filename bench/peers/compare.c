@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "bench/timing.h"
 
 struct side {

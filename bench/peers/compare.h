@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Comparisons: each starts the rivals it needs, and adds rows for those that answered and for those that
- * did not, with the reason. One thread. */
+/* Comparisons: each starts the rivals it needs, and adds rows for those that answered and for those that did not, with
+ * the reason. One thread. */
 #pragma once
 
 #include "bench/commands.h"
@@ -37,8 +37,7 @@ struct measurement {
 
 #define COMPARE_AGAINST_MAX 5
 
-/* Medians of the turns. Like compare_node it returns what kept rows from being added; a rival's failure
- * is a row. */
+/* Medians of the turns. Like compare_node it returns what kept rows from being added; a rival's failure is a row. */
 int compare_turns(struct comparing *comparing, const struct measurement *measurement);
 
 /* What four processes with a trace each reserve together; bench/peers/node.c's. */

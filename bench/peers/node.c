@@ -256,7 +256,7 @@ static int run(struct comparing *comparing, enum rival_kind kind, struct fleet *
 
         *fleet = (struct fleet){.kind = kind, .bare = BARE_NULL};
         for (unsigned i = 0; i < N_PROCESSES; i++)
-                fleet->processes[i].rival = (struct rival)RIVAL_NULL;
+                fleet->processes[i].rival = RIVAL_NULL;
         r = start_all(comparing, fleet);
         if (!r)
                 r = open_all(comparing, fleet);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The child's side of rival.h, for those in C: who serves memory, and the orders that are answered with
- * it. */
+/* The child's side of rival.h, for those in C: who serves memory, and the orders that are answered with it. */
 #pragma once
 
 #include "bench/peers/rival.h"

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
+#include "bench/peer.h"
 
 #define SECONDS_END 5
 
@@ -133,25 +133,6 @@ static void program_deinit(struct program *program)
         program->environment = NULL;
 }
 
-/* The child's ends become its standard input and output. */
-static int spawn(const struct program *program, int in, int out, pid_t *ret_pid)
-{
-        posix_spawn_file_actions_t actions;
-        int r;
-
-        if (posix_spawn_file_actions_init(&actions))
-                return -ENOMEM;
-        r = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-        if (!r)
-                r = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-        if (!r)
-                r = posix_spawnp(ret_pid, program->path, &actions, NULL,
-                                 (char *const *)program->arguments,
-                                 (char *const *)program->environment);
-        (void)posix_spawn_file_actions_destroy(&actions);
-        return -r;
-}
-
 int rival_spawn(enum rival_kind kind, const struct rival_setup *setup, struct rival *ret_rival)
 {
         struct rival rival = RIVAL_NULL;
@@ -168,7 +149,8 @@ int rival_spawn(enum rival_kind kind, const struct rival_setup *setup, struct ri
         if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
                 r = err_errno();
         if (!r)
-                r = spawn(&program, in[0], out[1], &rival.pid);
+                r = peer_spawn(program.path, program.arguments, program.environment, in[0], out[1],
+                               &rival.pid);
         closep(&in[0]);
         closep(&out[1]);
         rival.to = in[1];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is compared: gpumemd's library and others that serve GPU memory, each in a child process that
- * answers orders. One thread.
+/* Who is compared: gpumemd's library and others that serve GPU memory, each in a child process that answers orders. One
+ * thread.
  *
- * A child says "ready", or "none REASON" if what it stands for is not on this machine. Then it reads
- * orders on its standard input, a line each, a word and perhaps an argument, until that ends, and answers each by
- * a line on its standard output: "ok", with a number if one was asked for, or "no REASON". What does not begin so is passed over:
+ * A child says "ready", or "none REASON" if what it stands for is not on this machine. Then it reads orders on its
+ * standard input, a line each, a word and perhaps an argument, until that ends, and answers each by a line on its
+ * standard output: "ok", with a number if one was asked for, or "no REASON". What does not begin so is passed over:
  * libraries print things. */
 #pragma once
 
@@ -48,10 +48,7 @@ struct rival {
         char note[ROW_NOTE_MAX]; /* why the last call failed */
 };
 
-#define RIVAL_NULL                   \
-        {                            \
-                .to = -1, .from = -1 \
-        }
+#define RIVAL_NULL ((struct rival){.to = -1, .from = -1})
 
 /* Starts one and does not wait until it is ready: rival_hear_ready does. A failure is in the note. */
 int rival_spawn(enum rival_kind kind, const struct rival_setup *setup, struct rival *ret_rival);
@@ -67,7 +64,6 @@ int rival_ask(struct rival *rival, const char *order, double seconds, double *re
 int rival_tell(struct rival *rival, const char *order);
 int rival_hear(struct rival *rival, double seconds, double *ret_number);
 
-/* What a child of this program does. `arguments` are those that rival_start gave it. Returns the exit
- * status. */
+/* What a child of this program does. `arguments` are those that rival_start gave it. Returns the exit status. */
 #define RIVAL_OPTION "--rival"
 int rival_main(char **arguments);

@@ -4,10 +4,13 @@
 
 #include "base/err.h"
 #include "client/api/client.h"
+#include "client/api/default_client.h"
 #include "client/connection/retry.h"
 #include "client/pool/shared_alloc.h"
 #include "client/runtime/last_error.h"
 #include "client/watch/trace.h"
+
+#define FLAGS_ALL (GPUMEM_SHAREABLE | GPUMEM_AT_PLACE | GPUMEM_PRIMARY)
 
 /* Names what was asked for, and what is there. */
 static int refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
@@ -61,10 +64,24 @@ static int check_request(const struct gpumem_request *request)
                 last_error_set(GPUMEM_E_BAD_REQUEST, "n_bytes is 0; allowed is 1 byte or more");
                 return GPUMEM_E_BAD_REQUEST;
         }
-        if (!(request->flags & ~GPUMEM_SHAREABLE))
+        if (!(request->flags & GPUMEM_AT_PLACE) && request->place &&
+            request->place != GPUMEM_NEAREST) {
+                (void)snprintf(text, sizeof(text),
+                               "place is %d, and flags lack GPUMEM_AT_PLACE (%u), without which "
+                               "place is 0 or "
+                               "GPUMEM_NEAREST (%d)",
+                               request->place, (unsigned)GPUMEM_AT_PLACE, GPUMEM_NEAREST);
+                last_error_set(GPUMEM_E_BAD_REQUEST, text);
+                return GPUMEM_E_BAD_REQUEST;
+        }
+        if (!(request->flags & ~FLAGS_ALL))
                 return 0;
-        (void)snprintf(text, sizeof(text), "flags are 0x%x; allowed are 0 and GPUMEM_SHAREABLE (1)",
-                       (unsigned)request->flags);
+        (void)snprintf(
+                text, sizeof(text),
+                "flags are 0x%x; allowed are GPUMEM_SHAREABLE (%u), GPUMEM_AT_PLACE (%u) and "
+                "GPUMEM_PRIMARY (%u)",
+                (unsigned)request->flags, (unsigned)GPUMEM_SHAREABLE, (unsigned)GPUMEM_AT_PLACE,
+                (unsigned)GPUMEM_PRIMARY);
         last_error_set(GPUMEM_E_UNSUPPORTED, text);
         return GPUMEM_E_UNSUPPORTED;
 }
@@ -83,7 +100,7 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
                 r = captures_place(&client->captures, request, ret_asked, &ordinal);
         if (r)
                 return r;
-        if (!request->flags && !ret_asked->key.capture)
+        if (!(request->flags & GPUMEM_SHAREABLE) && !ret_asked->key.capture)
                 captures_divert(&client->captures, ret_asked, &ret_asked->key);
         if (request->place != GPUMEM_NEAREST && request->place != ordinal)
                 return client_pool_at(client, GPUMEM_DEVICE, request->place)
@@ -150,10 +167,8 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
                                      .wait_ms = request->wait_ms};
         int32_t place = request->place;
         struct pool *pool, *again;
-        int r = check_request(request);
+        int r;
 
-        if (r)
-                return r;
         if (request->kind == GPUMEM_DEVICE)
                 r = place_device(client, request, &asked, &place);
         else if (request->kind == GPUMEM_PINNED)
@@ -186,6 +201,13 @@ static int look(struct gpumem_client *client, void *stream, struct stream_mark *
         return r;
 }
 
+/* What `place` may be, other than GPUMEM_NEAREST, where that heap is to serve the request. */
+static inline int32_t own_place(const struct gpumem_request *request,
+                                const struct stream_heap *heap)
+{
+        return request->flags & GPUMEM_AT_PLACE ? heap->pool->memory.ordinal : 0;
+}
+
 /* Most requests end here: a hole of the stream's own heap holds them. Whatever else comes of it, the
  * longer way finds out anew. */
 static ALWAYS_INLINE int alloc_hit(struct gpumem_client *client,
@@ -195,14 +217,15 @@ static ALWAYS_INLINE int alloc_hit(struct gpumem_client *client,
         struct stream_mark mark;
         int r;
 
-        if (request->kind != GPUMEM_DEVICE || request->flags || !client->has_cuda)
+        if (request->kind != GPUMEM_DEVICE || request->flags & ~GPUMEM_AT_PLACE ||
+            !client->has_cuda)
                 return GPUMEM_E_REFUSED;
         r = look(client, request->stream, &mark);
         if (r)
                 return r;
         heap = atomic_load_explicit(recent(client, &mark), memory_order_acquire);
         if (!heap ||
-            (request->place != GPUMEM_NEAREST && request->place != heap->pool->memory.ordinal))
+            (request->place != own_place(request, heap) && request->place != GPUMEM_NEAREST))
                 return GPUMEM_E_REFUSED;
         return pool_hit(heap, &mark, request->n_bytes, ret_pointer);
 }
@@ -241,6 +264,13 @@ static void note_refusal(struct gpumem_client *client, int code,
         events_note(&client->events, &event);
 }
 
+/* What has been freed, and is not had again yet, may help. */
+static bool lacks_memory(int r)
+{
+        return r == GPUMEM_E_REFUSED || r == GPUMEM_E_LIMIT || r == GPUMEM_E_DEVICE_FULL ||
+               r == GPUMEM_E_TIMED_OUT || r == GPUMEM_E_TOO_MANY;
+}
+
 /* Deferred frees are made, and what is kept for work that nobody has waited for is looked at, rather than
  * that others are waited for. */
 static int alloc_before_deferred(struct gpumem_client *client, const struct gpumem_request *request,
@@ -254,13 +284,13 @@ static int alloc_before_deferred(struct gpumem_client *client, const struct gpum
                 return r;
         now.wait_ms = 0;
         r = alloc(client, &now, ret_pointer);
-        if (r)
+        if (lacks_memory(r))
                 client_wait_for_freed(client);
         return r;
 }
 
-static int alloc_until_deadline(struct gpumem_client *client, struct gpumem_request *request,
-                                void **ret_pointer)
+static int alloc_here(struct gpumem_client *client, struct gpumem_request *request,
+                      void **ret_pointer)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
@@ -280,6 +310,52 @@ static int alloc_until_deadline(struct gpumem_client *client, struct gpumem_requ
         return r;
 }
 
+struct waiting_alloc {
+        struct gpumem_client *client;
+        struct gpumem_request *request;
+        void **ret_pointer;
+};
+
+static int alloc_in_primary(const struct cuda *cuda, void *argument)
+{
+        struct waiting_alloc *alloc = argument;
+
+        (void)cuda;
+        return alloc_here(alloc->client, alloc->request, alloc->ret_pointer);
+}
+
+static int alloc_until_deadline(struct gpumem_client *client, struct gpumem_request *request,
+                                void **ret_pointer)
+{
+        struct waiting_alloc waiting = {client, request, ret_pointer};
+
+        if (!(request->flags & GPUMEM_PRIMARY))
+                return alloc_here(client, request, ret_pointer);
+        if (!client->has_cuda)
+                return GPUMEM_E_NO_DRIVER;
+        return primary_contexts_run(&client->primaries, &client->cuda,
+                                    request->kind == GPUMEM_DEVICE ? request->place
+                                                                   : GPUMEM_NEAREST,
+                                    alloc_in_primary, &waiting);
+}
+
+/* A caller's request of any version as the functions here read it: `place` is GPUMEM_NEAREST where it is not meant. */
+static int take_request(struct gpumem_client *client, const struct gpumem_request *theirs,
+                        struct gpumem_request *ret_ours)
+{
+        int r = take_struct(theirs, theirs->struct_size, ret_ours, sizeof(*ret_ours));
+
+        if (r)
+                return refuse_struct(client, theirs, r);
+        last_error_clear();
+        r = check_request(ret_ours);
+        if (r)
+                last_error_keep(client->number, r, ret_ours);
+        else if (!(ret_ours->flags & GPUMEM_AT_PLACE))
+                ret_ours->place = GPUMEM_NEAREST;
+        return r;
+}
+
 /* Tells what came of a request. */
 static int conclude(struct gpumem_client *client, int r, const struct gpumem_request *asked)
 {
@@ -295,28 +371,24 @@ static NOINLINE int alloc_slow(struct gpumem_client *client, const struct gpumem
                                void **ret_pointer)
 {
         struct gpumem_request ours;
-        int r;
+        int r = take_request(client, request, &ours);
 
-        r = take_struct(request, request->struct_size, &ours, sizeof(ours));
         if (r)
-                return refuse_struct(client, request, r);
-        last_error_clear();
+                return r;
         r = alloc_until_deadline(client, &ours, ret_pointer);
         return conclude(client, r, &ours);
 }
 
-/* While calls are recorded or debugged. */
+/* While calls are recorded, debugged or counted. */
 static COLD int alloc_watched(struct gpumem_client *client, const struct gpumem_request *request,
                               void **ret_pointer)
 {
         struct gpumem_request asked, ours;
         uint64_t n_more_bytes;
-        int r;
+        int r = take_request(client, request, &asked);
 
-        r = take_struct(request, request->struct_size, &asked, sizeof(asked));
         if (r)
-                return refuse_struct(client, request, r);
-        last_error_clear();
+                return r;
         ours = asked;
         n_more_bytes = debug_n_more_bytes(&client->debug, &asked);
         ours.n_bytes += n_more_bytes;
@@ -325,6 +397,8 @@ static COLD int alloc_watched(struct gpumem_client *client, const struct gpumem_
                 r = alloc_until_deadline(client, &ours, ret_pointer);
         if (!r && debug_is_on(&client->debug))
                 debug_alloc(&client->debug, &asked, n_more_bytes, *ret_pointer);
+        if (!r && tags_are_on())
+                tags_alloc(&client->tags, *ret_pointer, asked.n_bytes);
         if (!r && trace_is_on())
                 trace_alloc(client, client_cuda(client), &asked, *ret_pointer);
         return conclude(client, r, &asked);
@@ -335,7 +409,7 @@ FLAT int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request 
 {
         int r;
 
-        r = fork_guard_check(&client->fork_guard);
+        r = client_enter(&client);
         if (r)
                 return r;
         if (switches_any())

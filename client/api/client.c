@@ -6,11 +6,6 @@
 #include "base/err.h"
 #include "client/blocks/binding.h"
 
-int client_check(const struct gpumem_client *client)
-{
-        return fork_guard_check(&client->fork_guard);
-}
-
 struct pool *client_pool(struct gpumem_client *client, uint32_t index)
 {
         return index < client->n_pools ? &client->pools[index] : NULL;

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "client/api/client.h"
+#include "client/api/default_client.h"
 #include "client/blocks/lease.h"
 #include "client/pool/shared_alloc.h"
 #include "client/runtime/last_error.h"
@@ -87,7 +88,7 @@ static int enable(struct gpumem_client *client, int32_t place, int32_t peer_plac
 int gpumem_enable_peer(struct gpumem_client *client, int32_t place, int32_t peer)
 {
         struct gpumem_request refused = {.kind = GPUMEM_DEVICE, .place = place};
-        int r = client_check(client);
+        int r = client_enter(&client);
 
         if (r)
                 return r;
@@ -119,7 +120,7 @@ int gpumem_register(struct gpumem_client *client, void *pointer)
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
         struct pool *pool;
-        int r = client_check(client);
+        int r = client_enter(&client);
 
         if (r)
                 return r;

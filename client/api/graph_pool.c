@@ -4,19 +4,20 @@
 
 #include "base/err.h"
 #include "client/api/client.h"
+#include "client/api/default_client.h"
 
 /* What a default stream is depends on who asks, and captures none but the per-thread one. */
-static int look(const struct gpumem_client *client, void *stream, struct stream_mark *ret_mark)
+static int enter(struct gpumem_client **client, void *stream, struct stream_mark *ret_mark)
 {
-        int r = client_check(client);
+        int r = client_enter(client);
 
-        if (!r && !client->has_cuda)
+        if (!r && !(*client)->has_cuda)
                 r = GPUMEM_E_NO_DRIVER;
         if (!r && !stream_is_created(stream))
                 r = GPUMEM_E_UNSUPPORTED;
         if (r)
                 return r;
-        r = stream_look(&client->cuda, stream, ret_mark);
+        r = stream_look(&(*client)->cuda, stream, ret_mark);
         return r == GPUMEM_E_UNSUPPORTED ? GPUMEM_E_CAPTURES : r;
 }
 
@@ -95,7 +96,7 @@ int gpumem_graph_pool_begin(struct gpumem_client *client, uint64_t id, void *str
                             uint64_t *ret_id)
 {
         struct stream_mark mark;
-        int r = look(client, stream, &mark);
+        int r = enter(&client, stream, &mark);
 
         if (!r && !id && !ret_id)
                 r = GPUMEM_E_BAD_REQUEST;
@@ -175,7 +176,7 @@ static int end(struct gpumem_client *client, uint64_t id, void *stream)
 int gpumem_graph_pool_end(struct gpumem_client *client, uint64_t id, void *stream)
 {
         struct stream_mark mark;
-        int r = look(client, stream, &mark);
+        int r = enter(&client, stream, &mark);
 
         if (r)
                 return r;

@@ -5,23 +5,24 @@
 
 #include "base/err.h"
 #include "client/api/client.h"
+#include "client/api/default_client.h"
 #include "client/blocks/client_limit.h"
 #include "client/pool/shared_alloc.h"
 #include "client/runtime/last_error.h"
 #include "driver/context.h"
 
-/* As gpumem_alloc reads kind and place. */
-static int find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
+int client_find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                      struct pool **ret_pool)
 {
-        const struct cuda *cuda = client_cuda(client);
+        const struct cuda *cuda;
         struct pool *pool;
-        int r = client_check(client);
+        int r = client_enter(&client);
 
         if (r)
                 return r;
         if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
                 return GPUMEM_E_BAD_REQUEST;
+        cuda = client_cuda(client);
         if (kind == GPUMEM_DEVICE && place == GPUMEM_NEAREST) {
                 r = cuda ? context_device(cuda, &place) : GPUMEM_E_NO_DRIVER;
                 if (r)
@@ -81,7 +82,7 @@ int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_
         int r = check_struct(n_bytes, sizeof(stats));
 
         if (!r)
-                r = find_pool(client, kind, place, &pool);
+                r = client_find_pool(client, kind, place, &pool);
         if (r)
                 return r;
         read_stats(pool, &stats);
@@ -93,7 +94,7 @@ int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_
 int gpumem_reset_peaks(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
 {
         struct pool *pool;
-        int r = find_pool(client, kind, place, &pool);
+        int r = client_find_pool(client, kind, place, &pool);
 
         if (!r)
                 pool_reset_peaks(pool);
@@ -104,7 +105,7 @@ int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_
                      uint64_t n_bytes)
 {
         struct pool *pool;
-        int r = find_pool(client, kind, place, &pool);
+        int r = client_find_pool(client, kind, place, &pool);
 
         if (!r)
                 client_limit_set(pool, n_bytes);
@@ -126,7 +127,7 @@ static int describe_in(struct pool *pool, const void *pointer, struct gpumem_inf
 int gpumem_describe(struct gpumem_client *client, const void *pointer, struct gpumem_info *ret_info)
 {
         struct gpumem_info info = {.struct_size = ret_info->struct_size};
-        int r = client_check(client);
+        int r = client_enter(&client);
         struct pool *pool;
 
         if (!r)
@@ -145,27 +146,45 @@ int gpumem_describe(struct gpumem_client *client, const void *pointer, struct gp
         return r;
 }
 
-int gpumem_last_refusal(struct gpumem_client *client, struct gpumem_refusal *ret_refusal)
+/* `r` says whether there is one. */
+static int give_refusal(int r, struct gpumem_refusal *refusal, struct gpumem_refusal *ret_refusal)
 {
         size_t n_bytes = ret_refusal->struct_size;
-        struct gpumem_refusal refusal;
-        int r = client ? client_check(client) : 0;
 
         if (!r)
-                r = check_struct(n_bytes, sizeof(refusal));
-        if (!r)
-                r = last_error_get(client ? client_number(client) : LAST_ERROR_NO_CLIENT, &refusal);
+                r = check_struct(n_bytes, sizeof(*refusal));
         if (r)
                 return r;
-        refusal.struct_size = n_bytes;
-        memcpy(ret_refusal, &refusal, n_bytes);
+        refusal->struct_size = n_bytes;
+        memcpy(ret_refusal, refusal, n_bytes);
         return 0;
+}
+
+/* Asking connects to nothing: the default client that is not there has failed to connect, if anything. */
+int gpumem_last_refusal(struct gpumem_client *client, struct gpumem_refusal *ret_refusal)
+{
+        struct gpumem_refusal refusal;
+        int r;
+
+        if (!client)
+                client = default_client_present();
+        r = client ? client_enter(&client) : 0;
+        if (!r)
+                r = last_error_get(client ? client_number(client) : LAST_ERROR_NO_CLIENT, &refusal);
+        return give_refusal(r, &refusal, ret_refusal);
+}
+
+int gpumem_connect_refusal(struct gpumem_refusal *ret_refusal)
+{
+        struct gpumem_refusal refusal;
+
+        return give_refusal(last_error_get_of_connect(&refusal), &refusal, ret_refusal);
 }
 
 int gpumem_set_event_callback(struct gpumem_client *client, gpumem_event_callback *callback,
                               void *argument)
 {
-        int r = client_check(client);
+        int r = client_enter(&client);
 
         return r ? r : events_set(client_events(client), callback, argument);
 }

@@ -183,6 +183,8 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
                                                                 .n_pools = &client->n_pools});
         deferred_free_init(&client->deferred);
         debug_init(&client->debug);
+        primary_contexts_init(&client->primaries);
+        tags_init(&client->tags);
         r = client->pools ? setting : -ENOMEM;
         if (!r)
                 r = fence;
@@ -270,17 +272,19 @@ static void end_pools(struct gpumem_client *client)
 
         stream_uses_deinit(&client->uses, &client->cuda);
         debug_deinit(&client->debug);
+        tags_deinit(&client->tags);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 pool_deinit(&client->pools[i]);
         deferred_free_deinit(&client->deferred);
         captures_deinit(&client->captures);
         streams_deinit(&client->streams);
+        primary_contexts_deinit(&client->primaries, client_cuda(client));
 }
 
-/* In a forked child everything is the parent's, but the child's copy of the bookkeeping. */
+/* The default client is the process's for as long as it lives. In a forked child everything is the parent's, but the child's copy of the bookkeeping. */
 void gpumem_disconnect(struct gpumem_client *client)
 {
-        if (!client || events_in_callback())
+        if (!client || client->is_default || events_in_callback())
                 return;
         if (client->fork_guard.here && fork_guard_check(&client->fork_guard)) {
                 free(client->pools);

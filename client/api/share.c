@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "client/api/client.h"
+#include "client/api/default_client.h"
 #include "client/pool/shared_alloc.h"
 #include "client/runtime/last_error.h"
 #include "driver/stream.h"
@@ -38,11 +39,50 @@ static bool is_in_heap(struct gpumem_client *client, const void *pointer)
         return false;
 }
 
+static int refuse_keep_ms(uint32_t keep_ms)
+{
+        char text[64];
+
+        (void)snprintf(text, sizeof(text), "keep_ms is %u; allowed are 0 to %u", (unsigned)keep_ms,
+                       (unsigned)PROTO_SHARE_KEEP_MS_MAX);
+        last_error_set(GPUMEM_E_BAD_REQUEST, text);
+        return GPUMEM_E_BAD_REQUEST;
+}
+
 static int check_options(const struct gpumem_share_options *options)
 {
+        if (options->keep_ms > PROTO_SHARE_KEEP_MS_MAX)
+                return refuse_keep_ms(options->keep_ms);
         if (options->flags & ~GPUMEM_SHARE_GRANT)
                 return GPUMEM_E_UNSUPPORTED;
         return options->flags && options->uid == UID_NONE ? GPUMEM_E_BAD_REQUEST : 0;
+}
+
+/* Two messages that say the same, but for the time. */
+static enum message_kind fill(const struct shared_alloc_info *info,
+                              const struct gpumem_share_options *options, struct frame *request)
+{
+        uint32_t uid = options->flags & GPUMEM_SHARE_GRANT ? options->uid : 0;
+        uint32_t flags = options->flags & GPUMEM_SHARE_GRANT ? PROTO_SHARE_GRANT : 0;
+
+        if (options->keep_ms) {
+                request->share_kept = (struct message_share_kept){.lease = info->lease,
+                                                                  .n_bytes = info->n_bytes,
+                                                                  .flags = flags,
+                                                                  .uid = uid,
+                                                                  .keep_ms = options->keep_ms};
+                return MESSAGE_SHARE_KEPT;
+        }
+        request->share = (struct message_share){
+                .lease = info->lease, .n_bytes = info->n_bytes, .flags = flags, .uid = uid};
+        return MESSAGE_SHARE;
+}
+
+static int say_older(void)
+{
+        last_error_set(GPUMEM_E_UNSUPPORTED,
+                       "gpumemd is older than this library, and keeps nothing: keep_ms must be 0");
+        return GPUMEM_E_UNSUPPORTED;
 }
 
 static int share(struct gpumem_client *client, const struct shared_alloc_info *info,
@@ -50,34 +90,32 @@ static int share(struct gpumem_client *client, const struct shared_alloc_info *i
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
-        struct frame request = FRAME_NULL, reply;
+        struct frame request = FRAME_NULL, reply = FRAME_NULL;
+        enum message_kind kind = fill(info, options, &request);
         int r;
 
-        request.share.lease = info->lease;
-        request.share.n_bytes = info->n_bytes;
-        if (options->flags & GPUMEM_SHARE_GRANT) {
-                request.share.flags = PROTO_SHARE_GRANT;
-                request.share.uid = options->uid;
-        }
-        r = reconnect_call_on(client_reconnector(client), info->connection, &request, MESSAGE_SHARE,
+        r = reconnect_call_on(client_reconnector(client), info->connection, &request, kind,
                               MESSAGE_SHARED, &reply, &fds);
-        if (r)
+        if (r == GPUMEM_E_UNKNOWN_KIND)
+                return say_older();
+        if (r) {
+                last_error_set_frame(r, &reply);
                 return r;
+        }
         memcpy(ret_token->bytes, &reply.shared.token_low, 8);
         memcpy(ret_token->bytes + 8, &reply.shared.token_high, 8);
         return 0;
 }
 
-int gpumem_share(struct gpumem_client *client, const void *pointer,
-                 const struct gpumem_share_options *options, struct gpumem_token *ret_token)
+static int share_pointer(struct gpumem_client *client, const void *pointer,
+                         const struct gpumem_share_options *options, struct gpumem_token *ret_token)
 {
         struct gpumem_share_options ours = {.flags = 0};
         struct shared_alloc_info info = {.n_bytes = 0};
         struct pool *pool;
-        int r;
+        int r = 0;
 
-        r = client_check(client);
-        if (!r && options)
+        if (options)
                 r = take_struct(options, options->struct_size, &ours, sizeof(ours));
         if (!r)
                 r = check_options(&ours);
@@ -91,6 +129,20 @@ int gpumem_share(struct gpumem_client *client, const void *pointer,
                 return r;
         r = share(client, &info, &ours, ret_token);
         events_tell(client_events(client));
+        return r;
+}
+
+int gpumem_share(struct gpumem_client *client, const void *pointer,
+                 const struct gpumem_share_options *options, struct gpumem_token *ret_token)
+{
+        int r = client_enter(&client);
+
+        if (r)
+                return r;
+        last_error_clear();
+        r = share_pointer(client, pointer, options, ret_token);
+        if (r)
+                last_error_keep_of_attach(client_number(client), r);
         return r;
 }
 
@@ -179,7 +231,7 @@ static int attach(struct gpumem_client *client, const struct gpumem_token *token
 int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token,
                   void **ret_pointer, uint64_t *ret_n_bytes)
 {
-        int r = client_check(client);
+        int r = client_enter(&client);
 
         if (r)
                 return r;
@@ -223,7 +275,7 @@ int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream)
 
         if (!pointer)
                 return 0;
-        r = client_check(client);
+        r = client_enter(&client);
         if (!r)
                 r = find(client, pointer, &pool, &info);
         if (r == GPUMEM_E_NOT_OURS && is_in_heap(client, pointer))
@@ -240,7 +292,7 @@ int gpumem_unshare(struct gpumem_client *client, const struct gpumem_token *toke
         struct frame request = FRAME_NULL, reply;
         int r;
 
-        r = client_check(client);
+        r = client_enter(&client);
         if (r)
                 return r;
         memcpy(&request.unshare.token_low, token->bytes, 8);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The process's own limits: how much of a pool it leases at most, checked before the daemon is asked.
  *
- * Counted is every block from the request on. A cached block may be an eighth larger than what was
- * asked for; it is let in, and counted with its real size. Any thread; the pool's lock guards the
- * numbers. */
+ * Counted is every block from the request on. A cached block may be an eighth larger than what was asked for; it is let
+ * in, and counted with its real size. Any thread; the pool's lock guards the numbers. */
 #pragma once
 
 #include <stdint.h>
 
 #include "client/blocks/pool_state.h"
 
-/* The part of each device's memory that GPUMEM_MEMORY_FRACTION allows; 1 when it is not set.
- * GPUMEM_E_BAD_FRACTION: it is no number above 0, and 1 at most. */
+/* The part of each device's memory that GPUMEM_MEMORY_FRACTION allows; 1 when it is not set. GPUMEM_E_BAD_FRACTION: it
+ * is no number above 0, and 1 at most. */
 int client_limit_read_fraction(double *ret_fraction);
 
 /* That part of so many bytes. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client's counters of one pool, on the board, and their peaks.
  *
- * Every heap counts in a counter, under its own lock; while no two heaps share a counter that is a plain
- * store. The sum's peak is exact without adding up at each step: a counter may rise to its mark, and the
- * marks are set so that not even all of them together reach beyond the peak. A counter that passes its mark
- * has the sum computed, the peak raised, and what lies between them distributed again. Only calls that are
- * under way at that moment can be missed. */
+ * Every heap counts in a counter, under its own lock; while no two heaps share a counter that is a plain store. The
+ * sum's peak is exact without adding up at each step: a counter may rise to its mark, and the marks are set so that not
+ * even all of them together reach beyond the peak. A counter that passes its mark has the sum computed, the peak
+ * raised, and what lies between them distributed again. Only calls that are under way at that moment can be missed. */
 #pragma once
 
 #include <pthread.h>
@@ -33,8 +32,8 @@ struct counters {
 void counters_init(struct counters *counters);
 void counters_deinit(struct counters *counters);
 
-/* The counter with the fewest heaps. The first one is for what is in no heap, and never given. The
- * caller has the pool's lock, and keeps everybody from counting: a counter may become shared. */
+/* The counter with the fewest heaps. The first one is for what is in no heap, and never given. The caller has the
+ * pool's lock, and keeps everybody from counting: a counter may become shared. */
 struct counter *counters_join(struct counters *counters);
 void counters_leave(struct counter *counter);
 

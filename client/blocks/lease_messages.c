@@ -102,6 +102,132 @@ int lease_messages_request(struct pool *pool, const struct lease_request *reques
         return r;
 }
 
+static void send_return(struct pool *pool, uint64_t connection, uint64_t lease);
+
+static void fill(struct link_exchange *exchange, const struct leased *leased, uint32_t pool,
+                 uint32_t wait_ms)
+{
+        struct message_lease *message = &exchange->request.lease;
+
+        exchange->request = exchange->reply = (struct frame)FRAME_NULL;
+        exchange->fds = (struct fdset)FDSET_NULL;
+        message->n_bytes = leased_bytes(leased);
+        message->n_most_units = (uint32_t)(leased_bytes(leased) / ARENA_GRANULE);
+        message->pool = pool;
+        message->wait_ms = wait_ms;
+}
+
+static int check_together(const struct connection *connection, const struct link_exchange *exchange,
+                          const struct leased *leased)
+{
+        uint64_t n_bytes = leased_bytes(leased);
+        struct lease_request request = {n_bytes, n_bytes, n_bytes, 0, 0};
+
+        return exchange->reply.kind == MESSAGE_LEASED
+                       ? check_leased(&exchange->reply.leased, &request, connection)
+                       : -EPROTO;
+}
+
+/* None is of use without the others. */
+static void give_back(struct pool *pool, const struct connection *connection,
+                      struct link_exchange *exchanges, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++) {
+                if (!exchanges[i].result && exchanges[i].reply.kind == MESSAGE_LEASED)
+                        send_return(pool, connection->serial, exchanges[i].reply.leased.lease);
+                fdset_deinit(&exchanges[i].fds);
+        }
+}
+
+static uint64_t sum_of(struct leased *const *leased, unsigned n)
+{
+        uint64_t n_bytes = 0;
+
+        for (unsigned i = 0; i < n; i++)
+                n_bytes += leased_bytes(leased[i]);
+        return n_bytes;
+}
+
+static int ask_together(struct pool *pool, const struct connection *connection,
+                        struct leased *const *leased, unsigned n, uint32_t wait_ms,
+                        struct link_exchange *exchanges)
+{
+        uint32_t id;
+        int r = binding_find(pool, connection->serial, &id);
+
+        if (r == GPUMEM_E_NO_POOL && link_is_over(connection->link))
+                return GPUMEM_E_DISCONNECTED;
+        for (unsigned i = 0; i < n; i++) {
+                fill(&exchanges[i], leased[i], id, wait_ms);
+                exchanges[i].request.lease.flags = i + 1 < n ? PROTO_LEASE_MORE : 0;
+        }
+        if (r)
+                return r;
+        r = link_call_together(connection->link, exchanges, n, MESSAGE_LEASE, MESSAGE_LEASED);
+        if (r)
+                last_error_set_frame(r, &exchanges[n - 1].reply);
+        for (unsigned i = 0; i < n && !r; i++)
+                r = check_together(connection, &exchanges[i], leased[i]);
+        if (!r)
+                r = binding_lease(pool, connection->serial, sum_of(leased, n));
+        if (r)
+                give_back(pool, connection, exchanges, n);
+        return r;
+}
+
+static int request_together_on(struct pool *pool, const struct connection *connection,
+                               struct leased *const *leased, unsigned n, uint32_t wait_ms,
+                               int *ret_fds)
+{
+        CLEANUP(freep)
+        struct link_exchange *exchanges = calloc(n, sizeof(*exchanges));
+        int r;
+
+        if (!exchanges)
+                return -ENOMEM;
+        if (n > 1 && !(connection->features & PROTO_FEATURE_GROUPS)) {
+                last_error_set(GPUMEM_E_UNSUPPORTED,
+                               "gpumemd is older than this library: it leases no blocks together");
+                return GPUMEM_E_UNSUPPORTED;
+        }
+        r = ask_together(pool, connection, leased, n, wait_ms, exchanges);
+        if (r)
+                return r;
+        for (unsigned i = 0; i < n; i++) {
+                const struct message_leased *answer = &exchanges[i].reply.leased;
+
+                leased[i]->block.lease = answer->lease;
+                leased[i]->block.word = board_words(connection->board, connection->n_rows) +
+                                        answer->slot;
+                leased[i]->number = answer->block;
+                leased[i]->connection = connection->serial;
+                ret_fds[i] = fdset_steal(&exchanges[i].fds, 0);
+        }
+        return 0;
+}
+
+int lease_messages_request_together(struct pool *pool, struct leased *const *leased, unsigned n,
+                                    uint32_t wait_ms, int *ret_fds)
+{
+        uint64_t deadline_ms = wait_ms ? clock_now_ms() + wait_ms : 0;
+        bool repeats = true;
+        int r = 0;
+
+        for (unsigned i = 0; i < 2 && repeats; i++) {
+                struct connection *connection;
+
+                if (i && wait_ms)
+                        wait_ms = ms_until(deadline_ms);
+                r = reconnect_acquire(pool->reconnector, &connection);
+                if (r)
+                        return r;
+                r = request_together_on(pool, connection, leased, n, wait_ms, ret_fds);
+                repeats = reconnect_may_repeat(connection, r);
+                reconnect_release(pool->reconnector, connection, r);
+        }
+        return r;
+}
+
 static void send_return(struct pool *pool, uint64_t connection, uint64_t lease)
 {
         struct frame frame = FRAME_NULL;

@@ -21,6 +21,11 @@ struct lease_request {
 int lease_messages_request(struct pool *pool, const struct lease_request *request,
                            struct leased *leased, uint64_t *ret_n_bytes, int *ret_fd);
 
+/* Has blocks of just the sizes that the records have leased, all of them or none, likewise; n is LINK_TOGETHER_MAX at
+ * most. GPUMEM_E_UNSUPPORTED: the daemon is older than that. */
+int lease_messages_request_together(struct pool *pool, struct leased *const *leased, unsigned n,
+                                    uint32_t wait_ms, int *ret_fds);
+
 /* Has a block of n_bytes that is still mapped leased again: without a fd, and without a call of the driver.
  * GPUMEM_E_REFUSED: the daemon has none to give, or has gone; GPUMEM_E_DISCONNECTED: it says nothing, or there is
  * none. */

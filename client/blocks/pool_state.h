@@ -94,10 +94,7 @@ struct client_limit {
         uint64_t n_leased_bytes; /* and asked for */
 };
 
-#define CLIENT_LIMIT_NULL                 \
-        {                                 \
-                .n_max_bytes = UINT64_MAX \
-        }
+#define CLIENT_LIMIT_NULL ((struct client_limit){.n_max_bytes = UINT64_MAX})
 
 /* As they were reserved. */
 struct pool_addresses {
@@ -136,6 +133,7 @@ struct pool {
         struct client_limit limit;
         pthread_mutex_t flushing;    /* trim.c: one flush at a time; taken before `lock` */
         pthread_mutex_t registering; /* leased_register: one block at a time */
+        pthread_mutex_t reserving;   /* reservation.c: one at a time; taken before `lock` */
 };
 
 /* Pinned memory has one registration a block, and a copy must not need two; what is opened is an

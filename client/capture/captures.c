@@ -81,8 +81,8 @@ static int add(struct captures *captures, uint64_t number, int wake_fd,
         return 0;
 }
 
-/* The graph says when it is gone. The service thread takes the lock too, so it is begun without: who
- * calls has the lock, and has woken it. */
+/* The graph says when it is gone. The service thread takes the lock too, so it is begun without: who calls has the
+ * lock, and has woken it. */
 static int know(struct captures *captures, const struct capture *capture, int wake_fd,
                 struct captured **ret_captured)
 {
@@ -191,7 +191,7 @@ int captures_place(struct captures *captures, const struct gpumem_request *reque
         struct stream_key key;
         int ordinal, r;
 
-        if (request->flags) {
+        if (request->flags & GPUMEM_SHAREABLE) {
                 last_error_set(
                         GPUMEM_E_UNSUPPORTED,
                         "shareable memory in a stream that captures: other processes hold it "
@@ -257,8 +257,7 @@ static void set_idle(struct stream_heap *heap)
         spin_unlock(&heap_in(heap)->lock);
 }
 
-/* From now on blocks leave the heaps as any idle ones do; heaps without blocks end. True: there are
- * others. */
+/* From now on blocks leave the heaps as any idle ones do; heaps without blocks end. True: there are others. */
 static bool end_in_pool(struct pool *pool, uint64_t number)
 {
         struct stream_heap *heap, *next;

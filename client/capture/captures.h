@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Captures that memory was allocated in: each has heaps of its own, one for every stream in it, which
- * are no other stream's and not taken apart while a graph of the capture is there. Within a capture a heap
- * is as any other: what is freed in its stream is had again there, in the order of the graph. When the
- * graph, its clones and its executables are gone, and their work is over, what is free in the heaps is
- * idle, and a heap ends when the last of its allocations has.
+/* Captures that memory was allocated in: each has heaps of its own, one for every stream in it, which are no other
+ * stream's and not taken apart while a graph of the capture is there. Within a capture a heap is as any other: what is
+ * freed in its stream is had again there, in the order of the graph. When the graph, its clones and its executables are
+ * gone, and their work is over, what is free in the heaps is idle, and a heap ends when the last of its allocations
+ * has.
  *
- * Captures of one graph pool share heaps: the first stream that allocates in each of them has the pool's
- * first heap, and so on, as no two of them run at once. Such a heap is in the order of one capture, and of one
- * stream in it, at a time: its mark says which. Streams in which the pool is open have it outside of captures
- * too. Any thread. */
+ * Captures of one graph pool share heaps: the first stream that allocates in each of them has the pool's first heap,
+ * and so on, as no two of them run at once. Such a heap is in the order of one capture, and of one stream in it, at a
+ * time: its mark says which. Streams in which the pool is open have it outside of captures too. Any thread. */
 #pragma once
 
 #include <pthread.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graph pools: what memory is shared by several captures, and the streams in which each is open. A pool is
- * known as long as it is open somewhere, or a graph or memory of it is there. The caller has the lock of
- * captures.h. */
+/* Graph pools: what memory is shared by several captures, and the streams in which each is open. A pool is known as
+ * long as it is open somewhere, or a graph or memory of it is there. The caller has the lock of captures.h. */
 #pragma once
 
 #include <stdatomic.h>
@@ -45,8 +44,8 @@ struct graph_pools {
 void graph_pools_init(struct graph_pools *pools);
 void graph_pools_deinit(struct graph_pools *pools);
 
-/* The pool with this id, made if need be; 0: a new one. GPUMEM_E_NO_GRAPH_POOL: the id is of a kind that
- * is made here, and was not. -ENOMEM. */
+/* The pool with this id, made if need be; 0: a new one. GPUMEM_E_NO_GRAPH_POOL: the id is of a kind that is made here,
+ * and was not. -ENOMEM. */
 int graph_pools_get(struct graph_pools *pools, uint64_t id, struct graph_pool **ret_pool);
 void graph_pools_drop(struct graph_pools *pools, struct graph_pool *pool);
 
@@ -54,8 +53,8 @@ void graph_pools_drop(struct graph_pools *pools, struct graph_pool *pool);
 void graph_pools_open(struct graph_pools *pools, struct graph_pool *pool,
                       struct graph_stream *take_stream);
 
-/* The stream's work was waited for, and is over, or, where that failed with r, perhaps not: then the pool
- * is kept as if it were open. The entry is consumed. */
+/* The stream's work was waited for, and is over, or, where that failed with r, perhaps not: then the pool is kept as if
+ * it were open. The entry is consumed. */
 void graph_pools_settle(struct graph_pools *pools, struct graph_stream *take_stream, int r);
 
 /* The one that was left first, or NULL; the caller has it. */

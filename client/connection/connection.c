@@ -68,6 +68,7 @@ int connection_new(const char *socket_path, const struct link_hello *hello, uint
                 return r;
         }
         connection->incarnation = welcome.incarnation;
+        connection->features = welcome.features;
         *ret_connection = connection;
         return 0;
 }

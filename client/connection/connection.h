@@ -17,6 +17,7 @@ struct connection {
         struct link *link;
         uint64_t serial; /* counts the connections of one client, from 1 */
         uint64_t incarnation;
+        uint64_t features; /* PROTO_FEATURE_*, in force */
         void *board;
         size_t n_board_bytes;
         uint32_t n_slots;      /* lease words there */

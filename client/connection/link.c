@@ -79,8 +79,8 @@ static bool is_refusal(const struct frame *frame, int *ret_code, const char **re
         return true;
 }
 
-/* An answer to nobody is an ERROR for something sent by link_send, or a reply whose waiter was told
- * of the end: nothing hangs on it. */
+/* An answer to nobody is an ERROR for something sent by link_send, or a reply whose waiter was told of the end: nothing
+ * hangs on it. */
 static void take_answer(struct link *link, const struct frame *frame, struct fdset *fds)
 {
         struct waiter *waiter = find_waiter(link, frame->serial);
@@ -99,7 +99,7 @@ static void take_answer(struct link *link, const struct frame *frame, struct fds
         } else if (is_reply(waiter, frame)) {
                 *waiter->reply = *frame;
                 *waiter->fds = *fds;
-                *fds = (struct fdset)FDSET_NULL;
+                *fds = FDSET_NULL;
                 answer(waiter, 0);
         } else {
                 answer(waiter, -EPROTO);
@@ -154,8 +154,8 @@ static int receive(struct link *link, struct frame *frame, struct fdset *fds)
 
 static int transmit(struct link *link, const struct frame *frame);
 
-/* A request may wait for memory as long as it likes, but a daemon that is there answers what needs no
- * waiting. The caller has the lock, which is given up meanwhile. */
+/* A request may wait for memory as long as it likes, but a daemon that is there answers what needs no waiting. The
+ * caller has the lock, which is given up meanwhile. */
 static void ask_whether_there(struct link *link)
 {
         struct frame frame = FRAME_NULL;
@@ -206,15 +206,16 @@ static bool read_for_all(struct link *link)
 }
 
 /* What a dead link cannot answer is not asked: the daemon would lease a block to nobody. */
-static int enlist(struct link *link, struct waiter *waiter)
+static int enlist(struct link *link, struct waiter *waiters, unsigned n)
 {
         bool dead;
 
         pthread_mutex_lock(&link->lock);
-        waiter->serial = draw_serial(link);
         dead = link->dead;
-        if (!dead)
-                LIST_INSERT_HEAD(&link->waiters, waiter, link);
+        for (unsigned i = 0; i < n && !dead; i++) {
+                waiters[i].serial = draw_serial(link);
+                LIST_INSERT_HEAD(&link->waiters, &waiters[i], link);
+        }
         pthread_mutex_unlock(&link->lock);
         return dead ? GPUMEM_E_DISCONNECTED : 0;
 }
@@ -227,8 +228,8 @@ struct chatter {
         bool asked;
 };
 
-/* What this process stood still itself is little of that time. The caller has the lock, which may be given
- * up meanwhile. */
+/* What this process stood still itself is little of that time. The caller has the lock, which may be given up
+ * meanwhile. */
 static void note_chatter(struct link *link, struct chatter *chatter)
 {
         uint64_t ms = clock_now_ms(), n_ms = ms - chatter->last_ms;
@@ -271,8 +272,7 @@ static int await(struct link *link, struct waiter *waiter)
         return waiter->result;
 }
 
-/* Takes what has come and waits for nothing, unless somebody reads anyway; not for ever, though more
- * comes for ever. */
+/* Takes what has come and waits for nothing, unless somebody reads anyway; not for ever, though more comes for ever. */
 static void drain(struct link *link)
 {
         pthread_mutex_lock(&link->lock);
@@ -299,8 +299,7 @@ bool link_read_news(struct link *link)
         return can;
 }
 
-/* Every waiter may be answered by the reader already, so there is one place only that takes them off
- * the list. */
+/* Every waiter may be answered by the reader already, so there is one place only that takes them off the list. */
 static void give_up(struct link *link, bool is_silent)
 {
         pthread_mutex_lock(&link->lock);
@@ -319,13 +318,12 @@ static void await_room(struct link *link)
                 drain(link);
 }
 
-/* A frame that could not be sent ends the link. */
-static int transmit(struct link *link, const struct frame *frame)
+/* The caller has the sender's lock. */
+static int send_one(struct link *link, const struct frame *frame)
 {
         uint64_t since_ms = 0;
         int r;
 
-        pthread_mutex_lock(&link->send_lock);
         while ((r = wire_send_now(link->socket.fd, frame)) == -EAGAIN) {
                 if (!since_ms)
                         since_ms = clock_now_ms();
@@ -333,13 +331,39 @@ static int transmit(struct link *link, const struct frame *frame)
                         break;
                 await_room(link);
         }
-        pthread_mutex_unlock(&link->send_lock);
+        return r;
+}
+
+/* A frame that could not be sent ends the link. */
+static int conclude(struct link *link, int r)
+{
         /* Whoever has hung up may have said why. */
         if (r && r != -EAGAIN)
                 drain(link);
         if (r)
                 give_up(link, r == -EAGAIN);
         return r == -EAGAIN ? GPUMEM_E_DISCONNECTED : r;
+}
+
+static int transmit(struct link *link, const struct frame *frame)
+{
+        int r;
+
+        pthread_mutex_lock(&link->send_lock);
+        r = send_one(link, frame);
+        pthread_mutex_unlock(&link->send_lock);
+        return conclude(link, r);
+}
+
+static void transmit_together(struct link *link, const struct link_exchange *exchanges, unsigned n)
+{
+        int r = 0;
+
+        pthread_mutex_lock(&link->send_lock);
+        for (unsigned i = 0; i < n && !r; i++)
+                r = send_one(link, &exchanges[i].request);
+        pthread_mutex_unlock(&link->send_lock);
+        (void)conclude(link, r);
 }
 
 /* Why there is no answer, as the calling thread's last error. */
@@ -367,12 +391,40 @@ int link_call(struct link *link, struct frame *request, enum message_kind kind,
 {
         struct waiter waiter = {.reply_kind = reply_kind, .reply = ret_reply, .fds = ret_fds};
 
-        int r = enlist(link, &waiter);
+        int r = enlist(link, &waiter, 1);
 
         if (!r) {
                 proto_seal(request, kind, waiter.serial, 0);
                 (void)transmit(link, request);
                 r = await(link, &waiter);
+        }
+        if (r == GPUMEM_E_DISCONNECTED)
+                set_error_of_end(link);
+        return r;
+}
+
+int link_call_together(struct link *link, struct link_exchange *exchanges, unsigned n,
+                       enum message_kind kind, enum message_kind reply_kind)
+{
+        struct waiter waiters[LINK_TOGETHER_MAX];
+        int r;
+
+        for (unsigned i = 0; i < n; i++)
+                waiters[i] = (struct waiter){.reply_kind = reply_kind,
+                                             .reply = &exchanges[i].reply,
+                                             .fds = &exchanges[i].fds};
+        r = enlist(link, waiters, n);
+        for (unsigned i = 0; i < n; i++) {
+                exchanges[i].result = r;
+                if (!r)
+                        proto_seal(&exchanges[i].request, kind, waiters[i].serial, 0);
+        }
+        if (!r) {
+                transmit_together(link, exchanges, n);
+                for (unsigned i = 0; i < n; i++) {
+                        exchanges[i].result = await(link, &waiters[i]);
+                        r = exchanges[i].result ? exchanges[i].result : r;
+                }
         }
         if (r == GPUMEM_E_DISCONNECTED)
                 set_error_of_end(link);

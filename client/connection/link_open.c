@@ -66,7 +66,7 @@ static int say_hello(struct link *link, const struct link_hello *said,
                 return GPUMEM_E_VERSION;
         *ret_welcome = reply.welcome;
         *ret_fds = fds;
-        fds = (struct fdset)FDSET_NULL;
+        fds = FDSET_NULL;
         return 0;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The way to the daemon, over its incarnations: the present connection, or the next one.
  *
- * A connection that failed once is lost for good. Whoever needs one then makes the next; of several
- * threads one does so, and the others wait for it and share its result. The last connection stays
- * until the next has taken its place, since its board is written to until then. Any thread. */
+ * A connection that failed once is lost for good. Whoever needs one then makes the next; of several threads one does
+ * so, and the others wait for it and share its result. The last connection stays until the next has taken its place,
+ * since its board is written to until then. Any thread. */
 #pragma once
 
 #include <pthread.h>
@@ -66,19 +66,18 @@ struct connection *reconnect_present(struct reconnector *reconnector);
 void reconnect_release(struct reconnector *reconnector, struct connection *take_connection,
                        int result);
 
-/* Is a request that had this result on the connection to be made once more, over the next? Not if the
- * daemon was silent: nobody waits twice in one call. */
+/* Is a request that had this result on the connection to be made once more, over the next? Not if the daemon was
+ * silent: nobody waits twice in one call. */
 bool reconnect_may_repeat(const struct connection *connection, int result);
 
-/* link_call on the present connection, whose serial ret_serial is (it may be NULL). If it turns out
- * to be lost the request is made once more, over the next: for requests that name no pool and no
- * lease. */
+/* link_call on the present connection, whose serial ret_serial is (it may be NULL). If it turns out to be lost the
+ * request is made once more, over the next: for requests that name no pool and no lease. */
 int reconnect_call(struct reconnector *reconnector, struct frame *request, enum message_kind kind,
                    enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds,
                    uint64_t *ret_serial);
 
-/* link_call on the connection of this serial, for requests that name a lease.
- * GPUMEM_E_OUTLIVED when there is another by now. */
+/* link_call on the connection of this serial, for requests that name a lease. GPUMEM_E_OUTLIVED when there is another
+ * by now. */
 int reconnect_call_on(struct reconnector *reconnector, uint64_t serial, struct frame *request,
                       enum message_kind kind, enum message_kind reply_kind, struct frame *ret_reply,
                       struct fdset *ret_fds);

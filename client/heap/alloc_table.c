@@ -28,16 +28,15 @@ static uint32_t place_of(const struct alloc_table *table, uint32_t unit)
         return product(unit) >> (32 - table->n_bits);
 }
 
-/* A table that a processor's own caches hold has room to spare for look-ups that end at once; in a
- * larger one fewer lines to fetch are worth more. */
+/* A table that a processor's own caches hold has room to spare for look-ups that end at once; in a larger one fewer
+ * lines to fetch are worth more. */
 static uint32_t n_entries_max(unsigned n_bits)
 {
         assert(n_bits >= FIRST_BITS);
         return (n_bits < LARGE_BITS ? UINT32_C(1) : UINT32_C(3)) << (n_bits - 2);
 }
 
-/* An entry never wraps around to the front: behind the last place there is room for as long a chain
- * as there can be. */
+/* An entry never wraps around to the front: behind the last place there is room for as long a chain as there can be. */
 static size_t n_places(unsigned n_bits)
 {
         return ((size_t)1 << n_bits) + n_entries_max(n_bits) + 1;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pool's addresses in this process: reserved ranges in granules of 2 MiB, which blocks stand in,
- * and for each granule its block, so that a pointer finds its block by arithmetic. There is one range, where the
- * system had addresses enough when the arena was made; others may come later, within the arena's span.
+/* A pool's addresses in this process: reserved ranges in granules of 2 MiB, which blocks stand in, and for each granule
+ * its block, so that a pointer finds its block by arithmetic. There is one range, where the system had addresses enough
+ * when the arena was made; others may come later, within the arena's span.
  *
- * The arena knows addresses only; what is mapped there is its user's matter. Pure. The owner locks,
- * but for arena_find, which may run beside all else: it answers for a block that stands there
- * throughout, and for others with one that stood there or NULL. */
+ * The arena knows addresses only; what is mapped there is its user's matter. Pure. The owner locks, but for arena_find,
+ * which may run beside all else: it answers for a block that stands there throughout, and for others with one that
+ * stood there or NULL. */
 #pragma once
 
 #include <stdatomic.h>
@@ -50,14 +50,13 @@ int arena_new_span(uint64_t start, uint64_t n_bytes, struct arena **ret_arena);
  * -ERANGE: not within the span, or nothing would be left; -ENOMEM. */
 int arena_add(struct arena *arena, uint64_t start, uint64_t n_bytes);
 
-/* Forgets the addresses; blocks that were not taken out stay what they are. NULL is legal; returns
- * NULL. */
+/* Forgets the addresses; blocks that were not taken out stay what they are. NULL is legal; returns NULL. */
 struct arena *arena_free(struct arena *arena);
 
 uint64_t arena_start(const struct arena *arena);
 
-/* Addresses for a block far from the others, so that those have room to grow into, or next to each
- * other where it is known that they will not grow. -ENOMEM when no gap is long enough. */
+/* Addresses for a block far from the others, so that those have room to grow into, or next to each other where it is
+ * known that they will not grow. -ENOMEM when no gap is long enough. */
 enum arena_wish { ARENA_APART, ARENA_CLOSE };
 int arena_choose(const struct arena *arena, uint64_t n_bytes, enum arena_wish wish,
                  uint64_t *ret_start);
@@ -66,8 +65,8 @@ int arena_choose(const struct arena *arena, uint64_t n_bytes, enum arena_wish wi
 uint64_t arena_room_above(const struct arena *arena, uint64_t address);
 uint64_t arena_room_below(const struct arena *arena, uint64_t address);
 
-/* Puts a block, whose start and n_bytes are set, where nothing stands. -ENOMEM. It must stay where it
- * is in memory for as long as arena_find may be asked, even after it was taken out. */
+/* Puts a block, whose start and n_bytes are set, where nothing stands. -ENOMEM. It must stay where it is in memory for
+ * as long as arena_find may be asked, even after it was taken out. */
 int arena_put(struct arena *arena, struct arena_block *block);
 void arena_take_out(struct arena *arena, struct arena_block *block);
 

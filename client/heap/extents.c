@@ -25,8 +25,7 @@ void extents_deinit(struct extents *extents)
         extents_init(extents);
 }
 
-/* Doubled: a large array is moved by moving its pages, not its bytes. What was never touched is not
- * there yet. */
+/* Doubled: a large array is moved by moving its pages, not its bytes. What was never touched is not there yet. */
 static int grow(struct extents *extents)
 {
         uint32_t n_extents = extents->n_extents ? extents->n_extents * 2 : FIRST_EXTENTS;
@@ -80,8 +79,7 @@ static void drop_extent(struct extents *extents, uint32_t index)
         extents->n_unused++;
 }
 
-/* An extent between two others. Beyond an edge is index 0, which is nobody's: what is written there is never
- * read. */
+/* An extent between two others. Beyond an edge is index 0, which is nobody's: what is written there is never read. */
 static ALWAYS_INLINE uint32_t insert(struct extents *extents, enum extent_state state,
                                      uint32_t start, uint32_t n_units, uint32_t before,
                                      uint32_t after)

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A heap: the blocks that a client leases from one pool for one stream, and the allocations cut out
- * of them. Pure: no driver, socket, clock or environment; addresses are numbers and are
- * never followed, since the CPU cannot touch device memory, so all bookkeeping lives outside.
+/* A heap: the blocks that a client leases from one pool for one stream, and the allocations cut out of them. Pure: no
+ * driver, socket, clock or environment; addresses are numbers and are never followed, since the CPU cannot touch device
+ * memory, so all bookkeeping lives outside.
  *
- * Blocks that touch are one run to allocations: one may begin in a block and end in the next. What a
- * heap lacks for a request it can therefore lease as exactly the missing bytes behind a hole that it
- * has, and blocks can be small against the heap without being small against its allocations. Where
- * memory must not be cut across blocks (the driver copies from one registration at a time), runs are
- * kept apart: HEAP_SPLIT.
+ * Blocks that touch are one run to allocations: one may begin in a block and end in the next. What a heap lacks for a
+ * request it can therefore lease as exactly the missing bytes behind a hole that it has, and blocks can be small
+ * against the heap without being small against its allocations. Where memory must not be cut across blocks (the driver
+ * copies from one registration at a time), runs are kept apart: HEAP_SPLIT.
  *
- * Ownership: the heap owns its bookkeeping. A block's memory and its record are the caller's, who
- * leases and maps it before heap_add_block and lets go of it after heap_remove_block.
+ * Ownership: the heap owns its bookkeeping. A block's memory and its record are the caller's, who leases and maps it
+ * before heap_add_block and lets go of it after heap_remove_block.
  * Threads: none of its own; the caller holds the heap's lock for every call.
  *
- * Small allocations, where there are several of a size, have places in slabs, which are extents too: see
- * slabs.h.
+ * Small allocations, where there are several of a size, have places in slabs, which are extents too: see slabs.h.
  *
- * Cost: an allocation and a free each do one look-up in a table of starts and one search of the
- * holes, constant both; or, in a slab, neither. A call that fails leaves the heap as it was. */
+ * Cost: an allocation and a free each do one look-up in a table of starts and one search of the holes, constant both;
+ * or, in a slab, neither. A call that fails leaves the heap as it was. */
 #pragma once
 
 #include <stdbool.h>
@@ -60,6 +58,7 @@ struct heap_block {
         uint64_t lease; /* 0: not leased yet */
         _Atomic uint64_t *word;  /* of the lease, on the board; NULL: it has none, or no more */
         struct heap_block *next; /* see idle_list.h */
+        bool is_pledged;         /* see heap_set_pledge; under the heap's lock */
         uint64_t n_earlier;      /* how many blocks came to its heap before it */
 };
 
@@ -98,8 +97,8 @@ struct heap {
 /* Blocks will stand in that arena. Not to be moved afterwards. */
 void heap_init(struct heap *heap, const struct arena *arena, enum heap_runs runs);
 
-/* Frees the bookkeeping. Allocations may live on: their memory is the caller's, and with a device or
- * a client gone there is nobody left to free them. Blocks are in no heap from then on. */
+/* Frees the bookkeeping. Allocations may live on: their memory is the caller's, and with a device or a client gone
+ * there is nobody left to free them. Blocks are in no heap from then on. */
 void heap_deinit(struct heap *heap);
 
 /* The block, which stands in the arena and which no work uses, is free memory from now on. -ENOMEM. */
@@ -115,8 +114,7 @@ uint32_t heap_block_extent(const struct heap *heap, const struct heap_block *blo
 bool heap_covers(const struct heap *heap, const struct extent *free_extent,
                  const struct heap_block *block);
 
-/* The first block of the heap that the hole covers, or NULL; the ones that it covers follow each
- * other. */
+/* The first block of the heap that the hole covers, or NULL; the ones that it covers follow each other. */
 struct heap_block *heap_first_covered(const struct heap *heap, const struct extent *free_extent);
 
 /* The one above it, if the hole covers that too. */
@@ -146,8 +144,8 @@ struct heap_freed {
 /* GPUMEM_E_NOT_OURS: the address is not the start of a live allocation; nothing is freed. */
 int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed);
 
-/* The same when no work uses the allocation any more. What was enqueued for those that had the memory
- * before it may still do: it is as idle as it was then. */
+/* The same when no work uses the allocation any more. What was enqueued for those that had the memory before it may
+ * still do: it is as idle as it was then. */
 NOINLINE int heap_free_idle(struct heap *heap, uint64_t address, struct heap_freed *ret_freed);
 
 /* What was freed before can be told from what will be. Returns the epoch that ended. */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "client/blocks/addresses.h"
 #include "client/blocks/lease.h"
 #include "client/blocks/lease_messages.h"
 #include "client/connection/reconnect.h"
@@ -246,7 +247,7 @@ static int plan(struct pool *pool, const struct pool_request *request, unsigned 
         parts->are_mapped = try == 0 && retained_plan(pool, &heap->in_set, n_bytes, placement);
         if (!parts->are_mapped)
                 r = heap_set_plan(&pool->heap_set, &heap->in_set, n_bytes, placement);
-        if (r == -ENOMEM && lease_widen_arena(pool, n_bytes))
+        if (r == -ENOMEM && addresses_widen(pool, n_bytes))
                 r = heap_set_plan(&pool->heap_set, &heap->in_set, n_bytes, placement);
         if (!r && !parts->are_mapped)
                 r = reserve(pool, placement, parts);
@@ -255,7 +256,7 @@ static int plan(struct pool *pool, const struct pool_request *request, unsigned 
         return r;
 }
 
-static bool is_refusal(int r)
+bool pool_is_refusal(int r)
 {
         return r == GPUMEM_E_REFUSED || r == GPUMEM_E_LIMIT || r == GPUMEM_E_TOO_LARGE ||
                r == GPUMEM_E_DEVICE_FULL || r == GPUMEM_E_STALLED;
@@ -284,7 +285,7 @@ static int attempt(struct pool *pool, const struct pool_request *request, unsign
 
         pthread_mutex_lock(&pool->lock);
         retained_take_revoked(pool, RETAINED_DROP_EXCESS, &list);
-        r = lease_open_arena(pool);
+        r = addresses_open(pool);
         if (!r)
                 r = plan(pool, request, try, ret_heap, &placement, &parts, &list);
         pthread_mutex_unlock(&pool->lock);
@@ -345,7 +346,7 @@ static int attempt_whole(struct pool *pool, const struct pool_request *request,
         return r;
 }
 
-static void note_pressure(struct pool *pool, uint64_t n_bytes)
+void pool_note_pressure(struct pool *pool, uint64_t n_bytes)
 {
         struct gpumem_event event = {.kind = GPUMEM_EVENT_PRESSURE,
                                      .memory = pool->memory.kind,
@@ -375,10 +376,10 @@ static int alloc(struct pool *pool, const struct pool_request *request,
 
         for (unsigned i = 0; r == -EAGAIN && i < HEAP_SET_TRIES; i++)
                 r = attempt(pool, request, i, ret_heap, ret_pointer);
-        if (r != -EAGAIN && !is_refusal(r))
+        if (r != -EAGAIN && !pool_is_refusal(r))
                 return r;
         /* What this process holds and does not use is given up before anybody waits or fails. */
-        note_pressure(pool, request->n_bytes);
+        pool_note_pressure(pool, request->n_bytes);
         trim_all(pool);
         r = attempt_whole(pool, request, ret_heap, ret_pointer);
         return r == -EAGAIN ? -ENOMEM : r;

@@ -44,8 +44,8 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         return true;
 }
 
-/* The next free tries again, if there is one. It is waited for where much was let go of and there may be
- * none: nobody else can make the record. Such falls count, and are few from one look to the next. */
+/* The next free tries again, if there is one. It is waited for where much was let go of and there may be none: nobody
+ * else can make the record. Such falls count, and are few from one look to the next. */
 static bool take_lock(struct stream_heap *heap)
 {
         struct pool *pool = heap->pool;
@@ -112,8 +112,7 @@ static int ms_until_next(const struct pool *pool)
                               : SERVICE_THREAD_SOON_MS;
 }
 
-/* What a thread waits for may be what was freed last: there may be no later free to look. The caller has the
- * lock. */
+/* What a thread waits for may be what was freed last: there may be no later free to look. The caller has the lock. */
 static bool is_time(struct pool *pool, enum idle_marking_urgency urgency)
 {
         return urgency != IDLE_MARKING_WHEN_DUE || pool->n_waiting ||

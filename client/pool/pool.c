@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "client/blocks/addresses.h"
 #include "client/blocks/lease.h"
 #include "client/pool/shared_alloc.h"
 #include "client/pool/trim.h"
@@ -35,6 +36,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
         pthread_mutex_init(&pool->lock, NULL);
         pthread_mutex_init(&pool->flushing, NULL);
         pthread_mutex_init(&pool->registering, NULL);
+        pthread_mutex_init(&pool->reserving, NULL);
 }
 
 static struct stream_heap *stream_heap_of(struct heap *heap)
@@ -239,10 +241,18 @@ static void free_records(struct pool *pool)
         free_leased(&pool->stuck_leased);
 }
 
+static void end_pledge(struct pool *pool)
+{
+        pthread_mutex_lock(&pool->lock);
+        heap_set_end_pledge(&pool->heap_set);
+        pthread_mutex_unlock(&pool->lock);
+}
+
 void pool_deinit(struct pool *pool)
 {
         struct stream_heap *heap, *next;
 
+        end_pledge(pool);
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 return_heap(pool, heap);
@@ -250,10 +260,11 @@ void pool_deinit(struct pool *pool)
         shared_alloc_return_all(pool);
         return_idle_list(pool);
         leased_free_stuck(pool);
-        lease_close_arena(pool);
+        addresses_close(pool);
         free_records(pool);
         counters_deinit(&pool->counters);
         peer_access_deinit(&pool->peer_access);
+        pthread_mutex_destroy(&pool->reserving);
         pthread_mutex_destroy(&pool->registering);
         pthread_mutex_destroy(&pool->flushing);
         pthread_mutex_destroy(&pool->lock);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory with a block of its own: allocations that others may attach, and what was attached of
- * others. Each pool has a list of its own, guarded by its lock; driver calls and messages are made
- * without the lock. Any thread. */
+/* Memory with a block of its own: allocations that others may attach, and what was attached of others. Each pool has a
+ * list of its own, guarded by its lock; driver calls and messages are made without the lock. Any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,8 +26,8 @@ struct shared_alloc_info {
 int shared_alloc_new(struct pool *pool, const struct stream_key *key, uint64_t n_bytes,
                      uint32_t wait_ms, void **ret_pointer);
 
-/* Maps what ATTACHED brought on this connection; on failure the lease is still the caller's to give
- * back, unless it is stuck (leased_attach). The fd is consumed. */
+/* Maps what ATTACHED brought on this connection; on failure the lease is still the caller's to give back, unless it is
+ * stuck (leased_attach). The fd is consumed. */
 int shared_alloc_attach(struct pool *pool, const struct stream_key *key, uint64_t connection,
                         const struct message_attached *answer, int take_fd, bool *ret_is_stuck,
                         void **ret_pointer);
@@ -39,8 +38,8 @@ int shared_alloc_find(struct pool *pool, const void *pointer, struct shared_allo
 /* As pool_describe. */
 int shared_alloc_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info);
 
-/* Unmaps what shared_alloc_find told of and gives the lease back; work that uses it is over.
- * GPUMEM_E_NOT_OURS when another thread has done so since. */
+/* Unmaps what shared_alloc_find told of and gives the lease back; work that uses it is over. GPUMEM_E_NOT_OURS when
+ * another thread has done so since. */
 int shared_alloc_end(struct pool *pool, const void *pointer, uint64_t lease);
 
 /* The client ends: all of it is unmapped and given back. */

@@ -131,8 +131,7 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->live = true;
 }
 
-/* The heaps that there are already share counters with the new one, and have somebody who may want their
- * blocks. */
+/* The heaps that there are already share counters with the new one, and have somebody who may want their blocks. */
 static void meet_heaps(struct pool *pool, struct stream_heap *heap)
 {
         struct stream_heap *other, *next;

@@ -64,8 +64,7 @@ bool trim_is_fenced(const struct stream_heap *heap)
                !pool_is_captured(heap);
 }
 
-/* The record may be another stream's heap by now. The caller has the pool's lock, so it stays what it
- * is. */
+/* The record may be another stream's heap by now. The caller has the pool's lock, so it stays what it is. */
 bool trim_is_still(struct stream_heap *heap, uint64_t generation)
 {
         bool same;
@@ -95,8 +94,7 @@ static void open_epoch(struct stream_heap *heap)
         spin_unlock(&heap_in(heap)->lock);
 }
 
-/* Who keeps no more than so many bytes waits for them. The caller has the lock, which is dropped
- * meanwhile. */
+/* Who keeps no more than so many bytes waits for them. The caller has the lock, which is dropped meanwhile. */
 static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
         struct pool *pool = heap->pool;
@@ -244,14 +242,40 @@ static uint64_t next_context(struct pool *pool, uint64_t above)
         return found;
 }
 
+/* The caller flushes. */
+static void wait_for_all(struct pool *pool)
+{
+        uint64_t context = 0;
+
+        while (pool->memory.kind == GPUMEM_DEVICE && (context = next_context(pool, context)))
+                wait_for_context(pool, context);
+}
+
+void trim_to_budget(struct pool *pool)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        bool is_beyond;
+
+        pthread_mutex_lock(&pool->flushing);
+        pthread_mutex_lock(&pool->lock);
+        is_beyond = heap_set_excess(&pool->heap_set, 0, pool_now_us(pool)) > 0;
+        pthread_mutex_unlock(&pool->lock);
+        if (is_beyond)
+                wait_for_all(pool);
+        pthread_mutex_lock(&pool->lock);
+        trim_make_room(pool, 0, 0, 0, &list);
+        pthread_mutex_unlock(&pool->lock);
+        pthread_mutex_unlock(&pool->flushing);
+        leased_free_all(pool, &list);
+}
+
 uint64_t trim_flush(struct pool *pool)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
-        uint64_t context = 0, n_bytes;
+        uint64_t n_bytes;
 
         pthread_mutex_lock(&pool->flushing);
-        while (pool->memory.kind == GPUMEM_DEVICE && (context = next_context(pool, context)))
-                wait_for_context(pool, context);
+        wait_for_all(pool);
         pthread_mutex_lock(&pool->lock);
         n_bytes = pool->n_reserved_bytes;
         trim_take_all(pool, &list);

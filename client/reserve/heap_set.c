@@ -81,7 +81,7 @@ uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t n
         uint64_t n_allocated = heap_set_allocated(set), n_budget;
 
         budget_see(&set->budget, n_allocated + n_more_bytes, now_us);
-        n_budget = budget_bytes(&set->budget, n_allocated + n_more_bytes);
+        n_budget = budget_bytes(&set->budget, n_allocated + n_more_bytes) + set->n_pledged_bytes;
         if (set->n_reserved_bytes + n_more_bytes <= n_budget)
                 return 0;
         return set->n_reserved_bytes + n_more_bytes - n_budget;
@@ -89,7 +89,8 @@ uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t n
 
 bool heap_set_is_hard(const struct heap_set *set, uint64_t n_more_bytes)
 {
-        return set->n_reserved_bytes + n_more_bytes > budget_hard_bytes(&set->budget);
+        return set->n_reserved_bytes + n_more_bytes >
+               budget_hard_bytes(&set->budget) + set->n_pledged_bytes;
 }
 
 void heap_set_count(struct heap_set *set, uint64_t n_bytes)
@@ -128,7 +129,8 @@ static void look_for_idle(struct heap *heap, uint64_t start, uint64_t end, struc
                 if (best->block && free_extent->n_units >= best->n_free_units)
                         continue;
                 block = heap_first_covered(heap, free_extent);
-                while (block && (!heap_is_idle(heap, block) || overlaps(block, start, end)))
+                while (block && (block->is_pledged || !heap_is_idle(heap, block) ||
+                                 overlaps(block, start, end)))
                         block = heap_next_covered(heap, free_extent, block);
                 if (block)
                         *best = (struct candidate){heap, block, free_extent->n_units};

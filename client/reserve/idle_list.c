@@ -22,6 +22,8 @@ void idle_list_deinit(struct idle_list *idle_list)
 /* A daemon that did not set the word as it should will not serve the block to others. */
 static bool give(struct heap_block *block)
 {
+        if (block->is_pledged)
+                return true;
         if (block->word && board_step(block->word, block->lease, BOARD_BUSY, BOARD_IDLE))
                 return true;
         block->word = NULL;
@@ -66,7 +68,8 @@ static void add_revoked(struct idle_list *idle_list, struct heap_block *block)
 /* Without a word the lease was over with its connection, and was idle then: the block is others'. */
 static bool take_back(const struct heap_block *block)
 {
-        return block->word && board_step(block->word, block->lease, BOARD_IDLE, BOARD_BUSY);
+        return block->is_pledged ||
+               (block->word && board_step(block->word, block->lease, BOARD_IDLE, BOARD_BUSY));
 }
 
 int idle_list_take(struct idle_list *idle_list, struct heap_block *block)
@@ -89,13 +92,26 @@ void idle_list_sweep(struct idle_list *idle_list)
         while (i < heap->n_blocks) {
                 struct heap_block *block = heap->blocks[i];
 
-                if (block->word && board_is(block->word, block->lease, BOARD_IDLE))
+                if (block->is_pledged ||
+                    (block->word && board_is(block->word, block->lease, BOARD_IDLE)))
                         i++;
                 else if (remove_from(idle_list, block) == 0)
                         add_revoked(idle_list, block);
                 else
                         return;
         }
+}
+
+bool idle_list_pledge(struct heap_block *block)
+{
+        block->is_pledged = take_back(block);
+        return block->is_pledged;
+}
+
+void idle_list_end_pledge(struct heap_block *block)
+{
+        block->is_pledged = false;
+        (void)give(block);
 }
 
 struct heap_block *idle_list_next_revoked(struct idle_list *idle_list)

@@ -250,7 +250,8 @@ int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct place
         r = choose(heap, n_bytes, &place);
         if (r)
                 return r;
-        n_block_bytes = round_common(larger(terms->n_block_bytes, n_bytes / REQUEST_PART));
+        n_block_bytes = round_common(larger(
+                terms->n_block_bytes, n_bytes / (terms->n_parts ? terms->n_parts : REQUEST_PART)));
         if (heap->runs == HEAP_SPLIT) {
                 n_wanted = heap->n_reserved_bytes / SPLIT_GROWTH;
                 if (n_wanted > SPLIT_MAX)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides after which frees a heap is scanned for empty blocks, which go back or to another heap. That is once
- * in so many frees; sooner when there was more than could go. Where other heaps lacked blocks it is, for a
- * while, each time when a part of what the heap holds was freed. Where there are other heaps it is also when
- * nothing is allocated any more: that may be the last free of a stream that is about to end, whose memory could
- * never be known to be idle without an event. Pure; under the heap's lock. */
+/* Decides after which frees a heap is scanned for empty blocks, which go back or to another heap. That is once in so
+ * many frees; sooner when there was more than could go. Where other heaps lacked blocks it is, for a while, each time
+ * when a part of what the heap holds was freed. Where there are other heaps it is also when nothing is allocated any
+ * more: that may be the last free of a stream that is about to end, whose memory could never be known to be idle
+ * without an event. Pure; under the heap's lock. */
 #pragma once
 
 #include <stdbool.h>
@@ -44,15 +44,14 @@ static inline bool trim_trigger_is_last(const struct trim_trigger *trigger, cons
         return trigger->has_others && !heap->n_requested_bytes;
 }
 
-/* Where blocks are put on the idle list: so much may be freed before a record says how far the stream has come, so
- * that the rest can be known to be idle. */
+/* Where blocks are put on the idle list: so much may be freed before a record says how far the stream has come, so that
+ * the rest can be known to be idle. */
 #define TRIM_TRIGGER_RECORD_BYTES (64 * MIB)
 
-/* That much less is allocated than once since the last record, and it matters: after the last free of
- * many nobody else can make a record, so what is let go of is recorded in parts of that size. A loop that
- * lets go and allocates again would have a record each time: from one look to the next these are a few for
- * any fall, some for those that come as low as the lowest, more for such ones by half at least, and all for
- * those that come lower still. */
+/* That much less is allocated than once since the last record, and it matters: after the last free of many nobody else
+ * can make a record, so what is let go of is recorded in parts of that size. A loop that lets go and allocates again
+ * would have a record each time: from one look to the next these are a few for any fall, some for those that come as
+ * low as the lowest, more for such ones by half at least, and all for those that come lower still. */
 #define TRIM_TRIGGER_FALLS      4
 #define TRIM_TRIGGER_FALLS_LOW  16
 #define TRIM_TRIGGER_FALLS_DEEP 64
@@ -121,8 +120,8 @@ static inline bool trim_trigger_is_due(const struct trim_trigger *trigger, const
 /* Somebody has looked at the pool: the next record is due after so much, or sooner. */
 void trim_trigger_lower(struct trim_trigger *trigger);
 
-/* A record was made, or cannot be. But for falls to a new low, the next one is due after a part more than
- * the last one was, until somebody looks: a loop that frees much in little time records a few times only.
- * Where another heap lacks blocks it is due sooner, a few times. */
+/* A record was made, or cannot be. But for falls to a new low, the next one is due after a part more than the last one
+ * was, until somebody looks: a loop that frees much in little time records a few times only. Where another heap lacks
+ * blocks it is due sooner, a few times. */
 void trim_trigger_raise(struct trim_trigger *trigger, const struct heap_set *set,
                         const struct heap *heap);

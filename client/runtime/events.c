@@ -62,6 +62,7 @@ void events_note(struct events *events, const struct gpumem_event *event)
         uint64_t at_ns = clock_now_ns();
 
         assert(event->kind > 0 && event->kind < EVENTS_N_KINDS);
+        atomic_fetch_add(&events->n_noted[event->kind], 1);
         pthread_mutex_lock(&events->lock);
         if (!events->callback) {
                 pthread_mutex_unlock(&events->lock);
@@ -94,8 +95,7 @@ static struct events_slot *find_first(struct events *events)
         return first;
 }
 
-/* Takes the event that is to be told next, in the order in which things happened; the caller has the
- * lock. */
+/* Takes the event that is to be told next, in the order in which things happened; the caller has the lock. */
 static bool take(struct events *events, struct gpumem_event *ret_event)
 {
         struct events_slot *slot = find_first(events);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the application's event callback is told, and when: see gpumem_set_event_callback.
  *
- * News is noted where it happens, under whatever locks, and told at the end of the public call, by
- * the thread that made it, when no lock is held. At most one of a kind is told in a second; others
- * are counted. A thread that is in the callback tells nothing more: so the callback is never nested,
- * and may itself use the library. Any thread. */
+ * News is noted where it happens, under whatever locks, and told at the end of the public call, by the thread that made
+ * it, when no lock is held. At most one of a kind is told in a second; others are counted. A thread that is in the
+ * callback tells nothing more: so the callback is never nested, and may itself use the library. Any thread. */
 #pragma once
 
 #include <pthread.h>
@@ -35,6 +34,7 @@ struct events {
         uint64_t n_turns;
         _Atomic bool is_news; /* a slot waits; read without the lock too */
         struct after_call *after_call;
+        _Atomic uint64_t n_noted[EVENTS_N_KINDS]; /* told or not */
         struct events_slot slots[EVENTS_N_KINDS];
 };
 

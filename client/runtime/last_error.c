@@ -13,6 +13,7 @@
 static _Thread_local struct {
         uint64_t client;
         struct gpumem_refusal refusal;
+        struct gpumem_refusal of_connect;
         int set_code;
         char set_text[GPUMEM_TEXT_BYTES];
 } last;
@@ -92,6 +93,7 @@ void last_error_keep_of_attach(uint64_t client, int code)
 void last_error_keep_of_connect(int code)
 {
         last_error_keep_of_attach(LAST_ERROR_NO_CLIENT, code);
+        last.of_connect = last.refusal;
 }
 
 const char *last_error_text(void)
@@ -104,6 +106,14 @@ int last_error_get(uint64_t client, struct gpumem_refusal *ret_refusal)
         if (last.client != client || !last.refusal.code)
                 return GPUMEM_E_NO_REFUSAL;
         *ret_refusal = last.refusal;
+        return 0;
+}
+
+int last_error_get_of_connect(struct gpumem_refusal *ret_refusal)
+{
+        if (!last.of_connect.code)
+                return GPUMEM_E_NO_REFUSAL;
+        *ret_refusal = last.of_connect;
         return 0;
 }
 

@@ -35,10 +35,10 @@ bool last_error_is_refusal(int code);
 /* The call ends with `code`: the text is the daemon's if it said so, or that of the code. */
 void last_error_keep(uint64_t client, int code, const struct gpumem_request *request);
 
-/* The same of a gpumem_attach: kind, place and size are not the caller's to ask for. */
+/* The same of a gpumem_share or gpumem_attach: kind, place and size are not the caller's to ask for. */
 void last_error_keep_of_attach(uint64_t client, int code);
 
-/* The same of a gpumem_connect: of no client, whose number is LAST_ERROR_NO_CLIENT. */
+/* The same of a gpumem_connect: of no client, whose number is LAST_ERROR_NO_CLIENT. It is also kept for itself. */
 #define LAST_ERROR_NO_CLIENT UINT64_C(0)
 void last_error_keep_of_connect(int code);
 
@@ -47,3 +47,6 @@ const char *last_error_text(void);
 
 /* GPUMEM_E_NO_REFUSAL. ret_refusal's struct_size is the caller's concern. */
 int last_error_get(uint64_t client, struct gpumem_refusal *ret_refusal);
+
+/* The last one of a gpumem_connect, whatever came after it. */
+int last_error_get_of_connect(struct gpumem_refusal *ret_refusal);

@@ -4,6 +4,5 @@
 
 #include <stdint.h>
 
-/* Bytes of empty blocks in each pool; UINT64_MAX when it is not set. GPUMEM_E_BAD_REQUEST: it is no
- * size. */
+/* Bytes of empty blocks in each pool; UINT64_MAX when it is not set. GPUMEM_E_BAD_REQUEST: it is no size. */
 int settings_read_cache_size(uint64_t *ret_n_bytes);

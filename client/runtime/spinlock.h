@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lock for a few dozen instructions that hardly ever two threads want at once: taking it is one
- * exchange, letting go of it a plain store, which is half of what a mutex costs. The price is
- * that no thread is woken: one that finds it taken looks again, and sleeps a little longer each time, so
- * that a holder that was preempted gets the processor whatever its priority. Nothing that can block is
- * done while it is held. */
+/* A lock for a few dozen instructions that hardly ever two threads want at once: taking it is one exchange, letting go
+ * of it a plain store, which is half of what a mutex costs. The price is that no thread is woken: one that finds it
+ * taken looks again, and sleeps a little longer each time, so that a holder that was preempted gets the processor
+ * whatever its priority. Nothing that can block is done while it is held. */
 #pragma once
 
 #include <stdatomic.h>

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks: events that were recorded in one stream, one after another, each with a number that grows. When a mark
- * is over, all work is over that was in the stream before it, and so are the marks before it.
+/* Marks: events that were recorded in one stream, one after another, each with a number that grows. When a mark is
+ * over, all work is over that was in the stream before it, and so are the marks before it.
  *
- * An event that a capture caught says nothing, and to query it would end that capture. So a stream that captures
- * gets no mark, and a mark is lost if the stream captures right after the record: it is not queried, and the
- * next one takes its place. Any thread, which spares captures (driver/capture.h); the caller has the lock that guards
- * the marks. */
+ * An event that a capture caught says nothing, and to query it would end that capture. So a stream that captures gets
+ * no mark, and a mark is lost if the stream captures right after the record: it is not queried, and the next one takes
+ * its place. Any thread, which spares captures (driver/capture.h); the caller has the lock that guards the marks. */
 #pragma once
 
 #include <stdbool.h>
@@ -49,8 +48,8 @@ int marks_add(struct marks *marks, const struct cuda *cuda, const struct mark_pl
 /* The mark that was added last is to be recorded again before it says anything. */
 void marks_lose_last(struct marks *marks);
 
-/* Asks the driver which marks are over, whose rounds are not above n_done_rounds. The highest number of them; 0:
- * none more. */
+/* Asks the driver which marks are over, whose rounds are not above n_done_rounds. The highest number of them; 0: none
+ * more. */
 uint64_t marks_poll(struct marks *marks, const struct cuda *cuda, uint64_t n_done_rounds);
 
 /* The marks up to that number are over: their work was waited for. */

@@ -139,8 +139,7 @@ int stream_use_wait(const struct stream_use *use, const struct cuda *cuda)
         return r;
 }
 
-/* The streams beside those that were recorded: the one that orders the free, and what GPUMEM_FENCE=context asks
- * for. */
+/* The streams beside those that were recorded: the one that orders the free, and what GPUMEM_FENCE=context asks for. */
 static int add_own(struct stream_use *use, const struct streams *streams,
                    const struct stream_use_end *how)
 {

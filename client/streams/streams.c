@@ -206,6 +206,31 @@ int streams_register(struct streams *streams, void *stream, const struct stream_
         return r;
 }
 
+bool streams_find(struct streams *streams, const struct stream_key *key, void **ret_stream)
+{
+        const struct marked *marked = NULL;
+        const struct stream_set *set;
+
+        if (!atomic_load_explicit(&streams->n_counted, memory_order_relaxed))
+                return false;
+        pthread_mutex_lock(&streams->lock);
+        set = find(streams, key->context);
+        if (set)
+                marked = find_stream(set, key->id);
+        if (marked)
+                *ret_stream = marked->stream;
+        pthread_mutex_unlock(&streams->lock);
+        return marked;
+}
+
+bool streams_cover(struct streams *streams, const struct stream_key *key)
+{
+        void *stream;
+
+        return streams->way == FENCE_CONTEXT ||
+               (streams->way == FENCE_STREAMS && streams_find(streams, key, &stream));
+}
+
 /* Rounds are over up to the first one that has a mark which is not. The caller has the lock. */
 static void count_done(struct stream_set *set)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The streams that the program registered, and rounds: how far all of them had come at one moment.
  *
- * Memory leaves the heap of its stream, for another stream, another process or the driver, only when two things
- * are over: the work that was in the memory's own stream at the free, which fences.h sees to, and the round that
- * began at the free. So work of a registered stream may still use memory that was freed in another one, as long
- * as its own stream waits for that work before it uses the memory again. PyTorch's allocator allows that, and
- * programs rely on it.
+ * Memory leaves the heap of its stream, for another stream, another process or the driver, only when two things are
+ * over: the work that was in the memory's own stream at the free, which fences.h sees to, and the round that began at
+ * the free. So work of a registered stream may still use memory that was freed in another one, as long as its own
+ * stream waits for that work before it uses the memory again. PyTorch's allocator allows that, and programs rely on it.
  *
  * A round marks each registered stream of a context. While one of them captures there can be no mark: the round is
  * owed, and the next public call of any thread after the capture begins it. So it is while many rounds are under way,
- * since a registered stream is busy: the next begins when it is known that one is over. Only streams that must be alive are
- * marked, since a driver may crash at the handle of a stream that was destroyed.
+ * since a registered stream is busy: the next begins when it is known that one is over. Only streams that must be alive
+ * are marked, since a driver may crash at the handle of a stream that was destroyed.
  *
  * GPUMEM_FENCE says what a round is: `streams` as above; `context` one mark of all work of the context, which the
  * driver refuses, and which ends the capture, while any stream captures; `own` none.
@@ -51,9 +50,15 @@ int streams_open(struct streams *streams, const struct cuda *cuda);
 /* The stream, which is alive and does not capture, is registered once more. -ENOMEM. */
 int streams_register(struct streams *streams, void *stream, const struct stream_key *key);
 
-/* Once less; with the last one its work so far is marked, and the stream is not used any more.
- * GPUMEM_E_NOT_REGISTERED; or what the driver says, with which nothing has changed. */
+/* Once less; with the last one its work so far is marked, and the stream is not used any more. GPUMEM_E_NOT_REGISTERED;
+ * or what the driver says, with which nothing has changed. */
 int streams_unregister(struct streams *streams, const struct stream_key *key);
+
+/* Is it registered? Then its handle; it is alive for as long as it stays so. */
+bool streams_find(struct streams *streams, const struct stream_key *key, void **ret_stream);
+
+/* Is a round of its context over only after the work that is now in the stream? */
+bool streams_cover(struct streams *streams, const struct stream_key *key);
 
 /* Begins a round of that context: when it is over, so is all work that is in registered streams now. 0: it is over
  * already, since there is no such stream. */

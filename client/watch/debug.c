@@ -183,7 +183,9 @@ uint64_t debug_n_more_bytes(const struct debug *debug, const struct gpumem_reque
 {
         bool is_wrong = asked->n_bytes == 0 || asked->n_bytes > UINT64_MAX - DEBUG_GUARD_BYTES;
 
-        return debug->checks & DEBUG_GUARD && !asked->flags && !is_wrong ? DEBUG_GUARD_BYTES : 0;
+        return debug->checks & DEBUG_GUARD && !(asked->flags & GPUMEM_SHAREABLE) && !is_wrong
+                       ? DEBUG_GUARD_BYTES
+                       : 0;
 }
 
 /* Its block is new, so no stream orders the fill; and other processes may write there once the call is over. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the environment has the library do beside allocating and freeing. One word says whether there is
+/* What the environment, or the program, has the library do beside allocating and freeing. One word says whether there is
  * anything: testing it once is all that a call pays while there is nothing. Any thread. */
 #pragma once
 
@@ -9,6 +9,7 @@
 enum {
         SWITCH_TRACE = 1, /* GPUMEM_TRACE */
         SWITCH_DEBUG = 2, /* GPUMEM_DEBUG; debug_is_on says for which clients */
+        SWITCH_TAGS = 4,  /* gpumem_set_tag, of whatever client */
 };
 
 extern _Atomic unsigned switches;

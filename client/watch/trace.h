@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records the process's allocations and frees in the file that GPUMEM_TRACE names: what a trace is
- * says client/watch/trace_format.h. All clients of the process share it.
+/* Records the process's allocations and frees in the file that GPUMEM_TRACE names: what a trace is says
+ * client/watch/trace_format.h. All clients of the process share it.
  *
- * A call that has succeeded takes the next slot of a ring by one atomic addition, which is also what
- * orders the calls of all threads; nothing is held up by another thread. A thread of the trace's
- * own takes the slots in their order and writes the file. Only when the ring is full does a call wait
- * for that thread; and when it has not moved for a second, what it would have recorded is lost, and
- * counted. A thread that ends leaves nothing behind: no slot is its own.
+ * A call that has succeeded takes the next slot of a ring by one atomic addition, which is also what orders the calls
+ * of all threads; nothing is held up by another thread. A thread of the trace's own takes the slots in their order and
+ * writes the file. Only when the ring is full does a call wait for that thread; and when it has not moved for a second,
+ * what it would have recorded is lost, and counted. A thread that ends leaves nothing behind: no slot is its own.
  *
  * Any thread. A forked child records nothing, and closes its copies of the files. */
 #pragma once

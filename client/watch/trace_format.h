@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of a trace, made of records of calls: `a ID BYTES STREAM` and `f ID`, device memory in
- * one file and pinned memory in another. One thread.
+/* The lines of a trace, made of records of calls: `a ID BYTES STREAM` and `f ID`, device memory in one file and pinned
+ * memory in another. One thread.
  *
- * Records come in the order of their calls' ends. Memory that one thread frees may be another's
- * before the first has come to the end of its call: the allocation's record is then before the free's.
- * An allocation at an address that is still in use therefore says that a free is on its way, which is
- * written at once and not again when it comes. */
+ * Records come in the order of their calls' ends. Memory that one thread frees may be another's before the first has
+ * come to the end of its call: the allocation's record is then before the free's. An allocation at an address that is
+ * still in use therefore says that a free is on its way, which is written at once and not again when it comes. */
 #pragma once
 
 #include <stdint.h>

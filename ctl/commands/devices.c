@@ -8,6 +8,7 @@
 #include "ctl/output/table.h"
 #include "ctl/query/pool_stats.h"
 #include "gpumem.h"
+#include "metrics/pool_sample.h"
 
 static const char help[] =
         "Usage: gpumemctl devices [OPTION]...\n"
@@ -115,66 +116,30 @@ static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
         format_known(row->cells[cell++], stats->device_last_xid, format_xid);
         (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", device_state_text(stats->device));
         format_driver(row->cells[cell++], stats);
-        pool_stats_uuid(pool, row->cells[cell++]);
+        pool_uuid(pool, row->cells[cell++]);
 }
 
-struct column {
-        const char *heading;
-        enum table_align align;
-};
-
-static const struct column narrow[] = {
+static const struct table_column narrow_columns[] = {
         {"POOL", TABLE_RIGHT},     {"NAME", TABLE_LEFT},    {"OF", TABLE_RIGHT},
         {"RESERVED", TABLE_RIGHT}, {"OTHERS", TABLE_RIGHT}, {"FREE", TABLE_RIGHT},
         {"XID", TABLE_RIGHT},      {"STATE", TABLE_LEFT},   {"DRIVER", TABLE_LEFT},
 };
 
-static const struct column wide[] = {
+static const struct table_column wide_columns[] = {
         {"POOL", TABLE_RIGHT},     {"NAME", TABLE_LEFT},    {"OF", TABLE_RIGHT},
         {"RESERVED", TABLE_RIGHT}, {"OTHERS", TABLE_RIGHT}, {"FREE", TABLE_RIGHT},
         {"MIG", TABLE_RIGHT},      {"ERRORS", TABLE_RIGHT}, {"XID", TABLE_RIGHT},
         {"STATE", TABLE_LEFT},     {"DRIVER", TABLE_LEFT},  {"UUID", TABLE_LEFT},
 };
 
-static int print_columns(const struct pool_stats *pool_stats, const struct column *columns,
-                         unsigned n_columns,
-                         void (*fill_row)(struct table_row *row, const struct pool_row *pool,
-                                          const struct stats_row *stats))
-{
-        CLEANUP(table_deinit)
-        struct table table = TABLE_NULL;
-
-        for (unsigned i = 0; i < n_columns; i++)
-                table_add_column(&table, columns[i].heading, columns[i].align);
-        for (uint32_t i = 0; i < pool_stats->n; i++) {
-                struct table_row *row;
-
-                if (pool_stats->pools[i].kind != GPUMEM_DEVICE)
-                        continue;
-                row = table_add_row(&table);
-                if (!row)
-                        return report_failure("devices", -ENOMEM);
-                fill_row(row, &pool_stats->pools[i], &pool_stats->stats[i]);
-        }
-        table_print(&table, stdout);
-        return STATUS_OK;
-}
-
-static int print_narrow_table(const struct pool_stats *pool_stats)
-{
-        return print_columns(pool_stats, narrow, ARRAY_SIZE(narrow), fill_narrow_row);
-}
-
-static int print_wide_table(const struct pool_stats *pool_stats)
-{
-        return print_columns(pool_stats, wide, ARRAY_SIZE(wide), fill_wide_row);
-}
+static const struct pool_table narrow = {narrow_columns, ARRAY_SIZE(narrow_columns),
+                                         POOL_TABLE_OF_DEVICES, fill_narrow_row};
+static const struct pool_table wide = {wide_columns, ARRAY_SIZE(wide_columns),
+                                       POOL_TABLE_OF_DEVICES, fill_wide_row};
 
 static int run(struct link *link, const struct arguments *arguments)
 {
-        return pool_stats_show(link, arguments, "devices",
-                               arguments->output == OUTPUT_WIDE ? print_wide_table
-                                                                : print_narrow_table);
+        return pool_stats_show(link, arguments, "devices", &narrow, &wide);
 }
 
 static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,

@@ -59,8 +59,6 @@ static void examined_deinit(struct examined *examined)
 
 static int examine(struct link *link, uint64_t lingering_ms, struct examined *examined)
 {
-        static const struct listing listing = {"blocks", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
-                                               &block_row_list};
         CLEANUP(listed_deinit)
         struct listed blocks = {.n_rows = 0};
         CLEANUP(event_rows_deinit)
@@ -71,7 +69,7 @@ static int examine(struct link *link, uint64_t lingering_ms, struct examined *ex
         request.blocks.pool = PROTO_ALL_POOLS;
         r = pool_stats_fetch(link, &examined->pool_stats);
         if (!r)
-                r = listing_fetch(link, &listing, &request, &blocks);
+                r = listing_fetch(link, &listing_blocks, &request, &blocks);
         if (!r)
                 r = event_rows_fetch(link, 0, EVENT_ROWS_BIT(CANARY) | EVENT_ROWS_BIT(STOPPING),
                                      &event_rows);

@@ -89,17 +89,14 @@ static void number_cell(char *cell, uint64_t value, uint64_t none)
 
 static int print_table(const struct leaks *leaks)
 {
-        static const struct {
-                const char *heading;
-                enum table_align align;
-        } columns[] = {{"WHAT", TABLE_LEFT},    {"UID", TABLE_RIGHT},  {"PID", TABLE_RIGHT},
-                       {"POOL", TABLE_RIGHT},   {"SIZE", TABLE_RIGHT}, {"AGE", TABLE_RIGHT},
-                       {"PROGRAM", TABLE_LEFT}, {"WHICH", TABLE_LEFT}};
+        static const struct table_column columns[] = {
+                {"WHAT", TABLE_LEFT},    {"UID", TABLE_RIGHT},  {"PID", TABLE_RIGHT},
+                {"POOL", TABLE_RIGHT},   {"SIZE", TABLE_RIGHT}, {"AGE", TABLE_RIGHT},
+                {"PROGRAM", TABLE_LEFT}, {"WHICH", TABLE_LEFT}};
         CLEANUP(table_deinit)
         struct table table = TABLE_NULL;
 
-        for (unsigned i = 0; i < ARRAY_SIZE(columns); i++)
-                table_add_column(&table, columns[i].heading, columns[i].align);
+        table_add_columns(&table, columns, ARRAY_SIZE(columns));
         for (uint32_t i = 0; i < leaks->n; i++) {
                 const struct leak *leak = &leaks->leaks[i];
                 struct table_row *row = table_add_row(&table);
@@ -155,16 +152,12 @@ static int print_json(const struct leaks *leaks)
 
 static int fetch(struct link *link, struct listed *clients, struct listed *blocks)
 {
-        static const struct listing of_clients = {"clients", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
-                                                  &client_row_list};
-        static const struct listing of_blocks = {"blocks", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
-                                                 &block_row_list};
         struct frame request = FRAME_NULL;
-        int r = listing_fetch(link, &of_clients, &request, clients);
+        int r = listing_fetch(link, &listing_clients, &request, clients);
 
-        request = (struct frame)FRAME_NULL;
+        request = FRAME_NULL;
         request.blocks.pool = PROTO_ALL_POOLS;
-        return r ? r : listing_fetch(link, &of_blocks, &request, blocks);
+        return r ? r : listing_fetch(link, &listing_blocks, &request, blocks);
 }
 
 static int run(struct link *link, const struct arguments *arguments)

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/size.h"
 #include "ctl/output/parse.h"
+#include "proto/listing.h"
 #include "proto/proto.h"
 
 #define WORD_MAX 64
@@ -14,17 +14,6 @@
 /* What a pool is limited in, and what clients and tenants are. */
 #define LIMITS_OF_POOL   "max_bytes, min_bytes"
 #define LIMITS_OF_OTHERS "device_bytes, pinned_bytes, leases"
-
-static const struct {
-        const char *name;
-        uint32_t kind;
-} whats[] = {
-        {"device_bytes", PROTO_LIMIT_DEVICE_BYTES},
-        {"pinned_bytes", PROTO_LIMIT_PINNED_BYTES},
-        {"leases", PROTO_LIMIT_LEASES},
-        {"max_bytes", PROTO_LIMIT_RESERVED_BYTES},
-        {"min_bytes", PROTO_LIMIT_MIN_BYTES},
-};
 
 static int wrong(const char *part, const char *what, const char *allowed)
 {
@@ -63,10 +52,10 @@ static int parse_what(const char *text, struct limit_change *change)
 {
         bool of_pool = change->scope == PROTO_LIMIT_OF_POOL;
 
-        for (unsigned i = 0; i < ARRAY_SIZE(whats); i++) {
-                if (strcmp(text, whats[i].name) == 0 &&
-                    of_pool == (whats[i].kind >= PROTO_LIMIT_RESERVED_BYTES)) {
-                        change->kind = whats[i].kind;
+        for (uint32_t kind = PROTO_LIMIT_DEVICE_BYTES; kind <= PROTO_LIMIT_MIN_BYTES; kind++) {
+                if (strcmp(text, limit_kind_name(kind)) == 0 &&
+                    of_pool == (kind >= PROTO_LIMIT_RESERVED_BYTES)) {
+                        change->kind = kind;
                         return 0;
                 }
         }

@@ -13,6 +13,7 @@
 #include "ctl/core/report.h"
 #include "ctl/output/table.h"
 #include "gpumem.h"
+#include "proto/listing.h"
 
 static const char help[] =
         "Usage: gpumemctl limits [--set WHO:WHAT=N]... [OPTION]...\n"
@@ -37,38 +38,6 @@ static const char help[] =
         "may open the admin socket.\n"
         "Example: gpumemctl limits --set tenant/1000:device_bytes=4GiB\n";
 
-static const char *scope_name(uint32_t scope)
-{
-        switch (scope) {
-        case PROTO_LIMIT_OF_CLIENT:
-                return "client";
-        case PROTO_LIMIT_OF_TENANT:
-                return "tenant";
-        case PROTO_LIMIT_OF_POOL:
-                return "pool";
-        default:
-                return "?";
-        }
-}
-
-static const char *kind_name(uint32_t kind)
-{
-        switch (kind) {
-        case PROTO_LIMIT_DEVICE_BYTES:
-                return "device_bytes";
-        case PROTO_LIMIT_PINNED_BYTES:
-                return "pinned_bytes";
-        case PROTO_LIMIT_LEASES:
-                return "leases";
-        case PROTO_LIMIT_RESERVED_BYTES:
-                return "max_bytes";
-        case PROTO_LIMIT_MIN_BYTES:
-                return "min_bytes";
-        default:
-                return "?";
-        }
-}
-
 static void format_amount(char *cell, uint32_t kind, uint64_t n)
 {
         char text[SIZE_TEXT_MAX];
@@ -85,12 +54,12 @@ static void fill_row(struct table_row *row, const struct limit_row *limit)
 {
         bool is_default = limit->holder == PROTO_LIMIT_OF_EACH;
 
-        (void)snprintf(row->cells[0], TABLE_CELL_MAX, "%s", scope_name(limit->scope));
+        (void)snprintf(row->cells[0], TABLE_CELL_MAX, "%s", limit_scope_name(limit->scope));
         if (is_default)
                 (void)snprintf(row->cells[1], TABLE_CELL_MAX, "each");
         else
                 (void)snprintf(row->cells[1], TABLE_CELL_MAX, "%" PRIu32, limit->holder);
-        (void)snprintf(row->cells[2], TABLE_CELL_MAX, "%s", kind_name(limit->kind));
+        (void)snprintf(row->cells[2], TABLE_CELL_MAX, "%s", limit_kind_name(limit->kind));
         if (is_default || limit->kind == PROTO_LIMIT_MIN_BYTES)
                 (void)snprintf(row->cells[3], TABLE_CELL_MAX, "-");
         else
@@ -101,15 +70,14 @@ static void fill_row(struct table_row *row, const struct limit_row *limit)
 
 static int print_table(const struct limit_row *rows, uint32_t n)
 {
+        static const struct table_column columns[] = {
+                {"SCOPE", TABLE_LEFT}, {"HOLDER", TABLE_RIGHT}, {"LIMIT", TABLE_LEFT},
+                {"USED", TABLE_RIGHT}, {"OF", TABLE_RIGHT},     {"NAME", TABLE_LEFT},
+        };
         CLEANUP(table_deinit)
         struct table table = TABLE_NULL;
 
-        table_add_column(&table, "SCOPE", TABLE_LEFT);
-        table_add_column(&table, "HOLDER", TABLE_RIGHT);
-        table_add_column(&table, "LIMIT", TABLE_LEFT);
-        table_add_column(&table, "USED", TABLE_RIGHT);
-        table_add_column(&table, "OF", TABLE_RIGHT);
-        table_add_column(&table, "NAME", TABLE_LEFT);
+        table_add_columns(&table, columns, ARRAY_SIZE(columns));
         for (uint32_t i = 0; i < n; i++) {
                 struct table_row *row = table_add_row(&table);
 
@@ -133,8 +101,9 @@ static json_t *to_json(const struct limit_row *row)
         bool is_min = row->kind == PROTO_LIMIT_MIN_BYTES;
 
         return json_pack("{s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o}", "scope",
-                         scope_name(row->scope), "holder", number_or_null(is_held, row->holder),
-                         "name", row->name, "limit", kind_name(row->kind), "unit",
+                         limit_scope_name(row->scope), "holder",
+                         number_or_null(is_held, row->holder), "name", row->name, "limit",
+                         limit_kind_name(row->kind), "unit",
                          row->kind == PROTO_LIMIT_LEASES ? "count" : "bytes", "used",
                          number_or_null(is_held && !is_min, row->used), "max",
                          number_or_null(row->max != PROTO_LIMIT_NONE && !is_min, row->max), "min",
@@ -159,9 +128,8 @@ static int fetch(struct link *link, struct limit_row **ret_rows, uint32_t *ret_n
                                            sizeof(struct limit_row)};
         struct frame request = FRAME_NULL, reply;
         struct limit_row *rows;
-        int r;
+        int r = query_ask(link, &query, &request, &reply, (void **)&rows, ret_n);
 
-        r = query_ask(link, &query, &request, &reply, (void **)&rows, ret_n);
         if (r)
                 return r;
         for (uint32_t i = 0; i < *ret_n; i++)

@@ -1,7 +1,115 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl blocks, clients, tenants: what the daemon lists, a row each. */
-#include "ctl/query/filter_options.h"
+#include <string.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "ctl/output/parse.h"
 #include "ctl/query/listing.h"
+
+#define COLUMNS_MAX 512
+
+enum filter_option {
+        FILTER_PID = OPTION_OWN,
+        FILTER_UID,
+        FILTER_BLOCK_STATE,
+        FILTER_CLIENT_STATE,
+        FILTER_MIN_SIZE,
+        FILTER_SORT,
+        FILTER_REVERSE,
+};
+
+#define FILTER_OPTION_PID ((struct option){"pid", required_argument, NULL, FILTER_PID})
+#define FILTER_OPTION_UID ((struct option){"uid", required_argument, NULL, FILTER_UID})
+#define FILTER_OPTION_BLOCK_STATE \
+        ((struct option){"state", required_argument, NULL, FILTER_BLOCK_STATE})
+#define FILTER_OPTION_CLIENT_STATE \
+        ((struct option){"state", required_argument, NULL, FILTER_CLIENT_STATE})
+#define FILTER_OPTION_MIN_SIZE \
+        ((struct option){"min-size", required_argument, NULL, FILTER_MIN_SIZE})
+#define FILTER_OPTION_SORT    ((struct option){"sort", required_argument, NULL, FILTER_SORT})
+#define FILTER_OPTION_REVERSE ((struct option){"reverse", no_argument, NULL, FILTER_REVERSE})
+
+static int take_pid(struct filter *filter, const struct row_list *list, const char *text)
+{
+        uint64_t pid;
+
+        /* 0 is the pid of nobody: of a block that is not charged, of other tenants. */
+        if (parse_number(text, &pid) || pid == 0 || pid > INT32_MAX)
+                return parse_refuse("--pid", text, "process", "a process's number");
+        filter_add(filter, list, "pid", FILTER_EQUAL, pid);
+        return 0;
+}
+
+static int take_uid(struct filter *filter, const struct row_list *list, const char *text)
+{
+        uint32_t uid;
+
+        if (parse_user(text, &uid))
+                return parse_refuse("--uid", text, "user", "a uid, or the name of a user");
+        filter_add(filter, list, "uid", FILTER_EQUAL, uid);
+        return 0;
+}
+
+static int take_state(struct filter *filter, const struct row_list *list, const char *text,
+                      const char *(*name)(uint64_t state), uint64_t last, const char *allowed)
+{
+        for (uint64_t state = 1; state <= last; state++) {
+                if (strcmp(text, name(state)) == 0) {
+                        filter_add(filter, list, "state", FILTER_EQUAL, state);
+                        return 0;
+                }
+        }
+        return parse_refuse("--state", text, "state", allowed);
+}
+
+/* A sum says nothing of each of several blocks. */
+static int take_min_size(struct filter *filter, const struct row_list *list, const char *text)
+{
+        uint64_t n_bytes;
+
+        if (size_parse(text, &n_bytes))
+                return parse_refuse("--min-size", text, "size", "bytes, or with a unit: 64MiB");
+        filter_add(filter, list, "bytes", FILTER_AT_LEAST, n_bytes);
+        filter_add(filter, list, "blocks", FILTER_EQUAL, 1);
+        return 0;
+}
+
+static int take_sort(struct filter *filter, const struct row_list *list, const char *text)
+{
+        char columns[COLUMNS_MAX];
+
+        if (filter_set_sort(filter, list, text) == 0)
+                return 0;
+        filter_list_columns(list, columns, sizeof(columns));
+        return parse_refuse("--sort", text, "column", columns);
+}
+
+/* As struct command's `take`, of a command whose own memory is a struct filter. */
+static int filter_take(struct filter *filter, const struct row_list *list, int id,
+                       const char *value)
+{
+        switch ((enum filter_option)id) {
+        case FILTER_PID:
+                return take_pid(filter, list, value);
+        case FILTER_UID:
+                return take_uid(filter, list, value);
+        case FILTER_BLOCK_STATE:
+                return take_state(filter, list, value, listed_block_name, LISTED_IDLE,
+                                  "leased, idle, cached, lingering, others");
+        case FILTER_CLIENT_STATE:
+                return take_state(filter, list, value, listed_client_name, LISTED_OTHERS,
+                                  "ready, left, orphaned, others");
+        case FILTER_MIN_SIZE:
+                return take_min_size(filter, list, value);
+        case FILTER_SORT:
+                return take_sort(filter, list, value);
+        case FILTER_REVERSE:
+                filter->is_reverse = true;
+                return 0;
+        }
+        return -EINVAL;
+}
 
 static const char clients_help[] =
         "Usage: gpumemctl clients [OPTION]...\n"
@@ -29,14 +137,11 @@ static const char *const clients_narrow[] = {"pid",           "uid",         "st
                                              "device_leased", "device_idle", "pinned_leased",
                                              "program",       "container",   NULL};
 
-static const struct listing clients_listing = {"clients", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
-                                               &client_row_list};
-
 static int run_clients(struct link *link, const struct arguments *arguments)
 {
         struct frame request = FRAME_NULL;
 
-        return listing_show(link, &clients_listing, clients_narrow, &request, arguments,
+        return listing_show(link, &listing_clients, clients_narrow, &request, arguments,
                             arguments->own);
 }
 
@@ -90,15 +195,12 @@ static const char blocks_help[] =
 static const char *const blocks_narrow[] = {"block",   "pool",  "kind",  "state",     "uid", "pid",
                                             "holders", "bytes", "lease", "state_age", NULL};
 
-static const struct listing blocks_listing = {"blocks", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
-                                              &block_row_list};
-
 static int run_blocks(struct link *link, const struct arguments *arguments)
 {
         struct frame request = FRAME_NULL;
 
         request.blocks.pool = arguments->pool;
-        return listing_show(link, &blocks_listing, blocks_narrow, &request, arguments,
+        return listing_show(link, &listing_blocks, blocks_narrow, &request, arguments,
                             arguments->own);
 }
 
@@ -149,14 +251,11 @@ static const char *const tenants_narrow[] = {"uid",     "pool",      "kind",   "
                                              "leased",  "idle",      "cached", "blocks",
                                              "clients", "container", NULL};
 
-static const struct listing tenants_listing = {"tenants", MESSAGE_TENANTS, MESSAGE_TENANTS_REPLY,
-                                               &tenant_row_list};
-
 static int run_tenants(struct link *link, const struct arguments *arguments)
 {
         struct frame request = FRAME_NULL;
 
-        return listing_show(link, &tenants_listing, tenants_narrow, &request, arguments,
+        return listing_show(link, &listing_tenants, tenants_narrow, &request, arguments,
                             arguments->own);
 }
 

@@ -3,12 +3,13 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/size.h"
 #include "ctl/core/report.h"
-#include "ctl/output/colour.h"
 #include "ctl/output/format.h"
 #include "ctl/output/map_svg.h"
 #include "ctl/query/node_state.h"
@@ -41,6 +42,38 @@ enum { MAP_SVG = OPTION_OWN };
 struct map_options {
         const char *svg;
 };
+
+enum colour {
+        COLOUR_NONE,
+        COLOUR_LEASED,
+        COLOUR_IDLE,
+        COLOUR_CACHED,
+        COLOUR_LINGERING,
+        COLOUR_OTHERS,
+        COLOUR_FREE,
+};
+
+/* Whether standard output is a terminal that shows them, and NO_COLOR, set and not empty, does not forbid it. */
+static bool colour_is_wanted(void)
+{
+        const char *term = getenv("TERM"), *forbidden = getenv("NO_COLOR");
+
+        return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0 &&
+               !(forbidden && *forbidden);
+}
+
+/* What begins the colour, and with COLOUR_NONE ends it; "" where they are not wanted. */
+static const char *colour_code(bool is_wanted, enum colour colour)
+{
+        static const char *const codes[] = {
+                [COLOUR_NONE] = "\033[0m",       [COLOUR_LEASED] = "\033[32m",
+                [COLOUR_IDLE] = "\033[33m",      [COLOUR_CACHED] = "\033[36m",
+                [COLOUR_LINGERING] = "\033[31m", [COLOUR_OTHERS] = "\033[35m",
+                [COLOUR_FREE] = "\033[2m",
+        };
+
+        return is_wanted ? codes[colour] : "";
+}
 
 static void map_deinit(struct map *map)
 {

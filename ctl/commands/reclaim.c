@@ -159,12 +159,10 @@ static bool holds_something(const struct client_row *row)
 static int fetch_holders(struct link *link, const struct wanted *wanted,
                          const struct outcome *outcome, struct listed *ret_holders)
 {
-        static const struct listing listing = {"clients", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
-                                               &client_row_list};
         struct frame request = FRAME_NULL;
         struct client_row *rows;
         uint32_t n = 0;
-        int r = listing_fetch(link, &listing, &request, ret_holders);
+        int r = listing_fetch(link, &listing_clients, &request, ret_holders);
 
         rows = (void *)ret_holders->rows;
         for (uint32_t i = 0; !r && i < ret_holders->n_rows; i++) {

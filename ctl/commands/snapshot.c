@@ -49,14 +49,15 @@ static const char *state_of(uint32_t state)
 
 static json_t *frames_of(const struct node_state *node, const struct block_row *block)
 {
-        const struct client_row *client = node_state_client(node, block->uid, block->pid);
+        const struct client_row *client = client_of_block(block, (const void *)node->clients.rows,
+                                                          node->clients.n_rows);
         const struct span span = {
                 .state = (enum listed_block)block->state,
                 .uid = block->uid,
                 .pid = block->pid,
                 .n_owners = 1,
-                .program = client && block->pid ? client->program : NULL,
-                .container = client && block->pid ? client->container : NULL,
+                .program = client ? client->program : NULL,
+                .container = client ? client->container : NULL,
         };
         char text[SPAN_TEXT_MAX];
 

@@ -25,50 +25,20 @@ static const char help[] =
         "  --json     for programs: more figures, sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
 
-static int print_stats_table(const struct pool_stats *pool_stats)
+static void fill_narrow_row(struct table_row *row, const struct pool_row *pool,
+                            const struct stats_row *stats)
 {
-        static const char *const headings[] = {"RESERVED", "OF",        "LEASED", "IDLE",
-                                               "CACHED",   "LINGERING", "WAITING"};
-        CLEANUP(table_deinit)
-        struct table table = TABLE_NULL;
+        unsigned cell = 0;
 
-        table_add_column(&table, "POOL", TABLE_RIGHT);
-        table_add_column(&table, "NAME", TABLE_LEFT);
-        for (unsigned i = 0; i < ARRAY_SIZE(headings); i++)
-                table_add_column(&table, headings[i], TABLE_RIGHT);
-        for (uint32_t i = 0; i < pool_stats->n; i++) {
-                const struct stats_row *stats = &pool_stats->stats[i];
-                struct table_row *row = table_add_row(&table);
-                unsigned cell = 0;
-
-                if (!row)
-                        return report_failure("stats", -ENOMEM);
-                format_count(row->cells[cell++], pool_stats->pools[i].id);
-                (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s",
-                               pool_stats_short_name(&pool_stats->pools[i]));
-                format_short_bytes(row->cells[cell++], stats->reserved);
-                format_short_bytes(row->cells[cell++], stats->max);
-                format_short_bytes(row->cells[cell++], stats->leased);
-                format_short_bytes(row->cells[cell++], stats->idle);
-                format_short_bytes(row->cells[cell++], stats->cached);
-                format_short_bytes(row->cells[cell++], stats->lingering);
-                format_count(row->cells[cell++], stats->waiting);
-        }
-        table_print(&table, stdout);
-        return STATUS_OK;
-}
-
-static void add_wide_columns(struct table *table)
-{
-        static const char *const headings[] = {"RESERVED", "OF",        "LEASED",  "IDLE",
-                                               "CACHED",   "LINGERING", "CHARGED", "DECLARED",
-                                               "BLOCKS",   "CLIENTS",   "WAITING"};
-
-        table_add_column(table, "POOL", TABLE_RIGHT);
-        table_add_column(table, "KIND", TABLE_LEFT);
-        table_add_column(table, "NAME", TABLE_LEFT);
-        for (unsigned i = 0; i < ARRAY_SIZE(headings); i++)
-                table_add_column(table, headings[i], TABLE_RIGHT);
+        format_count(row->cells[cell++], pool->id);
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%s", pool_stats_short_name(pool));
+        format_short_bytes(row->cells[cell++], stats->reserved);
+        format_short_bytes(row->cells[cell++], stats->max);
+        format_short_bytes(row->cells[cell++], stats->leased);
+        format_short_bytes(row->cells[cell++], stats->idle);
+        format_short_bytes(row->cells[cell++], stats->cached);
+        format_short_bytes(row->cells[cell++], stats->lingering);
+        format_count(row->cells[cell++], stats->waiting);
 }
 
 static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
@@ -92,28 +62,28 @@ static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
         format_count(row->cells[cell++], stats->waiting);
 }
 
-static int print_wide_table(const struct pool_stats *pool_stats)
-{
-        CLEANUP(table_deinit)
-        struct table table = TABLE_NULL;
+static const struct table_column narrow_columns[] = {
+        {"POOL", TABLE_RIGHT},   {"NAME", TABLE_LEFT},       {"RESERVED", TABLE_RIGHT},
+        {"OF", TABLE_RIGHT},     {"LEASED", TABLE_RIGHT},    {"IDLE", TABLE_RIGHT},
+        {"CACHED", TABLE_RIGHT}, {"LINGERING", TABLE_RIGHT}, {"WAITING", TABLE_RIGHT},
+};
 
-        add_wide_columns(&table);
-        for (uint32_t i = 0; i < pool_stats->n; i++) {
-                struct table_row *row = table_add_row(&table);
+static const struct table_column wide_columns[] = {
+        {"POOL", TABLE_RIGHT},     {"KIND", TABLE_LEFT},      {"NAME", TABLE_LEFT},
+        {"RESERVED", TABLE_RIGHT}, {"OF", TABLE_RIGHT},       {"LEASED", TABLE_RIGHT},
+        {"IDLE", TABLE_RIGHT},     {"CACHED", TABLE_RIGHT},   {"LINGERING", TABLE_RIGHT},
+        {"CHARGED", TABLE_RIGHT},  {"DECLARED", TABLE_RIGHT}, {"BLOCKS", TABLE_RIGHT},
+        {"CLIENTS", TABLE_RIGHT},  {"WAITING", TABLE_RIGHT},
+};
 
-                if (!row)
-                        return report_failure("stats", -ENOMEM);
-                fill_wide_row(row, &pool_stats->pools[i], &pool_stats->stats[i]);
-        }
-        table_print(&table, stdout);
-        return STATUS_OK;
-}
+static const struct pool_table narrow = {narrow_columns, ARRAY_SIZE(narrow_columns),
+                                         POOL_TABLE_OF_ALL, fill_narrow_row};
+static const struct pool_table wide = {wide_columns, ARRAY_SIZE(wide_columns), POOL_TABLE_OF_ALL,
+                                       fill_wide_row};
 
 static int run(struct link *link, const struct arguments *arguments)
 {
-        return pool_stats_show(link, arguments, "stats",
-                               arguments->output == OUTPUT_WIDE ? print_wide_table
-                                                                : print_stats_table);
+        return pool_stats_show(link, arguments, "stats", &narrow, &wide);
 }
 
 static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,

@@ -44,26 +44,11 @@ enum option_id {
         OPTION_OWN = 64,
 };
 
-#define COMMAND_OPTION_JSON                            \
-        {                                              \
-                "json", no_argument, NULL, OPTION_JSON \
-        }
-#define COMMAND_OPTION_WIDE                            \
-        {                                              \
-                "wide", no_argument, NULL, OPTION_WIDE \
-        }
-#define COMMAND_OPTION_POOL                                  \
-        {                                                    \
-                "pool", required_argument, NULL, OPTION_POOL \
-        }
-#define COMMAND_OPTION_TENANT                              \
-        {                                                  \
-                "tenant", no_argument, NULL, OPTION_TENANT \
-        }
-#define COMMAND_OPTIONS_END      \
-        {                        \
-                NULL, 0, NULL, 0 \
-        }
+#define COMMAND_OPTION_JSON   ((struct option){"json", no_argument, NULL, OPTION_JSON})
+#define COMMAND_OPTION_WIDE   ((struct option){"wide", no_argument, NULL, OPTION_WIDE})
+#define COMMAND_OPTION_POOL   ((struct option){"pool", required_argument, NULL, OPTION_POOL})
+#define COMMAND_OPTION_TENANT ((struct option){"tenant", no_argument, NULL, OPTION_TENANT})
+#define COMMAND_OPTIONS_END   ((struct option){NULL, 0, NULL, 0})
 
 enum command_link {
         COMMAND_IS_LINKED, /* run() gets a connection, or is not called */
@@ -80,10 +65,7 @@ struct command_value {
 };
 
 #define COMMAND_VALUE_KINDS "@kinds" /* as event_rows_list_kinds has them */
-#define COMMAND_VALUES_END       \
-        {                        \
-                NULL, NULL, NULL \
-        }
+#define COMMAND_VALUES_END  ((struct command_value){NULL, NULL, NULL})
 
 struct command {
         const char *name;

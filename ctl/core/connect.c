@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/core/connect.h"
 
-#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -8,7 +8,7 @@
 void table_deinit(struct table *table)
 {
         free(table->rows);
-        *table = (struct table)TABLE_NULL;
+        *table = TABLE_NULL;
 }
 
 struct table_row *table_add_row(struct table *table)
@@ -31,6 +31,12 @@ void table_add_column(struct table *table, const char *heading, enum table_align
         table->align[table->n_columns] = align;
         (void)snprintf(table->rows[0].cells[table->n_columns], TABLE_CELL_MAX, "%s", heading);
         table->n_columns++;
+}
+
+void table_add_columns(struct table *table, const struct table_column *columns, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++)
+                table_add_column(table, columns[i].heading, columns[i].align);
 }
 
 static int column_width(const struct table *table, unsigned column)

@@ -20,15 +20,18 @@ struct table {
         struct table_row *rows; /* the first is the heading */
 };
 
-#define TABLE_NULL             \
-        {                      \
-                .n_columns = 0 \
-        }
+#define TABLE_NULL ((struct table){.n_columns = 0})
 
 void table_deinit(struct table *table);
 
+struct table_column {
+        const char *heading;
+        enum table_align align;
+};
+
 /* Columns are added before rows. */
 void table_add_column(struct table *table, const char *heading, enum table_align align);
+void table_add_columns(struct table *table, const struct table_column *columns, unsigned n);
 
 /* A new row of empty cells, valid until the next is added; NULL without memory. */
 struct table_row *table_add_row(struct table *table);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ctl/query/node_state.h"
 #include "gpumem.h"
 
 const char *leak_name(enum leak_kind kind)
@@ -79,15 +80,6 @@ static void add(struct leaks *leaks, const struct leak *leak)
         leaks->leaks = all;
 }
 
-static const struct client_row *client_of(const struct leak_rows *rows, uint32_t pid, uint32_t uid)
-{
-        for (uint32_t i = 0; pid && i < rows->n_clients; i++) {
-                if (rows->clients[i].pid == pid && rows->clients[i].uid == uid)
-                        return &rows->clients[i];
-        }
-        return NULL;
-}
-
 static bool is_gone(const struct client_row *client)
 {
         return client && (client->state == LISTED_LEFT || client->state == LISTED_ORPHANED);
@@ -150,7 +142,7 @@ static enum leak_kind kind_of(const struct block_row *block, const struct client
 static void look_at_block(const struct leak_rows *rows, const struct block_row *block,
                           uint64_t older_ms, struct leaks *leaks)
 {
-        const struct client_row *client = client_of(rows, block->pid, block->uid);
+        const struct client_row *client = client_of_block(block, rows->clients, rows->n_clients);
         struct leak leak = {.kind = kind_of(block, client),
                             .uid = block->uid,
                             .pid = block->pid,

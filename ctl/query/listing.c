@@ -17,6 +17,13 @@
 #define TEXT_MAX        401
 #define NARROW_TEXT_MAX 11
 
+const struct listing listing_clients = {"clients", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
+                                        &client_row_list};
+const struct listing listing_blocks = {"blocks", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
+                                       &block_row_list};
+const struct listing listing_tenants = {"tenants", MESSAGE_TENANTS, MESSAGE_TENANTS_REPLY,
+                                        &tenant_row_list};
+
 void listed_deinit(struct listed *listed)
 {
         free(listed->rows);
@@ -265,9 +272,8 @@ int listing_fetch(struct link *link, const struct listing *listing, struct frame
         const struct query query = {listing->request, listing->reply, listing->list->n_row_bytes};
         uint32_t n_rows;
         void *rows;
-        int r;
+        int r = query_ask(link, &query, request, NULL, &rows, &n_rows);
 
-        r = query_ask(link, &query, request, NULL, &rows, &n_rows);
         if (r)
                 return r;
         for (uint32_t n = 0; n < n_rows; n++)

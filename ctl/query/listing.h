@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever the daemon lists, as a table or as JSON, after the descriptions in proto/listing.h. One
- * thread. */
+/* Whatever the daemon lists, as a table or as JSON, after the descriptions in proto/listing.h. One thread. */
 #pragma once
 
 #include "ctl/core/command.h"
@@ -14,6 +13,8 @@ struct listing {
         enum message_kind reply;
         const struct row_list *list;
 };
+
+extern const struct listing listing_clients, listing_blocks, listing_tenants;
 
 struct listed {
         uint32_t n_rows;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/query/node_state.h"
 
-#include "base/err.h"
-
 void node_state_deinit(struct node_state *node)
 {
         pool_stats_deinit(&node->pool_stats);
@@ -12,28 +10,22 @@ void node_state_deinit(struct node_state *node)
 
 int node_state_fetch(struct link *link, uint32_t pool, struct node_state *ret_known)
 {
-        static const struct listing blocks = {"blocks", MESSAGE_BLOCKS, MESSAGE_BLOCKS_REPLY,
-                                              &block_row_list};
-        static const struct listing clients = {"clients", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
-                                               &client_row_list};
         struct frame request = FRAME_NULL;
         int r;
 
         request.blocks.pool = pool;
-        r = listing_fetch(link, &blocks, &request, &ret_known->blocks);
+        r = listing_fetch(link, &listing_blocks, &request, &ret_known->blocks);
         if (!r)
                 r = pool_stats_fetch(link, &ret_known->pool_stats);
-        request = (struct frame)FRAME_NULL;
-        return r ? r : listing_fetch(link, &clients, &request, &ret_known->clients);
+        request = FRAME_NULL;
+        return r ? r : listing_fetch(link, &listing_clients, &request, &ret_known->clients);
 }
 
-const struct client_row *node_state_client(const struct node_state *node, uint32_t uid,
-                                           uint32_t pid)
+const struct client_row *client_of_block(const struct block_row *block,
+                                         const struct client_row *clients, uint32_t n_clients)
 {
-        const struct client_row *clients = (const void *)node->clients.rows;
-
-        for (uint32_t i = 0; i < node->clients.n_rows; i++) {
-                if (clients[i].pid == pid && clients[i].uid == uid)
+        for (uint32_t i = 0; block->pid && i < n_clients; i++) {
+                if (clients[i].pid == block->pid && clients[i].uid == block->uid)
                         return &clients[i];
         }
         return NULL;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that a daemon says of its memory, of nearly one moment: pools and their figures, blocks, clients.
- * One thread. */
+/* All that a daemon says of its memory, of nearly one moment: pools and their figures, blocks, clients. One thread. */
 #pragma once
 
 #include "ctl/query/listing.h"
@@ -12,10 +11,7 @@ struct node_state {
         struct listed clients; /* struct client_row */
 };
 
-#define NODE_STATE_NULL                 \
-        {                               \
-                .pool_stats = {.n = 0 } \
-        }
+#define NODE_STATE_NULL ((struct node_state){.pool_stats = {.n = 0}})
 
 void node_state_deinit(struct node_state *node);
 
@@ -23,6 +19,6 @@ void node_state_deinit(struct node_state *node);
  * node_state_deinit. */
 int node_state_fetch(struct link *link, uint32_t pool, struct node_state *ret_known);
 
-/* The client's row of that process and user; NULL if there is none. */
-const struct client_row *node_state_client(const struct node_state *node, uint32_t uid,
-                                           uint32_t pid);
+/* The row of the client that is charged for the block; NULL if there is none. */
+const struct client_row *client_of_block(const struct block_row *block,
+                                         const struct client_row *clients, uint32_t n_clients);

@@ -12,6 +12,7 @@
 #include "ctl/output/format.h"
 #include "ctl/query/event_rows.h"
 #include "gpumem.h"
+#include "metrics/pool_sample.h"
 
 void pool_stats_deinit(struct pool_stats *pool_stats)
 {
@@ -34,9 +35,9 @@ static int fetch_pools(struct link *link, struct pool_stats *pool_stats)
         static const struct query query = {MESSAGE_POOLS, MESSAGE_POOLS_REPLY,
                                            sizeof(struct pool_row)};
         struct frame request = FRAME_NULL;
-        int r;
+        int r = query_ask(link, &query, &request, NULL, (void **)&pool_stats->pools,
+                          &pool_stats->n);
 
-        r = query_ask(link, &query, &request, NULL, (void **)&pool_stats->pools, &pool_stats->n);
         if (r)
                 return r;
         for (uint32_t i = 0; i < pool_stats->n; i++)
@@ -50,9 +51,8 @@ static int fetch_stats(struct link *link, struct pool_stats *pool_stats)
                                            sizeof(struct stats_row)};
         struct frame request = FRAME_NULL;
         uint32_t n;
-        int r;
+        int r = query_ask(link, &query, &request, NULL, (void **)&pool_stats->stats, &n);
 
-        r = query_ask(link, &query, &request, NULL, (void **)&pool_stats->stats, &n);
         if (r)
                 return r;
         return n && n == pool_stats->n ? 0 : -EPROTO;
@@ -63,16 +63,6 @@ int pool_stats_fetch(struct link *link, struct pool_stats *ret_figures)
         int r = fetch_pools(link, ret_figures);
 
         return r ? r : fetch_stats(link, ret_figures);
-}
-
-void pool_stats_uuid(const struct pool_row *pool, char text[static POOL_STATS_UUID_MAX])
-{
-        size_t length = (size_t)snprintf(text, POOL_STATS_UUID_MAX, "GPU-");
-
-        for (unsigned i = 0; i < sizeof(pool->uuid); i++)
-                length += (size_t)snprintf(text + length, POOL_STATS_UUID_MAX - length, "%s%02x",
-                                           i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                                           pool->uuid[i]);
 }
 
 const char *pool_stats_short_name(const struct pool_row *pool)
@@ -94,9 +84,9 @@ static json_t *stats_to_json(const struct pool_row *pool, const struct stats_row
         json_t *object = json_pack("{s:I, s:s, s:s, s:I}", "pool", json_figure(pool->id), "kind",
                                    format_pool_kind(pool->kind), "name", pool->name, "place",
                                    json_figure(pool->place));
-        char uuid[POOL_STATS_UUID_MAX];
+        char uuid[POOL_UUID_MAX];
 
-        pool_stats_uuid(pool, uuid);
+        pool_uuid(pool, uuid);
         (void)json_object_set_new(object, "uuid",
                                   pool->kind == GPUMEM_DEVICE ? json_string(uuid) : json_null());
 #define STAT(field, unit, text) \
@@ -116,8 +106,30 @@ static int print_stats_json(const struct pool_stats *pool_stats, bool is_ending)
         return print_json_value(json_pack("{s:o, s:b}", "pools", pools, "ending", is_ending));
 }
 
+static int print_table(const struct pool_stats *pool_stats, const char *name,
+                       const struct pool_table *shown)
+{
+        CLEANUP(table_deinit)
+        struct table table = TABLE_NULL;
+
+        table_add_columns(&table, shown->columns, shown->n_columns);
+        for (uint32_t i = 0; i < pool_stats->n; i++) {
+                struct table_row *row;
+
+                if (shown->of == POOL_TABLE_OF_DEVICES &&
+                    pool_stats->pools[i].kind != GPUMEM_DEVICE)
+                        continue;
+                row = table_add_row(&table);
+                if (!row)
+                        return report_failure(name, -ENOMEM);
+                shown->fill_row(row, &pool_stats->pools[i], &pool_stats->stats[i]);
+        }
+        table_print(&table, stdout);
+        return STATUS_OK;
+}
+
 int pool_stats_show(struct link *link, const struct arguments *arguments, const char *name,
-                    int (*print_table)(const struct pool_stats *pool_stats))
+                    const struct pool_table *narrow, const struct pool_table *wide)
 {
         CLEANUP(pool_stats_deinit)
         struct pool_stats pool_stats = {.n = 0};
@@ -131,7 +143,7 @@ int pool_stats_show(struct link *link, const struct arguments *arguments, const 
                 return report_refusal(link, name, r);
         if (arguments->output == OUTPUT_JSON)
                 return print_stats_json(&pool_stats, is_ending);
-        status = print_table(&pool_stats);
+        status = print_table(&pool_stats, name, arguments->output == OUTPUT_WIDE ? wide : narrow);
         if (is_ending)
                 (void)puts(EVENT_ROWS_END);
         return status;

@@ -7,6 +7,7 @@
 
 #include "client/connection/link.h"
 #include "ctl/core/command.h"
+#include "ctl/output/table.h"
 
 /* In the same order. */
 struct pool_stats {
@@ -18,15 +19,21 @@ struct pool_stats {
 /* Untouched but for what is to be let go, unless 0. */
 int pool_stats_fetch(struct link *link, struct pool_stats *ret_figures);
 
-/* "GPU-" and its 36 characters, as NVML writes it. */
-#define POOL_STATS_UUID_MAX 41
-void pool_stats_uuid(const struct pool_row *pool, char text[static POOL_STATS_UUID_MAX]);
-
 /* For narrow tables: a maker's name tells GPUs of one machine not apart. */
 const char *pool_stats_short_name(const struct pool_row *pool);
 
 void pool_stats_deinit(struct pool_stats *pool_stats);
 
-/* Fetches them and prints them: with --json all of them, else by print_table; and that the daemon is ending, if it is. Returns the exit status. */
+/* A row for each pool, or for each that is a device. */
+struct pool_table {
+        const struct table_column *columns;
+        unsigned n_columns;
+        enum { POOL_TABLE_OF_ALL, POOL_TABLE_OF_DEVICES } of;
+        void (*fill_row)(struct table_row *row, const struct pool_row *pool,
+                         const struct stats_row *stats);
+};
+
+/* Fetches them and prints them: with --json all of them, else the table, wide or narrow; and that the daemon is ending,
+ * if it is. Returns the exit status. */
 int pool_stats_show(struct link *link, const struct arguments *arguments, const char *name,
-                    int (*print_table)(const struct pool_stats *pool_stats));
+                    const struct pool_table *narrow, const struct pool_table *wide);

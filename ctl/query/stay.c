@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "ctl/query/node_state.h"
 #include "gpumem.h"
 
 const char *stay_name(enum stay_kind kind)
@@ -98,16 +99,6 @@ static enum stay_kind kind_of(const struct block_row *block, const struct client
         return block->kind == GPUMEM_PINNED ? STAY_REGISTERED : STAY_MAPPED;
 }
 
-static const struct client_row *client_of(const struct block_row *block,
-                                          const struct client_row *clients, uint32_t n_clients)
-{
-        for (uint32_t i = 0; block->pid && i < n_clients; i++) {
-                if (clients[i].pid == block->pid && clients[i].uid == block->uid)
-                        return &clients[i];
-        }
-        return NULL;
-}
-
 static int compare(const void *a, const void *b)
 {
         const struct stay *one = a, *other = b;
@@ -124,7 +115,7 @@ void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct 
 {
         *ret_stays = (struct stays){.n = 0};
         for (uint32_t i = 0; i < n_blocks; i++) {
-                const struct client_row *client = client_of(&blocks[i], clients, n_clients);
+                const struct client_row *client = client_of_block(&blocks[i], clients, n_clients);
                 struct stay stay = {.kind = kind_of(&blocks[i], client),
                                     .uid = blocks[i].uid,
                                     .pid = blocks[i].pid,

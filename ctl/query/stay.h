@@ -33,8 +33,7 @@ struct stays {
         bool is_short_of_memory; /* some are missing */
 };
 
-/* Whose rows count: a user's, or with LISTING_NOBODY all users'. Those that stand for other tenants are passed
- * over. */
+/* Whose rows count: a user's, or with LISTING_NOBODY all users'. Those that stand for other tenants are passed over. */
 void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct client_row *clients,
                 uint32_t n_clients, uint32_t uid, struct stays *ret_stays);
 

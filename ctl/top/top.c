@@ -85,8 +85,7 @@ static void look(const struct arguments *arguments, struct link **link, struct t
         *link = link_free(*link);
 }
 
-/* Until a key, a signal, or so many milliseconds later; -1: however long it takes. False: nobody is there
- * any more. */
+/* Until a key, a signal, or so many milliseconds later; -1: however long it takes. False: nobody is there any more. */
 static bool await(int ms)
 {
         struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};

@@ -20,7 +20,7 @@ void config_deinit(struct config *config)
         free(config->cuda_library);
         free(config->nvml_library);
         settings_deinit(&config->settings);
-        *config = (struct config)CONFIG_NULL;
+        *config = CONFIG_NULL;
 }
 
 /* What the file says is done with gpumemd's rights: it says which libraries to load, and which user is served. A group may
@@ -77,9 +77,8 @@ static int read_bytes(struct reader *reader, char *bytes, size_t *ret_n)
         int fd = -1;
         size_t n = 0;
         ssize_t more = 1;
-        int r;
+        int r = open_file(reader, &fd);
 
-        r = open_file(reader, &fd);
         if (r)
                 return r;
         while (more > 0 && n <= FILE_BYTES_MAX) {
@@ -225,9 +224,8 @@ int config_parse(const char *path, const char *bytes, size_t n_bytes,
         struct reader reader = {.file = path, .print = report->print, .argument = report->argument};
         struct config config = CONFIG_NULL;
         json_t *json;
-        int r;
+        int r = parse(&reader, bytes, n_bytes, &json);
 
-        r = parse(&reader, bytes, n_bytes, &json);
         if (r)
                 return r;
         read_all(&reader, json, &config);

@@ -33,10 +33,7 @@ struct config {
         struct settings settings;
 };
 
-#define CONFIG_NULL                                                       \
-        {                                                                 \
-                .group = SOCKET_FILE_OWN_GROUP, .settings = SETTINGS_NULL \
-        }
+#define CONFIG_NULL ((struct config){.group = SOCKET_FILE_OWN_GROUP, .settings = SETTINGS_NULL})
 
 void config_deinit(struct config *config);
 

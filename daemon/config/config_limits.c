@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "limits": what clients and tenants may be charged. */
 #include <pwd.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/config/config_parts.h"

@@ -23,10 +23,7 @@ struct peer {
         uint64_t process; /* no other process has this number while the pidfd is open; 0: unknown */
 };
 
-#define PEER_NULL                     \
-        {                             \
-                .pid = 0, .pidfd = -1 \
-        }
+#define PEER_NULL ((struct peer){.pid = 0, .pidfd = -1})
 
 /* The process that connected. A container that cannot be read is no failure. -ESRCH when it is gone already; -EREMOTE when it cannot be known by its
  * pid, nor in another way; and what pidfd_open and reading of /proc come to. */

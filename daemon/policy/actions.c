@@ -84,6 +84,8 @@ static struct action of_refusal(struct action_node *node)
                 .n_bytes = refusal->n_bytes,
                 .limit = refusal->hit,
                 .of_blocks = refusal->of_blocks,
+                .of_deadlock = refusal->of_deadlock,
+                .of_part = refusal->of_part,
         };
 
         request_free(refusal->request);

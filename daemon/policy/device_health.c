@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A pool whose driver does not answer, or has lost its device. */
-#include <errno.h>
 
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"

@@ -40,7 +40,7 @@ static void refuse_waiting(struct client *client)
 
         for (request = TAILQ_FIRST(&client->requests); request; request = next) {
                 next = TAILQ_NEXT(request, client_link);
-                if (request->state == REQUEST_WAITING || request->state == REQUEST_CREATING)
+                if (request->state != REQUEST_REFUSED)
                         request_refuse(request, GPUMEM_E_SHUTTING_DOWN);
         }
 }

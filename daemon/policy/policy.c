@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/policy/keep.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
 #include "daemon/policy/objects/lease.h"
@@ -13,6 +14,7 @@
 #include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/objects/request.h"
 #include "daemon/policy/scheduling/admission.h"
+#include "daemon/policy/scheduling/group.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/state/limits.h"
 #include "gpumem.h"
@@ -26,6 +28,7 @@ int policy_new(struct policy **ret_policy)
         action_queue_init(&policy->actions);
         policy->max_blocks = UINT64_MAX;
         LIST_INIT(&policy->clients);
+        TAILQ_INIT(&policy->keeps);
         *ret_policy = policy;
         return 0;
 }
@@ -45,6 +48,7 @@ struct policy *policy_free(struct policy *policy)
 {
         if (!policy)
                 return NULL;
+        keep_forget_all(policy);
         while (!LIST_EMPTY(&policy->clients)) {
                 client_drop(LIST_FIRST(&policy->clients));
                 client_free(LIST_FIRST(&policy->clients));
@@ -110,10 +114,12 @@ static bool take_sign(struct client *client, uint64_t now_ns)
         bool is_last = client->eof && client->dead;
 
         note_time(policy, now_ns);
-        if (is_last)
+        if (is_last) {
                 client_free(client);
-        else
+        } else {
+                keep_begin_all(client);
                 client_drop(client);
+        }
         serve_all(policy, now_ns);
         return is_last;
 }
@@ -145,17 +151,24 @@ void policy_lease(struct policy *policy, struct client *client, const struct pol
         admission_ask(client, ask, now_ns);
 }
 
+void policy_lease_denied(struct client *client, const struct policy_ask *ask)
+{
+        group_fail(client, ask, GPUMEM_E_DENIED);
+}
+
 bool policy_cancel(struct policy *policy, struct client *client, uint32_t serial, uint64_t now_ns)
 {
         struct request *request;
+        struct pool *pool;
 
         assert_speaks(policy, client);
         note_time(policy, now_ns);
         request = request_find(client, serial);
         if (!request)
                 return false;
-        request_refuse(request, GPUMEM_E_CANCELLED);
-        admission_serve(request->pool, now_ns);
+        pool = request->pool;
+        group_cancel(request);
+        admission_serve(pool, now_ns);
         return true;
 }
 
@@ -173,6 +186,7 @@ int policy_return(struct policy *policy, struct client *client, uint64_t lease_i
                 return GPUMEM_E_NO_LEASE;
         block = lease->block;
         pool = block_its_pool(block);
+        keep_begin(lease);
         lease_end_use(lease);
         if (kind == RETURN_UNMAPPED)
                 lease_free(lease);
@@ -255,7 +269,7 @@ static void created_for_request(struct block *block, int result, void *backing)
                 block->backing = backing;
                 block_its_pool(block)->n_creates++;
                 request_grant(request, block);
-        } else if (result == GPUMEM_E_DEVICE_FULL) {
+        } else if (result == GPUMEM_E_DEVICE_FULL && !request->in_group) {
                 request_device_full(request);
         } else {
                 request->block = block_uncreate(block);
@@ -325,9 +339,15 @@ void policy_retry(struct policy *policy, uint32_t pool, uint64_t now_ns)
         admission_serve(policy->pools[pool], now_ns);
 }
 
+uint64_t policy_next_keep_end(const struct policy *policy)
+{
+        return keep_next_end(policy);
+}
+
 void policy_expire(struct policy *policy, uint64_t now_ns)
 {
         note_time(policy, now_ns);
+        keep_expire(policy, now_ns);
         serve_all(policy, now_ns);
 }
 
@@ -357,6 +377,7 @@ uint64_t policy_next_deadline(const struct policy *policy)
 
 void policy_shut_down(struct policy *policy)
 {
+        keep_end_all(policy);
         for (uint32_t i = 0; i < policy->n_pools; i++) {
                 struct pool *pool = policy->pools[i];
 

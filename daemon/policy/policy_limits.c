@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits that change while the policy works. */
-#include <errno.h>
-#include <stddef.h>
 
 #include "daemon/policy/policy.h"
 #include "daemon/policy/scheduling/eviction.h"

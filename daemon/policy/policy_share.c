@@ -4,9 +4,11 @@
 
 #include "daemon/policy/accounting/shared_usage.h"
 #include "daemon/policy/drain.h"
+#include "daemon/policy/keep.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/share.h"
 #include "daemon/policy/policy.h"
+#include "daemon/policy/scheduling/admission.h"
 #include "gpumem.h"
 
 static void assert_speaks(const struct policy *policy, const struct client *client)
@@ -19,6 +21,7 @@ int policy_share(struct policy *policy, struct client *client, uint64_t lease_id
 {
         const struct lease *lease;
         struct block *block;
+        int r;
 
         assert_speaks(policy, client);
         lease = lease_find(client, lease_id);
@@ -29,13 +32,19 @@ int policy_share(struct policy *policy, struct client *client, uint64_t lease_id
                 return GPUMEM_E_NOT_SHAREABLE;
         if (share->n_bytes == 0 || share->n_bytes > block->bin->n_bytes)
                 return GPUMEM_E_BAD_REQUEST;
-        return share_new(block, share);
+        r = share_new(block, share);
+        if (r || !share->keep_ns)
+                return r;
+        r = keep_new(share_find(policy, &share->token), share->keep_ns);
+        if (r)
+                share_free(share_find(policy, &share->token));
+        return r;
 }
 
 int policy_attach(struct policy *policy, struct client *client, const struct policy_token *token,
                   struct lease **ret_lease, uint64_t *ret_n_bytes)
 {
-        const struct share *share;
+        struct share *share;
         struct lease *lease;
         struct block *block;
         int r;
@@ -59,17 +68,29 @@ int policy_attach(struct policy *policy, struct client *client, const struct pol
         lease_attach(lease, block);
         *ret_lease = lease;
         *ret_n_bytes = share->n_bytes;
+        keep_attached(share, client);
         return 0;
 }
 
-int policy_unshare(struct policy *policy, struct client *client, const struct policy_token *token)
+int policy_unshare(struct policy *policy, struct client *client, const struct policy_token *token,
+                   uint64_t now_ns)
 {
         struct share *share;
+        struct pool *pool;
+        bool is_kept;
 
         assert_speaks(policy, client);
         share = share_find(policy, token);
         if (!share || !share_is_of(share, client))
                 return GPUMEM_E_NO_TOKEN;
-        share_free(share);
+        pool = block_its_pool(share->block);
+        is_kept = share->keeper;
+        if (now_ns > policy->now_ns)
+                policy->now_ns = now_ns;
+        keep_end(share);
+        /* The block may have gone with it, and all its tokens. */
+        share_free(share_find(policy, token));
+        if (is_kept)
+                admission_serve(pool, now_ns);
         return 0;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/prewarm.h"
 
-#include <assert.h>
-
 #include "base/size.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/pool.h"
@@ -56,8 +54,8 @@ int policy_prewarm(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint6
         if (r)
                 return r;
         policy->unowned = tenant;
-        r = fd_budget_has_room(tenant) ? block_prewarm(&tenant->holdings[pool], n_bytes)
-                                       : GPUMEM_E_TOO_MANY;
+        r = fd_budget_has_room(tenant, 1) ? block_prewarm(&tenant->holdings[pool], n_bytes)
+                                          : GPUMEM_E_TOO_MANY;
         tenant_unref(tenant);
         return r;
 }

@@ -74,5 +74,5 @@ void due_end(struct due *due)
         if (!due->allowance)
                 return;
         due_shrink(due, due->n);
-        *due = (struct due)DUE_NULL;
+        *due = DUE_NULL;
 }

@@ -40,10 +40,7 @@ struct due {
         uint64_t n;
 };
 
-#define DUE_NULL       \
-        {              \
-                .n = 0 \
-        }
+#define DUE_NULL ((struct due){.n = 0})
 
 bool allowance_fits(const struct allowance *allowance, enum allowance_kind kind, uint64_t n);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Things that are looked at now and then, since nothing tells of them: some in each turn of a loop, so that
- * whoever comes meanwhile waits for a turn and not for all of them.
+/* Things that are looked at now and then, since nothing tells of them: some in each turn of a loop, so that whoever
+ * comes meanwhile waits for a turn and not for all of them.
  *
  * Each is looked at once in a round. One that work was done for comes last in the next, and one with more of it comes
- * again in this, behind the others. The next may begin before one is over: what is left of it goes first.
- * A thing may be put in and taken out at any time, also by a look at it or at another; its memory outlives
- * the look. Pure. */
+ * again in this, behind the others. The next may begin before one is over: what is left of it goes first. A thing may
+ * be put in and taken out at any time, also by a look at it or at another; its memory outlives the look. Pure. */
 #pragma once
 
 #include <stdbool.h>

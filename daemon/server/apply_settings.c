@@ -106,9 +106,8 @@ static void on_hangup(uv_signal_t *signal, int number)
 
 int apply_settings_open_hangup(struct server *server, const struct server_options *options)
 {
-        int r;
+        int r = uv_signal_init(&server->loop, &server->sighup);
 
-        r = uv_signal_init(&server->loop, &server->sighup);
         if (r)
                 return r;
         server->sighup.data = server;
@@ -124,9 +123,8 @@ static void on_alive(uv_timer_t *timer)
 
 int apply_settings_open_alive(struct server *server, const struct server_options *options)
 {
-        int r;
+        int r = uv_timer_init(&server->loop, &server->alive);
 
-        r = uv_timer_init(&server->loop, &server->alive);
         server->on_alive = options->on_alive;
         if (r || !options->alive_ms)
                 return r;

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/server.h"
 
-#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/log.h"
 #include "daemon/backing/worker/abandoned_workers.h"
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/backing/worker/page_sweeper.h"
@@ -80,9 +77,8 @@ static void stop(struct server *server)
 
 static int open_handles(struct server *server)
 {
-        int r;
+        int r = uv_async_init(&server->loop, &server->worker_wake, on_worker_wake);
 
-        r = uv_async_init(&server->loop, &server->worker_wake, on_worker_wake);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->deadline);
         if (!r)

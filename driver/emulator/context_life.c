@@ -2,6 +2,7 @@
 /* The driver's calls that begin and end contexts, with the streams and the memory that belong to one. */
 #include <cuda.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "driver/emulator/context/context.h"
@@ -13,6 +14,9 @@
 #include "driver/emulator/stream/capture.h"
 #include "driver/emulator/stream/identity.h"
 #include "driver/emulator/stream/stream.h"
+
+/* CU_CTX_MAP_HOST is none: every context has it. */
+#define PRIMARY_FLAGS (CU_CTX_FLAGS_MASK & ~CU_CTX_MAP_HOST)
 
 static struct context primaries[CONFIG_DEVICES_MAX]; /* under the emulator's lock */
 
@@ -30,20 +34,23 @@ static CUresult context_charge(struct context *context)
                 store_create(emulator_store(context->device), n_bytes, 0, &context->charge));
 }
 
+/* A context that was reset is inactive, however often it is retained: the next retain brings it back. */
 static CUresult primary_retain(struct context *context, unsigned device)
 {
+        bool is_active = context->state == CONTEXT_ACTIVE;
         CUresult r;
 
         emulator_lock();
         r = context_setup(context, CONTEXT_PRIMARY, device);
         emulator_unlock();
-        if (r == CUDA_SUCCESS && !context->n_retained)
+        if (r == CUDA_SUCCESS && !is_active)
                 r = context_charge(context);
         if (r != CUDA_SUCCESS)
                 return r;
         emulator_lock();
-        if (!context->n_retained++)
-                context_activate(context, 0);
+        if (!is_active)
+                context_activate(context, context->flags);
+        context->n_retained++;
         emulator_unlock();
         return CUDA_SUCCESS;
 }
@@ -75,6 +82,7 @@ static void context_end(struct context *context)
         (void)stream_wait_all(context);
         emulator_lock();
         context->state = CONTEXT_INACTIVE;
+        context->flags = 0;
         __atomic_store_n(&context->live_id, 0, __ATOMIC_RELEASE);
         __atomic_store_n(&context->legacy_id, 0, __ATOMIC_RELEASE);
         streams_close(context, &dead);
@@ -88,16 +96,25 @@ static void context_end(struct context *context)
                 store_release(emulator_store(context->device), &charge);
 }
 
+static CUresult device_enter(const char *call, CUdevice device)
+{
+        CUresult r = emulator_enter(call);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        return device < 0 || (unsigned)device >= emulator_get()->n_devices
+                       ? CUDA_ERROR_INVALID_DEVICE
+                       : CUDA_SUCCESS;
+}
+
 EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
 {
-        CUresult r = emulator_enter(__func__);
+        CUresult r = device_enter(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!ret_context)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (device < 0 || (unsigned)device >= emulator_get()->n_devices)
-                return CUDA_ERROR_INVALID_DEVICE;
         (void)pthread_mutex_lock(&primary_lock);
         r = primary_retain(&primaries[device], (unsigned)device);
         (void)pthread_mutex_unlock(&primary_lock);
@@ -109,27 +126,88 @@ EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *ret_context, C
 EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device)
 {
         struct context *context;
-        CUresult r = emulator_enter(__func__);
+        CUresult r = device_enter(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (device < 0 || (unsigned)device >= emulator_get()->n_devices)
-                return CUDA_ERROR_INVALID_DEVICE;
         context = &primaries[device];
         (void)pthread_mutex_lock(&primary_lock);
         if (!context->n_retained)
                 r = CUDA_ERROR_INVALID_CONTEXT;
-        else if (!--context->n_retained)
+        else if (!--context->n_retained && context->state == CONTEXT_ACTIVE)
                 context_end(context);
         (void)pthread_mutex_unlock(&primary_lock);
         return r;
+}
+
+static void flags_put(struct context *context, unsigned flags)
+{
+        emulator_lock();
+        context->flags = flags;
+        emulator_unlock();
+}
+
+/* Who retained it must release it all the same. */
+EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device)
+{
+        struct context *context;
+        CUresult r = device_enter(__func__, device);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        context = &primaries[device];
+        (void)pthread_mutex_lock(&primary_lock);
+        if (context->state == CONTEXT_ACTIVE)
+                context_end(context);
+        else
+                flags_put(context, 0);
+        (void)pthread_mutex_unlock(&primary_lock);
+        return CUDA_SUCCESS;
+}
+
+EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *ret_flags,
+                                                         int *ret_is_active)
+{
+        CUresult r = device_enter(__func__, device);
+
+        if (r == CUDA_SUCCESS && (!ret_flags || !ret_is_active))
+                r = CUDA_ERROR_INVALID_VALUE;
+        if (r != CUDA_SUCCESS)
+                return r;
+        (void)pthread_mutex_lock(&primary_lock);
+        *ret_flags = primaries[device].flags;
+        *ret_is_active = primaries[device].state == CONTEXT_ACTIVE;
+        (void)pthread_mutex_unlock(&primary_lock);
+        return CUDA_SUCCESS;
+}
+
+/* How threads wait is one of several ways. */
+static bool are_flags(unsigned flags)
+{
+        unsigned waiting = flags & CU_CTX_SCHED_MASK;
+
+        return !(flags & ~(unsigned)PRIMARY_FLAGS) && !(waiting & (waiting - 1));
+}
+
+EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
+{
+        CUresult r = device_enter(__func__, device);
+
+        if (r == CUDA_SUCCESS && !are_flags(flags))
+                r = CUDA_ERROR_INVALID_VALUE;
+        if (r != CUDA_SUCCESS)
+                return r;
+        (void)pthread_mutex_lock(&primary_lock);
+        flags_put(&primaries[device], flags);
+        (void)pthread_mutex_unlock(&primary_lock);
+        return CUDA_SUCCESS;
 }
 
 EMULATOR_API CUresult CUDAAPI cuCtxCreate(CUcontext *ret_context, CUctxCreateParams *parameters,
                                           unsigned int flags, CUdevice device)
 {
         struct context *context;
-        CUresult r = emulator_enter(__func__);
+        CUresult r = device_enter(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -137,8 +215,6 @@ EMULATOR_API CUresult CUDAAPI cuCtxCreate(CUcontext *ret_context, CUctxCreatePar
                 return CUDA_ERROR_INVALID_VALUE;
         if (parameters && (parameters->numExecAffinityParams || parameters->cigParams))
                 return CUDA_ERROR_NOT_SUPPORTED;
-        if (device < 0 || (unsigned)device >= emulator_get()->n_devices)
-                return CUDA_ERROR_INVALID_DEVICE;
         context = calloc(1, sizeof(*context));
         if (!context)
                 return CUDA_ERROR_OUT_OF_MEMORY;
@@ -148,7 +224,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxCreate(CUcontext *ret_context, CUctxCreatePar
                 context_activate(context, flags);
         emulator_unlock();
         if (r == CUDA_SUCCESS)
-                r = current_push(context, context->id);
+                r = current_push(context);
         if (r == CUDA_SUCCESS)
                 *ret_context = context_handle(context);
         return r;

@@ -83,6 +83,14 @@ int contract_has(const char *call)
                WEXITSTATUS(status) == EXIT_SUCCESS;
 }
 
+void *contract_symbol(const char *name)
+{
+        void *library = library_open();
+
+        ck_assert_msg(library, "%s", dlerror());
+        return dlsym(library, name);
+}
+
 void contract_configure(const char *options)
 {
         char text[512];
@@ -144,10 +152,19 @@ CUcontext contract_context(void)
         return context;
 }
 
+static void need_context(void)
+{
+        CUcontext context = NULL;
+
+        if (cu.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
+                (void)contract_context();
+}
+
 CUstream contract_stream(unsigned flags)
 {
         CUstream stream;
 
+        need_context();
         ck_ok(cu.cuStreamCreate(&stream, flags));
         return stream;
 }
@@ -156,6 +173,7 @@ CUevent contract_event(unsigned flags)
 {
         CUevent event;
 
+        need_context();
         ck_ok(cu.cuEventCreate(&event, flags));
         return event;
 }
@@ -164,6 +182,7 @@ CUdeviceptr contract_alloc(size_t n_bytes)
 {
         CUdeviceptr address;
 
+        need_context();
         ck_ok(cu.cuMemAlloc(&address, n_bytes));
         return address;
 }
@@ -172,6 +191,7 @@ unsigned char *contract_pinned(size_t n_bytes)
 {
         void *bytes;
 
+        need_context();
         ck_ok(cu.cuMemHostAlloc(&bytes, n_bytes, CU_MEMHOSTALLOC_PORTABLE));
         memset(bytes, 0, n_bytes);
         return bytes;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the driver's contract share. The same programs run against the emulated driver
- * and against libcuda.so.1: GPUMEM_CUDA_LIBRARY says which. They may rely on nothing that only
- * one of them does.
+/* What the tests of the driver's contract share. The same programs run against the emulated driver and against
+ * libcuda.so.1: GPUMEM_CUDA_LIBRARY says which. They may rely on nothing that only one of them does.
  *
- * Check runs every test in a process of its own, which loads the driver and does not initialise
- * it: a test that needs further processes starts them first, since a child of an initialised
- * process has no driver. For the emulator each test has a machine of its own, two devices of 1 GiB,
- * removed when the program ends. */
+ * Check runs every test in a process of its own, which loads the driver and does not initialise it: a test that needs
+ * further processes starts them first, since a child of an initialised process has no driver. For the emulator each
+ * test has a machine of its own, two devices of 1 GiB, removed when the program ends. */
 #pragma once
 
 #include <cuda.h>
@@ -16,8 +14,8 @@
 
 #include "tests/suite.h"
 
-/* Check notes every assertion that holds in a file that all processes of a test share; one that is
- * killed, or two at once, spoil it. Failures are noted all the same. */
+/* Check notes every assertion that holds in a file that all processes of a test share; one that is killed, or two at
+ * once, spoil it. Failures are noted all the same. */
 #define _mark_point(file, line) ((void)(file), (void)(line))
 
 #define CONTRACT_GRANULE ((size_t)2 << 20)
@@ -70,9 +68,12 @@ void contract_setup(void);
                                      contract_main);                                    \
         }
 
-/* Whether the driver has the call, or cannot be asked. For main, before any test: a child asks, so that this
- * process does not load the driver. */
+/* Whether the driver has the call, or cannot be asked. For main, before any test: a child asks, so that this process
+ * does not load the driver. */
 int contract_has(const char *call);
+
+/* What the driver exports by that very name, or NULL. */
+void *contract_symbol(const char *name);
 
 /* Root may become other users; no other user may. */
 bool is_root(void);
@@ -102,10 +103,10 @@ unsigned char contract_read(CUdeviceptr address);
 
 size_t contract_free_bytes(void);
 
+/* These begin with contract_context, on a thread without a current context. */
 CUstream contract_stream(unsigned flags);
 CUevent contract_event(unsigned flags);
 CUdeviceptr contract_alloc(size_t n_bytes);
-
 /* Zeros in pinned memory, so that copies are asynchronous. */
 unsigned char *contract_pinned(size_t n_bytes);
 
@@ -128,8 +129,8 @@ void contract_hold(CUstream stream, struct contract_gate *gate);
 void contract_await(const struct contract_gate *gate);
 void contract_open(struct contract_gate *gate);
 
-/* Opens the gate from another thread, a while after the caller is likely to be in its next call:
- * for calls that must not return before. */
+/* Opens the gate from another thread, a while after the caller is likely to be in its next call: for calls that must
+ * not return before. */
 void contract_open_later(struct contract_gate *gate);
 
 /* Between two looks at something that is not there yet; fails the test when patience is over. */

@@ -3,7 +3,6 @@
  * NVML bills for it is told as a figure, where GPUMEM_TEST_NVML names the program that asks NVML. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/contract/contract.h"

@@ -59,10 +59,8 @@ static void (*const calls[])(void) = {device_memory, host_memory, registration, 
 TEST(nothing_but_the_end_of_registered_and_allocated_memory_waits_for_work, .to = ARRAY_SIZE(calls))
 {
         struct contract_gate gate;
-        CUstream stream;
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         contract_hold(stream, &gate);
         contract_await(&gate);
         calls[_i]();

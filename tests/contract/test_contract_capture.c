@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Captures: which streams are part of one, what is known of it, and how it ends. */
 #include <pthread.h>
-#include <stdint.h>
 
 #include "base/err.h"
 #include "tests/contract/contract.h"
@@ -65,11 +64,9 @@ static void check_end(CUresult expected, CUstream stream)
 
 TEST(a_capture_begins_and_ends)
 {
-        CUstream stream, other;
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        CUstream other = contract_stream(CU_STREAM_NON_BLOCKING);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
-        other = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_cuda(INVALID, cu.cuStreamBeginCapture(stream, (CUstreamCaptureMode)7));
         ck_cuda(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuStreamBeginCapture(NULL, GLOBAL));
         ck_cuda(CUDA_ERROR_ILLEGAL_STATE, cu.cuStreamEndCapture(stream, NULL));
@@ -98,14 +95,13 @@ static CUresult info_of(CUstream stream, CUstreamCaptureStatus *status, cuuint64
 
 TEST(a_capture_has_an_id_a_graph_and_ends_of_its_streams)
 {
-        CUstream stream, joined;
+        CUstream stream;
         CUstreamCaptureStatus status = (CUstreamCaptureStatus)9;
         CUgraph graph = NULL, same = NULL;
         cuuint64_t id = 77, later;
         size_t n = 55;
+        CUstream joined = contract_stream(CU_STREAM_NON_BLOCKING);
 
-        (void)contract_context();
-        joined = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(info_of(joined, &status, &id, &graph, &n));
         ck_assert_int_eq(status, NONE);
         ck_assert_ptr_null(graph);
@@ -138,10 +134,9 @@ TEST(a_capture_has_an_id_a_graph_and_ends_of_its_streams)
 
 TEST(a_stream_that_waits_for_a_capture_joins_it)
 {
-        CUstream stream, joined;
+        CUstream stream;
+        CUstream joined = contract_stream(CU_STREAM_NON_BLOCKING);
 
-        (void)contract_context();
-        joined = contract_stream(CU_STREAM_NON_BLOCKING);
         /* One that did nothing need not come back. */
         stream = stream_capturing(GLOBAL);
         work(stream);
@@ -166,12 +161,10 @@ TEST(a_stream_that_waits_for_a_capture_joins_it)
 
 TEST(what_spoils_a_capture_spoils_it_for_all_its_streams)
 {
-        CUstream stream, joined, alone;
+        CUstream joined = contract_stream(CU_STREAM_NON_BLOCKING);
+        CUstream stream = stream_capturing(GLOBAL);
+        CUstream alone = stream_capturing(RELAXED);
 
-        (void)contract_context();
-        joined = contract_stream(CU_STREAM_NON_BLOCKING);
-        stream = stream_capturing(GLOBAL);
-        alone = stream_capturing(RELAXED);
         ck_ok(order(stream, joined));
         ck_cuda(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuStreamSynchronize(joined));
         ck_assert_int_eq(status_of(stream), LOST);
@@ -185,11 +178,8 @@ TEST(what_spoils_a_capture_spoils_it_for_all_its_streams)
 
 TEST(captures_are_not_merged)
 {
-        CUstream first, second;
+        CUstream first = stream_capturing(GLOBAL), second = stream_capturing(GLOBAL);
 
-        (void)contract_context();
-        first = stream_capturing(GLOBAL);
-        second = stream_capturing(GLOBAL);
         ck_cuda(CUDA_ERROR_STREAM_CAPTURE_MERGE, order(first, second));
         check_end(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, first);
         check_end(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, second);
@@ -197,13 +187,9 @@ TEST(captures_are_not_merged)
 
 TEST(an_event_of_a_capture_that_is_over_is_of_no_use)
 {
-        CUstream stream, other;
-        CUevent event;
+        CUevent event = contract_event(CU_EVENT_DISABLE_TIMING);
+        CUstream other = contract_stream(CU_STREAM_NON_BLOCKING), stream = stream_capturing(GLOBAL);
 
-        (void)contract_context();
-        event = contract_event(CU_EVENT_DISABLE_TIMING);
-        other = contract_stream(CU_STREAM_NON_BLOCKING);
-        stream = stream_capturing(GLOBAL);
         ck_ok(cu.cuEventRecord(event, stream));
         check_end(CUDA_SUCCESS, stream);
         ck_cuda(INVALID, cu.cuEventQuery(event));
@@ -256,10 +242,8 @@ static CUresult (*const of_the_default[])(void) = {default_fill, default_record,
 TEST(a_blocking_stream_that_captures_locks_the_default_one, .to = ARRAY_SIZE(of_the_default))
 {
         CUstreamCaptureStatus status;
-        CUstream stream;
+        CUstream stream = contract_stream(CU_STREAM_DEFAULT);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_DEFAULT);
         ck_ok(cu.cuMemAlloc(&somewhere, 4096));
         ck_ok(cu.cuStreamIsCapturing(NULL, &status));
         ck_ok(cu.cuStreamBeginCapture(stream, RELAXED));
@@ -276,10 +260,8 @@ TEST(a_blocking_stream_that_captures_locks_the_default_one, .to = ARRAY_SIZE(of_
 
 TEST(the_default_stream_joins_no_capture)
 {
-        CUstream stream;
+        CUstream stream = stream_capturing(RELAXED);
 
-        (void)contract_context();
-        stream = stream_capturing(RELAXED);
         ck_cuda(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, order(stream, NULL));
         check_end(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, stream);
         ck_assert_int_eq(status_of(NULL), NONE);

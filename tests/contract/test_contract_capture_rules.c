@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may be called while a stream captures, on which thread and in which mode, and what becomes of
- * the capture. */
+/* What may be called while a stream captures, on which thread and in which mode, and what becomes of the capture. */
 #include <sys/mman.h>
 
 #include "base/err.h"
@@ -159,11 +158,8 @@ CALL(other_wait, cu.cuStreamSynchronize(other))
 CALL(instantiate, cu.cuGraphInstantiate(&executable, graph, 0))
 CALL(executable_destroy, cu.cuGraphExecDestroy(executable))
 
-#define REFUSED CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-#define RULE(call, expected)          \
-        {                             \
-#call, call, expected \
-        }
+#define REFUSED              CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+#define RULE(call, expected) ((struct rule){#call, call, expected})
 
 static const struct rule unsafe[] = {
         RULE(alloc, REFUSED),
@@ -312,8 +308,7 @@ TEST(a_threads_mode_is_exchanged)
         ck_ok(cu.cuThreadExchangeStreamCaptureMode(&mode));
 }
 
-/* Its context may be asked for, as long as the capture is not lost; its id not, whatever the thread's
- * mode. */
+/* Its context may be asked for, as long as the capture is not lost; its id not, whatever the thread's mode. */
 TEST(a_stream_that_captures_has_no_id)
 {
         CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;

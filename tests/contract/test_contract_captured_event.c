@@ -3,7 +3,6 @@
  * and it does not know of the capture. */
 #include <pthread.h>
 
-#include "base/err.h"
 #include "tests/contract/contract.h"
 
 #define N_MODES 3

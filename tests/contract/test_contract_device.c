@@ -77,7 +77,6 @@ TEST(the_device_can_what_is_needed)
                 CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
-                CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
                 CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING,
@@ -97,6 +96,87 @@ TEST(the_device_can_what_is_needed)
         ck_cuda(CUDA_ERROR_INVALID_DEVICE,
                 cu.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 999));
         ck_cuda(INVALID, cu.cuDeviceGetAttribute(NULL, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 0));
+}
+
+TEST(every_attribute_has_a_value)
+{
+        CUdevice_attribute last = CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED;
+        int value;
+
+        contract_init();
+        for (int i = 1; i <= (int)last; i++)
+                ck_assert_msg(cu.cuDeviceGetAttribute(&value, (CUdevice_attribute)i, 0) ==
+                                      CUDA_SUCCESS,
+                              "attribute %d", i);
+}
+
+TEST(what_is_no_attribute_is_refused)
+{
+        static const int numbers[] = {-1, 0, 10000};
+        int value = 7;
+
+        contract_init();
+        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+                ck_cuda(INVALID,
+                        cu.cuDeviceGetAttribute(&value, (CUdevice_attribute)numbers[i], 0));
+        ck_assert_int_eq(value, 7);
+}
+
+/* What every device of compute capability 9.0 has. */
+TEST(attributes_are_those_of_the_capability)
+{
+        static const struct {
+                CUdevice_attribute attribute;
+                int value;
+        } expected[] = {
+                {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+                {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
+                {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647},
+                {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152},
+                {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},
+                {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 233472},
+                {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
+                {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
+                {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+                {CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 1},
+        };
+        int value;
+
+        contract_init();
+        for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+                ck_ok(cu.cuDeviceGetAttribute(&value, expected[i].attribute, 0));
+                ck_assert_msg(value == expected[i].value, "attribute %d is %d",
+                              (int)expected[i].attribute, value);
+        }
+}
+
+/* And what it does not deny is there. */
+static CUresult promised(CUdevice_attribute attribute)
+{
+        int value = -1;
+
+        ck_ok(cu.cuDeviceGetAttribute(&value, attribute, 0));
+        return value ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+TEST(what_the_device_denies_is_refused)
+{
+        CUdeviceptr address;
+        CUmemoryPool pool;
+
+        (void)contract_context();
+        ck_cuda(promised(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY),
+                cu.cuMemAllocManaged(&address, 4096, CU_MEM_ATTACH_GLOBAL));
+        ck_cuda(promised(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED),
+                cu.cuDeviceGetDefaultMemPool(&pool, 0));
+}
+
+TEST(code_that_is_none_is_not_loaded)
+{
+        CUmodule module;
+
+        (void)contract_context();
+        ck_assert_int_ne(cu.cuModuleLoadData(&module, "none"), CUDA_SUCCESS);
 }
 
 TEST(calls_that_need_a_context_say_so)
@@ -121,14 +201,36 @@ TEST(calls_that_need_a_context_say_so)
         ck_cuda(none, cu.cuMemHostRegister(bytes, sizeof(bytes), 0));
         ck_cuda(none, cu.cuStreamSynchronize(NULL));
         ck_cuda(none, cu.cuCtxPopCurrent(NULL));
+        ck_cuda(none, cu.cuCtxGetStreamPriorityRange(NULL, NULL));
+        ck_cuda(none, cu.cuMemAllocHost(&host, 4096));
+}
+
+TEST(memory_is_given_back_without_a_context)
+{
+        CUdeviceptr address;
+        char bytes[4096];
+        void *host;
+
+        (void)contract_context();
+        address = contract_alloc(4096);
+        ck_ok(cu.cuMemHostAlloc(&host, 4096, 0));
+        ck_ok(cu.cuMemHostRegister(bytes, sizeof(bytes), 0));
+        ck_ok(cu.cuCtxSetCurrent(NULL));
+        ck_ok(cu.cuMemFree(address));
+        ck_ok(cu.cuMemFreeHost(host));
+        ck_ok(cu.cuMemHostUnregister(bytes));
+        ck_cuda(INVALID, cu.cuMemFree(address));
+        ck_cuda(INVALID, cu.cuMemFreeHost(host));
+        ck_ok(cu.cuMemFreeHost(NULL));
+        ck_cuda(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cu.cuMemHostUnregister(bytes));
 }
 
 TEST(a_primary_context_is_one_and_counted)
 {
-        CUcontext first, second, current;
+        CUcontext second, current;
         CUdevice device = -1;
+        CUcontext first = contract_context();
 
-        first = contract_context();
         ck_ok(cu.cuDevicePrimaryCtxRetain(&second, 0));
         ck_assert_ptr_eq(first, second);
         ck_ok(cu.cuDevicePrimaryCtxRelease(0));

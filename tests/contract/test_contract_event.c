@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events. */
-#include <string.h>
 
 #include "base/err.h"
 #include "tests/contract/contract.h"
@@ -11,12 +10,9 @@
 TEST(an_event_passes_with_the_work_before_it)
 {
         struct contract_gate gate;
-        CUstream stream;
-        CUevent event;
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        CUevent event = contract_event(CU_EVENT_DISABLE_TIMING);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
-        event = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuEventQuery(event));
         ck_ok(cu.cuEventSynchronize(event));
         contract_hold(stream, &gate);
@@ -38,12 +34,9 @@ TEST(an_event_passes_with_the_work_before_it)
 TEST(an_event_outlives_its_stream)
 {
         struct contract_gate gate;
-        CUstream stream;
-        CUevent event;
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        CUevent event = contract_event(CU_EVENT_DISABLE_TIMING);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
-        event = contract_event(CU_EVENT_DISABLE_TIMING);
         contract_hold(stream, &gate);
         ck_ok(cu.cuEventRecord(event, stream));
         ck_ok(cu.cuStreamDestroy(stream));
@@ -56,17 +49,12 @@ TEST(an_event_outlives_its_stream)
 TEST(a_stream_waits_for_an_event)
 {
         struct contract_gate gate;
-        unsigned char *bytes;
-        CUstream first, second;
-        CUdeviceptr address;
-        CUevent event;
+        CUstream first = contract_stream(CU_STREAM_NON_BLOCKING);
+        CUstream second = contract_stream(CU_STREAM_NON_BLOCKING);
+        CUevent event = contract_event(CU_EVENT_DISABLE_TIMING);
+        CUdeviceptr address = contract_alloc(N_BYTES);
+        unsigned char *bytes = contract_pinned(N_BYTES);
 
-        (void)contract_context();
-        first = contract_stream(CU_STREAM_NON_BLOCKING);
-        second = contract_stream(CU_STREAM_NON_BLOCKING);
-        event = contract_event(CU_EVENT_DISABLE_TIMING);
-        address = contract_alloc(N_BYTES);
-        bytes = contract_pinned(N_BYTES);
         ck_ok(cu.cuStreamWaitEvent(second, event, 0));
         contract_hold(first, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x71, N_BYTES, first));
@@ -107,14 +95,10 @@ TEST(events_are_recorded_beside_a_busy_stream)
 TEST(events_measure_time)
 {
         struct contract_gate gate;
-        CUevent start, end;
-        CUstream stream;
         float ms = -1;
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        CUevent start = contract_event(CU_EVENT_DEFAULT), end = contract_event(CU_EVENT_DEFAULT);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
-        start = contract_event(CU_EVENT_DEFAULT);
-        end = contract_event(CU_EVENT_DEFAULT);
         ck_cuda(CUDA_ERROR_INVALID_HANDLE, cu.cuEventElapsedTime(&ms, start, end));
         ck_ok(cu.cuEventRecord(start, stream));
         contract_hold(stream, &gate);

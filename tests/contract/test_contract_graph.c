@@ -2,7 +2,6 @@
 /* Graphs: what they do when they are launched. */
 #include <string.h>
 
-#include "base/err.h"
 #include "tests/contract/contract.h"
 
 #define INVALID   CUDA_ERROR_INVALID_VALUE
@@ -63,9 +62,8 @@ static CUgraphExec executable_end(void)
 
 static void order(CUstream before, CUstream after)
 {
-        CUevent event;
+        CUevent event = contract_event(CU_EVENT_DISABLE_TIMING);
 
-        event = contract_event(CU_EVENT_DISABLE_TIMING);
         ck_ok(cu.cuEventRecord(event, before));
         ck_ok(cu.cuStreamWaitEvent(after, event, 0));
         ck_ok(cu.cuEventDestroy(event));

@@ -84,6 +84,27 @@ TEST(host_memory_is_allocated_and_freed)
         ck_ok(cu.cuMemFreeHost(bytes));
 }
 
+/* Whatever was asked for. */
+TEST(host_memory_is_mapped_for_devices)
+{
+        static unsigned char bytes[4096];
+        unsigned flags = 0;
+        void *host;
+
+        (void)contract_context();
+        ck_ok(cu.cuMemAllocHost(&host, 4096));
+        ck_ok(cu.cuMemHostGetFlags(&flags, host));
+        ck_assert_uint_ne(flags & CU_MEMHOSTALLOC_DEVICEMAP, 0);
+        ck_ok(cu.cuMemFreeHost(host));
+        ck_ok(cu.cuMemHostAlloc(&host, 4096, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+        ck_ok(cu.cuMemHostGetFlags(&flags, host));
+        ck_assert_uint_ne(flags & CU_MEMHOSTALLOC_DEVICEMAP, 0);
+        ck_cuda(INVALID, cu.cuMemHostGetFlags(&flags, bytes));
+        ck_ok(cu.cuMemHostRegister(bytes, sizeof(bytes), 0));
+        ck_ok(cu.cuMemHostGetFlags(&flags, bytes));
+        ck_assert_uint_ne(flags & CU_MEMHOSTALLOC_DEVICEMAP, 0);
+}
+
 TEST(attributes_of_host_memory)
 {
         unsigned char *bytes = pages(N_BYTES);
@@ -125,11 +146,9 @@ TEST(a_pinned_source_is_read_when_the_copy_runs)
 {
         unsigned char *bytes = pages(N_BYTES);
         struct contract_gate gate;
-        CUdeviceptr address;
         CUstream stream;
+        CUdeviceptr address = contract_alloc(N_BYTES);
 
-        (void)contract_context();
-        address = contract_alloc(N_BYTES);
         ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
         stream = contract_stream(CU_STREAM_NON_BLOCKING);
         bytes[7] = 1;
@@ -145,12 +164,9 @@ TEST(a_small_pageable_source_is_read_by_the_call)
 {
         unsigned char *bytes = malloc(4096);
         struct contract_gate gate;
-        CUdeviceptr address;
-        CUstream stream;
+        CUdeviceptr address = contract_alloc(N_BYTES);
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
 
-        (void)contract_context();
-        address = contract_alloc(N_BYTES);
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         memset(bytes, 1, 4096);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemcpyHtoDAsync(address, bytes, 4096, stream));
@@ -164,10 +180,9 @@ TEST(a_small_pageable_source_is_read_by_the_call)
 TEST(copies_take_registered_memory_as_the_devices)
 {
         unsigned char *bytes = pages(N_BYTES);
-        CUdeviceptr address, host;
+        CUdeviceptr host;
+        CUdeviceptr address = contract_alloc(N_BYTES);
 
-        (void)contract_context();
-        address = contract_alloc(N_BYTES);
         ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
         ck_ok(cu.cuMemHostGetDevicePointer(&host, bytes, 0));
         memset(bytes, 0x51, N_BYTES);
@@ -218,12 +233,11 @@ TEST(two_processes_register_one_memfd)
 TEST(a_stream_waits_for_a_word_and_writes_one)
 {
         uint64_t *words = (void *)pages(PAGE);
-        CUdeviceptr address, memory;
+        CUdeviceptr address;
         CUstream stream;
         int n_looks = 0;
+        CUdeviceptr memory = contract_alloc(4096);
 
-        (void)contract_context();
-        memory = contract_alloc(4096);
         ck_ok(cu.cuMemHostRegister(words, PAGE, FLAGS));
         ck_ok(cu.cuMemHostGetDevicePointer(&address, words, 0));
         stream = contract_stream(CU_STREAM_NON_BLOCKING);
@@ -275,12 +289,11 @@ static void synchronise(CUstream stream)
 static void second_in_turn(int socket)
 {
         int fd = contract_receive(socket, 'm');
-        CUdeviceptr address, memory;
+        CUdeviceptr address;
         struct shared *shared;
         CUstream stream;
+        CUdeviceptr memory = contract_alloc(N_BYTES);
 
-        (void)contract_context();
-        memory = contract_alloc(N_BYTES);
         address = shared_map(fd, &shared);
         stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuStreamWaitValue64(stream, address + offsetof(struct shared, turn), 1,
@@ -332,11 +345,9 @@ TEST(unregister_waits_for_running_work)
 {
         unsigned char *bytes = pages(N_BYTES);
         struct contract_gate gate;
-        CUdeviceptr address;
         CUstream stream;
+        CUdeviceptr address = contract_alloc(N_BYTES);
 
-        (void)contract_context();
-        address = contract_alloc(N_BYTES);
         ck_ok(cu.cuMemHostRegister(bytes, N_BYTES, FLAGS));
         stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuMemsetD8(address, 0x29, N_BYTES));

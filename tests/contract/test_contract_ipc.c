@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of cuMemAlloc as a handle of 64 bytes, which another process opens. */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -43,11 +42,9 @@ static CUdeviceptr open_memory(CUipcMemHandle handle)
 /* Hands out memory with a byte in it; frees it when it is told to, and ends when it is told again. */
 static void owner(int socket)
 {
-        CUdeviceptr address;
         CUipcMemHandle handle;
+        CUdeviceptr address = contract_alloc(LARGE);
 
-        (void)contract_context();
-        address = contract_alloc(LARGE);
         contract_write(address, 0x5A);
         handle = handle_of(address);
         handle_send(socket, &handle);
@@ -126,10 +123,9 @@ TEST(memory_opened_again_is_at_the_same_address_and_counted)
 
 TEST(its_owner_cannot_open_it)
 {
-        CUdeviceptr address, opened;
+        CUdeviceptr opened;
+        CUdeviceptr address = contract_alloc(LARGE);
 
-        (void)contract_context();
-        address = contract_alloc(LARGE);
         ck_cuda(CUDA_ERROR_INVALID_CONTEXT,
                 cu.cuIpcOpenMemHandle(&opened, handle_of(address), LAZY));
         ck_cuda(INVALID, cu.cuIpcCloseMemHandle(address));
@@ -138,13 +134,9 @@ TEST(its_owner_cannot_open_it)
 TEST(a_handle_is_of_all_of_an_allocation)
 {
         struct contract_block block;
-        CUipcMemHandle first, second;
-        CUdeviceptr address;
+        CUdeviceptr address = contract_alloc(LARGE);
+        CUipcMemHandle first = handle_of(address), second = handle_of(address + 4096);
 
-        (void)contract_context();
-        address = contract_alloc(LARGE);
-        first = handle_of(address);
-        second = handle_of(address + 4096);
         ck_assert_mem_eq(&first, &second, sizeof(first));
         ck_cuda(INVALID, cu.cuIpcGetMemHandle(&first, 12345));
         block = contract_map(
@@ -311,13 +303,11 @@ TEST(a_capture_does_not_mind)
 {
         struct contract_peer peer = contract_start(owner);
         CUipcMemHandle handle = handle_receive(peer.socket);
-        CUdeviceptr own, address;
-        CUstream stream;
+        CUdeviceptr address;
         CUgraph graph;
+        CUdeviceptr own = contract_alloc(LARGE);
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
 
-        (void)contract_context();
-        own = contract_alloc(LARGE);
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
         (void)handle_of(own);
         address = open_memory(handle);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemAlloc, and copies that wait. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/contract/contract.h"
@@ -27,12 +26,9 @@ TEST(alloc_takes_and_free_returns)
 TEST(free_waits_for_all_work_of_the_context)
 {
         struct contract_gate gate;
-        CUdeviceptr address;
-        CUstream stream;
+        CUdeviceptr address = contract_alloc(LARGE);
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
 
-        (void)contract_context();
-        address = contract_alloc(LARGE);
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 1, LARGE / 8, stream));
         contract_await(&gate);
@@ -98,20 +94,16 @@ TEST(free_of_nothing_is_no_fault)
 
 TEST(free_refuses_an_address_inside)
 {
-        CUdeviceptr address;
+        CUdeviceptr address = contract_alloc(GRANULE);
 
-        (void)contract_context();
-        address = contract_alloc(GRANULE);
         ck_cuda(INVALID, cu.cuMemFree(address + 512));
         ck_ok(cu.cuMemFree(address));
 }
 
 TEST(free_refuses_what_was_freed)
 {
-        CUdeviceptr address;
+        CUdeviceptr address = contract_alloc(GRANULE);
 
-        (void)contract_context();
-        address = contract_alloc(GRANULE);
         ck_ok(cu.cuMemFree(address));
         ck_cuda(INVALID, cu.cuMemFree(address));
 }
@@ -119,10 +111,8 @@ TEST(free_refuses_what_was_freed)
 TEST(allocated_memory_is_not_the_virtual_interface_s)
 {
         struct contract_block block;
-        CUdeviceptr address;
+        CUdeviceptr address = contract_alloc(GRANULE);
 
-        (void)contract_context();
-        address = contract_alloc(GRANULE);
         ck_cuda(INVALID, cu.cuMemUnmap(address, GRANULE));
         ck_cuda(INVALID, cu.cuMemAddressFree(address, GRANULE));
         block = contract_map(contract_create(GRANULE, CU_MEM_HANDLE_TYPE_NONE), GRANULE);
@@ -151,11 +141,8 @@ TEST(memory_allocated_again_is_zero)
 TEST(bytes_go_there_and_back)
 {
         unsigned char out[100000], in[sizeof(out)];
-        CUdeviceptr first, second;
+        CUdeviceptr first = contract_alloc(sizeof(out)), second = contract_alloc(sizeof(out));
 
-        (void)contract_context();
-        first = contract_alloc(sizeof(out));
-        second = contract_alloc(sizeof(out));
         for (size_t i = 0; i < sizeof(out); i++)
                 out[i] = (unsigned char)(i * 31 + i / 256);
         ck_ok(cu.cuMemcpyHtoD(first, out, sizeof(out)));
@@ -172,10 +159,8 @@ TEST(bytes_go_there_and_back)
 TEST(one_copy_knows_both_sides)
 {
         unsigned char out[512], in[512] = {0};
-        CUdeviceptr address;
+        CUdeviceptr address = contract_alloc(sizeof(out));
 
-        (void)contract_context();
-        address = contract_alloc(sizeof(out));
         memset(out, 0x6E, sizeof(out));
         ck_ok(cu.cuMemcpy(address, (CUdeviceptr)(uintptr_t)out, sizeof(out)));
         ck_ok(cu.cuMemcpy((CUdeviceptr)(uintptr_t)in, address, sizeof(in)));
@@ -185,10 +170,8 @@ TEST(one_copy_knows_both_sides)
 TEST(nothing_is_copied_for_zero_bytes)
 {
         unsigned char byte = 3;
-        CUdeviceptr address;
+        CUdeviceptr address = contract_alloc(4096);
 
-        (void)contract_context();
-        address = contract_alloc(4096);
         contract_write(address, 9);
         ck_ok(cu.cuMemcpyHtoD(address, &byte, 0));
         ck_ok(cu.cuMemsetD8(address, 7, 0));
@@ -198,10 +181,8 @@ TEST(nothing_is_copied_for_zero_bytes)
 TEST(memset_fills_bytes_and_words)
 {
         uint32_t words[1024];
-        CUdeviceptr address;
+        CUdeviceptr address = contract_alloc(sizeof(words));
 
-        (void)contract_context();
-        address = contract_alloc(sizeof(words));
         ck_ok(cu.cuMemsetD8(address, 0x12, sizeof(words)));
         ck_ok(cu.cuMemsetD32(address + 4, 0xA1B2C3D4, 1022));
         ck_ok(cu.cuMemcpyDtoH(words, address, sizeof(words)));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What NVML says of memory that CUDA gives, through the project's own table. */
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +61,27 @@ static void await_used(uint64_t at_most)
 
         while (look().n_used_bytes > at_most)
                 contract_pause(&n_looks);
+}
+
+/* Frameworks count so; the project does not. */
+TEST(devices_are_counted)
+{
+        const char *cuda_library = getenv("GPUMEM_CUDA_LIBRARY");
+        __typeof__(nvmlDeviceGetCount_v2) *count;
+        char room[NVML_LIBRARY_MAX];
+        unsigned n_devices = 0;
+        int n_visible;
+
+        open_device();
+        count = (__typeof__(count))dlsym(
+                dlopen(nvml_library_name(NULL, cuda_library ? cuda_library : "libcuda.so.1", room),
+                       RTLD_NOW | RTLD_LOCAL),
+                "nvmlDeviceGetCount_v2");
+        ck_assert_ptr_nonnull((void *)count);
+        ck_assert_int_eq(count(&n_devices), NVML_SUCCESS);
+        ck_ok(cu.cuDeviceGetCount(&n_visible));
+        ck_assert_uint_ge(n_devices, (unsigned)n_visible);
+        ck_assert_int_eq(count(NULL), NVML_ERROR_INVALID_ARGUMENT);
 }
 
 TEST(a_device_is_found_by_its_uuid)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts beside each other, of one device and of two: whose work waits for whose, and what one does to
- * the other. */
+/* Contexts beside each other, of one device and of two: whose work waits for whose, and what one does to the other. */
 #include <stdio.h>
 
 #include "tests/contract/devices.h"

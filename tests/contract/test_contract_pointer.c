@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the driver knows about addresses. */
+#include "base/err.h"
 #include "tests/contract/contract.h"
 
 #define GRANULE CONTRACT_GRANULE
@@ -20,6 +21,120 @@ TEST(an_address_range_is_that_of_the_allocation)
         ck_ok(cu.cuMemGetAddressRange(NULL, &n_bytes, address));
         ck_cuda(CUDA_ERROR_NOT_FOUND,
                 cu.cuMemGetAddressRange(&base, &n_bytes, (CUdeviceptr)(uintptr_t)&local));
+}
+
+/* What was asked for, not what was taken for it. */
+TEST(what_is_behind_an_allocation_is_not_found)
+{
+        CUdeviceptr address, base = 1;
+        size_t n_bytes = 1;
+
+        (void)contract_context();
+        address = contract_alloc(10000);
+        ck_ok(cu.cuMemGetAddressRange(&base, &n_bytes, address + 9999));
+        ck_assert_uint_eq(base, address);
+        ck_assert_uint_eq(n_bytes, 10000);
+        ck_cuda(CUDA_ERROR_NOT_FOUND, cu.cuMemGetAddressRange(&base, &n_bytes, address + 10000));
+        ck_assert_uint_eq(base, 0);
+        ck_assert_uint_eq(n_bytes, 0);
+        ck_cuda(INVALID, cu.cuPointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                                  address + 10000));
+}
+
+static void check_size(CUdeviceptr address, CUpointer_attribute attribute, size_t expected)
+{
+        size_t found = 0;
+
+        ck_ok(cu.cuPointerGetAttribute(&found, attribute, address));
+        ck_assert_uint_eq(found, expected);
+}
+
+/* Two handles in a reservation of four granules. */
+static CUdeviceptr two_mapped(void)
+{
+        const CUmemAllocationHandleType none = CU_MEM_HANDLE_TYPE_NONE;
+        CUdeviceptr base;
+
+        (void)contract_context();
+        ck_ok(cu.cuMemAddressReserve(&base, 4 * GRANULE, 0, 0, 0));
+        ck_ok(cu.cuMemMap(base, GRANULE, 0, contract_create(GRANULE, none), 0));
+        ck_ok(cu.cuMemMap(base + GRANULE, 2 * GRANULE, 0, contract_create(2 * GRANULE, none), 0));
+        return base;
+}
+
+TEST(an_address_range_of_virtual_memory_is_the_mapped_handle)
+{
+        CUdeviceptr base = two_mapped(), found = 0;
+        size_t n_bytes = 0;
+
+        ck_ok(contract_set_access(base, 3 * GRANULE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+        ck_ok(cu.cuMemGetAddressRange(&found, &n_bytes, base + 5));
+        ck_assert_uint_eq(found, base);
+        ck_assert_uint_eq(n_bytes, GRANULE);
+        ck_ok(cu.cuMemGetAddressRange(&found, &n_bytes, base + 2 * GRANULE));
+        ck_assert_uint_eq(found, base + GRANULE);
+        ck_assert_uint_eq(n_bytes, 2 * GRANULE);
+        ck_cuda(CUDA_ERROR_NOT_FOUND,
+                cu.cuMemGetAddressRange(&found, &n_bytes, base + 3 * GRANULE));
+}
+
+TEST(an_address_range_is_found_with_access_only)
+{
+        CUdeviceptr base = two_mapped(), found = 1;
+        size_t n_bytes = 1;
+
+        ck_cuda(CUDA_ERROR_NOT_FOUND, cu.cuMemGetAddressRange(&found, &n_bytes, base));
+        ck_assert_uint_eq(found, 0);
+        ck_assert_uint_eq(n_bytes, 0);
+        ck_ok(contract_set_access(base, GRANULE, CU_MEM_ACCESS_FLAGS_PROT_READ));
+        ck_ok(cu.cuMemGetAddressRange(&found, &n_bytes, base));
+        ck_ok(contract_set_access(base, GRANULE, CU_MEM_ACCESS_FLAGS_PROT_NONE));
+        ck_cuda(CUDA_ERROR_NOT_FOUND, cu.cuMemGetAddressRange(&found, &n_bytes, base));
+}
+
+TEST(attributes_tell_reservation_and_mapping_apart)
+{
+        CUdeviceptr base = two_mapped(), address = base + 2 * GRANULE;
+
+        check_size(address, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, base);
+        check_size(address, CU_POINTER_ATTRIBUTE_RANGE_SIZE, 4 * GRANULE);
+        check_size(address, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, base + GRANULE);
+        check_size(address, CU_POINTER_ATTRIBUTE_MAPPING_SIZE, 2 * GRANULE);
+}
+
+TEST(what_is_only_reserved_has_no_attribute)
+{
+        static const CUpointer_attribute attributes[] = {
+                CU_POINTER_ATTRIBUTE_CONTEXT,
+                CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                CU_POINTER_ATTRIBUTE_MAPPED,
+                CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+        };
+        CUdeviceptr address = two_mapped() + 3 * GRANULE;
+        unsigned long long value;
+
+        for (size_t i = 0; i < ARRAY_SIZE(attributes); i++)
+                ck_cuda(INVALID, cu.cuPointerGetAttribute(&value, attributes[i], address));
+}
+
+TEST(an_address_range_of_host_memory_is_what_was_asked_for)
+{
+        static unsigned char bytes[3 * 4096];
+        CUdeviceptr base = 0;
+        size_t n_bytes = 0;
+        void *host;
+
+        (void)contract_context();
+        ck_ok(cu.cuMemHostAlloc(&host, 10000, 0));
+        ck_ok(cu.cuMemGetAddressRange(&base, &n_bytes, (CUdeviceptr)host + 17));
+        ck_assert_uint_eq(base, (CUdeviceptr)host);
+        ck_assert_uint_eq(n_bytes, 10000);
+        ck_ok(cu.cuMemHostRegister(bytes + 100, 5000, 0));
+        ck_ok(cu.cuMemGetAddressRange(&base, &n_bytes, (CUdeviceptr)bytes + 4096));
+        ck_assert_uint_eq(base, (CUdeviceptr)bytes + 100);
+        ck_assert_uint_eq(n_bytes, 5000);
 }
 
 TEST(attributes_of_allocated_memory)
@@ -129,11 +244,9 @@ TEST(several_attributes_are_had_at_once)
 
 TEST(freed_memory_has_no_attribute)
 {
-        CUdeviceptr address;
         unsigned int type;
+        CUdeviceptr address = contract_alloc(LARGE);
 
-        (void)contract_context();
-        address = contract_alloc(LARGE);
         ck_ok(cu.cuMemFree(address));
         ck_cuda(INVALID,
                 cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));

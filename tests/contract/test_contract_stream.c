@@ -2,7 +2,6 @@
 /* Streams: their order, among each other and by themselves. */
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/err.h"
 #include "tests/contract/contract.h"
@@ -13,15 +12,11 @@
 
 TEST(a_stream_runs_in_order)
 {
-        unsigned char *bytes;
         struct contract_gate gate;
-        CUdeviceptr address;
-        CUstream stream;
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        CUdeviceptr address = contract_alloc(N_BYTES);
+        unsigned char *bytes = contract_pinned(N_BYTES);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
-        address = contract_alloc(N_BYTES);
-        bytes = contract_pinned(N_BYTES);
         contract_hold(stream, &gate);
         for (unsigned i = 1; i <= 50; i++) {
                 ck_ok(cu.cuMemsetD8Async(address, (unsigned char)i, N_BYTES, stream));
@@ -37,10 +32,8 @@ TEST(a_stream_runs_in_order)
 TEST(a_query_tells_whether_work_is_left)
 {
         struct contract_gate gate;
-        CUstream stream;
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuStreamQuery(stream));
         contract_hold(stream, &gate);
         ck_cuda(NOT_READY, cu.cuStreamQuery(stream));
@@ -56,13 +49,9 @@ static const unsigned kinds[] = {CU_STREAM_NON_BLOCKING, CU_STREAM_DEFAULT};
 TEST(streams_do_not_wait_for_each_other, .to = ARRAY_SIZE(kinds))
 {
         struct contract_gate gate;
-        CUstream held, free_one;
-        CUdeviceptr address;
+        CUstream held = contract_stream(kinds[_i]), free_one = contract_stream(kinds[_i]);
+        CUdeviceptr address = contract_alloc(N_BYTES);
 
-        (void)contract_context();
-        held = contract_stream(kinds[_i]);
-        free_one = contract_stream(kinds[_i]);
-        address = contract_alloc(N_BYTES);
         contract_hold(held, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 5, N_BYTES, free_one));
         ck_ok(cu.cuStreamSynchronize(free_one));
@@ -74,13 +63,10 @@ TEST(streams_do_not_wait_for_each_other, .to = ARRAY_SIZE(kinds))
 TEST(a_context_synchronises_all_its_streams)
 {
         struct contract_gate gates[3];
-        unsigned char *bytes;
-        CUdeviceptr address;
         CUstream streams[3];
+        CUdeviceptr address = contract_alloc(N_BYTES);
+        unsigned char *bytes = contract_pinned(N_BYTES);
 
-        (void)contract_context();
-        address = contract_alloc(N_BYTES);
-        bytes = contract_pinned(N_BYTES);
         ck_ok(cu.cuMemsetD8(address, 0x2D, N_BYTES));
         for (int i = 0; i < 3; i++) {
                 streams[i] = contract_stream(i ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
@@ -97,12 +83,9 @@ TEST(a_context_synchronises_all_its_streams)
 TEST(a_destroyed_stream_finishes_its_work)
 {
         struct contract_gate gate;
-        CUdeviceptr address;
-        CUstream stream;
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        CUdeviceptr address = contract_alloc(N_BYTES);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
-        address = contract_alloc(N_BYTES);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x61, N_BYTES, stream));
         ck_ok(cu.cuStreamDestroy(stream));
@@ -172,14 +155,10 @@ TEST(ids_are_no_other_contexts)
 TEST(the_default_stream_waits_for_blocking_ones)
 {
         struct contract_gate gate;
-        unsigned char *bytes;
-        CUdeviceptr address;
-        CUstream stream;
+        CUstream stream = contract_stream(CU_STREAM_DEFAULT);
+        CUdeviceptr address = contract_alloc(N_BYTES);
+        unsigned char *bytes = contract_pinned(N_BYTES);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_DEFAULT);
-        address = contract_alloc(N_BYTES);
-        bytes = contract_pinned(N_BYTES);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x41, N_BYTES, stream));
         ck_ok(cu.cuMemcpyDtoHAsync(bytes, address, 1, NULL));
@@ -193,14 +172,10 @@ TEST(the_default_stream_waits_for_blocking_ones)
 TEST(blocking_streams_wait_for_the_default_one)
 {
         struct contract_gate gate;
-        unsigned char *bytes;
-        CUdeviceptr address;
-        CUstream stream;
+        CUstream stream = contract_stream(CU_STREAM_DEFAULT);
+        CUdeviceptr address = contract_alloc(N_BYTES);
+        unsigned char *bytes = contract_pinned(N_BYTES);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_DEFAULT);
-        address = contract_alloc(N_BYTES);
-        bytes = contract_pinned(N_BYTES);
         contract_hold(NULL, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x42, N_BYTES, CU_STREAM_LEGACY));
         ck_ok(cu.cuMemcpyDtoHAsync(bytes, address, 1, stream));
@@ -213,12 +188,9 @@ TEST(blocking_streams_wait_for_the_default_one)
 TEST(other_streams_are_not_bound_to_the_default_one)
 {
         struct contract_gate gate;
-        CUdeviceptr address;
-        CUstream stream;
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        CUdeviceptr address = contract_alloc(N_BYTES);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
-        address = contract_alloc(N_BYTES);
         contract_hold(NULL, &gate);
         ck_ok(cu.cuMemsetD8Async(address, 0x43, N_BYTES, stream));
         ck_ok(cu.cuStreamSynchronize(stream));
@@ -295,6 +267,60 @@ TEST(streams_and_events_refuse_flags)
         ck_ok(cu.cuStreamDestroy(stream));
 }
 
+TEST(priorities_have_a_range)
+{
+        int least = 7, greatest = 7;
+
+        (void)contract_context();
+        ck_ok(cu.cuCtxGetStreamPriorityRange(&least, &greatest));
+        ck_assert_int_eq(least, 0);
+        ck_assert_int_lt(greatest, least);
+        ck_ok(cu.cuCtxGetStreamPriorityRange(NULL, NULL));
+}
+
+/* Those beyond the range are brought into it. */
+TEST(a_stream_has_the_nearest_priority)
+{
+        int least, greatest, priority = 7;
+
+        (void)contract_context();
+        ck_ok(cu.cuCtxGetStreamPriorityRange(&least, &greatest));
+        for (int wanted = greatest - 2; wanted <= least + 2; wanted++) {
+                int nearest = wanted < greatest ? greatest : wanted;
+                CUstream stream;
+
+                ck_ok(cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, wanted));
+                ck_ok(cu.cuStreamGetPriority(stream, &priority));
+                ck_assert_int_eq(priority, nearest > least ? least : nearest);
+                ck_ok(cu.cuStreamDestroy(stream));
+        }
+}
+
+TEST(streams_tell_what_they_were_made_with)
+{
+        const CUstream defaults[] = {NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
+        unsigned flags = 7;
+        CUdevice device = 7;
+        CUstream stream;
+        int priority;
+
+        (void)contract_context();
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        ck_ok(cu.cuStreamGetFlags(stream, &flags));
+        ck_assert_uint_eq(flags, CU_STREAM_NON_BLOCKING);
+        ck_ok(cu.cuStreamGetDevice(stream, &device));
+        ck_assert_int_eq(device, 0);
+        for (size_t i = 0; i < ARRAY_SIZE(defaults); i++) {
+                flags = 7, priority = 7;
+                ck_ok(cu.cuStreamGetFlags(defaults[i], &flags));
+                ck_assert_uint_eq(flags, CU_STREAM_DEFAULT);
+                ck_ok(cu.cuStreamGetPriority(defaults[i], &priority));
+                ck_assert_int_eq(priority, 0);
+        }
+        ck_cuda(INVALID, cu.cuStreamGetFlags(stream, NULL));
+        ck_cuda(INVALID, cu.cuStreamGetPriority(stream, NULL));
+}
+
 TEST(no_stream_captures)
 {
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -317,10 +343,8 @@ static void call_the_driver(void *argument)
 TEST(a_host_function_may_not_call_the_driver)
 {
         CUresult result = CUDA_SUCCESS;
-        CUstream stream;
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuLaunchHostFunc(stream, call_the_driver, &result));
         ck_ok(cu.cuStreamSynchronize(stream));
         ck_cuda(CUDA_ERROR_NOT_PERMITTED, result);
@@ -330,14 +354,10 @@ TEST(a_host_function_may_not_call_the_driver)
 TEST(one_copy_of_any_kind_is_ordered_too)
 {
         struct contract_gate gate;
-        unsigned char *bytes;
-        CUdeviceptr address;
-        CUstream stream;
+        CUstream stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        CUdeviceptr address = contract_alloc(N_BYTES);
+        unsigned char *bytes = contract_pinned(N_BYTES);
 
-        (void)contract_context();
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
-        address = contract_alloc(N_BYTES);
-        bytes = contract_pinned(N_BYTES);
         contract_hold(stream, &gate);
         ck_ok(cu.cuMemsetD32Async(address, 0x0A0B0C0D, N_BYTES / 4, stream));
         ck_ok(cu.cuMemcpyDtoDAsync(address + 1, address + 4, 1, stream));

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* User objects: when the last reference goes, once, the destructor runs; on which thread depends on
  * whether work on a stream held it up. */
-#include <limits.h>
 #include <pthread.h>
-#include <unistd.h>
 
-#include "base/err.h"
 #include "tests/contract/contract.h"
 
 #define INVALID CUDA_ERROR_INVALID_VALUE

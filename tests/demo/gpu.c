@@ -49,9 +49,8 @@ static int open_context(struct gpu *gpu)
 
 static int open_stream(struct gpu *gpu)
 {
-        int r;
+        int r = CUDA_CALL(&gpu->cuda, cuStreamCreate, &gpu->stream, CU_STREAM_NON_BLOCKING);
 
-        r = CUDA_CALL(&gpu->cuda, cuStreamCreate, &gpu->stream, CU_STREAM_NON_BLOCKING);
         if (!r)
                 r = CUDA_CALL(&gpu->cuda, cuMemHostRegister, gpu->staging, STAGING_BYTES,
                               CU_MEMHOSTREGISTER_PORTABLE);
@@ -186,9 +185,8 @@ int gpu_synchronize(struct gpu *gpu)
 int gpu_memory(struct gpu *gpu, uint64_t *ret_free_bytes, uint64_t *ret_total_bytes)
 {
         size_t n_free, n_total;
-        int r;
+        int r = gpu_use(gpu);
 
-        r = gpu_use(gpu);
         if (!r)
                 r = told(CUDA_CALL(&gpu->cuda, cuMemGetInfo, &n_free, &n_total));
         if (r)

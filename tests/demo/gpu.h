@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device as an application uses it: its context, a stream, and staging memory for copies. One
- * thread. */
+/* A device as an application uses it: its context, a stream, and staging memory for copies. One thread. */
 #pragma once
 
 #include <stdint.h>
@@ -20,8 +19,8 @@ int gpu_use_none(struct gpu *gpu);
 
 void *gpu_stream(const struct gpu *gpu);
 
-/* Staging memory for one copy; when there is no more, the stream is waited for and it starts anew.
- * After gpu_restart at least GPU_CELLS_MAX pieces of 64 KiB come without that. */
+/* Staging memory for one copy; when there is no more, the stream is waited for and it starts anew. After gpu_restart at
+ * least GPU_CELLS_MAX pieces of 64 KiB come without that. */
 int gpu_stage(struct gpu *gpu, uint64_t n_bytes, void **ret_bytes);
 int gpu_restart(struct gpu *gpu);
 
@@ -34,8 +33,8 @@ int gpu_fill(struct gpu *gpu, void *to, unsigned char byte, uint64_t n_bytes);
 /* Enqueued in the default stream, which knows nothing of the other. */
 int gpu_copy_to_host_by_default(struct gpu *gpu, void *staged, const void *from, uint64_t n_bytes);
 
-/* What is in `earlier`'s stream by now comes before what is enqueued in this one from now on. This
- * one's context is current then. */
+/* What is in `earlier`'s stream by now comes before what is enqueued in this one from now on. This one's context is
+ * current then. */
 int gpu_order_after(struct gpu *gpu, struct gpu *earlier);
 
 int gpu_synchronize(struct gpu *gpu);

@@ -151,9 +151,8 @@ static int replay(const char *path, const struct replay_options *options)
 {
         struct replay_result result;
         struct trace trace;
-        int r;
+        int r = trace_read(path, &trace);
 
-        r = trace_read(path, &trace);
         if (r)
                 return EXIT_FAILURE;
         r = replay_run(&trace, options, &result);

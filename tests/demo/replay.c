@@ -76,9 +76,8 @@ static int check_device_cells(struct replay *replay, const struct allocation *al
                               uint64_t from, unsigned n)
 {
         void *staged[GPU_CELLS_MAX];
-        int r;
+        int r = gpu_restart(allocation->gpu);
 
-        r = gpu_restart(allocation->gpu);
         for (unsigned i = 0; i < n && !r; i++) {
                 struct cell cell = pattern_cell(allocation->n_bytes, from + i);
 
@@ -141,11 +140,11 @@ static int replay_alloc(struct replay *replay, const struct trace_event *event)
                                                                                    : GPUMEM_DEVICE,
                 .n_bytes = event->n_bytes,
                 .wait_ms = WAIT_MS,
+                .flags = GPUMEM_AT_PLACE,
         };
         void *pointer;
-        int r;
+        int r = gpu_use(replay->gpus[device]);
 
-        r = gpu_use(replay->gpus[device]);
         if (r)
                 return r;
         request.stream = gpu_stream(replay->gpus[device]);
@@ -290,9 +289,8 @@ int replay_run(const struct trace *trace, const struct replay_options *options,
                struct replay_result *ret_result)
 {
         struct replay replay = {.options = options};
-        int r;
+        int r = open_replay(&replay, trace);
 
-        r = open_replay(&replay, trace);
         if (!r)
                 r = replay_events(&replay, trace);
         /* What was freed is kept for what comes; nothing does. */

@@ -20,6 +20,7 @@ static const char help_text[] =
         "  alloc device|pinned BYTES   allocate memory that can be shared\n"
         "  attach device|pinned TOKEN  attach another process's; answers its bytes\n"
         "  share [UID]                 answers a token, for that user too\n"
+        "  keep MS [UID]               the same; it is kept so long after this one\n"
         "  unshare TOKEN               withdraw it\n"
         "  fill SEED                   write all bytes\n"
         "  check SEED                  answers how many bytes are not what fill wrote\n"
@@ -90,18 +91,18 @@ static int attach(struct demo *demo, const char *kind, const char *text)
         return 0;
 }
 
-static int share(struct demo *demo, const char *uid)
+static int share(struct demo *demo, const char *uid, const char *keep_ms)
 {
         struct gpumem_share_options options = {
                 .struct_size = sizeof(options),
                 .flags = *uid ? GPUMEM_SHARE_GRANT : 0,
                 .uid = (uint32_t)strtoul(uid, NULL, 10),
+                .keep_ms = (uint32_t)strtoul(keep_ms, NULL, 10),
         };
         char text[GPUMEM_TOKEN_TEXT_BYTES];
         struct gpumem_token token;
-        int r;
+        int r = gpumem_share(demo->client, demo->memory.bytes, &options, &token);
 
-        r = gpumem_share(demo->client, demo->memory.bytes, &options, &token);
         if (!r)
                 (void)printf("ok %s\n", gpumem_token_format(&token, text));
         return r;
@@ -125,9 +126,8 @@ static int unshare_it(struct demo *demo, const char *text)
 static int check(const struct demo *demo, const char *seed)
 {
         uint64_t n_wrong;
-        int r;
+        int r = share_memory_check(&demo->memory, (unsigned)strtoul(seed, NULL, 10), &n_wrong);
 
-        r = share_memory_check(&demo->memory, (unsigned)strtoul(seed, NULL, 10), &n_wrong);
         if (!r)
                 (void)printf("ok %" PRIu64 "\n", n_wrong);
         return r;
@@ -140,7 +140,9 @@ static int obey(struct demo *demo, const char *word, const char *one, const char
         if (!strcmp(word, "attach"))
                 return attach(demo, one, two);
         if (!strcmp(word, "share"))
-                return share(demo, one);
+                return share(demo, one, "");
+        if (!strcmp(word, "keep"))
+                return share(demo, two, one);
         if (!strcmp(word, "unshare"))
                 return unshare_it(demo, one);
         if (!strcmp(word, "fill"))

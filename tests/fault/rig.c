@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/live/daemon.h"
+#include "tests/live/support/daemon.h"
 #include "tests/random.h"
 #include "tests/suite.h"
 
@@ -51,8 +51,7 @@ bool rig_is_all(void)
         return which && strcmp(which, "all") == 0;
 }
 
-/* The page must be there before the library is loaded, and this process has loaded it only if it was
- * told to. */
+/* The page must be there before the library is loaded, and this process has loaded it only if it was told to. */
 static int begin_anew(char **arguments)
 {
         int fd = mkstemp(page_path);

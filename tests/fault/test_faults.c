@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the nth call of a kind fail, in the daemon or in a client, for each n and each kind, and looks what
- * became of it: nobody crashes, no byte is wrong, nothing is left behind, and the next one is served.
- * Calls are those of the C library, of the kernel and of the driver. GPUMEM_TEST_FAULTS=all: all of them;
- * else some, by GPUMEM_TEST_SEED. */
+/* Makes the nth call of a kind fail, in the daemon or in a client, for each n and each kind, and looks what became of
+ * it: nobody crashes, no byte is wrong, nothing is left behind, and the next one is served. Calls are those of the C
+ * library, of the kernel and of the driver. GPUMEM_TEST_FAULTS=all: all of them; else some, by GPUMEM_TEST_SEED. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,11 +15,10 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/size.h"
 #include "gpumem.h"
 #include "tests/fault/rig.h"
 #include "tests/fault/scenarios.h"
-#include "tests/live/daemon.h"
+#include "tests/live/support/daemon.h"
 #include "tests/random.h"
 #include "tests/suite.h"
 
@@ -43,7 +41,6 @@ struct told {
         unsigned n_maps; /* of devices and of memfds */
 };
 
-static struct daemon gpumemd;
 static const struct scenario *scenario;
 static struct told *told; /* shared with the child */
 static struct told clean; /* of one in which nothing failed */

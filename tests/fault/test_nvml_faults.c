@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the nth of the daemon's calls of NVML fail, or hang, for each n of a start and of a look at a device:
- * the daemon serves all the same, or says what NVML has said of the device, and when NVML answers again all
- * is well. GPUMEM_TEST_FAULTS=all: all of them; else some, by GPUMEM_TEST_SEED. */
+/* Makes the nth of the daemon's calls of NVML fail, or hang, for each n of a start and of a look at a device: the
+ * daemon serves all the same, or says what NVML has said of the device, and when NVML answers again all is well.
+ * GPUMEM_TEST_FAULTS=all: all of them; else some, by GPUMEM_TEST_SEED. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "gpumem.h"
 #include "proto/proto.h"
 #include "tests/demo/gpu.h"
-#include "tests/live/daemon.h"
+#include "tests/live/support/daemon.h"
 #include "tests/random.h"
 #include "tests/suite.h"
 
@@ -24,11 +24,9 @@
 #define N_LOOK_CALLS  8
 #define N_CALLS       (N_START_CALLS + 2 * N_LOOK_CALLS)
 
-/* nvmlReturn_t: not supported, no permission, time-out, lost, needs a reset, unknown; 0 is a call that
- * hangs. */
+/* nvmlReturn_t: not supported, no permission, time-out, lost, needs a reset, unknown; 0 is a call that hangs. */
 static const unsigned results[] = {3, 4, 10, 15, 16, 999, 0};
 
-static struct daemon gpumemd;
 static struct gpu *gpu;
 static struct gpumem_client *client;
 

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "gpumem.h"
 #include "tests/fault/rig.h"
-#include "tests/live/daemon.h"
+#include "tests/live/support/daemon.h"
 #include "tests/random.h"
 #include "tests/suite.h"
 
@@ -19,7 +19,6 @@
 #define PATIENCE_MS 20000
 #define DEVICES     "devices=1,bytes=64MiB,reclaim_ms=0"
 
-static struct daemon gpumemd;
 static uint32_t n_calls[FAULT_N_CALLS + 1];
 static unsigned n_bad;
 

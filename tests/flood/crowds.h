@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Crowds that press the daemon: each is made of processes of a user of its own, if this one may become
- * another. */
+/* Crowds that press the daemon: each is made of processes of a user of its own, if this one may become another. */
 #pragma once
 
 #include <stdint.h>

@@ -4,7 +4,6 @@
  * times: an error of the other one's, files or memory of the daemon that do not come back. */
 #include <dirent.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

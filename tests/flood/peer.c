@@ -33,9 +33,8 @@ int peer_call(int fd, struct frame *request, enum message_kind kind, enum messag
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
         struct proto_reason reason;
-        int r;
+        int r = peer_send(fd, request, kind);
 
-        r = peer_send(fd, request, kind);
         if (!r)
                 r = wire_receive(fd, FROM_DAEMON, ret_reply, &fds, &reason);
         if (r)

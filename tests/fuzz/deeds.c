@@ -129,7 +129,7 @@ static void lease(struct world *world)
                 frame.lease.wait_ms = UINT32_MAX;
         frame.lease.n_most_units = how & 8 ? input_byte(world->input) : 0;
         frame.lease.n_least_units = how & 16 ? input_byte(world->input) : 0;
-        frame.lease.flags = how / 32;
+        frame.lease.flags = how / 16;
         say(process, &frame, MESSAGE_LEASE);
 }
 
@@ -185,7 +185,10 @@ static void share(struct world *world)
         frame.share.n_bytes = 1 + deeds_any_bytes(world) / 2;
         frame.share.flags = how % 2;
         frame.share.uid = people[how / 2 % ARRAY_SIZE(people)].uid;
-        say(process, &frame, MESSAGE_SHARE);
+        /* The two begin alike. */
+        if (how & 128)
+                frame.share_kept.keep_ms = how & 64 ? UINT32_MAX : how & 63;
+        say(process, &frame, how & 128 ? MESSAGE_SHARE_KEPT : MESSAGE_SHARE);
 }
 
 static void use_token(struct world *world)

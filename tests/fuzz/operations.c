@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon's server as a whole, between processes that say and do what they like, in an order that the
- * input decides, and a machine that fails when the input says so. Now and then the policy's books are
- * checked from scratch; at the end all that was said is served once everybody reads, nothing is charged,
- * nothing is left. */
+/* The daemon's server as a whole, between processes that say and do what they like, in an order that the input decides,
+ * and a machine that fails when the input says so. Now and then the policy's books are checked from scratch; at the end
+ * all that was said is served once everybody reads, nothing is charged, nothing is left. */
 #include <signal.h>
 #include <sys/queue.h>
 
-#include "base/err.h"
 #include "base/size.h"
 #include "daemon/policy/check/check.h"
 #include "daemon/policy/report/event_history.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes that speak to the daemon, and the kernel between both, played: calls about sockets end in
- * peers.c. What the daemon sends is checked there, and remembered so that it can be spoken of. One daemon at
- * a time; one thread. */
+/* The processes that speak to the daemon, and the kernel between both, played: calls about sockets end in peers.c. What
+ * the daemon sends is checked there, and remembered so that it can be spoken of. One daemon at a time; one thread. */
 #pragma once
 
 #include <stdbool.h>

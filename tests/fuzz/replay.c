@@ -3,8 +3,8 @@
  *
  *   replay CORPUS [FILE...]
  *
- * CORPUS has an input a line, in hexadecimal digits. With FILEs these are run instead, as they are: what a
- * fuzzer has found. */
+ * CORPUS has inputs in hexadecimal digits, with a space or the end of a line behind each. With FILEs these are run
+ * instead, as they are: what a fuzzer has found. */
 #include <ctype.h>
 #include <inttypes.h>
 
@@ -29,7 +29,7 @@ static int digit(int c)
         return isdigit(c) ? c - '0' : tolower(c) - 'a' + 10;
 }
 
-static bool read_line(FILE *file)
+static bool read_input(FILE *file)
 {
         size_t n = 0;
         int high, low;
@@ -48,7 +48,7 @@ static bool read_corpus(const char *path)
 
         if (!file)
                 return false;
-        while (n_inputs < N_INPUTS_MAX && read_line(file))
+        while (n_inputs < N_INPUTS_MAX && read_input(file))
                 n_inputs++;
         (void)fclose(file);
         return n_inputs > 0;

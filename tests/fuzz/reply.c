@@ -349,6 +349,7 @@ static void do_one(struct connection *connection)
                 {MESSAGE_TENANTS, MESSAGE_TENANTS_REPLY},
                 {MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED},
                 {MESSAGE_SHARE, MESSAGE_SHARED},
+                {MESSAGE_SHARE_KEPT, MESSAGE_SHARED},
                 {MESSAGE_ATTACH, MESSAGE_ATTACHED},
                 {MESSAGE_UNSHARE, MESSAGE_UNSHARED},
                 {MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY},

@@ -23,14 +23,6 @@ program() {
         chmod +x "$path"
 }
 
-# said STATUS PART COMMAND...: the command exits so and says so.
-said() {
-        local wanted=$1 part=$2 status=0 output
-        shift 2
-        output=$("$@" 2>&1) || status=$?
-        equal "$status" "$wanted" && contains "$output" "$part"
-}
-
 run=$place/bundle/run
 ok "--help" said 0 "Usage: run SUITE" "$run" --help
 ok "no suite" said 2 "run: which suite?" "$run"

@@ -21,7 +21,7 @@
 
 int main(void)
 {
-        static const struct config config = CONFIG_NULL;
+        const struct config config = CONFIG_NULL;
         const struct settings *settings = &config.settings;
         const struct pool_row device = {.kind = GPUMEM_DEVICE, .n_capacity_bytes = 4 * GIB};
         const struct pool_row pinned = {.kind = GPUMEM_PINNED, .n_capacity_bytes = 4 * GIB};

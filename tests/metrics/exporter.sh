@@ -45,21 +45,6 @@ scrape() {
         python3 "$source_folder/tests/metrics/scrape.py" "$deed" "$port" "$@"
 }
 
-# said STATUS PART COMMAND...: the command exits so and says so.
-said() {
-        local wanted=$1 part=$2 status=0 output
-        shift 2
-        output=$("$@" 2>&1) || status=$?
-        equal "$status" "$wanted" && contains "$output" "$part"
-}
-
-fits_a_screen() {
-        local lines
-        lines=$("$@" | wc -l)
-        [ "$lines" -le 24 ] || { echo "$lines lines"; return 1; }
-        [ "$("$@" | awk '{ if (length > n) n = length } END { print n }')" -le 80 ]
-}
-
 ok "--help fits a screen" fits_a_screen gpumemd-exporter --help
 ok "--version" said 0 "gpumemd-exporter 0." gpumemd-exporter --version
 ok "an unknown option" said 2 "see gpumemd-exporter --help" gpumemd-exporter --nonsense

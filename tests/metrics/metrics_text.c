@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/metrics_world.h"
+#include "tests/unit/metrics/metrics_world.h"
 
 int main(int argc, char **argv)
 {

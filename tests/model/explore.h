@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks all states of a world, those that are fewer steps away first: each is reached by making its
- * steps anew, each step that may happen in it is made, and from each the world is brought to rest. One
- * thread. */
+/* Walks all states of a world, those that are fewer steps away first: each is reached by making its steps anew, each
+ * step that may happen in it is made, and from each the world is brought to rest. One thread. */
 #pragma once
 
 #include <stdbool.h>

@@ -2,7 +2,6 @@
 /* A state as numbers, in which leases and blocks are called by the order in which they are met: they are
  * never used twice, and nothing but their being the same matters. */
 #include <assert.h>
-#include <string.h>
 
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/scheduling/backfill.h"

@@ -21,10 +21,9 @@ static struct party *owner_of(const _Atomic uint64_t *word, uint32_t *ret_slot)
 
 bool explore_daemon_step(_Atomic uint64_t *word, uint64_t *expected, uint64_t desired)
 {
-        struct party *party;
         uint32_t slot;
+        struct party *party = owner_of(word, &slot);
 
-        party = owner_of(word, &slot);
         if (party && ++world->n_races == world->race)
                 party_take_back(party, slot);
         return atomic_compare_exchange_strong(word, expected, desired);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From any state on, all memory can come free: those who run finish what they do and want nothing more;
- * what those who stand still hold comes free when they end. */
+/* From any state on, all memory can come free: those who run finish what they do and want nothing more; what those who
+ * stand still hold comes free when they end. */
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/state/types.h"
@@ -84,8 +84,7 @@ static bool holds_anything(const struct party *party)
         return party->asking;
 }
 
-/* An honest one that runs has given everything back, and waits for nothing unless others are in its
- * way. */
+/* An honest one that runs has given everything back, and waits for nothing unless others are in its way. */
 static void check_rested(const struct party *party, bool alone)
 {
         if (stands_still(party) || party->life != LIFE_RUNS)
@@ -126,8 +125,8 @@ static unsigned count_obtainable(const struct party *asker)
         return (unsigned)(n_bytes / BLOCK_BYTES);
 }
 
-/* One that runs gets what one of its tenant that stands still does not use; at once, but for what was taken
- * from itself just now. */
+/* One that runs gets what one of its tenant that stands still does not use; at once, but for what was taken from itself
+ * just now. */
 static void check_obtainable(struct party *party)
 {
         struct policy_ask ask = {.n_bytes = BLOCK_BYTES, .deadline_ns = UINT64_MAX - 1};

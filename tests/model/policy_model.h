@@ -174,6 +174,7 @@ struct model {
         bool draining;
         enum model_errand errand;
         bool revoked;  /* since the last comparison: limits were in the way of less than it seems */
+        bool said;     /* by a client on its board, since the queues were walked last */
         bool unserved; /* release_all has charged mappers since the queues were walked last */
         struct model_pool pools[MODEL_N_POOLS];
         uint64_t client_max[LIMIT_N_KINDS];

@@ -21,5 +21,8 @@ void model_check_turn(struct model *model, const struct model_request *request);
 /* The block is released on an errand: that is what it is for. */
 void model_check_errand(struct model *model, const struct model_block *block);
 
+/* All who hold something in the pool wait for more, this one among them. */
+void model_check_deadlock(struct model *model, const struct model_request *request, int outcome);
+
 void model_take_grant(struct model *model, const struct action *action);
 void model_take_refusal(struct model *model, const struct action *action);

@@ -2,7 +2,6 @@
 /* Sums and charges, once no action is left. */
 #include "tests/model/policy_model_compare.h"
 
-#include "base/err.h"
 #include "daemon/policy/drain.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/prewarm.h"
@@ -208,6 +207,8 @@ void model_compare(struct model *model)
         compare_held(model);
         check_scans_are_due(model);
         model_check_waiting(model);
+        if (model->kind == MODEL_EXACT && !model->said && !model->unserved)
+                model_check_no_deadlock(model);
         model_check_evictions(model);
         check_recalled(model);
         forget_revoked(model);

@@ -11,4 +11,6 @@ bool model_is_expected(const struct model_block *block);
 bool model_is_timed_out(const struct model *model, const struct model_block *block);
 
 void model_check_waiting(struct model *model);
+/* Where everybody waits for everybody else, one of them does so no more. */
+void model_check_no_deadlock(const struct model *model);
 void model_check_evictions(struct model *model);

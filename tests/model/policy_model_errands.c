@@ -2,7 +2,6 @@
 /* What is done for nobody who waits: blocks are released because they are to go, or prewarmed. */
 #include <stdlib.h>
 
-#include "base/err.h"
 #include "daemon/policy/drain.h"
 #include "daemon/policy/prewarm.h"
 #include "tests/model/policy_model_actions.h"

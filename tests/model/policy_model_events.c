@@ -14,7 +14,7 @@ void model_happened(struct model *model)
 void model_happened_and_served(struct model *model)
 {
         model_happened(model);
-        model->unserved = false;
+        model->unserved = model->said = false;
 }
 
 struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_slots,

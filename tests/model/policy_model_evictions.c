@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was released, and for whose sake, once no action is left. */
-#include "base/err.h"
 #include "tests/model/policy_model_compare.h"
 
 /* Room made beside a new block passes no limit: what its mapper had no room for, once charged with it, was

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "base/err.h"
 #include "daemon/policy/scheduling/revocation.h"
 
 bool model_maps(const struct model_client *client, const struct model_block *block)

@@ -2,7 +2,6 @@
 /* Limits of clients, tenants and pools, and what they allow. */
 #include <stdlib.h>
 
-#include "base/err.h"
 #include "tests/model/policy_model.h"
 
 uint64_t model_excess(const struct model *model, uint32_t pool)

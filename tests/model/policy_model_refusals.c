@@ -125,6 +125,8 @@ void model_take_refusal(struct model *model, const struct action *action)
                         check_limited(model, request, action);
                         model->pools[request->ask.pool].was_limited = true;
                         model->n_limit_refusals++;
+                } else if (action->of_deadlock) {
+                        model_check_deadlock(model, request, outcome);
                 } else if (action->of_blocks) {
                         check_too_many(model, request, action);
                 } else if (request->ask.only_known && outcome == GPUMEM_E_REFUSED) {

@@ -133,7 +133,7 @@ void model_unshare(struct model *model, struct model_client *client,
                    const struct policy_token *token)
 {
         struct model_share *share = find(model, token);
-        int r = policy_unshare(model->policy, client->client, token);
+        int r = policy_unshare(model->policy, client->client, token, model->now_ns);
 
         if (!share || share->block->uid != client->uid) {
                 must(model, r == GPUMEM_E_NO_TOKEN);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The absence of needless waiting, once no action is left. */
-#include "base/err.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/backfill.h"
 #include "tests/model/policy_model_compare.h"

@@ -6,6 +6,7 @@
 void model_say(struct model *model, struct model_client *client, uint32_t slot, uint64_t word)
 {
         must(model, client->words && slot < client->n_slots);
+        model->said = true;
         client->said[slot] = word;
         atomic_store(&client->words[slot], word);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random deeds of several clients of several tenants in several pools, with workers that take their
- * time. */
+/* Random deeds of several clients of several tenants in several pools, with workers that take their time. */
 #pragma once
 
 #include "tests/model/policy_model.h"
 #include "tests/model/policy_worker.h"
 #include "tests/model/random.h"
 
-/* What is done, and what clients ask for: in SHARING every second block can be shared, else every eighth;
- * ENDING is for a policy that drains. */
+/* What is done, and what clients ask for: in SHARING every second block can be shared, else every eighth; ENDING is for
+ * a policy that drains. */
 enum play_kind { PLAY_MIXED, PLAY_SHARING, PLAY_ENDING };
 
 struct play {

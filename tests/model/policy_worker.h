@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands for the pools' workers and the driver behind them: jobs of a pool are done in order, some
- * time later, some in vain. The driver's memory is what the pool's limit says, less what strangers
- * use of it at the moment. */
+/* Stands for the pools' workers and the driver behind them: jobs of a pool are done in order, some time later, some in
+ * vain. The driver's memory is what the pool's limit says, less what strangers use of it at the moment. */
 #pragma once
 
 #include "tests/model/policy_model.h"

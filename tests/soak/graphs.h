@@ -7,7 +7,7 @@
 #include <cuda.h>
 
 #include "driver/cuda.h"
-#include "tests/live/crowd.h"
+#include "tests/live/client/crowd.h"
 
 #define GRAPHS_MAX 4
 

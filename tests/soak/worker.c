@@ -13,7 +13,7 @@
 #include "base/size.h"
 #include "tests/demo/gpu.h"
 #include "tests/demo/pattern.h"
-#include "tests/live/crowd.h"
+#include "tests/live/client/crowd.h"
 #include "tests/soak/faulty.h"
 #include "tests/soak/graphs.h"
 

@@ -38,8 +38,10 @@ LEGAL_TREE = {
     'client/heap/heap.h': '#include "base/err.h"\n',
     'client/connection/link.c': '#include "client/heap/heap.h"\n#include "driver/cuda.h"\n#include <unistd.h>\n',
     'ctl/main.c': '#include "client/heap/heap.h"\n#include "proto/wire.h"\n',
-    'tests/unit/heap.c': '#include "client/heap/heap.h"\n#include "daemon/policy/state/bins.h"\n'
-                         '#include <cuda.h>\n',
+    'tests/unit/heap/test_heap.c': '#include "client/heap/heap.h"\n#include "daemon/policy/state/bins.h"\n'
+                                   '#include <cuda.h>\n',
+    'tests/live/support/daemon.h': '#include "ctl/main.c"\n',
+    'tests/live/worlds/solo.h': '#include "tests/live/support/daemon.h"\n',
     'bench/hot.c': '#include <cuda.h>\n#include "client/heap/heap.h"\n',
     # Of no concern: what the build made.
     'build/base/generated.h': '#include "daemon/main.c"\n',
@@ -67,6 +69,7 @@ FORBIDDEN = [
     ('client/connection/link.c', '"daemon/policy/state/bins.h"', ARROW),
     ('ctl/main.c', '"driver/cuda.h"', ARROW),
     ('ctl/main.c', '"daemon/server/server.h"', ARROW),
+    ('tests/live/support/daemon.h', '"tests/live/worlds/solo.h"', ARROW),
     ('daemon/backing/worker/worker.h', '<cuda.h>', DRIVER),
     ('client/connection/link.c', '<nvml.h>', DRIVER),
     ('ctl/main.c', '<cuda_runtime.h>', DRIVER),
@@ -190,11 +193,11 @@ def check_exports(report, nm, library):
             ('exported without a node', 'GPUMEM_API int wants_driver(void);',
              ['what is declared is exported', 'what is exported is declared']),
             ('a header without a function', '#define GPUMEM_API\n/* GPUMEM_API int f(void); */',
-             ['the header declares functions', 'what is exported is declared'])]:
+             ['the headers declare functions', 'what is exported is declared'])]:
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, 'a.h')
             path.write_text(header)
-            failed = run_style('exports.py', nm, path, 'NODE_0', library)
+            failed = run_style('exports.py', nm, 'NODE_0', library, path)
         report.case(f'exports: {what}', differ(failed, expected))
 
 
@@ -271,6 +274,7 @@ def check_built(report):
             ('named in full', ['tests/live/test_a.c'], "'test_a.c'", []),
             ('named without its folder', ['tests/live/test_live_a.c'], "'a'", []),
             ('in a folder below', ['tests/live/room/test_a.c'], "'a'", []),
+            ('a room of its name', ['tests/live/a/test_a.c'], "'a/'", ['every test program is built']),
             ('not named', ['tests/live/test_a.c'], "'b'", ['every test program is built']),
             ('one of two', ['tests/live/test_a.c', 'tests/live/test_b.c'], "'a'",
              ['every test program is built'])]:

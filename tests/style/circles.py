@@ -28,7 +28,7 @@ CEILINGS = {
     'daemon/policy/check': (0, 3),
     'daemon/policy/objects': (5, 5),
     'daemon/server': (0, 2),
-    'daemon/server/pools': (3, 3),
+    'daemon/server/pools': (2, 2),
     'daemon/server/session': (4, 8),
     'daemon/server/transport': (2, 2),
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what a library exports with what its header declares.
+"""Compares what a library exports with what its headers declare.
 
-    exports.py NM HEADER NODE LIBRARY    (NODE: the version of every symbol)
+    exports.py NM NODE LIBRARY HEADER...    (NODE: the version of every symbol)
 """
 
 import pathlib
@@ -18,9 +18,9 @@ DIRECTIVE = re.compile(r'^\s*#.*(?:\\\n.*)*$', re.MULTILINE)
 DECLARATION = re.compile(r'\bGPUMEM_API\b[^;(]*?(\w+)\s*\(')
 
 
-def declared(header):
-    text = DIRECTIVE.sub('', COMMENT.sub('', pathlib.Path(header).read_text()))
-    return sorted(DECLARATION.findall(text))
+def declared(headers):
+    texts = [DIRECTIVE.sub('', COMMENT.sub('', pathlib.Path(header).read_text())) for header in headers]
+    return sorted(name for text in texts for name in DECLARATION.findall(text))
 
 
 def exported(nm, library):
@@ -32,11 +32,11 @@ def exported(nm, library):
 
 
 def main():
-    nm, header, node, library = sys.argv[1:]
-    wanted = [f'{name}@@{node}' for name in declared(header)]
+    nm, node, library, *headers = sys.argv[1:]
+    wanted = [f'{name}@@{node}' for name in declared(headers)]
     found = exported(nm, library)
     report = tap.Report()
-    report.case('the header declares functions', [] if wanted else [f'none in {header}'])
+    report.case('the headers declare functions', [] if wanted else [f'none in {", ".join(headers)}'])
     report.case('what is declared is exported',
                 [f'{name}: not exported' for name in wanted if name not in found])
     report.case('what is exported is declared',

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# units.sh BUILD: what systemd's own tools think of the units.
+# units.sh BUILD: what systemd's own tools think of the units, the daemon's and the exporter's.
 set -eu -o pipefail
 
 source_folder=$(cd "$(dirname "$0")/../.." && pwd)
@@ -15,6 +15,8 @@ trap 'rm -rf "$place"' EXIT
 for unit in gpumemd.service gpumemd.socket gpumemd-admin.socket; do
         sed "s|/[^ ]*/gpumemd$|$build/daemon/gpumemd|" "$build/systemd/$unit" >"$place/$unit"
 done
+exporter=gpumemd-exporter.service
+sed "s|=/[^ ]*/gpumemd-exporter$|=$build/metrics/gpumemd-exporter|" "$build/systemd/$exporter" >"$place/$exporter"
 
 is_understood() {
         systemd-analyze verify --man=no --recursive-errors=no "$place/$1" >"$place/said" 2>&1 ||
@@ -24,15 +26,22 @@ is_understood() {
 
 # The exposure is from 0 to 10, and is compared in tenths.
 is_hardly_exposed() {
-        systemd-analyze security --offline=true --threshold=10 "$place/gpumemd.service"
+        systemd-analyze security --offline=true --threshold="$2" "$place/$1"
 }
 
-makes_users() {
-        mkdir -p "$place/root/etc"
-        systemd-sysusers --root="$place/root" "$source_folder/systemd/gpumemd.sysusers"
-        grep -q '^gpumem:' "$place/root/etc/group"
-        [ "$(grep '^gpumemd:' "$place/root/etc/passwd" | cut -d: -f4)" = \
-                "$(grep '^gpumem:' "$place/root/etc/group" | cut -d: -f3)" ]
+# makes_user NAME, in the group of those who may connect.
+makes_user() {
+        local root=$place/$1-root
+        mkdir -p "$root/etc"
+        systemd-sysusers --root="$root" "$source_folder/systemd/$1.sysusers"
+        grep -q '^gpumem:' "$root/etc/group"
+        [ "$(grep "^$1:" "$root/etc/passwd" | cut -d: -f4)" = "$(grep '^gpumem:' "$root/etc/group" | cut -d: -f3)" ]
+}
+
+# The names in the unit are those that sysusers makes.
+names_its_user() {
+        equal "$(sed -n 's/^User=//p' "$place/$exporter") $(sed -n 's/^Group=//p' "$place/$exporter")" \
+                "gpumemd-exporter gpumem"
 }
 
 # The paths, and the modes that gpumemd gives its sockets where it makes them itself.
@@ -45,8 +54,8 @@ socket_is() {
 }
 
 makes_folder() {
-        systemd-tmpfiles --root="$place/root" --create "$source_folder/systemd/gpumemd.tmpfiles"
-        equal "$(stat -c '%a %u %g' "$place/root/run/gpumemd")" "755 0 0"
+        systemd-tmpfiles --root="$place/gpumemd-root" --create "$source_folder/systemd/gpumemd.tmpfiles"
+        equal "$(stat -c '%a %u %g' "$place/gpumemd-root/run/gpumemd")" "755 0 0"
 }
 
 ok "systemd understands the unit" is_understood gpumemd.service
@@ -56,8 +65,12 @@ ok "the clients' socket is where programs look, and its group's" socket_is gpume
         ListenSequentialPacket=/run/gpumemd/gpumemd.sock SocketMode=0660 SocketGroup=gpumem
 ok "the admin socket is beside it, and the daemon's user's" socket_is gpumemd-admin.socket \
         ListenSequentialPacket=/run/gpumemd/gpumemd.sock.admin SocketMode=0600 SocketUser=gpumemd
-ok "its exposure is 1.0 or less" is_hardly_exposed
-ok "its user is of the group that may connect" makes_users
+ok "its exposure is 1.0 or less" is_hardly_exposed gpumemd.service 10
+ok "its user is of the group that may connect" makes_user gpumemd
+ok "systemd understands the exporter's unit" is_understood "$exporter"
+ok "the exporter's exposure is 1.5 or less" is_hardly_exposed "$exporter" 15
+ok "its user is of the group that may connect to gpumemd" makes_user gpumemd-exporter
+ok "the unit names that user" names_its_user
 if [ "$(id -u)" -eq 0 ]; then
         ok "the sockets' folder is root's" makes_folder
 fi

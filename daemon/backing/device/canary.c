@@ -45,9 +45,8 @@ static int fill_and_look(const char *cuda_library, int ordinal)
         enum canary_bytes found = CANARY_OTHERS;
         struct cuda cuda;
         uint64_t n_bytes;
-        int r;
+        int r = load(cuda_library, ordinal, &cuda, &n_bytes);
 
-        r = load(cuda_library, ordinal, &cuda, &n_bytes);
         if (!r)
                 r = canary_fill(&cuda, ordinal, n_bytes);
         if (!r)
@@ -60,9 +59,8 @@ static int look(const char *cuda_library, int ordinal)
         enum canary_bytes found = CANARY_OTHERS;
         struct cuda cuda;
         uint64_t n_bytes;
-        int r;
+        int r = load(cuda_library, ordinal, &cuda, &n_bytes);
 
-        r = load(cuda_library, ordinal, &cuda, &n_bytes);
         if (!r)
                 r = canary_look(&cuda, ordinal, n_bytes, &found);
         return status_of(r, found);

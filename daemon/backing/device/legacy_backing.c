@@ -31,9 +31,8 @@ static int make_context(struct legacy_backing *self)
 static int make_memory(struct legacy_backing *self, struct backing_block *block,
                        struct legacy_handle *ret_handle)
 {
-        int r;
+        int r = make_context(self);
 
-        r = make_context(self);
         if (!r)
                 r = legacy_allocate(self->cuda, block->n_bytes, &block->handle);
         return r ? r : legacy_export(self->cuda, block->handle, ret_handle);
@@ -44,9 +43,8 @@ static int legacy_backing_create(struct backing *backing, struct backing_block *
 {
         struct legacy_backing *self = CONTAINER_OF(backing, struct legacy_backing, backing);
         struct legacy_handle handle;
-        int r;
+        int r = make_memory(self, block, &handle);
 
-        r = make_memory(self, block, &handle);
         if (r) {
                 (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "%s", cuda_failure());
         } else {

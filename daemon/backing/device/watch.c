@@ -44,9 +44,8 @@ static void say_absent(const char *reason)
 static int find_device(const struct watch *watch, struct nvml *nvml, nvmlDevice_t *device)
 {
         char reason[NVML_REASON_MAX];
-        int r;
+        int r = nvml_load(watch->library, nvml, reason);
 
-        r = nvml_load(watch->library, nvml, reason);
         if (!r) {
                 r = nvml_find(nvml, watch->watched.uuid, device);
                 if (r)

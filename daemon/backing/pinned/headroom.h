@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether host memory is there before it is taken: a kernel that runs out of it kills somebody, who
- * may be anybody, instead of saying no. Any thread.
+/* Whether host memory is there before it is taken: a kernel that runs out of it kills somebody, who may be anybody,
+ * instead of saying no. Any thread.
  *
- * Two bounds: what the NUMA node has available, less a margin for everybody else; and what the
- * control group of this process may still take. Others take memory meanwhile: it is a look, not a
- * reservation. */
+ * Two bounds: what the NUMA node has available, less a margin for everybody else; and what the control group of this
+ * process may still take. Others take memory meanwhile: it is a look, not a reservation. */
 #pragma once
 
 #include <stdint.h>

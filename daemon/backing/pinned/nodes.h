@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine's NUMA nodes as the kernel shows them: which there are, and what memory they have now.
- * Any thread. `root` is NODES_ROOT but in tests; a machine that shows none has node 0, which is all
- * of its memory. */
+/* The machine's NUMA nodes as the kernel shows them: which there are, and what memory they have now. Any thread. `root`
+ * is NODES_ROOT but in tests; a machine that shows none has node 0, which is all of its memory. */
 #pragma once
 
 #include <stdint.h>
@@ -26,6 +25,6 @@ int nodes_parse(const char *text, struct nodes *ret_nodes);
 /* The nodes that have memory, in order. */
 void nodes_read(const char *root, struct nodes *ret_nodes);
 
-/* What the node has, and never more available than the whole machine has. A figure that the kernel
- * does not show is 0. */
+/* What the node has, and never more available than the whole machine has. A figure that the kernel does not show is
+ * 0. */
 void node_read_memory(const char *root, int node, struct node_memory *ret_memory);

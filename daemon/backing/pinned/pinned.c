@@ -56,9 +56,8 @@ static int fill(const struct pinned_backing *self, enum pages pages, int fd,
                 .cancelled = &self->cancelled,
                 .abandoned = &block->abandoned,
         };
-        int r;
+        int r = memfd_map_shared(fd, n_bytes, &task.bytes);
 
-        r = memfd_map_shared(fd, n_bytes, &task.bytes);
         if (r)
                 return prefault_result(-r);
         r = placement_set(task.bytes, n_bytes, self->node,
@@ -74,9 +73,8 @@ static int make(const struct pinned_backing *self, enum pages pages,
 {
         CLEANUP(closep)
         int fd = -1;
-        int r;
+        int r = open_sealed(pages, block->n_bytes, &fd);
 
-        r = open_sealed(pages, block->n_bytes, &fd);
         if (!r)
                 r = fill(self, pages, fd, block);
         if (r)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages of a file that is to be pinned, put there by several threads before anybody is served: a
- * process that maps it finds all of it, and a machine without memory is an outcome here, not a
- * signal there.
+/* Pages of a file that is to be pinned, put there by several threads before anybody is served: a process that maps it
+ * finds all of it, and a machine without memory is an outcome here, not a signal there.
  *
  * Called by a pool's worker; the threads live no longer than the call. */
 #pragma once
@@ -29,8 +28,8 @@ struct prefault {
         const atomic_bool *abandoned; /* the same, for this file alone */
 };
 
-/* GPUMEM_E_DEVICE_FULL: there is no memory; -ECANCELED; or a fault. What is there by then stays in
- * the file, which the caller closes. */
+/* GPUMEM_E_DEVICE_FULL: there is no memory; -ECANCELED; or a fault. What is there by then stays in the file, which the
+ * caller closes. */
 int prefault(const struct prefault *prefault);
 
 /* What errno of fallocate, mmap or madvise is for a block: GPUMEM_E_DEVICE_FULL or a fault. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What blocks are made of, and how they are made and let go.
  *
- * A backing is a pool's maker: device memory of one GPU, or pinned memory. Its two deeds may block
- * for long, take the driver's locks and fail; only the pool's worker calls them. */
+ * A backing is a pool's maker: device memory of one GPU, or pinned memory. Its two deeds may block for long, take the
+ * driver's locks and fail; only the pool's worker calls them. */
 #pragma once
 
 #include <stdatomic.h>
@@ -20,22 +20,22 @@ struct backing_block;
 enum backing_wholeness { BACKING_WHOLE, BACKING_HOLED };
 
 struct backing {
-        /* Fills in fd and handle. 0, GPUMEM_E_DEVICE_FULL or a fault, with ret_failure for the log;
-         * -ECANCELED if the block was abandoned in time. */
+        /* Fills in fd and handle. 0, GPUMEM_E_DEVICE_FULL or a fault, with ret_failure for the log; -ECANCELED if the
+         * block was abandoned in time. */
         int (*create)(struct backing *backing, struct backing_block *block,
                       char ret_failure[static BACKING_FAILURE_MAX]);
-        /* Lets go of both. What a client still maps stays until it does not. A failure is the driver's, with
-         * the job's failure text: the block keeps the handle, and this may be called again. */
+        /* Lets go of both. What a client still maps stays until it does not. A failure is the driver's, with the job's
+         * failure text: the block keeps the handle, and this may be called again. */
         int (*release)(struct backing *backing, struct backing_block *block);
         /* NULL, or: makes the block's memory and lets go of it, which a driver that works carries out. 0,
-         * GPUMEM_E_DEVICE_FULL or a fault; a lost device is -ENODEV here, and in `create`. What could not
-         * be let go has its handle in the block, which is to be released. */
+         * GPUMEM_E_DEVICE_FULL or a fault; a lost device is -ENODEV here, and in `create`. What could not be let go has
+         * its handle in the block, which is to be released. */
         int (*try)(struct backing *backing, struct backing_block *block);
         struct backing *(*free)(struct backing *backing);
         /* NULL, or: a create that runs, and every later one, gives up soon. Any thread. */
         void (*cancel)(struct backing *backing);
-        /* NULL, or: are all of the block's bytes still there, whatever its holder did to the fd? Makes
-         * no driver call and does not block. Any thread. */
+        /* NULL, or: are all of the block's bytes still there, whatever its holder did to the fd? Makes no driver call
+         * and does not block. Any thread. */
         enum backing_wholeness (*look)(const struct backing_block *block);
         /* A job takes so long at most, if the driver answers; 0: there is none, or no such time. */
         uint64_t call_ns;
@@ -62,8 +62,8 @@ struct job {
 
 TAILQ_HEAD(job_queue, job);
 
-/* A block's substance. One that could not be made may have a handle all the same, which the driver would
- * not take back yet: it is to be released. Owned by the server from before its creation until after its release. */
+/* A block's substance. One that could not be made may have a handle all the same, which the driver would not take back
+ * yet: it is to be released. Owned by the server from before its creation until after its release. */
 struct backing_block {
         LIST_ENTRY(backing_block) link; /* the submitter's */
         atomic_bool abandoned;          /* nobody wants it any more: making it may be given up */
@@ -86,8 +86,7 @@ int backing_device_new(const struct cuda *cuda, int ordinal, struct backing **re
 /* The same by CUDA IPC handles, with a context of this process: its handle is an address there. */
 int backing_device_legacy_new(const struct cuda *cuda, int ordinal, struct backing **ret_backing);
 
-/* Memfds of a NUMA node's memory, of huge pages where there are some. `name` is copied; the sweeper outlives
- * it. */
+/* Memfds of a NUMA node's memory, of huge pages where there are some. `name` is copied; the sweeper outlives it. */
 struct page_sweeper;
 int backing_pinned_new(int node, const char *name, struct page_sweeper *sweeper,
                        struct backing **ret_backing);

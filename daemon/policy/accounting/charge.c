@@ -46,5 +46,5 @@ void charge_deinit(struct charge *charge)
                 usage_remove(&client->kept, pool->settings.kind, charge->n_bytes);
                 usage_remove(&client->tenant->kept, pool->settings.kind, charge->n_bytes);
         }
-        *charge = (struct charge)CHARGE_NULL;
+        *charge = CHARGE_NULL;
 }

@@ -8,10 +8,7 @@
 
 #include "daemon/policy/state/types.h"
 
-#define CHARGE_NULL          \
-        {                    \
-                .n_bytes = 0 \
-        }
+#define CHARGE_NULL ((struct charge){.n_bytes = 0})
 
 /* Blocks are within a pool's limit, but what clients declare is only their word: whether the sums
  * have room for it. To be asked before such a charge begins. */

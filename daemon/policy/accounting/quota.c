@@ -44,14 +44,30 @@ static bool passes(uint64_t used, uint64_t more, uint64_t max)
         return max != LIMIT_NONE && (more > max || used > max - more);
 }
 
+/* What is to be charged more. */
+struct more {
+        uint64_t n_bytes;
+        uint64_t n_leases;
+};
+
+static struct more one(uint64_t n_bytes)
+{
+        return (struct more){.n_bytes = n_bytes, .n_leases = 1};
+}
+
+static struct more all_of(const struct request *request)
+{
+        return (struct more){.n_bytes = request->n_all_bytes, .n_leases = request->n_parts};
+}
+
 static bool passes_any(const struct client *client, enum limit_scope scope, const struct pool *pool,
-                       uint64_t n_bytes, const struct usage *usage, struct limit_hit *ret_hit)
+                       struct more wanted, const struct usage *usage, struct limit_hit *ret_hit)
 {
         const enum limit_kind kinds[] = {bytes_kind(pool->settings.kind), LIMIT_LEASES};
 
         for (unsigned i = 0; i < 2; i++) {
                 uint64_t max = max_of(client, scope, kinds[i]);
-                uint64_t more = kinds[i] == LIMIT_LEASES ? 1 : n_bytes;
+                uint64_t more = kinds[i] == LIMIT_LEASES ? wanted.n_leases : wanted.n_bytes;
 
                 if (passes(usage->n[kinds[i]], more, max)) {
                         *ret_hit = (struct limit_hit){.scope = scope,
@@ -64,11 +80,22 @@ static bool passes_any(const struct client *client, enum limit_scope scope, cons
         return false;
 }
 
+static bool is_passed(const struct client *client, const struct pool *pool, struct more wanted,
+                      struct limit_hit *ret_hit)
+{
+        return passes_any(client, LIMIT_OF_CLIENT, pool, wanted, &client->usage, ret_hit) ||
+               passes_any(client, LIMIT_OF_TENANT, pool, wanted, &client->tenant->usage, ret_hit);
+}
+
 bool quota_is_passed(const struct client *client, const struct pool *pool, uint64_t n_bytes,
                      struct limit_hit *ret_hit)
 {
-        return passes_any(client, LIMIT_OF_CLIENT, pool, n_bytes, &client->usage, ret_hit) ||
-               passes_any(client, LIMIT_OF_TENANT, pool, n_bytes, &client->tenant->usage, ret_hit);
+        return is_passed(client, pool, one(n_bytes), ret_hit);
+}
+
+bool quota_is_passed_by(const struct request *request, struct limit_hit *ret_hit)
+{
+        return is_passed(request->client, request->pool, all_of(request), ret_hit);
 }
 
 bool quota_bars(const struct client *client, enum limit_scope scope, const struct pool *pool,
@@ -79,7 +106,7 @@ bool quota_bars(const struct client *client, enum limit_scope scope, const struc
 
         for (unsigned i = 0; i < LIMIT_N_KINDS; i++)
                 usage.n[i] += shared_usage->n[i];
-        return passes_any(client, scope, pool, n_bytes, &usage, &hit);
+        return passes_any(client, scope, pool, one(n_bytes), &usage, &hit);
 }
 
 bool quota_bars_cached(const struct client *client, const struct block *block)
@@ -91,18 +118,19 @@ bool quota_bars_cached(const struct client *client, const struct block *block)
         if (block->charge.client == client)
                 return false;
         if (block->charge.client)
-                return passes_any(client, LIMIT_OF_CLIENT, pool, n_bytes, &client->usage, &hit);
+                return passes_any(client, LIMIT_OF_CLIENT, pool, one(n_bytes), &client->usage,
+                                  &hit);
         return quota_is_passed(client, pool, n_bytes, &hit);
 }
 
-bool quota_is_hopeless(const struct client *client, const struct pool *pool, uint64_t n_bytes,
-                       struct limit_hit *ret_hit)
+bool quota_is_hopeless(const struct request *request, struct limit_hit *ret_hit)
 {
+        const struct client *client = request->client;
         const struct usage nothing = {{0}};
         struct limit_hit hit;
 
-        if (!passes_any(client, LIMIT_OF_CLIENT, pool, n_bytes, &nothing, &hit) &&
-            !passes_any(client, LIMIT_OF_TENANT, pool, n_bytes, &nothing, &hit))
+        if (!passes_any(client, LIMIT_OF_CLIENT, request->pool, all_of(request), &nothing, &hit) &&
+            !passes_any(client, LIMIT_OF_TENANT, request->pool, all_of(request), &nothing, &hit))
                 return false;
         hit.used = (hit.scope == LIMIT_OF_CLIENT ? &client->usage : &client->tenant->usage)
                            ->n[hit.kind];
@@ -132,7 +160,7 @@ bool quota_holds(const struct request *request, uint64_t walk, struct limit_hit 
         else if (tenant->limited.walk == walk)
                 *ret_hit = behind(client, LIMIT_OF_TENANT, tenant->limited.kind, &tenant->usage);
         else
-                return quota_is_passed(client, request->pool, request->n_bytes, ret_hit);
+                return quota_is_passed_by(request, ret_hit);
         return true;
 }
 

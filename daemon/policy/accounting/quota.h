@@ -21,6 +21,9 @@ void usage_remove(struct usage *usage, enum policy_kind kind, uint64_t n_bytes);
 bool quota_is_passed(const struct client *client, const struct pool *pool, uint64_t n_bytes,
                      struct limit_hit *ret_hit);
 
+/* The same of all that the request asks for. */
+bool quota_is_passed_by(const struct request *request, struct limit_hit *ret_hit);
+
 /* Whether a block of so many bytes would pass the client's or its tenant's limit if it came to that
  * one's charge, and all of `shared_usage` too. */
 bool quota_bars(const struct client *client, enum limit_scope scope, const struct pool *pool,
@@ -30,9 +33,8 @@ bool quota_bars(const struct client *client, enum limit_scope scope, const struc
  * charged, and a tenant's client takes it over from another without a change of the tenant's sum. */
 bool quota_bars_cached(const struct client *client, const struct block *block);
 
-/* Whether they would even if nothing else were charged. */
-bool quota_is_hopeless(const struct client *client, const struct pool *pool, uint64_t n_bytes,
-                       struct limit_hit *ret_hit);
+/* Whether the request would pass one even if nothing else were charged. */
+bool quota_is_hopeless(const struct request *request, struct limit_hit *ret_hit);
 
 /* Whether the request has to wait in this walk, for a limit or behind one that does. */
 bool quota_holds(const struct request *request, uint64_t walk, struct limit_hit *ret_hit);

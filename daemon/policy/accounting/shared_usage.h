@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients and tenants lease of shared blocks that others are charged for: they would be charged
- * for it if those ended their leases, so nobody attaches more than it could bear then.
+/* What clients and tenants lease of shared blocks that others are charged for: they would be charged for it if those
+ * ended their leases, so nobody attaches more than it could bear then.
  *
- * A block counts once for a client and once for a tenant, at one of their busy leases on it; not for
- * the client that is charged for it, nor for that one's tenant. */
+ * A block counts once for a client and once for a tenant, at one of their busy leases on it; not for the client that is
+ * charged for it, nor for that one's tenant. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,6 +19,5 @@ void shared_usage_count(struct block *block);
 /* It counts for nobody, until it is counted anew: to be called before one of its busy leases ends. */
 void shared_usage_forget(struct block *block);
 
-/* Whether the client, or its tenant, could not bear it if the block came to its charge on top of all
- * else that may. */
+/* Whether the client, or its tenant, could not bear it if the block came to its charge on top of all else that may. */
 bool shared_usage_bars(const struct client *client, const struct block *block);

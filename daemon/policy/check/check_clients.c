@@ -205,6 +205,29 @@ static uint32_t check_leases(const struct client *client)
         return n_asked;
 }
 
+/* What it leads, and asks for with them. */
+static void check_group(const struct request *request)
+{
+        const struct request *part;
+        uint32_t n_parts = 1;
+        uint64_t n_bytes = request->n_bytes;
+
+        TAILQ_FOREACH (part, &request->client->requests, client_link) {
+                if (part->state != REQUEST_PART || part->leader != request)
+                        continue;
+                assert(part->pool == request->pool && part->in_group);
+                n_parts++;
+                n_bytes += part->n_bytes;
+        }
+        assert(request->n_parts == n_parts && request->n_all_bytes == n_bytes);
+        assert(request->in_group || n_parts == 1);
+        assert(n_parts == 1 || request->state == REQUEST_WAITING);
+        assert(!request->leader || request->state == REQUEST_PART);
+        assert(request->n_to_make <= n_parts && request->n_room_bytes <= n_bytes);
+        if (request->state == REQUEST_PART && !request->leader)
+                assert(request->client->gathers);
+}
+
 static uint32_t check_requests(const struct client *client)
 {
         const struct request *request, *other;
@@ -218,6 +241,7 @@ static uint32_t check_requests(const struct client *client)
                         continue;
                 assert(request->lease->state == LEASE_ASKED && request->lease->client == client);
                 assert(request->lease->serial == request->refusal.serial);
+                check_group(request);
                 n_unanswered++;
                 for (other = TAILQ_NEXT(request, client_link); other;
                      other = TAILQ_NEXT(other, client_link))
@@ -321,6 +345,21 @@ static void check_charges(const struct client *client)
         assert(n_declared_bytes <= client->n_held_bytes);
 }
 
+/* Of the tenant's keeper: those that are yet to begin. */
+static uint32_t check_keeps(const struct client *client)
+{
+        const struct lease *lease;
+        uint32_t n_busy = 0;
+
+        if (client != client->tenant->keeper)
+                return 0;
+        assert(!client->owner && !client->words && !client->eof && !client->dead);
+        for (lease = client->leases; lease; lease = lease->hh.next)
+                n_busy += lease->state == LEASE_BUSY;
+        assert(client->tenant->n_keeps == client->slots.n_taken && client->tenant->n_keeps > 0);
+        return client->tenant->n_keeps - n_busy;
+}
+
 static void check_dropped(const struct client *client)
 {
         const struct lease *lease;
@@ -339,7 +378,7 @@ void check_clients(const struct policy *policy)
                 uint32_t n_asked = check_leases(client);
 
                 assert(client->policy == policy);
-                assert(check_requests(client) == n_asked);
+                assert(check_requests(client) + check_keeps(client) == n_asked);
                 check_charges(client);
                 check_usages(client);
                 if (client->eof || client->dead)

@@ -43,6 +43,21 @@ static void check_shared_usage(const struct block *block)
         assert(n_leases == block->n_leases);
 }
 
+/* It has begun when the lease of who shared it is over. */
+static void check_keep(const struct share *share)
+{
+        const struct lease *lease;
+        bool is_shared = false;
+
+        if (!share->keeper)
+                return;
+        TAILQ_FOREACH (lease, &share->block->leases, block_link)
+                is_shared = is_shared || (lease->state == LEASE_BUSY && !lease->attached);
+        assert(share->keeper->client == share->block->holding->tenant->keeper);
+        assert(share->keeper->state == (is_shared ? LEASE_ASKED : LEASE_BUSY));
+        assert(is_shared || share->keeper->block == share->block);
+}
+
 void check_shares_of(const struct block *block)
 {
         const struct policy *policy = block_its_pool(block)->policy;
@@ -53,6 +68,7 @@ void check_shares_of(const struct block *block)
                 assert(share->block == block);
                 assert(share->n_bytes > 0 && share->n_bytes <= block->bin->n_bytes);
                 assert(share_find(policy, &share->token) == share);
+                check_keep(share);
                 n++;
         }
         assert(n == block->n_shares && n <= SHARES_PER_BLOCK_MAX);

@@ -233,9 +233,8 @@ int block_create(struct request *request, struct block **ret_block)
         struct client *client = request->client;
         struct holding *holding = &client->tenant->holdings[request->pool->id];
         struct block *block;
-        int r;
+        int r = block_new(holding, request->n_bytes, request->properties, &block);
 
-        r = block_new(holding, request->n_bytes, request->properties, &block);
         if (r)
                 return r;
         block->request = request;
@@ -249,9 +248,8 @@ int block_create(struct request *request, struct block **ret_block)
 int block_prewarm(struct holding *holding, uint64_t n_bytes)
 {
         struct block *block;
-        int r;
+        int r = block_new(holding, n_bytes, 0, &block);
 
-        r = block_new(holding, n_bytes, 0, &block);
         if (r)
                 return r;
         set_state(block, BLOCK_CREATING_FOR_CACHE);

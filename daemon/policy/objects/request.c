@@ -14,7 +14,8 @@
 #include "gpumem.h"
 
 static const unsigned legal_next[REQUEST_N_STATES] = {
-        [REQUEST_NEW] = BIT(REQUEST_WAITING) | BIT(REQUEST_REFUSED),
+        [REQUEST_NEW] = BIT(REQUEST_PART) | BIT(REQUEST_WAITING) | BIT(REQUEST_REFUSED),
+        [REQUEST_PART] = BIT(REQUEST_WAITING) | BIT(REQUEST_REFUSED),
         [REQUEST_WAITING] = BIT(REQUEST_CREATING) | BIT(REQUEST_REFUSED),
         [REQUEST_CREATING] = BIT(REQUEST_WAITING) | BIT(REQUEST_REFUSED),
         [REQUEST_REFUSED] = 0,
@@ -26,9 +27,14 @@ static void set_state(struct request *request, enum request_state state)
         request->state = state;
 }
 
-static bool is_unanswered(const struct request *request)
+static bool is_in_queue(const struct request *request)
 {
         return request->state == REQUEST_WAITING || request->state == REQUEST_CREATING;
+}
+
+static bool is_unanswered(const struct request *request)
+{
+        return request->state == REQUEST_PART || is_in_queue(request);
 }
 
 /* How large a cached block may be: what the client says, and never more than the bins allow. */
@@ -64,6 +70,10 @@ int request_new(struct client *client, const struct policy_ask *ask, struct requ
                 .keeps_mapped = ask->keeps_mapped,
                 .properties = ask->properties,
                 .deadline_ns = ask->deadline_ns,
+                .n_parts = 1,
+                .n_all_bytes = ask->n_bytes,
+                .n_to_make = 1,
+                .n_room_bytes = ask->n_bytes,
                 .refusal = {.client = client,
                             .pool = ask->pool,
                             .serial = ask->serial,
@@ -87,10 +97,31 @@ static void abandon_block(struct request *request)
                 block_create_for_cache(block);
 }
 
+static void enter_queue(struct request *request)
+{
+        fair_queue_enqueue(request);
+        request->pool->n_waiting++;
+}
+
 static void leave_queue(struct request *request)
 {
         fair_queue_dequeue(request);
         request->pool->n_waiting--;
+}
+
+/* In its state; the client waits for an answer from now on. */
+static void begin(struct request *request, struct pool *pool, struct lease *take_lease)
+{
+        request->pool = pool;
+        request->lease = take_lease;
+        /* It may be said of any block: of a device's it would only keep others from it, beside every limit. */
+        request->keeps_mapped = request->keeps_mapped && pool->settings.kind == POLICY_PINNED;
+        request->client->n_waiting++;
+        request->client->tenant->n_waiting++;
+}
+
+static void end(struct request *request)
+{
         request->client->n_waiting--;
         request->client->tenant->n_waiting--;
 }
@@ -98,8 +129,10 @@ static void leave_queue(struct request *request)
 /* What it holds while it is unanswered; the lease is gone already when it was granted. */
 static void drop_held(struct request *request)
 {
-        if (is_unanswered(request))
+        if (is_in_queue(request))
                 leave_queue(request);
+        if (is_unanswered(request))
+                end(request);
         abandon_block(request);
         request->lease = lease_free(request->lease);
 }
@@ -143,14 +176,46 @@ struct request *request_find(struct client *client, uint32_t serial)
 void request_wait(struct request *request, struct pool *pool, struct lease *take_lease)
 {
         set_state(request, REQUEST_WAITING);
-        request->pool = pool;
-        request->lease = take_lease;
-        /* It may be said of any block: of a device's it would only keep others from it, beside every limit. */
-        request->keeps_mapped = request->keeps_mapped && pool->settings.kind == POLICY_PINNED;
-        fair_queue_enqueue(request);
-        pool->n_waiting++;
-        request->client->n_waiting++;
-        request->client->tenant->n_waiting++;
+        begin(request, pool, take_lease);
+        enter_queue(request);
+}
+
+void request_gather(struct request *request, struct pool *pool, struct lease *take_lease)
+{
+        set_state(request, REQUEST_PART);
+        request->in_group = true;
+        begin(request, pool, take_lease);
+}
+
+void request_lead(struct request *leader)
+{
+        struct request *part;
+
+        leader->in_group = true;
+        TAILQ_FOREACH (part, &leader->client->requests, client_link) {
+                if (part->state != REQUEST_PART || part->leader)
+                        continue;
+                part->leader = leader;
+                leader->n_parts++;
+                leader->n_all_bytes += part->n_bytes;
+        }
+        leader->n_to_make = leader->n_parts;
+        leader->n_room_bytes = leader->refusal.n_bytes = leader->n_all_bytes;
+}
+
+void request_part(struct request *part)
+{
+        struct request *leader = part->leader;
+
+        if (leader) {
+                leader->n_parts--;
+                leader->n_all_bytes -= part->n_bytes;
+                part->leader = NULL;
+                set_state(part, REQUEST_WAITING);
+                enter_queue(part);
+        }
+        part->n_to_make = 1;
+        part->n_room_bytes = part->refusal.n_bytes = part->n_bytes;
 }
 
 int request_create(struct request *request)
@@ -183,15 +248,36 @@ struct request *request_grant(struct request *request, struct block *block)
         return request_free(request);
 }
 
-void request_refuse(struct request *request, int outcome)
+static void refuse_one(struct request *request, int outcome)
 {
         drop_held(request);
         set_state(request, REQUEST_REFUSED);
         /* Who only asks whether a block is known is not in want. */
-        if (request->pool && outcome != GPUMEM_E_CANCELLED && !request->only_known)
+        if (request->pool && outcome != GPUMEM_E_CANCELLED && !request->only_known &&
+            !request->refusal.of_part)
                 request->pool->n_refusals++;
         request->refusal.outcome = outcome;
         action_push(&request->client->policy->actions, &request->refusal.action, ACTION_REFUSE);
+}
+
+static void refuse_parts(const struct request *leader, int outcome)
+{
+        struct request *part;
+
+        TAILQ_FOREACH (part, &leader->client->requests, client_link) {
+                if (part->state != REQUEST_PART || part->leader != leader)
+                        continue;
+                part->leader = NULL;
+                part->refusal.of_part = true;
+                refuse_one(part, outcome);
+        }
+}
+
+void request_refuse(struct request *request, int outcome)
+{
+        if (request->n_parts > 1)
+                refuse_parts(request, outcome);
+        refuse_one(request, outcome);
 }
 
 void request_refuse_limit(struct request *request, const struct limit_hit *hit)

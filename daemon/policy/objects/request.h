@@ -2,7 +2,8 @@
 /* A request for a block, until it is granted, withdrawn, or its refusal has been taken.
  *
  * Owned by its client. It stands in its pool's queue while it is unanswered, also while its block
- * is being made: should that fail because the device is full, it still has its place. */
+ * is being made: should that fail because the device is full, it still has its place. Of a group the one that
+ * was asked last leads: it stands there for all (group.h). */
 #pragma once
 
 #include <stdint.h>
@@ -25,6 +26,15 @@ struct request *request_find(struct client *client, uint32_t serial);
 /* Takes `lease` over and enters the end of its tenant's queue. */
 void request_wait(struct request *request, struct pool *pool, struct lease *take_lease);
 
+/* Takes `lease` over, and waits for the one that will lead it. */
+void request_gather(struct request *request, struct pool *pool, struct lease *take_lease);
+
+/* Leads all of its client that have no leader. */
+void request_lead(struct request *leader);
+
+/* It goes on alone, in the queue: one of a leader's, or the leader when no other is left. */
+void request_part(struct request *part);
+
 /* Has a block made for it; -ENOMEM. */
 int request_create(struct request *request);
 
@@ -34,7 +44,7 @@ void request_device_full(struct request *request);
 /* Hands `block` over and ends the request. */
 struct request *request_grant(struct request *request, struct block *block);
 
-/* Drops what it holds, and has the client told. Needs no memory. */
+/* Drops what it holds, and has the client told; before that the same of those that it leads. Needs no memory. */
 void request_refuse(struct request *request, int outcome);
 
 /* The same with GPUMEM_E_LIMIT, for this limit. */

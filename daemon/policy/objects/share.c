@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/objects/share.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -64,6 +65,7 @@ struct share *share_free(struct share *share)
         LIST_REMOVE(share, block_link);
         share->block->n_shares--;
         HASH_DEL(policy->shares, share);
+        assert(!share->keeper);
         free(share);
         return NULL;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/objects/tenant.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the policy tells of its objects and in sums; the objects one by one are in listing.h. Nothing here changes
- * what anybody gets. */
+/* What the policy tells of its objects and in sums; the objects one by one are in listing.h. Nothing here changes what
+ * anybody gets. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,12 +18,12 @@ uint64_t block_bytes(const struct block *block);
 uint32_t block_properties(const struct block *block);
 void *block_backing(const struct block *block);
 
-/* Of a block that is being made: whether whoever asked for it still waits. If not, it may as well not
- * be made: policy_created() with -ECANCELED. */
+/* Of a block that is being made: whether whoever asked for it still waits. If not, it may as well not be made:
+ * policy_created() with -ECANCELED. */
 bool block_is_awaited(const struct block *block);
 
-/* Of a block that is being released: whether a process whose client has ended may use what is in it still. Who has given it
- * back, or was revoked it, does not, be it mapped there or not. */
+/* Of a block that is being released: whether a process whose client has ended may use what is in it still. Who has
+ * given it back, or was revoked it, does not, be it mapped there or not. */
 bool block_may_be_used(const struct block *block);
 
 /* Whether the block was prewarmed, and no tenant has had it yet. */
@@ -58,12 +58,12 @@ struct pool_stats {
 /* GPUMEM_E_NO_POOL for an unknown pool. */
 int policy_pool_stats(const struct policy *policy, uint32_t pool, struct pool_stats *ret_stats);
 
-/* Looks at every word of every lease, once: what is told of idle leases from now on is of this moment, so
- * that sums agree. Returns how many there are. */
+/* Looks at every word of every lease, once: what is told of idle leases from now on is of this moment, so that sums
+ * agree. Returns how many there are. */
 uint64_t policy_see_idle(struct policy *policy);
 
-/* The same for one pool, unless that was done a moment ago: who is asked for it at any rate looks so often
- * at most, however many leases there are. */
+/* The same for one pool, unless that was done a moment ago: who is asked for it at any rate looks so often at most,
+ * however many leases there are. */
 #define POLICY_SEEN_NS UINT64_C(10000000)
 void policy_see_idle_of(struct policy *policy, uint32_t pool, uint64_t now_ns);
 
@@ -76,8 +76,7 @@ uint64_t client_charged(const struct client *client, uint32_t pool);
 /* Of that what lingers, and the client has not unmapped within the timeout though it was told to. */
 uint64_t client_unresponsive(const struct client *client, uint32_t pool);
 
-/* May a block be mapped by this client: one that it leases, has given back, was released, or is an
- * earlier daemon's? */
+/* May a block be mapped by this client: one that it leases, has given back, was released, or is an earlier daemon's? */
 bool client_maps_anything(const struct client *client);
 
 /* Blocks of all pools together for which the daemon has a file open, or will; see fd_budget.h. */
@@ -91,7 +90,7 @@ const struct usage *client_tenant_usage(const struct client *client);
 const struct usage *client_kept(const struct client *client);
 const struct usage *client_tenant_kept(const struct client *client);
 
-/* Peaks of what is reserved begin anew at what is: the client's tenant's; or everybody's, and the
- * pool's own. Of one pool, or of POLICY_ALL_POOLS. GPUMEM_E_NO_POOL. */
+/* Peaks of what is reserved begin anew at what is: the client's tenant's; or everybody's, and the pool's own. Of one
+ * pool, or of POLICY_ALL_POOLS. GPUMEM_E_NO_POOL. */
 int policy_reset_peaks(struct policy *policy, const struct client *client, enum policy_scope scope,
                        uint32_t pool);

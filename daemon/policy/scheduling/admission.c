@@ -13,8 +13,10 @@
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/backfill.h"
 #include "daemon/policy/scheduling/block_search.h"
+#include "daemon/policy/scheduling/deadlock.h"
 #include "daemon/policy/scheduling/eviction.h"
 #include "daemon/policy/scheduling/fd_budget.h"
+#include "daemon/policy/scheduling/group.h"
 #include "daemon/policy/scheduling/revocation.h"
 #include "daemon/policy/state/fair_queue.h"
 #include "gpumem.h"
@@ -52,10 +54,10 @@ static bool is_hopeless(const struct request *request)
 static bool cover_hopeless(struct turn *turn, const struct request *request)
 {
         if (request->pool->totals.incoming > 0 ||
-            eviction_release(holding_of(request), request->n_bytes, EVICTION_UNMAPPED) > 0)
+            eviction_release(holding_of(request), request->n_room_bytes, EVICTION_UNMAPPED) > 0)
                 return true;
         if (request->deadline_ns > turn->now_ns)
-                eviction_recall(turn->pool, request->client, request->n_bytes, EVICTION_SOME,
+                eviction_recall(turn->pool, request->client, request->n_room_bytes, EVICTION_SOME,
                                 turn->now_ns, &turn->budget);
         return false;
 }
@@ -67,9 +69,9 @@ static bool cover(struct turn *turn, const struct request *request)
 
         if (is_hopeless(request))
                 return cover_hopeless(turn, request);
-        if (turn->n_owed_bytes == 0 && turn->n_sure_bytes >= request->n_bytes)
+        if (turn->n_owed_bytes == 0 && turn->n_sure_bytes >= request->n_room_bytes)
                 return true;
-        n_missing_bytes = request->n_bytes + turn->n_owed_bytes - turn->n_sure_bytes;
+        n_missing_bytes = request->n_room_bytes + turn->n_owed_bytes - turn->n_sure_bytes;
         if (turn->pool->totals.evictable < n_missing_bytes) {
                 if (request->deadline_ns > turn->now_ns)
                         eviction_recall(turn->pool, request->client, n_missing_bytes,
@@ -98,15 +100,26 @@ static unsigned take_scans(struct turn *turn, unsigned n)
         return n;
 }
 
-/* Before a block is made: see eviction.h. */
-static void trim_cache(struct turn *turn, const struct request *request)
+/* Before blocks are made: see eviction.h. */
+static void trim_cache(struct turn *turn, const struct client *asker, uint64_t n_bytes)
 {
         struct scan_budget budget = {.n_left = take_scans(turn, EVICTION_SCANS_A_BLOCK),
-                                     .asker = request->client};
+                                     .asker = asker};
 
-        turn->n_sure_bytes += eviction_trim_cache(turn->pool, request->client, request->n_bytes,
-                                                  turn->now_ns, &budget);
+        turn->n_sure_bytes += eviction_trim_cache(turn->pool, asker, n_bytes, turn->now_ns,
+                                                  &budget);
         turn->n_scans += budget.n_left;
+}
+
+/* What is cached serves the group first, and is trimmed then. */
+static void serve_group(struct turn *turn, struct request *leader)
+{
+        const struct client *asker = leader->client;
+        uint64_t n_bytes = leader->n_room_bytes;
+
+        group_serve(leader);
+        backfill_count(&turn->backfill);
+        trim_cache(turn, asker, n_bytes);
 }
 
 /* Returns whether the request has had its share of the turn's bytes. */
@@ -114,11 +127,15 @@ static bool serve_covered(struct turn *turn, struct request *request)
 {
         int r;
 
-        if (turn->held || is_hopeless(request) || pool_room(turn->pool) < request->n_bytes) {
+        if (turn->held || is_hopeless(request) || pool_room(turn->pool) < request->n_room_bytes) {
                 turn->held = true;
                 return true;
         }
-        trim_cache(turn, request);
+        if (request->in_group) {
+                serve_group(turn, request);
+                return true;
+        }
+        trim_cache(turn, request->client, request->n_bytes);
         r = request_create(request);
         if (r)
                 request_refuse(request, r);
@@ -138,6 +155,13 @@ static bool serve_by(struct turn *turn, struct request *request, struct block *b
 
 static bool serve_from_what_there_is(struct turn *turn, struct request *request)
 {
+        if (request->in_group) {
+                group_look(request, &turn->budget);
+                if (request->n_to_make)
+                        return false;
+                group_serve(request);
+                return true;
+        }
         return serve_by(turn, request, block_search_find(request, &turn->budget));
 }
 
@@ -157,7 +181,7 @@ static void serve_at_deadline(struct turn *turn, struct request *request, int ou
 
 static void serve_fresh(struct turn *turn, struct request *request)
 {
-        uint64_t n_bytes = request->n_bytes;
+        uint64_t n_bytes = request->n_room_bytes;
         bool is_allowed = backfill_is_allowed(&turn->backfill, request);
 
         if (!is_allowed)
@@ -186,8 +210,8 @@ static void wait_for_limit(struct turn *turn, struct request *request, const str
                 quota_wait(request, turn->number, hit);
 }
 
-/* A limit holds the request up. What it counts already serves the request all the same; else what the
- * limit's side does not use is taken back, if that is enough. Who waits behind others has its own only. */
+/* A limit holds the request up. What it counts already serves the request all the same; else what the limit's side does
+ * not use is taken back, if that is enough. Who waits behind others has its own only. */
 enum relief { RELIEF_NONE, RELIEF_ENOUGH, RELIEF_SERVED };
 
 static enum relief relieve(struct turn *turn, struct request *request, const struct limit_hit *hit)
@@ -196,6 +220,11 @@ static enum relief relieve(struct turn *turn, struct request *request, const str
                                                                       : BLOCK_SEARCH_OWN;
         enum relief relief = RELIEF_NONE;
 
+        if (request->in_group)
+                return hit->why == LIMIT_WOULD_BE_PASSED &&
+                                       revocation_relieve(request, hit, &turn->budget)
+                               ? RELIEF_ENOUGH
+                               : RELIEF_NONE;
         if (hit->why != LIMIT_WOULD_BE_PASSED)
                 return serve_from_own(turn, request) ? RELIEF_SERVED : RELIEF_NONE;
         turn->budget.back_too = request->deadline_ns <= turn->now_ns;
@@ -212,8 +241,8 @@ static bool is_within_limits(struct turn *turn, struct request *request)
 {
         struct limit_hit hit;
 
-        if (quota_is_hopeless(request->client, turn->pool, request->n_bytes, &hit)) {
-                if (!serve_from_own(turn, request))
+        if (quota_is_hopeless(request, &hit)) {
+                if (request->in_group || !serve_from_own(turn, request))
                         request_refuse_limit(request, &hit);
                 return false;
         }
@@ -259,7 +288,7 @@ static bool serve_from_unowned(struct turn *turn, struct request *request)
 {
         struct block *block;
 
-        if (turn->held || !backfill_is_allowed(&turn->backfill, request))
+        if (turn->held || request->in_group || !backfill_is_allowed(&turn->backfill, request))
                 return false;
         block = block_search_take_unowned(request);
         if (!block)
@@ -281,13 +310,13 @@ static void serve_one(struct turn *turn, struct request *request)
                 return;
         if (request->only_known)
                 request_refuse(request, GPUMEM_E_REFUSED);
-        else if (request->n_bytes > turn->pool->settings.max_bytes)
+        else if (request->n_all_bytes > turn->pool->settings.max_bytes)
                 request_refuse(request, GPUMEM_E_TOO_LARGE);
         else if (serve_from_unowned(turn, request))
                 return;
         else if (turn->pool->driver_status != DRIVER_SERVES)
                 wait_for_driver(turn, request);
-        else if (!fd_budget_has_room(request->client->tenant))
+        else if (!fd_budget_has_room(request->client->tenant, request->n_to_make))
                 wait_for_fd(turn, request);
         else
                 serve_fresh(turn, request);
@@ -302,7 +331,7 @@ static void serve_with_budget(struct turn *turn, struct request *request)
         turn->n_scans += turn->budget.n_left;
 }
 
-static void walk(struct pool *pool, uint64_t now_ns)
+static void walk_once(struct pool *pool, uint64_t now_ns)
 {
         struct turn turn = {
                 .pool = pool,
@@ -327,15 +356,27 @@ static void walk(struct pool *pool, uint64_t now_ns)
         backfill_end(&turn.backfill);
 }
 
+/* Who is refused may have held up others. */
+static void walk(struct pool *pool, uint64_t now_ns)
+{
+        struct request *request;
+
+        walk_once(pool, now_ns);
+        while ((request = deadlock_find(pool, now_ns))) {
+                request->refusal.of_deadlock = true;
+                request_refuse(request, GPUMEM_E_REFUSED);
+                walk_once(pool, now_ns);
+        }
+}
+
 /* Whether what happens in one pool may serve who waits in another. */
 static bool spans_pools(const struct policy *policy)
 {
         return policy->limits || policy->wants_fd;
 }
 
-/* What is charged in one pool may end the wait for a limit in another, or begin one that others
- * need not wait behind; what was revoked for one may serve another: the queues are walked until
- * nothing of this happens any more. */
+/* What is charged in one pool may end the wait for a limit in another, or begin one that others need not wait behind;
+ * what was revoked for one may serve another: the queues are walked until nothing of this happens any more. */
 static void serve_all(struct policy *policy, uint64_t now_ns)
 {
         uint64_t n_charges, n_revocations;
@@ -397,29 +438,29 @@ void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t
 {
         struct request *request;
         struct lease *lease = NULL;
-        struct pool *pool;
-        int r;
+        int r = request_new(client, ask, &request);
 
-        r = request_new(client, ask, &request);
         if (r) {
+                group_fail(client, ask, r);
                 client_refuse_spare(client, ask, r);
                 return;
         }
+        request->may_wait = ask->deadline_ns > now_ns;
         r = check_ask(client, ask);
         if (!r)
                 r = lease_new(client, ask->serial, &lease);
         if (!r && request_find(client, ask->serial)) {
-                lease_free(lease);
+                lease = lease_free(lease);
                 r = GPUMEM_E_BAD_REQUEST;
         }
-        if (r) {
+        if (ask->more || client->gathers)
+                request = group_add(request, lease, ask, r);
+        else if (r)
                 request_refuse(request, r);
-                return;
-        }
-        pool = client->policy->pools[ask->pool];
-        request->may_wait = ask->deadline_ns > now_ns;
-        request_wait(request, pool, lease);
-        admission_serve(pool, now_ns);
+        else
+                request_wait(request, client->policy->pools[ask->pool], lease);
+        if (request && !r)
+                admission_serve(request->pool, now_ns);
 }
 
 /* True: somebody is in want of what may come from several. */
@@ -451,6 +492,8 @@ uint64_t admission_next_deadline(const struct pool *pool)
 
         TAILQ_FOREACH (holding, &pool->queue.holdings, queue_link)
                 any = add_deadlines(holding, &earliest_ns) || any;
+        if (deadlock_next(pool) < earliest_ns)
+                earliest_ns = deadlock_next(pool);
         if ((any || pool->n_awaited) && unmap_timeout_next(pool) < earliest_ns)
                 earliest_ns = unmap_timeout_next(pool);
         return earliest_ns;

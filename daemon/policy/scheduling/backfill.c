@@ -49,17 +49,17 @@ void backfill_wait(struct backfill *backfill, struct request *request, uint64_t 
                 return;
         if (!backfill->any || n_allowed < backfill->n_allowed)
                 backfill->n_allowed = n_allowed;
-        if (!backfill->any || request->n_bytes < backfill->n_least_bytes)
-                backfill->n_least_bytes = request->n_bytes;
+        if (!backfill->any || request->n_room_bytes < backfill->n_least_bytes)
+                backfill->n_least_bytes = request->n_room_bytes;
         backfill->any = true;
         if (!has_begun(hold, now_ns))
-                add_quiet(backfill, hold, request->n_bytes, n_allowed);
+                add_quiet(backfill, hold, request->n_room_bytes, n_allowed);
 }
 
 bool backfill_is_allowed(const struct backfill *backfill, const struct request *request)
 {
         return !backfill->any || (backfill->n_assigned < backfill->n_allowed &&
-                                  request->n_bytes < backfill->n_least_bytes);
+                                  request->n_room_bytes < backfill->n_least_bytes);
 }
 
 /* All at once, or several tenants would hold up others one after the other. */
@@ -69,7 +69,7 @@ void backfill_hold_up(struct backfill *backfill, const struct request *request, 
 
         while ((hold = *link)) {
                 if (backfill->n_assigned < hold->n_allowed &&
-                    request->n_bytes < hold->n_least_bytes) {
+                    request->n_room_bytes < hold->n_least_bytes) {
                         link = &hold->next;
                         continue;
                 }

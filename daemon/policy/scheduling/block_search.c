@@ -154,9 +154,9 @@ static struct block *find_idle(const struct request *request, struct scan_budget
 {
         struct bin_range fits = request_fits(request), less = request_takes(request);
         struct holding *holding = holding_of(request);
-        struct block *block;
+        struct block *block = revocation_take_one(holding, request->client, &fits,
+                                                  REVOCATION_SMALLEST, budget);
 
-        block = revocation_take_one(holding, request->client, &fits, REVOCATION_SMALLEST, budget);
         return block ? block
                      : revocation_take_one(holding, request->client, &less, REVOCATION_LARGEST,
                                            budget);
@@ -199,7 +199,7 @@ static struct block *find_unowned(const struct request *request)
         const struct bins *bins;
         struct bin *bin;
 
-        if (!unowned || !fd_budget_has_room(request->client->tenant))
+        if (!unowned || !fd_budget_has_room(request->client->tenant, 1))
                 return NULL;
         bins = &unowned->holdings[request->pool->id].bins;
         bin = bins_find(bins, BIN_CACHED, &fits);

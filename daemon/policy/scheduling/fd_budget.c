@@ -51,16 +51,18 @@ static struct count n_open_soon(const struct tenant *tenant)
         return n;
 }
 
-static bool has_room(const struct tenant *tenant, struct count n)
+static bool has_room(const struct tenant *tenant, struct count n, uint32_t n_more)
 {
         uint64_t max = tenant->policy->max_blocks;
 
+        n.all += n_more - 1;
+        n.own += n_more - 1;
         return n.all < max && n.own / FD_BUDGET_SHARE < max - n.all;
 }
 
-bool fd_budget_has_room(const struct tenant *tenant)
+bool fd_budget_has_room(const struct tenant *tenant, uint32_t n_more)
 {
-        return has_room(tenant, n_open(tenant));
+        return has_room(tenant, n_open(tenant), n_more);
 }
 
 static bool evict_own(struct tenant *tenant, enum eviction_kind kind)
@@ -84,14 +86,14 @@ static bool release_idle(const struct request *request, struct scan_budget *budg
 }
 
 /* What others have cached goes only where that is enough: it may be the tenant's own share that is used up. */
-static bool evict_others(struct tenant *tenant)
+static bool evict_others(struct tenant *tenant, uint32_t n_more)
 {
         struct count n = n_open_soon(tenant);
 
         if (!n.all)
                 return false;
         n.all--;
-        if (!has_room(tenant, n))
+        if (!has_room(tenant, n, n_more))
                 return false;
         for (uint32_t i = 0; i < tenant->n_holdings; i++) {
                 if (closes(tenant->holdings[i].pool) &&
@@ -105,9 +107,9 @@ bool fd_budget_recall(const struct request *request, struct scan_budget *budget)
 {
         struct tenant *tenant = request->client->tenant;
 
-        while (!has_room(tenant, n_open_soon(tenant))) {
+        while (!has_room(tenant, n_open_soon(tenant), request->n_to_make)) {
                 if (!evict_own(tenant, EVICTION_UNMAPPED) && !evict_own(tenant, EVICTION_MAPPED) &&
-                    !evict_others(tenant) && !release_idle(request, budget))
+                    !evict_others(tenant, request->n_to_make) && !release_idle(request, budget))
                         return false;
         }
         return true;

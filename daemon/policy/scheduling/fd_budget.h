@@ -16,7 +16,8 @@ struct scan_budget;
 /* Blocks for which an fd is open, or will be. */
 uint64_t fd_budget_n_open(const struct policy *policy);
 
-bool fd_budget_has_room(const struct tenant *tenant);
+/* The tenant may have so many blocks more. */
+bool fd_budget_has_room(const struct tenant *tenant, uint32_t n_more);
 
 /* There will be room for certain: blocks are released already, or are now, one for one: those that the tenant has
  * cached, one that others have, if that is enough, else those that the tenant does not use. */

@@ -263,7 +263,7 @@ bool revocation_relieve(const struct request *request, const struct limit_hit *h
                         struct scan_budget *budget)
 {
         bool is_count = hit->kind == LIMIT_LEASES;
-        uint64_t n_asked = is_count ? 1 : request->n_bytes;
+        uint64_t n_asked = is_count ? request->n_parts : request->n_all_bytes;
         struct idle_leases idle = {.n = 0};
         struct limit_hit next;
 
@@ -274,10 +274,10 @@ bool revocation_relieve(const struct request *request, const struct limit_hit *h
         for (unsigned i = 0; i < idle.n; i++) {
                 struct block *block = idle.leases[i]->block;
 
-                if (!quota_is_passed(request->client, request->pool, request->n_bytes, &next))
+                if (!quota_is_passed_by(request, &next))
                         return true;
                 if (lease_revoke(idle.leases[i]))
                         block_return_to_cache(block);
         }
-        return !quota_is_passed(request->client, request->pool, request->n_bytes, &next);
+        return !quota_is_passed_by(request, &next);
 }

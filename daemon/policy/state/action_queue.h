@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Actions that wait to be taken. An action stands in the object that it is about, so that giving one
- * needs no memory and cannot fail. The object owns the node and withdraws it before it is freed:
- * no action outlives what it names. */
+/* Actions that wait to be taken. An action stands in the object that it is about, so that giving one needs no memory
+ * and cannot fail. The object owns the node and withdraws it before it is freed: no action outlives what it names. */
 #pragma once
 
 #include <assert.h>

@@ -8,7 +8,7 @@
 void bins_init(struct bins *bins)
 {
         for (unsigned side = 0; side < BIN_N_SIDES; side++)
-                bins->occupied[side] = (struct bitmap)BITMAP_NULL;
+                bins->occupied[side] = BITMAP_NULL;
         bins->n_charged = 0;
         for (unsigned i = 0; i < SIZE_N_CLASSES; i++)
                 TAILQ_INIT(&bins->classes[i]);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where blocks are found that may serve a request: one tenant's in one pool, by size and properties.
  *
- * A bin holds the blocks of exactly one size and one set of properties: on one side those that are
- * cached, on the other those in a lease that may be idle. It lives while such blocks exist, in
- * whatever state: so a block that changes its state needs no memory for it. Bins stand in log-linear
- * classes, smallest first; for each side a bit a class says that a block is there. Owned by one
- * holding. */
+ * A bin holds the blocks of exactly one size and one set of properties: on one side those that are cached, on the other
+ * those in a lease that may be idle. It lives while such blocks exist, in whatever state: so a block that changes its
+ * state needs no memory for it. Bins stand in log-linear classes, smallest first; for each side a bit a class says that
+ * a block is there. Owned by one holding. */
 #pragma once
 
 #include <stdbool.h>

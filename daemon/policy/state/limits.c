@@ -60,9 +60,8 @@ static int find_or_add(struct limits *table, uint32_t uid, struct uid_limits **r
 int limits_set_uid(struct limits *table, uint32_t uid, enum limit_kind kind, uint64_t max)
 {
         struct uid_limits *limits;
-        int r;
+        int r = find_or_add(table, uid, &limits);
 
-        r = find_or_add(table, uid, &limits);
         if (!r)
                 limits->limits.max[kind] = max;
         return r;

@@ -70,6 +70,7 @@ struct policy_ask {
                                  * it is charged until it is unmapped, or somebody leases it */
         uint32_t properties;    /* fixed at creation, part of what a cached block is found by */
         uint64_t deadline_ns;   /* now or earlier: do not wait for others */
+        bool more; /* it is served together with what the client asks for next, or neither is */
 };
 
 /* What names a shared block to those who may attach it. The server draws the bits. */
@@ -84,6 +85,7 @@ struct policy_share {
         uint64_t n_bytes; /* of the allocation in the block, told to those who attach */
         uint32_t
                 granted_uid; /* whose tenant may attach besides the block's own; or POLICY_NO_UID */
+        uint64_t keep_ns;    /* for so long the block stays, beyond its sharer's lease; 0: not */
 };
 
 /* What the server is to do next. */
@@ -112,6 +114,8 @@ struct action {
         uint64_t n_blocks;
         bool of_others; /* FREED: not of the client's tenant only */
         bool of_blocks; /* REFUSE with GPUMEM_E_TOO_MANY: not of requests that wait, but of blocks */
+        bool of_deadlock; /* REFUSE: all who hold the pool's memory wait for more of it */
+        bool of_part; /* REFUSE: another refusal follows, of those that were to be served with it */
         struct limit_hit limit; /* of a refusal with GPUMEM_E_LIMIT */
 };
 

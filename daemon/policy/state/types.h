@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that the policy is made of, on one page. Read this first.
  *
- * The policy owns pools, clients and tenants. A pool is one device's memory, or one node's pinned memory.
- * A tenant is a user in a container; its processes trust each other. What one tenant has in one pool is a
- * holding. Blocks belong to holdings: a block is one driver allocation, and its tenant does not change.
- * A client is one connection, and belongs to a tenant. It asks for a block with a request, which waits in
- * the fair queue of its pool. A granted request becomes a lease: the client's right to one block. A block that no
- * client leases is cached for its tenant, and is found again through a bin. A shared block is in several
- * leases; a share is the token by which a client attaches it. A release_all is one call that waits until
- * blocks are back at the driver.
+ * The policy owns pools, clients and tenants. A pool is one device's memory, or one node's pinned memory. A tenant is a
+ * user in a container; its processes trust each other. What one tenant has in one pool is a holding. Blocks belong to
+ * holdings: a block is one driver allocation, and its tenant does not change. A client is one connection, and belongs
+ * to a tenant. It asks for a block with a request, which waits in the fair queue of its pool. A granted request becomes
+ * a lease: the client's right to one block. A block that no client leases is cached for its tenant, and is found again
+ * through a bin. A shared block is in several leases; a share is the token by which a client attaches it. A release_all
+ * is one call that waits until blocks are back at the driver.
  *
  *      policy -- pool -- queue of holdings that wait; every block of the pool
  *        |------ tenant -- holding, one a pool -- bins -- bin -- block -- share
@@ -16,13 +15,12 @@
  *                  |------ request -- lease, and the block that is being made for it
  *                  `------ release_all -- blocks that are not back yet
  *
- * An action says what the server must do next, and stands in the object that it is about. A charge says what
- * a client must answer for, and stands in the block that causes it. Sums over blocks are totals (totals.h),
- * sums over charges are usage (limits.h).
+ * An action says what the server must do next, and stands in the object that it is about. A charge says what a client
+ * must answer for, and stands in the block that causes it. Sums over blocks are totals (totals.h), sums over charges
+ * are usage (limits.h).
  *
- * Sizes are in bytes. Counts begin with n_. Times end with _ns and are nanoseconds of the server's clock.
- * Each object owns what its own header says; links and nodes stand inside objects, so that moving one needs
- * no memory. */
+ * Sizes are in bytes. Counts begin with n_. Times end with _ns and are nanoseconds of the server's clock. Each object
+ * owns what its own header says; links and nodes stand inside objects, so that moving one needs no memory. */
 #pragma once
 
 #include <stdatomic.h>
@@ -130,6 +128,8 @@ struct refusal {
         uint64_t n_bytes; /* as it was asked for */
         struct limit_hit hit;
         bool of_blocks;          /* too many of these */
+        bool of_deadlock;        /* all who hold the pool's memory wait for more of it */
+        bool of_part;            /* of a group, whose leader is refused for the same reason */
         struct request *request; /* ends when the action is taken; NULL when there is none */
 };
 
@@ -146,18 +146,21 @@ struct policy {
         uint64_t last_client_number;
         uint64_t last_lease_id;
         uint64_t last_block_id;
-        uint64_t now_ns;          /* of the last event that said: dates what blocks do */
-        struct share *shares;     /* table by token */
-        struct limits *limits;    /* NULL: none */
-        uint64_t n_charges;       /* begun, ever */
-        uint64_t n_revocations;   /* ever */
-        uint64_t n_release_scans; /* leases that were scanned for idle ones to free, ever */
-        uint64_t n_walks;         /* through a pool's queue, ever */
-        uint64_t n_counts;        /* of shared blocks, ever */
-        uint64_t max_blocks;      /* see fd_budget.h */
-        bool wants_fd;            /* somebody has waited for one since all pools were served */
-        bool draining;            /* see drain.h */
-        bool in_turns;            /* see policy_serve_in_turns */
+        uint64_t now_ns;      /* of the last event that said: dates what blocks do */
+        struct share *shares; /* table by token */
+        TAILQ_HEAD(policy_keeps, share)
+        keeps;                     /* whose sharers are over; the one that ends first is first */
+        struct limits *limits;     /* NULL: none */
+        uint64_t n_charges;        /* begun, ever */
+        uint64_t n_revocations;    /* ever */
+        uint64_t n_release_scans;  /* leases that were scanned for idle ones to free, ever */
+        uint64_t n_walks;          /* through a pool's queue, ever */
+        uint64_t n_counts;         /* of shared blocks, ever */
+        uint64_t n_deadlock_looks; /* ever */
+        uint64_t max_blocks;       /* see fd_budget.h */
+        bool wants_fd;             /* somebody has waited for one since all pools were served */
+        bool draining;             /* see drain.h */
+        bool in_turns;             /* see policy_serve_in_turns */
         struct policy_witness witness;
 };
 
@@ -197,7 +200,9 @@ struct pool {
 
         struct fair_queue queue; /* who waits */
         uint64_t n_waiting;
-        bool unserved;    /* something has happened since the queue was walked */
+        bool unserved;           /* something has happened since the queue was walked */
+        uint64_t stuck_since_ns; /* these two: see deadlock.h; 0: it is not */
+        uint64_t stuck_moves;
         uint64_t n_backs; /* times that bytes came back to the driver, or may have */
 
         uint64_t n_grants_from_cache;
@@ -245,6 +250,8 @@ struct tenant {
         uint64_t counted;
         uint64_t listing; /* see client_is_first_listed */
         struct limited limited;
+        struct client *keeper; /* these: see keep.h */
+        uint32_t n_keeps;
         UT_hash_handle hh;
         struct holding holdings[]; /* one a pool */
 };
@@ -262,7 +269,10 @@ struct client {
         struct lease *leases;    /* table by id, of all states */
         LIST_HEAD(client_returned, lease) returned;
         TAILQ_HEAD(client_requests, request) requests;
-        uint32_t n_waiting; /* requests without an answer */
+        uint32_t n_waiting;     /* requests without an answer */
+        bool gathers;           /* its last LEASE is to be served together with the next one */
+        int gather_outcome;     /* of one of these that was refused: of all, then */
+        uint64_t stuck, moving; /* these two in a look for a deadlock */
         LIST_HEAD(client_release_alls, release_all) release_alls;
         uint64_t n_held_bytes;   /* of an earlier daemon's blocks: declared is not more */
         struct charge *declared; /* one a pool */
@@ -282,6 +292,7 @@ struct client {
 
 enum request_state {
         REQUEST_NEW,
+        REQUEST_PART,     /* of a group: for the one that leads it */
         REQUEST_WAITING,  /* for room */
         REQUEST_CREATING, /* for its block to be made */
         REQUEST_REFUSED,  /* for the server to take the refusal */
@@ -301,10 +312,16 @@ struct request {
         bool keeps_mapped;
         uint32_t properties;
         uint64_t deadline_ns;
-        bool may_wait;    /* its deadline lay ahead when it was asked */
-        bool covered;     /* WAITING, but bytes that come for certain are meant for it */
-        bool device_full; /* the driver had no memory for it when it was tried last */
-        uint64_t n_backs; /* of the pool, when it was tried last */
+        bool may_wait;          /* its deadline lay ahead when it was asked */
+        bool covered;           /* WAITING, but bytes that come for certain are meant for it */
+        bool device_full;       /* the driver had no memory for it when it was tried last */
+        bool in_group;          /* these: see group.h. What is alone is a group of one */
+        struct request *leader; /* in PART only; NULL: it is yet to come */
+        uint32_t n_parts;       /* that it leads, and itself */
+        uint64_t n_all_bytes;   /* of these */
+        uint32_t n_to_make;     /* of these, for which there is no block */
+        uint64_t n_room_bytes;  /* of those */
+        uint64_t n_backs;       /* of the pool, when it was tried last */
         struct lease *lease;
         struct block *block; /* in CREATING only */
         struct refusal refusal;
@@ -407,6 +424,10 @@ struct share {
         uint64_t n_bytes;
         uint32_t granted_uid; /* or POLICY_NO_UID */
         struct block *block;
+        struct lease *keeper; /* these: see keep.h; NULL: nothing is kept for it */
+        uint64_t keep_ns;
+        uint64_t keep_end_ns;
+        TAILQ_ENTRY(share) keep_link; /* while the keeper's lease is busy */
         UT_hash_handle hh;
         LIST_ENTRY(share) block_link;
 };

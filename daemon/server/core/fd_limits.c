@@ -23,9 +23,8 @@ static unsigned max_fds(void)
         return (unsigned)limit.rlim_cur;
 }
 
-/* Half of the fds are for sessions, a quarter for answers that wait, most of the rest for blocks: so
- * there is always one for what the daemon itself opens. What is in flight the kernel counts beside them,
- * up to the same number. */
+/* Half of the fds are for sessions, a quarter for answers that wait, most of the rest for blocks: so there is always
+ * one for what the daemon itself opens. What is in flight the kernel counts beside them, up to the same number. */
 void fd_limits_init(struct server *server)
 {
         struct allowances *all = &server->accounts.allowances;

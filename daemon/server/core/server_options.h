@@ -17,10 +17,7 @@ struct server_sockets {
         int admin;
 };
 
-#define SERVER_SOCKETS_NULL                \
-        {                                  \
-                .client = -1, .admin = -1, \
-        }
+#define SERVER_SOCKETS_NULL ((struct server_sockets){.client = -1, .admin = -1})
 
 struct server_options {
         const char *socket_path; /* NULL: where proto/address.h says */

@@ -15,7 +15,7 @@ void settings_deinit(struct settings *settings)
 {
         free(settings->rules);
         settings->limits = limits_free(settings->limits);
-        *settings = (struct settings)SETTINGS_NULL;
+        *settings = SETTINGS_NULL;
 }
 
 bool settings_rule_names(const struct pool_rule *rule, const struct pool_row *row)

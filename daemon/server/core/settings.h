@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an administrator has decided: how much each pool may reserve, and what clients and tenants may
- * be charged. Made from the configuration and the command line; the server takes one when it starts
- * and perhaps others later. One thread. */
+/* What an administrator has decided: how much each pool may reserve, and what clients and tenants may be charged. Made
+ * from the configuration and the command line; the server takes one when it starts and perhaps others later. One
+ * thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -86,25 +86,21 @@ struct settings {
                 .n_connections = 1024, .n_requests_a_second = 10000, \
         }
 
-#define SETTINGS_NULL                        \
-        {                                    \
-                .each_user = SETTINGS_USERS, \
-        }
+#define SETTINGS_NULL ((struct settings){.each_user = SETTINGS_USERS})
 
 void settings_deinit(struct settings *settings);
 
-/* The most that a pool may reserve, of which all but n_max_bytes is known: what the rule that names
- * it says, else the rule for its kind, else all of a device and a quarter of a node. Never more than
- * there is. */
+/* The most that a pool may reserve, of which all but n_max_bytes is known: what the rule that names it says, else the
+ * rule for its kind, else all of a device and a quarter of a node. Never more than there is. */
 uint64_t settings_pool_max(const struct settings *settings, const struct pool_row *row);
 
-/* What no tenant loses of its leases in the pool to others: what the rule that names it says, else the
- * rule for its kind, else 0. */
+/* What no tenant loses of its leases in the pool to others: what the rule that names it says, else the rule for its
+ * kind, else 0. */
 uint64_t settings_pool_min(const struct settings *settings, const struct pool_row *row);
 
-/* What a pool has ready before anybody asks, and keeps of what is cached, each as the rule says that names it, else
- * the rule for its kind. Where one of the latter two is not said, and the other is: as much is kept as is made
- * ahead, and what is more goes back at once. Where neither is, it stays: POLICY_KEEP_FOR_EVER. */
+/* What a pool has ready before anybody asks, and keeps of what is cached, each as the rule says that names it, else the
+ * rule for its kind. Where one of the latter two is not said, and the other is: as much is kept as is made ahead, and
+ * what is more goes back at once. Where neither is, it stays: POLICY_KEEP_FOR_EVER. */
 struct pool_stock {
         uint64_t warm_bytes;
         uint64_t keep_bytes;
@@ -113,13 +109,13 @@ struct pool_stock {
 
 struct pool_stock settings_pool_stock(const struct settings *settings, const struct pool_row *row);
 
-/* What a pinned pool's blocks are made of: what the rule that names it says, else the rule for each
- * node. Never PINNED_NOT_SAID. */
+/* What a pinned pool's blocks are made of: what the rule that names it says, else the rule for each node. Never
+ * PINNED_NOT_SAID. */
 enum pinned_backing settings_pinned_backing(const struct settings *settings,
                                             const struct pool_row *row);
 
-/* How a device's blocks are handed out: what the rule that names it says, else the rule for each
- * device. Never IPC_NOT_SAID. */
+/* How a device's blocks are handed out: what the rule that names it says, else the rule for each device. Never
+ * IPC_NOT_SAID. */
 enum device_ipc settings_ipc(const struct settings *settings, const struct pool_row *row);
 
 /* "fd" or "legacy"; -EINVAL for anything else. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* BLOCKS: a row for each block. */
-#include "base/err.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/paying.h"
 #include "gpumem.h"

@@ -121,10 +121,11 @@ static void add_block(const struct block_listing *block, void *argument)
         struct session *session;
 
         table->n_looks++;
-        if (!block->charged)
+        session = block->charged ? client_owner(block->charged) : NULL;
+        /* What is kept for who is to attach it is no session's. */
+        if (!session)
                 return;
         assert(rows);
-        session = client_owner(block->charged);
         if (block->state == BLOCK_IS_LEASED)
                 half.leased = block->n_bytes;
         if (block->is_idle)

@@ -152,10 +152,9 @@ static int add_parties(struct rows *rows, const struct session *asker, const str
                        uint32_t *n_looked)
 {
         const struct session *session;
-        int r;
+        int r = add_limits(rows, PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH, "", &table->client,
+                           NULL, 0);
 
-        r = add_limits(rows, PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH, "", &table->client, NULL,
-                       0);
         if (!r)
                 r = add_limits(rows, PROTO_LIMIT_OF_TENANT, PROTO_LIMIT_OF_EACH, "", &table->tenant,
                                NULL, 0);

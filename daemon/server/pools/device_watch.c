@@ -181,9 +181,8 @@ static int watch(struct server *server, struct server_pool *pool, const char *li
 
 int device_watch_open(struct server *server, const char *library, const char *canary_library)
 {
-        int r;
+        int r = uv_async_init(&server->loop, &server->device_wake, on_report);
 
-        r = uv_async_init(&server->loop, &server->device_wake, on_report);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->device_timeout);
         for (uint32_t i = 0; i < server->n_pools && !r; i++) {

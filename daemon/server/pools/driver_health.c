@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "daemon/server/pools/jobs.h"
 #include "daemon/server/pools/prewarming.h"
 #include "daemon/server/pools/release_retry.h"
 #include "daemon/server/session/event_log.h"
@@ -139,7 +138,7 @@ static void try_again(struct server *server, uint32_t id)
         block->n_bytes = BACKING_TRY_BYTES;
         block->fd = -1;
         block->job = (struct job){.kind = JOB_TRY, .block = block};
-        jobs_submit(server, id, &block->job);
+        driver_health_submit(server, id, &block->job);
 }
 
 void driver_health_end_try(struct server *server, uint32_t id, struct job *job)
@@ -181,6 +180,13 @@ void driver_health_watch(struct server *server)
 {
         if (!uv_is_active((uv_handle_t *)&server->driver_health_timer))
                 (void)uv_timer_start(&server->driver_health_timer, on_look, LOOK_MS, LOOK_MS);
+}
+
+void driver_health_submit(struct server *server, uint32_t pool, struct job *job)
+{
+        server->pools[pool].n_jobs++;
+        worker_submit(server->pools[pool].worker, job);
+        driver_health_watch(server);
 }
 
 void driver_health_fill(const struct server *server, uint32_t id, struct stats_row *row)

@@ -14,6 +14,10 @@
 /* Starts the timer, if it does not run. */
 void driver_health_watch(struct server *server);
 
+/* Gives the pool's worker a job, which comes back by worker_take_done (daemon/backing/worker/worker.h): the driver is
+ * watched until then. */
+void driver_health_submit(struct server *server, uint32_t pool, struct job *job);
+
 /* What a job that has come back says of the driver; before what it has left is kept, or gone. */
 void driver_health_note_job(struct server *server, uint32_t pool, const struct job *job);
 void driver_health_note_nvml(struct server *server, uint32_t pool, bool says_lost);

@@ -36,9 +36,8 @@ static int add_pool(struct server *server, struct backing *take_backing, struct 
         };
         struct server_pool *pool = &server->pools[server->n_pools];
         char text[SIZE_TEXT_MAX];
-        int r;
+        int r = policy_add_pool(server->policy, &settings, &row->id);
 
-        r = policy_add_pool(server->policy, &settings, &row->id);
         if (r) {
                 take_backing->free(take_backing);
                 return r;
@@ -84,9 +83,8 @@ static int add_device(struct server *server, const struct server_options *option
         struct pool_row row = {.kind = GPUMEM_DEVICE, .place = (uint32_t)ordinal};
         struct device device;
         struct backing *backing;
-        int r;
+        int r = device_describe(options->cuda, ordinal, &device);
 
-        r = device_describe(options->cuda, ordinal, &device);
         if (r)
                 return r;
         memcpy(row.uuid, device.uuid, sizeof(row.uuid));

@@ -3,9 +3,7 @@
 
 #include <inttypes.h>
 
-#include "base/err.h"
 #include "daemon/server/pools/driver_health.h"
-#include "daemon/server/pools/jobs.h"
 #include "daemon/server/session/event_log.h"
 
 static bool is_trial(const struct job *job)
@@ -88,7 +86,7 @@ static void try_until(struct server *server, uint32_t id, uint64_t until_ns)
                 if (job->block->life.retry_ns > until_ns)
                         continue;
                 TAILQ_REMOVE(jobs, job, link);
-                jobs_submit(server, id, job);
+                driver_health_submit(server, id, job);
         }
 }
 

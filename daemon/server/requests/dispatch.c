@@ -41,9 +41,8 @@ static int make_board(struct session *session, int *ret_fd)
         struct board_header *header;
         uint64_t n_bytes = board_bytes(session->server->n_pools, CLIENT_N_SLOTS);
         void *board;
-        int r;
+        int r = memfd_new("gpumem-board", n_bytes, &fd);
 
-        r = memfd_new("gpumem-board", n_bytes, &fd);
         if (r)
                 return r;
         r = memfd_map_shared(fd, n_bytes, &board);
@@ -137,6 +136,36 @@ static const char *not_for_legacy(const struct session *session, const struct fr
                        : NULL;
 }
 
+/* Whether the server leases such a block to this client; if not, it has been told why. */
+static bool admits(struct session *session, const struct frame *frame)
+{
+        struct server *server = session->server;
+        const char *why = not_for_legacy(session, frame);
+
+        if (!session_may_lease(session)) {
+                refuse_user(session, frame);
+        } else if (frame->lease.flags & PROTO_LEASE_MORE &&
+                   !(session->features & PROTO_FEATURE_GROUPS)) {
+                refuse(session, frame, GPUMEM_E_BAD_REQUEST,
+                       "LEASEs are served together for a client that has named feature bit 3");
+        } else if (frame->lease.properties & ~PROTO_PROPERTY_SHAREABLE) {
+                refuse(session, frame, GPUMEM_E_UNSUPPORTED,
+                       "RDMA and fabric blocks are not served by this version");
+        } else if (why) {
+                refuse(session, frame, GPUMEM_E_UNSUPPORTED, why);
+        } else if (gpu_file_access_refuse(session, frame->serial, frame->lease.pool)) {
+                return false;
+        } else if (!device_watch_admits(server, frame->lease.pool,
+                                        client_tenant_key(session->client))) {
+                refuse(session, frame, GPUMEM_E_DENIED,
+                       "one tenant only is served there, and it is another: the driver does not "
+                       "clear memory of this device");
+        } else {
+                return true;
+        }
+        return false;
+}
+
 static void take_lease(struct session *session, const struct frame *frame)
 {
         struct server *server = session->server;
@@ -152,31 +181,14 @@ static void take_lease(struct session *session, const struct frame *frame)
                               (frame->lease.flags & PROTO_LEASE_ONLY_KNOWN),
                 .keeps_mapped = frame->lease.flags & PROTO_LEASE_KEEPS,
                 .properties = frame->lease.properties,
+                .more = frame->lease.flags & PROTO_LEASE_MORE,
                 .deadline_ns = now_ns + proto_wait_ms(frame->lease.wait_ms) * NS_PER_MS,
         };
 
-        if (!session_may_lease(session)) {
-                refuse_user(session, frame);
-                return;
-        }
-        if (ask.properties & ~PROTO_PROPERTY_SHAREABLE) {
-                refuse(session, frame, GPUMEM_E_UNSUPPORTED,
-                       "RDMA and fabric blocks are not served by this version");
-                return;
-        }
-        if (not_for_legacy(session, frame)) {
-                refuse(session, frame, GPUMEM_E_UNSUPPORTED, not_for_legacy(session, frame));
-                return;
-        }
-        if (gpu_file_access_refuse(session, frame->serial, ask.pool))
-                return;
-        if (!device_watch_admits(server, ask.pool, client_tenant_key(session->client))) {
-                refuse(session, frame, GPUMEM_E_DENIED,
-                       "one tenant only is served there, and it is another: the driver does not "
-                       "clear memory of this device");
-                return;
-        }
-        policy_lease(server->policy, session->client, &ask, now_ns);
+        if (admits(session, frame))
+                policy_lease(server->policy, session->client, &ask, now_ns);
+        else
+                policy_lease_denied(session->client, &ask);
 }
 
 static void take_return(struct session *session, const struct frame *frame)
@@ -331,6 +343,7 @@ static void (*const handlers[])(struct session *session, const struct frame *fra
         [MESSAGE_RESET_PEAKS] = take_reset_peaks,
         [MESSAGE_RECLAIM] = reclaim_take,
         [MESSAGE_SHARE] = share_requests_share,
+        [MESSAGE_SHARE_KEPT] = share_requests_share_kept,
         [MESSAGE_ATTACH] = share_requests_attach,
         [MESSAGE_DETACH] = share_requests_detach,
         [MESSAGE_UNSHARE] = share_requests_unshare,

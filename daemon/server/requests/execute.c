@@ -7,10 +7,8 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "base/size.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_health.h"
-#include "daemon/server/pools/jobs.h"
 #include "daemon/server/pools/prewarming.h"
 #include "daemon/server/pools/release_retry.h"
 #include "daemon/server/requests/reclaim.h"
@@ -47,7 +45,7 @@ static void create(struct server *server, struct block *block)
         backing->life.n_losses = server->pools[block_pool(block)].driver.state.n_losses;
         backing->job = (struct job){.kind = JOB_CREATE, .block = backing, .owner = block};
         LIST_INSERT_HEAD(&server->pools[block_pool(block)].being_made, backing, link);
-        jobs_submit(server, block_pool(block), &backing->job);
+        driver_health_submit(server, block_pool(block), &backing->job);
 }
 
 static void release(struct server *server, struct block *block)
@@ -56,7 +54,7 @@ static void release(struct server *server, struct block *block)
 
         backing->may_be_used = block_may_be_used(block);
         backing->job = (struct job){.kind = JOB_RELEASE, .block = backing, .owner = block};
-        jobs_submit(server, block_pool(block), &backing->job);
+        driver_health_submit(server, block_pool(block), &backing->job);
 }
 
 static void note_grant(const struct action *action)
@@ -194,16 +192,25 @@ static void wake_within(struct server *server, uint64_t wait_ms)
                 (void)uv_timer_start(timer, on_deadline, wait_ms, 0);
 }
 
+static uint64_t ms_until(struct server *server, uint64_t deadline_ns)
+{
+        uint64_t now_ns = server_now_ns(server);
+
+        return deadline_ns > now_ns ? (deadline_ns - now_ns) / NS_PER_MS + 1 : 0;
+}
+
 static void set_deadline(struct server *server)
 {
         uint64_t deadline_ns = policy_next_deadline(server->policy);
-        uint64_t now_ns = server_now_ns(server);
-        uint64_t wait_ms = deadline_ns > now_ns ? (deadline_ns - now_ns) / 1000000 + 1 : 0;
+        uint64_t keep_end_ns = policy_next_keep_end(server->policy);
+        uint64_t wait_ms = ms_until(server, deadline_ns);
 
-        if (deadline_ns == UINT64_MAX)
+        if (deadline_ns == UINT64_MAX && keep_end_ns == UINT64_MAX)
                 (void)uv_timer_stop(&server->deadline);
-        else
+        if (deadline_ns != UINT64_MAX)
                 wake_within(server, wait_ms < LOOK_MS ? wait_ms : LOOK_MS);
+        if (keep_end_ns != UINT64_MAX)
+                wake_within(server, ms_until(server, keep_end_ns));
 }
 
 /* Returns whether there was any. */

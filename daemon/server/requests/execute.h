@@ -13,6 +13,5 @@ void execute_now(struct server *server);
 /* Takes back what the workers have done. */
 void execute_take_done(struct server *server);
 
-/* The same of creates that are no longer held (device_watch.h). In each loop iteration, and when the server
- * stops. */
+/* The same of creates that are no longer held (device_watch.h). In each loop iteration, and when the server stops. */
 void execute_take_answered(struct server *server);

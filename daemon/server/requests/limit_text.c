@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "daemon/policy/report/listing.h"
 #include "daemon/server/session/authorization.h"
+#include "proto/listing.h"
 #include "proto/proto.h"
 
 static const char *const nouns[LIMIT_N_KINDS] = {
@@ -84,27 +85,9 @@ void limit_explain(const struct session *session, const struct action *action, c
                         amount(hit->kind, hit->kind == LIMIT_LEASES ? 1 : action->n_bytes, asked));
 }
 
-static const char *kind_name(uint32_t kind)
-{
-        switch (kind) {
-        case PROTO_LIMIT_DEVICE_BYTES:
-                return "device_bytes";
-        case PROTO_LIMIT_PINNED_BYTES:
-                return "pinned_bytes";
-        case PROTO_LIMIT_LEASES:
-                return "leases";
-        case PROTO_LIMIT_MIN_BYTES:
-                return "min_bytes";
-        default:
-                return "max_bytes";
-        }
-}
-
 static void name_who(const struct limit_name *name, char *text, size_t n_text)
 {
-        const char *scope = name->scope == PROTO_LIMIT_OF_CLIENT   ? "client"
-                            : name->scope == PROTO_LIMIT_OF_TENANT ? "tenant"
-                                                                   : "pool";
+        const char *scope = limit_scope_name(name->scope);
 
         if (name->holder == PROTO_LIMIT_OF_EACH)
                 (void)snprintf(text, n_text, "%s", scope);
@@ -127,7 +110,7 @@ const char *limit_text(const struct limit_name *name, uint64_t max,
                 most = amount(LIMIT_LEASES, max, n);
         else
                 most = size_format(max, n);
-        (void)snprintf(text, LIMIT_TEXT_MAX, "%s:%s=%s", who, kind_name(name->kind), most);
+        (void)snprintf(text, LIMIT_TEXT_MAX, "%s:%s=%s", who, limit_kind_name(name->kind), most);
         return text;
 }
 

@@ -249,6 +249,19 @@ static bool append_blocks(struct text *text, const struct server *server,
         return true;
 }
 
+/* Whether that is why. It is said before who holds the memory: these are they. */
+static bool append_deadlock(struct text *text, const struct action *action,
+                            const struct holders *holders)
+{
+        if (!action->of_deadlock)
+                return false;
+        append(text, ": every process that holds this memory waits for more, so none gives any "
+                     "back; this request came last, and does not wait for its deadline");
+        append_holders(text, holders);
+        append(text, ". To do: free memory before waiting, or gpumem_reserve all at once");
+        return true;
+}
+
 /* Whether that is why. */
 static bool append_outage(struct text *text, const struct server *server,
                           const struct action *action)
@@ -303,6 +316,8 @@ static enum proto_refused explain(struct server *server, const struct action *ac
         is_late = reason == PROTO_REFUSED_LINGERING && stats.unresponsive;
         if (append_blocks(text, server, action) || append_outage(text, server, action))
                 return PROTO_REFUSED_OTHERWISE;
+        if (append_deadlock(text, action, &holders))
+                return PROTO_REFUSED_POOL_FULL;
         if (is_beyond(action))
                 append(text, ", which is more than there may ever be. To do: ask for less, or have "
                              "the limit raised (gpumemctl limits)");
@@ -344,6 +359,15 @@ static enum proto_refused give_reason(struct server *server, const struct action
         return append_shutdown(text, server);
 }
 
+/* Who reads the other's answer knows why. */
+static void refuse_part(struct session *session, const struct action *action)
+{
+        int code = action->outcome > 0 ? action->outcome : GPUMEM_E_DRIVER;
+
+        session_tell_error(session, action->serial, code,
+                           "the LEASE that leads it was refused: its answer says why");
+}
+
 void refuse_lease(struct server *server, const struct action *action)
 {
         struct session *session = client_owner(action->client);
@@ -351,10 +375,14 @@ void refuse_lease(struct server *server, const struct action *action)
         struct frame frame = FRAME_NULL;
         char bytes[sizeof(frame.refused.text)] = "";
         struct text text = {bytes, sizeof(bytes), 0};
-        enum proto_refused reason = give_reason(server, action, &text);
-
         bool is_told = !action->only_known && action->outcome != GPUMEM_E_CANCELLED;
+        enum proto_refused reason;
 
+        if (action->of_part) {
+                refuse_part(session, action);
+                return;
+        }
+        reason = give_reason(server, action, &text);
         if (is_told)
                 event_log_note_refusal(session, action->pool, action->n_bytes, (uint32_t)code,
                                        reason, bytes);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refusals in words: what happened and to whom, who holds what, what can be done. An asker reads the
- * names of its own tenant's clients, and of other tenants the sum; root and the daemon's own user read all
- * names. On the loop. */
+/* Refusals in words: what happened and to whom, who holds what, what can be done. An asker reads the names of its own
+ * tenant's clients, and of other tenants the sum; root and the daemon's own user read all names. On the loop. */
 #pragma once
 
 #include "daemon/policy/policy.h"

@@ -2,6 +2,7 @@
 #include "daemon/server/requests/share_requests.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -15,11 +16,11 @@ static_assert(POLICY_SHAREABLE == PROTO_PROPERTY_SHAREABLE,
               "properties are passed on as they come");
 static_assert(POLICY_TOKEN_BYTES == 2 * sizeof(uint64_t), "a token is two halves on the wire");
 
-static void refuse(struct session *session, const struct frame *frame, int r)
+static void refuse(struct session *session, uint32_t serial, int r)
 {
         int code = r > 0 ? r : GPUMEM_E_TOO_MANY;
 
-        session_send_error(session, frame->serial, code,
+        session_send_error(session, serial, code,
                            r > 0 ? proto_error_text(code)
                                  : "the daemon lacks the memory or the random bits for it");
 }
@@ -54,29 +55,55 @@ static void answer_shared(struct session *session, uint32_t serial,
         session_send(session, &reply, MESSAGE_SHARED, serial, NULL, 0);
 }
 
-void share_requests_share(struct session *session, const struct frame *frame)
+static void share(struct session *session, uint32_t serial, const struct message_share *wanted,
+                  uint32_t keep_ms)
 {
-        bool is_granted = frame->share.flags & PROTO_SHARE_GRANT;
-        struct policy_share share = {
-                .n_bytes = frame->share.n_bytes,
-                .granted_uid = is_granted ? frame->share.uid : POLICY_NO_UID,
+        bool is_granted = wanted->flags & PROTO_SHARE_GRANT;
+        struct policy_share terms = {
+                .n_bytes = wanted->n_bytes,
+                .granted_uid = is_granted ? wanted->uid : POLICY_NO_UID,
+                .keep_ns = keep_ms * NS_PER_MS,
         };
         int r;
 
-        if (is_granted && frame->share.uid == POLICY_NO_UID)
+        if (is_granted && wanted->uid == POLICY_NO_UID)
                 r = GPUMEM_E_BAD_REQUEST;
         else
-                r = draw(&share.token);
+                r = draw(&terms.token);
         if (!r)
-                r = policy_share(session->server->policy, session->client, frame->share.lease,
-                                 &share);
+                r = policy_share(session->server->policy, session->client, wanted->lease, &terms);
         if (!r && is_granted)
-                audit_log_act(session, "grants lease %" PRIu64 " to uid %u", frame->share.lease,
-                              (unsigned)share.granted_uid);
+                audit_log_act(session, "grants lease %" PRIu64 " to uid %u", wanted->lease,
+                              (unsigned)terms.granted_uid);
         if (r)
-                refuse(session, frame, r);
+                refuse(session, serial, r);
         else
-                answer_shared(session, frame->serial, &share.token);
+                answer_shared(session, serial, &terms.token);
+}
+
+void share_requests_share(struct session *session, const struct frame *frame)
+{
+        share(session, frame->serial, &frame->share, 0);
+}
+
+void share_requests_share_kept(struct session *session, const struct frame *frame)
+{
+        const struct message_share_kept *kept = &frame->share_kept;
+        struct message_share wanted = {
+                .lease = kept->lease,
+                .n_bytes = kept->n_bytes,
+                .flags = kept->flags,
+                .uid = kept->uid,
+        };
+        char text[64];
+
+        if (kept->keep_ms <= PROTO_SHARE_KEEP_MS_MAX) {
+                share(session, frame->serial, &wanted, kept->keep_ms);
+                return;
+        }
+        (void)snprintf(text, sizeof(text), "keep_ms is %" PRIu32 "; allowed are 0 to %" PRIu32,
+                       kept->keep_ms, PROTO_SHARE_KEEP_MS_MAX);
+        session_send_error(session, frame->serial, GPUMEM_E_BAD_REQUEST, text);
 }
 
 void share_requests_attach(struct session *session, const struct frame *frame)
@@ -90,12 +117,12 @@ void share_requests_attach(struct session *session, const struct frame *frame)
         int r;
 
         if (!session_may_lease(session)) {
-                refuse(session, frame, GPUMEM_E_DENIED);
+                refuse(session, frame->serial, GPUMEM_E_DENIED);
                 return;
         }
         r = policy_attach(session->server->policy, session->client, &token, &lease, &n_bytes);
         if (r) {
-                refuse(session, frame, r);
+                refuse(session, frame->serial, r);
                 return;
         }
         block = lease_block(lease);
@@ -128,17 +155,18 @@ void share_requests_detach(struct session *session, const struct frame *frame)
                               server_now_ns(server));
 
         if (r)
-                refuse(session, frame, r);
+                refuse(session, frame->serial, r);
 }
 
 void share_requests_unshare(struct session *session, const struct frame *frame)
 {
         struct policy_token token = from_wire(frame->unshare.token_low, frame->unshare.token_high);
         struct frame reply = FRAME_NULL;
-        int r = policy_unshare(session->server->policy, session->client, &token);
+        int r = policy_unshare(session->server->policy, session->client, &token,
+                               server_now_ns(session->server));
 
         if (r)
-                refuse(session, frame, r);
+                refuse(session, frame->serial, r);
         else
                 session_send(session, &reply, MESSAGE_UNSHARED, frame->serial, NULL, 0);
 }

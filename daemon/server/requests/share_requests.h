@@ -5,6 +5,7 @@
 #include "daemon/server/session/session.h"
 
 void share_requests_share(struct session *session, const struct frame *frame);
+void share_requests_share_kept(struct session *session, const struct frame *frame);
 void share_requests_attach(struct session *session, const struct frame *frame);
 void share_requests_detach(struct session *session, const struct frame *frame);
 void share_requests_unshare(struct session *session, const struct frame *frame);

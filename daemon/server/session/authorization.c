@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/err.h"
 #include "daemon/policy/report/listing.h"
 
 static void be_alone(struct session *session, struct tenant_key *key)

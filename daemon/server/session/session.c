@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -382,9 +381,8 @@ void session_accept(struct server *server, int take_fd, enum session_way way)
 {
         struct peer peer = PEER_NULL;
         struct session *session;
-        int r;
+        int r = peer_init(&peer, take_fd);
 
-        r = peer_init(&peer, take_fd);
         if (r) {
                 turn_stranger_away(server, take_fd, r);
                 socket_close(server, take_fd);

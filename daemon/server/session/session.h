@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A connection's life: its transport, its peer, its client in the policy. On the loop.
  *
- * Two signs end it, in either order: the end of the connection, and the end of the process that
- * made it. A process may close its socket and live on with its memory mapped; a forked child may
- * hold the socket after its parent has died.
+ * Two signs end it, in either order: the end of the connection, and the end of the process that made it. A process may
+ * close its socket and live on with its memory mapped; a forked child may hold the socket after its parent has died.
  *
  *    session_accept (listener.c)
  *         |
@@ -23,8 +22,8 @@
  * P: session_end_process. The process has ended (session.c, by its pidfd). In LEFT also: a later session of
  *    the process has taken over what this one left (process_sessions.c).
  *
- * A stop of the server brings C and then P (server.c). A session whose pidfd cannot be watched goes from HELLO
- * to CLOSING at once. What the policy is told at each arrow is in session.c, beside the table of legal ones. */
+ * A stop of the server brings C and then P (server.c). A session whose pidfd cannot be watched goes from HELLO to
+ * CLOSING at once. What the policy is told at each arrow is in session.c, beside the table of legal ones. */
 #pragma once
 
 #include "daemon/identity/peer.h"

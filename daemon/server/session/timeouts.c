@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/session.h"
-#include "gpumem.h"
 
 /* Between looks at those who are watched. */
 #define LOOK_MS 250

@@ -116,9 +116,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 int transport_init(struct transport *transport, struct server *server, struct account *account,
                    int take_fd)
 {
-        int r;
+        int r = uv_poll_init(&server->loop, &transport->poll, take_fd);
 
-        r = uv_poll_init(&server->loop, &transport->poll, take_fd);
         if (r) {
                 socket_close(server, take_fd);
                 return r;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A connection's socket on the loop: frames in (transport.c), frames out with their fds (send.c).
  *
- * Embedded in its owner, which it must not outlive. Callbacks run on the loop; the owner may close
- * the transport in any of them. Frames that the socket does not take at once are queued; while many
- * are, or one with fds of its own, nothing more is read, so that a peer who does not listen cannot
- * make the queue grow. Of fds that were sent and not received a peer has a few at most, and a share
- * of what all may have: then its frames wait until it has taken them. What is queued is on the
- * account of its tenant and user too; where that has no room the connection ends. */
+ * Embedded in its owner, which it must not outlive. Callbacks run on the loop; the owner may close the transport in any
+ * of them. Frames that the socket does not take at once are queued; while many are, or one with fds of its own, nothing
+ * more is read, so that a peer who does not listen cannot make the queue grow. Of fds that were sent and not received a
+ * peer has a few at most, and a share of what all may have: then its frames wait until it has taken them. What is
+ * queued is on the account of its tenant and user too; where that has no room the connection ends. */
 #pragma once
 
 #include <stdbool.h>
@@ -54,8 +53,7 @@ int transport_init(struct transport *transport, struct server *server, struct ac
 /* What the loop is to tell of; to be called after whatever changes that. */
 void transport_watch(struct transport *transport);
 
-/* Sends a sealed frame, now or when the socket takes it. Failures reach on_end by way of the
- * loop. */
+/* Sends a sealed frame, now or when the socket takes it. Failures reach on_end by way of the loop. */
 void transport_send(struct transport *transport, const struct frame *frame, const int *fds,
                     enum transport_fds kind);
 
@@ -74,8 +72,8 @@ bool transport_is_read(const struct transport *transport);
 /* If the peer has hung up: takes what it had sent, and its end, now and not when the loop comes to it. */
 void transport_catch_up(struct transport *transport);
 
-/* Ends the connection; what is queued is dropped. on_closed follows, when the peer has taken the fds
- * that are in flight, or has hung up: they are accounted for until then. */
+/* Ends the connection; what is queued is dropped. on_closed follows, when the peer has taken the fds that are in
+ * flight, or has hung up: they are accounted for until then. */
 void transport_close(struct transport *transport);
 
 /* The server's look at one that it polls. */

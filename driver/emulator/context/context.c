@@ -34,13 +34,11 @@ void context_fail(struct context *context, CUresult failure)
 
 CUresult context_current(struct context **ret_context)
 {
-        struct context *context;
-        uint64_t id;
+        struct context *context = current_top;
 
-        context = current_get(&id);
         if (!context)
                 return CUDA_ERROR_INVALID_CONTEXT;
-        if (__atomic_load_n(&context->live_id, __ATOMIC_ACQUIRE) != id)
+        if (!__atomic_load_n(&context->live_id, __ATOMIC_ACQUIRE))
                 return CUDA_ERROR_CONTEXT_IS_DESTROYED;
         *ret_context = context;
         return CUDA_SUCCESS;
@@ -56,6 +54,13 @@ CUresult context_get(struct context **ret_context)
         if (r == CUDA_SUCCESS)
                 *ret_context = context;
         return r;
+}
+
+CUresult context_check(void)
+{
+        struct context *context;
+
+        return current_top ? context_get(&context) : CUDA_SUCCESS;
 }
 
 CUresult context_setup(struct context *context, enum context_kind kind, unsigned device)

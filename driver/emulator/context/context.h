@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts: one primary for each device, made by the first retain, and any number of created ones.
  *
- * A context object lives as long as the process, so that a stale handle or a thread's stale
- * current context never dangles; ending one makes it inactive, and a primary one can become
- * active again, under another id. The emulator's lock guards the fields, but for the failure
- * the two ids and the count that say so, which are atomic. What is current belongs to the thread. */
+ * A context object lives as long as the process, so that a stale handle or a thread's stale current context never
+ * dangles; ending one makes it inactive, and a primary one can become active again, under another id. The emulator's
+ * lock guards the fields, but for the failure the two ids and the count that say so, which are atomic. What is current
+ * belongs to the thread. */
 #pragma once
 
 #include <cuda.h>
@@ -43,6 +43,9 @@ CUresult context_current(struct context **ret_context);
 /* The same, if it can be used: a spoilt one gives its failure. */
 CUresult context_get(struct context **ret_context);
 
+/* For calls that need no context to be current: one that is must be of use. */
+CUresult context_check(void);
+
 /* Sticky: the first failure stays. CUDA_ERROR_ILLEGAL_ADDRESS strikes every context of the process. */
 void context_fail(struct context *context, CUresult failure);
 
@@ -53,7 +56,6 @@ static inline CUresult context_failure(const struct context *context)
 
 CUcontext context_handle(const struct context *context);
 
-/* With the emulator's lock held. A context gets its handle once; each life of it begins with
- * context_activate. */
+/* With the emulator's lock held. A context gets its handle once; each life of it begins with context_activate. */
 CUresult context_setup(struct context *context, enum context_kind kind, unsigned device);
 void context_activate(struct context *context, unsigned flags);

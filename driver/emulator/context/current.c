@@ -3,30 +3,30 @@
 
 #define CURRENT_MAX 64
 
-_Thread_local EMULATOR_HOT_TLS struct current current_top;
+_Thread_local EMULATOR_HOT_TLS struct context *current_top;
 static _Thread_local struct {
-        struct current entries[CURRENT_MAX];
+        struct context *entries[CURRENT_MAX];
         unsigned n;
 } below;
 
-CUresult current_push(struct context *context, uint64_t id)
+CUresult current_push(struct context *context)
 {
-        if (current_top.context) {
+        if (current_top) {
                 if (below.n == CURRENT_MAX)
                         return CUDA_ERROR_OUT_OF_MEMORY;
                 below.entries[below.n++] = current_top;
         }
-        current_top = (struct current){context, id};
+        current_top = context;
         return CUDA_SUCCESS;
 }
 
 void current_pop(void)
 {
-        current_top = below.n ? below.entries[--below.n] : (struct current){0};
+        current_top = below.n ? below.entries[--below.n] : NULL;
 }
 
 void current_forget(const struct context *context)
 {
-        if (current_top.context == context)
+        if (current_top == context)
                 current_pop();
 }

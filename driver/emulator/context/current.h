@@ -1,31 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calling thread's stack of current contexts; its top is the current one. No locks: a stack is
- * its thread's own. */
+ * its thread's own. A context stays current when it ends, and works again when it comes back. */
 #pragma once
 
 #include <cuda.h>
-#include <stdint.h>
 
 #include "driver/emulator/machine/emulator.h"
 
 struct context;
 
-struct current {
-        struct context *context;
-        uint64_t id;
-};
-
-extern _Thread_local EMULATOR_HOT_TLS struct current current_top;
-
-/* The current context, or NULL, and the id that it had when it became current. */
-static inline struct context *current_get(uint64_t *ret_id)
-{
-        *ret_id = current_top.id;
-        return current_top.context;
-}
+/* NULL: none is current. */
+extern _Thread_local EMULATOR_HOT_TLS struct context *current_top;
 
 /* CUDA_ERROR_OUT_OF_MEMORY: the stack is full. */
-CUresult current_push(struct context *context, uint64_t id);
+CUresult current_push(struct context *context);
 
 /* Takes the top off, if there is one. */
 void current_pop(void);

@@ -30,11 +30,11 @@ static CUresult context_find(CUcontext handle, struct context **ret_context, uin
 
 /* What a driver does with a context that was destroyed is undefined: the H200's takes it, and crashes soon after.
  * A primary one that has ended it takes, and each call then says so. */
-static CUresult context_find_to_use(CUcontext handle, struct context **ret_context,
-                                    uint64_t *ret_id)
+static CUresult context_find_to_use(CUcontext handle, struct context **ret_context)
 {
         bool is_active;
-        CUresult r = context_find(handle, ret_context, ret_id, &is_active);
+        uint64_t id;
+        CUresult r = context_find(handle, ret_context, &id, &is_active);
 
         if (r == CUDA_SUCCESS && !is_active && (*ret_context)->kind == CONTEXT_CREATED)
                 emulator_end("a context that was destroyed is made current");
@@ -44,45 +44,39 @@ static CUresult context_find_to_use(CUcontext handle, struct context **ret_conte
 EMULATOR_API CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle)
 {
         struct context *context;
-        uint64_t id;
         CUresult r = emulator_enter(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (handle) {
-                r = context_find_to_use(handle, &context, &id);
+                r = context_find_to_use(handle, &context);
                 if (r != CUDA_SUCCESS)
                         return r;
         }
         current_pop();
-        return handle ? current_push(context, id) : CUDA_SUCCESS;
+        return handle ? current_push(context) : CUDA_SUCCESS;
 }
 
 EMULATOR_API CUresult CUDAAPI cuCtxGetCurrent(CUcontext *ret_handle)
 {
-        uint64_t id;
         CUresult r = emulator_enter_hot(__func__);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!ret_handle)
                 return CUDA_ERROR_INVALID_VALUE;
-        *ret_handle = context_handle(current_get(&id));
+        *ret_handle = context_handle(current_top);
         return CUDA_SUCCESS;
 }
 
 EMULATOR_API CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle)
 {
         struct context *context;
-        uint64_t id;
         CUresult r = emulator_enter(__func__);
 
-        if (r != CUDA_SUCCESS)
-                return r;
-        r = context_find_to_use(handle, &context, &id);
-        if (r != CUDA_SUCCESS)
-                return r;
-        return current_push(context, id);
+        if (r == CUDA_SUCCESS)
+                r = context_find_to_use(handle, &context);
+        return r == CUDA_SUCCESS ? current_push(context) : r;
 }
 
 EMULATOR_API CUresult CUDAAPI cuCtxPopCurrent(CUcontext *ret_handle)
@@ -91,10 +85,10 @@ EMULATOR_API CUresult CUDAAPI cuCtxPopCurrent(CUcontext *ret_handle)
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!current_top.context)
+        if (!current_top)
                 return CUDA_ERROR_INVALID_CONTEXT;
         if (ret_handle)
-                *ret_handle = context_handle(current_top.context);
+                *ret_handle = context_handle(current_top);
         current_pop();
         return CUDA_SUCCESS;
 }
@@ -113,6 +107,23 @@ EMULATOR_API CUresult CUDAAPI cuCtxGetDevice(CUdevice *ret_device)
         return r;
 }
 
+/* One that has ended has some, too. */
+EMULATOR_API CUresult CUDAAPI cuCtxGetFlags(unsigned int *ret_flags)
+{
+        CUresult r = emulator_enter(__func__);
+
+        if (r == CUDA_SUCCESS && !ret_flags)
+                r = CUDA_ERROR_INVALID_VALUE;
+        if (r == CUDA_SUCCESS && !current_top)
+                r = CUDA_ERROR_INVALID_CONTEXT;
+        if (r != CUDA_SUCCESS)
+                return r;
+        emulator_lock();
+        *ret_flags = current_top->flags | CU_CTX_MAP_HOST;
+        emulator_unlock();
+        return CUDA_SUCCESS;
+}
+
 /* The id of a context, or of the current one; what is said of one that has ended. */
 static CUresult context_ask(CUcontext handle, CUresult ended, uint64_t *ret_id)
 {
@@ -120,8 +131,10 @@ static CUresult context_ask(CUcontext handle, CUresult ended, uint64_t *ret_id)
         bool is_active;
         CUresult r;
 
+        if (!handle && !current_top)
+                return CUDA_ERROR_INVALID_CONTEXT;
         if (!handle)
-                return current_get(ret_id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+                handle = context_handle(current_top);
         r = context_find(handle, &context, ret_id, &is_active);
         return r == CUDA_SUCCESS && !is_active ? ended : r;
 }

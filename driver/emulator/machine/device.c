@@ -7,45 +7,11 @@
 #include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/machine/visible.h"
 
-#define DRIVER_VERSION 13000
-
-struct attribute {
-        CUdevice_attribute attribute;
-        int value;
-};
-
-/* An H200, as far as it is emulated; the bus depends on the device. */
-static const struct attribute attributes[] = {
-        {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
-        {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
-        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
-        {CU_DEVICE_ATTRIBUTE_INTEGRATED, 0},
-        {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
-        {CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, CU_COMPUTEMODE_DEFAULT},
-        {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
-        {CU_DEVICE_ATTRIBUTE_ECC_ENABLED, 1},
-        {CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 0},
-        {CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 0},
-        {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
-        {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
-        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
-        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
-        {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
-        {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},
-        {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 1},
-        {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0},
-        {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1},
-        {CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+/* By their numbers, without gaps. */
+static const int attributes[] = {
+#define ATTRIBUTE(name, value) [CU_DEVICE_ATTRIBUTE_##name] = (value),
+#include "driver/emulator/machine/attributes.def"
+#undef ATTRIBUTE
 };
 
 static CUresult device_check(const char *call, CUdevice device)
@@ -153,15 +119,11 @@ EMULATOR_API CUresult CUDAAPI cuDeviceGetAttribute(int *ret_value, CUdevice_attr
                 return r;
         if (!ret_value)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) {
+        if ((int)attribute < 1 || (size_t)attribute >= ARRAY_SIZE(attributes))
+                return CUDA_ERROR_INVALID_VALUE;
+        if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
                 *ret_value = (int)emulator_get()->physical[device] + 1;
-                return CUDA_SUCCESS;
-        }
-        for (unsigned i = 0; i < ARRAY_SIZE(attributes); i++) {
-                if (attributes[i].attribute == attribute) {
-                        *ret_value = attributes[i].value;
-                        return CUDA_SUCCESS;
-                }
-        }
-        return CUDA_ERROR_INVALID_VALUE;
+        else
+                *ret_value = attributes[attribute];
+        return CUDA_SUCCESS;
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every part of the emulated driver stands on: the state of the process, the way into a call,
- * and the lock of the tables.
+/* What every part of the emulated driver stands on: the state of the process, the way into a call, and the lock of the
+ * tables.
  *
- * cu... functions have no handle of their library, so the emulator is one object per process:
- * cuInit makes it, and it lives as long as the process. One lock guards all tables (handles,
- * contexts, addresses, registrations); a stream's queue has its own, which is taken inside it.
- * No lock is held while bytes are copied or a store is asked. A forked child has no emulator:
- * every call gives it CUDA_ERROR_NOT_INITIALIZED, as the real driver does. What its parent's death leaves
- * to it is in afterlife.h. */
+ * cu... functions have no handle of their library, so the emulator is one object per process: cuInit makes it, and it
+ * lives as long as the process. One lock guards all tables (handles, contexts, addresses, registrations); a stream's
+ * queue has its own, which is taken inside it. No lock is held while bytes are copied or a store is asked. A forked
+ * child has no emulator: every call gives it CUDA_ERROR_NOT_INITIALIZED, as the real driver does. What its parent's
+ * death leaves to it is in afterlife.h. */
 #pragma once
 
 #include <cuda.h>
@@ -22,11 +21,14 @@
 /* The calls of the driver, and nothing else, can be seen from outside. */
 #define EMULATOR_API __attribute__((visibility("default")))
 
+/* As CUDA counts: 1000 for the first number, 10 for the second. */
+#define DRIVER_VERSION 13000
+
 /* Granularity of the virtual memory interface, and what cuMemAlloc rounds up to. */
 #define EMULATOR_GRANULE UINT64_C(2097152)
 
-/* For what the hottest calls read of a thread: found without a call, in the little room that there is
- * for libraries loaded late. */
+/* For what the hottest calls read of a thread: found without a call, in the little room that there is for libraries
+ * loaded late. */
 #define EMULATOR_HOT_TLS __attribute__((tls_model("initial-exec")))
 
 struct emulator {
@@ -36,8 +38,8 @@ struct emulator {
         unsigned physical[CONFIG_DEVICES_MAX];
 };
 
-/* Every call but cuInit and the pure ones begins with one of these and its name; anything but
- * CUDA_SUCCESS is the call's result. Faults that were asked for come about here. */
+/* Every call but cuInit and the pure ones begins with one of these and its name; anything but CUDA_SUCCESS is the
+ * call's result. Faults that were asked for come about here. */
 CUresult emulator_enter(const char *call);
 CUresult emulator_enter_delayed(const char *call);
 
@@ -56,8 +58,7 @@ static inline bool emulator_is_live(void)
         return life && life->initialised;
 }
 
-/* The calling thread runs a host function of a stream from now on, or no longer: no driver call
- * is allowed there. */
+/* The calling thread runs a host function of a stream from now on, or no longer: no driver call is allowed there. */
 enum emulator_callback { EMULATOR_NO_CALLBACK, EMULATOR_IN_CALLBACK };
 extern _Thread_local EMULATOR_HOT_TLS enum emulator_callback emulator_callback;
 void emulator_mark_callback(enum emulator_callback callback);

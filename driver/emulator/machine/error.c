@@ -10,10 +10,7 @@ struct text {
         const char *text;
 };
 
-#define TEXT(result, text)            \
-        {                             \
-                result, #result, text \
-        }
+#define TEXT(result, said) ((struct text){result, #result, said})
 
 static const struct text texts[] = {
         TEXT(CUDA_SUCCESS, "no error"),

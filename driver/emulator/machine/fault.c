@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fdset.h"
+#include "driver/emulator/machine/library.h"
 
 #define FILE_NAME "faults"
 #define FILE_MAX  4096
@@ -47,7 +48,6 @@ static void rules_put(const struct fault_rules *rules)
         __atomic_store_n(&fault_n_armed, rules->n, __ATOMIC_RELEASE);
 }
 
-/* Exported calls are found where this function is. */
 static bool call_exists(void *library, const char *call)
 {
         char name[FAULT_CALL_MAX + 8];
@@ -64,18 +64,13 @@ static bool call_exists(void *library, const char *call)
 
 static int rules_check(const struct fault_rules *rules, char *ret_reason)
 {
-        void *library = NULL;
-        Dl_info self;
+        void *library = library_self();
         int r = 0;
 
-        if (rules->n && dladdr(&state, &self))
-                library = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
         for (unsigned i = 0; library && !r && i < rules->n; i++)
                 if (!call_exists(library, rules->items[i].call))
                         r = config_refuse(ret_reason, "the driver has no %s that could fail",
                                           rules->items[i].call);
-        if (library)
-                (void)dlclose(library);
         return r;
 }
 

@@ -11,9 +11,9 @@
  *
  * "count=CALL"           how many calls there have been, of this process, stands in the file calls.PID
  *
- * CALL is a call's name, without the number of its version, or * for any. N counts this process's calls
- * from when the rule came into force; * is each. Where N is a number that is past, nothing happens. Chance is
- * a matter of seed, rule and the call's number: the same calls fail again. */
+ * CALL is a call's name, without the number of its version, or * for any. N counts this process's calls from when the
+ * rule came into force; * is each. Where N is a number that is past, nothing happens. Chance is a matter of seed, rule
+ * and the call's number: the same calls fail again. */
 #pragma once
 
 #include <stdbool.h>
@@ -45,13 +45,12 @@ struct fault_rules {
         uint64_t seed;
 };
 
-/* `kind` is the word before the =, and `text` what comes after it. -EINVAL: that is no rule; -E2BIG:
- * one too many. */
+/* `kind` is the word before the =, and `text` what comes after it. -EINVAL: that is no rule; -E2BIG: one too many. */
 int fault_rules_add(struct fault_rules *rules, const char *kind, const char *text);
 
-/* The same from lines of "kind=text". A line "pid=N" makes those that follow another process's unless N
- * is `pid`, and "pid=*" everybody's again. Empty lines and those that begin with # say nothing. The text
- * is taken apart. `ret_line` is the line at fault, from 1. */
+/* The same from lines of "kind=text". A line "pid=N" makes those that follow another process's unless N is `pid`, and
+ * "pid=*" everybody's again. Empty lines and those that begin with # say nothing. The text is taken apart. `ret_line`
+ * is the line at fault, from 1. */
 int fault_rules_read(struct fault_rules *rules, char *text, uint64_t pid, unsigned *ret_line);
 
 /* Whether the rule is about the function, whose name may end in a version. */

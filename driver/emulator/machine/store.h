@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of one emulated device, or of the host's NUMA nodes: a sparse file whose address space
- * is 64 times its capacity, and a control file with the table of its live ranges. All processes
- * of one directory share both.
+/* The memory of one emulated device, or of the host's NUMA nodes: a sparse file whose address space is 64 times its
+ * capacity, and a control file with the table of its live ranges. All processes of one directory share both.
  *
  * Who owns what: a range is opened as an open file description of its own, which holds a lock
  * on it. Every fd, mapping and message in flight that refers to that description keeps the lock.
@@ -10,9 +9,9 @@
  * A range that nobody locks is free: its bytes are punched out, so that the next owner reads
  * zeros. So the kernel does the accounting, also for the killed.
  *
- * Letting go of a range explicitly gives it back at once if nothing else refers to it. A range
- * whose holders died comes back reclaim_ms after it was first seen dead; the dead are looked
- * for when somebody asks for usage, or for more than there is.
+ * Letting go of a range explicitly gives it back at once if nothing else refers to it. A range whose holders died comes
+ * back reclaim_ms after it was first seen dead; the dead are looked for when somebody asks for usage, or for more than
+ * there is.
  *
  * Any thread of the process that opened the store may call; a forked child may not. */
 #pragma once
@@ -53,17 +52,17 @@ struct store_owner {
         uint64_t n_bytes;
 };
 
-/* Before the first store_init of a library that may share its process with another one that has the
- * same stores: a process's locks are one, and end with the first fd that either closes. So this one's
- * belong to its open file, and its stores are never closed. */
+/* Before the first store_init of a library that may share its process with another one that has the same stores: a
+ * process's locks are one, and end with the first fd that either closes. So this one's belong to its open file, and its
+ * stores are never closed. */
 void store_lock_apart(void);
 
-/* A file of the directory, made if it is not there. Whoever may make files in the directory may use
- * the machine: the file gets the directory's mode. */
+/* A file of the directory, made if it is not there. Whoever may make files in the directory may use the machine: the
+ * file gets the directory's mode. */
 int store_file_open(int directory_fd, const char *path, int *ret_fd);
 
-/* Opens the two files `name` and `name`-ranges in the directory, whose fd stays the caller's and
- * open. Makes them if they are not there; only one process at a time may do that. */
+/* Opens the two files `name` and `name`-ranges in the directory, whose fd stays the caller's and open. Makes them if
+ * they are not there; only one process at a time may do that. */
 int store_init(struct store *store, int directory_fd, const char *name, uint64_t capacity,
                uint64_t reclaim_ms);
 
@@ -74,16 +73,14 @@ int store_create(struct store *store, uint64_t n_bytes, uint32_t flags,
 /* Whether the fd is of this store's file. */
 bool store_knows(const struct store *store, int fd);
 
-/* A further hold on the range that the fd's description has locked; `fd` stays the caller's.
- * -EINVAL: it has none. */
+/* A further hold on the range that the fd's description has locked; `fd` stays the caller's. -EINVAL: it has none. */
 int store_adopt(struct store *store, int fd, struct store_hold *ret_hold);
 
-/* From now on whoever knows base and serial may open the range, as long as this hold is there. Only
- * the hold that it was created with can offer it. */
+/* From now on whoever knows base and serial may open the range, as long as this hold is there. Only the hold that it
+ * was created with can offer it. */
 int store_offer(struct store *store, struct store_hold *hold);
 
-/* A hold of its own on a range that another process has offered. -ENOENT: it does not offer it, or no
- * longer. */
+/* A hold of its own on a range that another process has offered. -ENOENT: it does not offer it, or no longer. */
 int store_open(struct store *store, uint64_t base, uint64_t serial, struct store_hold *ret_hold);
 
 /* Lets go; all mappings that were made for this hold must be gone. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device addresses: reservations, which no CPU access can enter, and what is mapped into them.
  *
- * A reservation owns its range of the process's address space, a mapping holds a count of its
- * allocation. A mapping is counted itself: one for being in the table, one for every copy under
- * way, so that unmapping never pulls bytes from under a stream's thread.
+ * A reservation owns its range of the process's address space, a mapping holds a count of its allocation. A mapping is
+ * counted itself: one for being in the table, one for every copy under way, so that unmapping never pulls bytes from
+ * under a stream's thread.
  *
  * Functions take the emulator's lock, except those named _locked, which expect it. */
 #pragma once
@@ -55,8 +55,7 @@ struct reservation *reservation_of_context_locked(const struct context *context)
 /* Maps all of the allocation at `base`; the caller's count of it stays the caller's. */
 CUresult mapping_new(enum reservation_kind kind, uint64_t base, struct allocation *allocation);
 
-/* All of the range must be reserved. What is mapped there, which may be nothing, must lie wholly
- * inside. */
+/* All of the range must be reserved. What is mapped there, which may be nothing, must lie wholly inside. */
 CUresult mapping_free(enum reservation_kind kind, uint64_t base, uint64_t n_bytes);
 
 /* Whole mappings, side by side; every location gets that access, on all mappings or none. */

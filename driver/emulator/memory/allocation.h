@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Physical memory as this process holds it: a hold on a range of a store, and the shadow mapping
- * through which the emulator, and nobody else, reaches its bytes.
+/* Physical memory as this process holds it: a hold on a range of a store, and the shadow mapping through which the
+ * emulator, and nobody else, reaches its bytes.
  *
- * Counted: its handles hold one count together, every mapping holds one. The last count lets go of
- * the range, so it must not be dropped with the emulator's lock held. Handles and their number
- * are under that lock. */
+ * Counted: its handles hold one count together, every mapping holds one. The last count lets go of the range, so it
+ * must not be dropped with the emulator's lock held. Handles and their number are under that lock. */
 #pragma once
 
 #include <cuda.h>
@@ -32,16 +31,16 @@ CUresult allocation_new(struct store *store, const CUmemAllocationProp *properti
 /* The memory behind somebody's fd, which stays the caller's. */
 CUresult allocation_import(int fd, struct allocation **ret_allocation);
 
-/* What another process has offered (store.h), of the device with that number. CUDA_ERROR_INVALID_VALUE:
- * nothing there is offered. */
+/* What another process has offered (store.h), of the device with that number. CUDA_ERROR_INVALID_VALUE: nothing there
+ * is offered. */
 CUresult allocation_open_offered(unsigned device, uint64_t base, uint64_t serial,
                                  struct allocation **ret_allocation);
 
 struct allocation *allocation_ref(struct allocation *allocation);
 struct allocation *allocation_unref(struct allocation *allocation);
 
-/* With the lock held. Gives the allocation a handle, or counts a further use of the one it has; its
- * first consumes a count of the caller's. */
+/* With the lock held. Gives the allocation a handle, or counts a further use of the one it has; its first consumes a
+ * count of the caller's. */
 CUresult allocation_add_handle(struct allocation *allocation, CUmemGenericAllocationHandle *ret);
 
 struct allocation *allocation_find(CUmemGenericAllocationHandle handle);

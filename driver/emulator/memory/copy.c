@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies. They read and write when they run, in the order of their stream, so that a wrong order
- * gives wrong bytes. */
+/* Copies. They read and write when they run, in the order of their stream, so that a wrong order gives wrong bytes. */
 #include <cuda.h>
 #include <stdlib.h>
 #include <string.h>

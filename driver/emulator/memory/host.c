@@ -68,18 +68,45 @@ static CUresult host_insert(void *bytes, size_t n_bytes, enum host_origin origin
         return r == -EEXIST ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static struct host_range *host_take(const void *bytes, enum host_origin origin)
+static struct host_range *host_find_whole_locked(const void *bytes, enum host_origin origin)
 {
-        struct host_range *range;
+        struct host_range *range = host_find_locked((uintptr_t)bytes);
 
+        return range && range->range.base == (uintptr_t)bytes && range->origin == origin ? range
+                                                                                         : NULL;
+}
+
+/* Takes it out of the table, not before all work of its context is over, whether that uses it or not. */
+static CUresult host_take(const char *call, const void *bytes, enum host_origin origin,
+                          CUresult unknown, struct host_range **ret_range)
+{
+        struct context *context = NULL;
+        struct host_range *range;
+        CUresult r = capture_enter_unsafe(call);
+
+        if (r == CUDA_SUCCESS)
+                r = context_check();
+        if (r != CUDA_SUCCESS)
+                return r;
         emulator_lock();
-        range = host_find_locked((uintptr_t)bytes);
-        if (range && range->range.base == (uintptr_t)bytes && range->origin == origin)
-                intervals_remove(&host_ranges, &range->range);
-        else
-                range = NULL;
+        range = host_find_whole_locked(bytes, origin);
+        if (range)
+                context = range->context;
         emulator_unlock();
-        return range;
+        if (!context)
+                return unknown;
+        r = stream_wait_all(context);
+        if (r != CUDA_SUCCESS)
+                return r;
+        emulator_lock();
+        range = host_find_whole_locked(bytes, origin);
+        if (range)
+                intervals_remove(&host_ranges, &range->range);
+        emulator_unlock();
+        if (!range)
+                return unknown;
+        *ret_range = range;
+        return CUDA_SUCCESS;
 }
 
 /* Faults the pages in, as pinning does; this finds addresses with nothing behind them, too. */
@@ -116,30 +143,21 @@ EMULATOR_API CUresult CUDAAPI cuMemHostRegister(void *bytes, size_t n_bytes, uns
 
 EMULATOR_API CUresult CUDAAPI cuMemHostUnregister(void *bytes)
 {
-        struct context *context;
         struct host_range *range;
-        CUresult r = capture_enter_unsafe(__func__);
+        CUresult r = host_take(
+                __func__, bytes, HOST_REGISTERED,
+                bytes ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE, &range);
 
-        if (r == CUDA_SUCCESS && !bytes)
-                r = CUDA_ERROR_INVALID_VALUE;
         if (r == CUDA_SUCCESS)
-                r = context_get(&context);
-        if (r == CUDA_SUCCESS)
-                r = stream_wait_all(context);
-        if (r != CUDA_SUCCESS)
-                return r;
-        range = host_take(bytes, HOST_REGISTERED);
-        if (!range)
-                return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-        free(range);
-        return CUDA_SUCCESS;
+                free(range);
+        return r;
 }
 
-EMULATOR_API CUresult CUDAAPI cuMemHostAlloc(void **ret_bytes, size_t n_bytes, unsigned int flags)
+static CUresult host_alloc(const char *call, void **ret_bytes, size_t n_bytes, unsigned flags)
 {
         struct context *context;
         void *bytes;
-        CUresult r = capture_enter_unsafe(__func__);
+        CUresult r = capture_enter_unsafe(call);
 
         if (r == CUDA_SUCCESS)
                 r = context_get(&context);
@@ -158,6 +176,16 @@ EMULATOR_API CUresult CUDAAPI cuMemHostAlloc(void **ret_bytes, size_t n_bytes, u
         return r;
 }
 
+EMULATOR_API CUresult CUDAAPI cuMemHostAlloc(void **ret_bytes, size_t n_bytes, unsigned int flags)
+{
+        return host_alloc(__func__, ret_bytes, n_bytes, flags);
+}
+
+EMULATOR_API CUresult CUDAAPI cuMemAllocHost(void **ret_bytes, size_t n_bytes)
+{
+        return host_alloc(__func__, ret_bytes, n_bytes, 0);
+}
+
 static void host_range_free(struct host_range *range)
 {
         if (range->origin == HOST_ALLOCATED)
@@ -167,21 +195,13 @@ static void host_range_free(struct host_range *range)
 
 EMULATOR_API CUresult CUDAAPI cuMemFreeHost(void *bytes)
 {
-        struct context *context;
         struct host_range *range;
-        CUresult r = capture_enter_unsafe(__func__);
+        CUresult r = host_take(__func__, bytes, HOST_ALLOCATED,
+                               bytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS, &range);
 
-        if (r == CUDA_SUCCESS)
-                r = context_get(&context);
-        if (r == CUDA_SUCCESS)
-                r = stream_wait_all(context);
-        if (r != CUDA_SUCCESS)
-                return r;
-        range = host_take(bytes, HOST_ALLOCATED);
-        if (!range)
-                return CUDA_ERROR_INVALID_VALUE;
-        host_range_free(range);
-        return CUDA_SUCCESS;
+        if (r == CUDA_SUCCESS && bytes)
+                host_range_free(range);
+        return r;
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *ret_address, void *bytes,
@@ -201,6 +221,22 @@ EMULATOR_API CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *ret_address
         if (!known)
                 return CUDA_ERROR_INVALID_VALUE;
         *ret_address = (uintptr_t)bytes;
+        return CUDA_SUCCESS;
+}
+
+/* Every device reaches all of it, and the driver tells nothing else of it. */
+EMULATOR_API CUresult CUDAAPI cuMemHostGetFlags(unsigned int *ret_flags, void *bytes)
+{
+        struct context *context;
+        CUresult r = emulator_enter(__func__);
+
+        if (r == CUDA_SUCCESS)
+                r = context_get(&context);
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!ret_flags || !host_is_pinned((uintptr_t)bytes, 1))
+                return CUDA_ERROR_INVALID_VALUE;
+        *ret_flags = CU_MEMHOSTALLOC_DEVICEMAP;
         return CUDA_SUCCESS;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges of addresses that do not overlap, in order: reservations, mappings, registrations. The
- * objects embed `struct interval` as their first member; the table owns none of them. Pure; the
- * caller locks. */
+/* Ranges of addresses that do not overlap, in order: reservations, mappings, registrations. The objects embed `struct
+ * interval` as their first member; the table owns none of them. Pure; the caller locks. */
 #pragma once
 
 #include <stddef.h>

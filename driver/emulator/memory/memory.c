@@ -108,13 +108,12 @@ CUresult memory_free(const struct reservation *memory)
 EMULATOR_API CUresult CUDAAPI cuMemFree(CUdeviceptr address)
 {
         struct reservation reservation;
-        struct context *context;
         CUresult r = capture_enter_unsafe(__func__);
 
         if (r == CUDA_SUCCESS && !address)
                 return CUDA_SUCCESS;
         if (r == CUDA_SUCCESS)
-                r = context_get(&context);
+                r = context_check();
         if (r == CUDA_SUCCESS)
                 r = memory_find(address, &reservation);
         /* Not before all work of its context is over, whether that uses it or not. */

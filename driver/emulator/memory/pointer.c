@@ -13,14 +13,15 @@
 struct pointer {
         enum { POINTER_DEVICE, POINTER_VIRTUAL, POINTER_HOST } kind;
         uint64_t address;
-        struct interval range;   /* reservation, cuMemAlloc, what was opened, or registration */
-        struct interval mapping; /* empty: nothing is mapped there */
+        struct interval range; /* reservation, cuMemAlloc, what was opened, or registration */
+        struct interval mapping;
         struct context *context;
         int device;
         CUmemAllocationProp properties;
         uint64_t block_id;
         uint8_t access;
-        bool is_opened; /* another process's */
+        bool is_accessible; /* from some device, or it is no device's */
+        bool is_opened;     /* another process's */
 };
 
 static bool host_describe(const struct host_range *host, struct pointer *ret)
@@ -33,9 +34,20 @@ static bool host_describe(const struct host_range *host, struct pointer *ret)
         ret->context = host->context;
         ret->device = (int)host->context->device;
         ret->access = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+        ret->is_accessible = true;
         return true;
 }
 
+static bool is_accessible(const struct mapping *mapping)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(mapping->access); i++)
+                if (mapping->access[i])
+                        return true;
+        return false;
+}
+
+/* What is reserved, and has nothing mapped to it, the driver does not know; nor what lies behind the
+ * bytes that cuMemAlloc was asked for. */
 static bool describe_locked(uint64_t address, struct pointer *ret)
 {
         const struct reservation *reservation = reservation_find_locked(address);
@@ -43,19 +55,22 @@ static bool describe_locked(uint64_t address, struct pointer *ret)
 
         if (!reservation)
                 return host_describe(host_find_locked(address), ret);
+        if (!mapping)
+                return false;
         ret->kind = reservation->kind == RESERVATION_VIRTUAL ? POINTER_VIRTUAL : POINTER_DEVICE;
         ret->is_opened = reservation->kind == RESERVATION_OPENED;
         ret->range = reservation->range;
         ret->context = reservation->context;
         if (reservation->kind != RESERVATION_VIRTUAL)
                 ret->range.n_bytes = reservation->n_requested;
-        if (!mapping)
-                return true;
+        if (address - ret->range.base >= ret->range.n_bytes)
+                return false;
         ret->mapping = mapping->range;
         ret->properties = mapping->allocation->properties;
         ret->device = ret->properties.location.id;
         ret->block_id = mapping->allocation->hold.serial;
         ret->access = mapping->access[ret->device];
+        ret->is_accessible = is_accessible(mapping);
         return true;
 }
 
@@ -101,12 +116,9 @@ static CUresult answer_host_pointer(const struct pointer *pointer, void *data)
         return is_host(pointer) ? answer_address(data, pointer->address) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Of what is mapped at the address. */
-static CUresult answer_mapped(const struct pointer *pointer, CUpointer_attribute attribute,
+static CUresult answer_memory(const struct pointer *pointer, CUpointer_attribute attribute,
                               void *data)
 {
-        if (!pointer->mapping.n_bytes)
-                return CUDA_ERROR_INVALID_VALUE;
         switch ((int)attribute) {
         case CU_POINTER_ATTRIBUTE_CONTEXT:
                 return answer_address(data, (uintptr_t)context_handle(pointer->context));
@@ -131,12 +143,10 @@ static CUresult answer_mapped(const struct pointer *pointer, CUpointer_attribute
                 return answer_int(data, pointer->access);
         case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
                 return answer_address(data, 0);
-        case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-                return answer_address(data, pointer->mapping.base);
-        case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-                return answer_address(data, pointer->mapping.n_bytes);
         case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
                 return answer_address(data, pointer->block_id);
+        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+                return answer_bool(data, pointer->kind == POINTER_DEVICE && !pointer->is_opened);
         default:
                 return CUDA_ERROR_INVALID_VALUE;
         }
@@ -150,11 +160,13 @@ static CUresult answer(const struct pointer *pointer, CUpointer_attribute attrib
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
                 return answer_address(data, pointer->range.n_bytes);
         case CU_POINTER_ATTRIBUTE_MAPPED:
-                return answer_bool(data, pointer->mapping.n_bytes);
-        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-                return answer_bool(data, pointer->kind == POINTER_DEVICE && !pointer->is_opened);
+                return answer_bool(data, true);
+        case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+                return answer_address(data, pointer->mapping.base);
+        case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+                return answer_address(data, pointer->mapping.n_bytes);
         default:
-                return answer_mapped(pointer, attribute, data);
+                return answer_memory(pointer, attribute, data);
         }
 }
 
@@ -235,9 +247,12 @@ EMULATOR_API CUresult CUDAAPI cuPointerGetAttributes(unsigned int n_attributes,
         return CUDA_SUCCESS;
 }
 
+/* Of a reservation, what is mapped at the address, if that can be used; the pointer's attributes give
+ * all of it. */
 EMULATOR_API CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *ret_base, size_t *ret_n_bytes,
                                                    CUdeviceptr address)
 {
+        const struct interval nothing = {0}, *range = &nothing;
         struct context *context;
         struct pointer pointer;
         CUresult r = emulator_enter(__func__);
@@ -246,13 +261,13 @@ EMULATOR_API CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *ret_base, size_t
                 r = context_get(&context);
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!pointer_describe(address, &pointer) || pointer.kind == POINTER_HOST)
-                return CUDA_ERROR_NOT_FOUND;
+        if (pointer_describe(address, &pointer) && pointer.is_accessible)
+                range = pointer.kind == POINTER_VIRTUAL ? &pointer.mapping : &pointer.range;
         if (ret_base)
-                *ret_base = pointer.range.base;
+                *ret_base = range->base;
         if (ret_n_bytes)
-                *ret_n_bytes = pointer.range.n_bytes;
-        return CUDA_SUCCESS;
+                *ret_n_bytes = range->n_bytes;
+        return range == &nothing ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }
 
 EMULATOR_API CUresult CUDAAPI cuMemGetAccess(unsigned long long *ret_flags,

@@ -126,6 +126,19 @@ static nvmlReturn_t device_enter(nvmlDevice_t device, struct nvml_state *ret_sta
         return (nvmlReturn_t)ret_state->result;
 }
 
+/* All of the machine, whatever CUDA_VISIBLE_DEVICES says. */
+NVML_API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
+{
+        nvmlReturn_t result = call_enter();
+
+        if (result != NVML_SUCCESS)
+                return result;
+        if (!deviceCount)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        *deviceCount = machine.config.n_devices;
+        return NVML_SUCCESS;
+}
+
 NVML_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 {
         char text[VISIBLE_UUID_TEXT_MAX];

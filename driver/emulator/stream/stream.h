@@ -77,6 +77,9 @@ struct stream {
 /* The one after it, NULL for the first; of all that have a thread. With the emulator's lock held. */
 struct stream *stream_next(struct stream *stream);
 
+/* The nearest priority that there is. */
+int stream_priority(int wanted);
+
 /* With the emulator's lock held. The caller holds the one count of it. */
 CUresult stream_new(struct context *context, enum stream_kind kind, unsigned flags, int priority,
                     struct stream **ret_stream);

@@ -20,7 +20,7 @@ static CUresult create_locked(unsigned flags, int priority, struct stream **ret_
 
         r = context_get(&context);
         if (r == CUDA_SUCCESS)
-                r = stream_new(context, STREAM_CREATED, flags, priority, &stream);
+                r = stream_new(context, STREAM_CREATED, flags, stream_priority(priority), &stream);
         if (r != CUDA_SUCCESS)
                 return r;
         if (handle_new(HANDLE_STREAM, stream, &stream->handle)) {

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way of work into a stream: it is captured, or queued behind what the rules of the default stream
- * demand. */
+/* The way of work into a stream: it is captured, or queued behind what the rules of the default stream demand. */
 #pragma once
 
 #include <cuda.h>
 
 #include "driver/emulator/stream/stream.h"
 
-/* Queues the operation, behind what the rules of the default stream demand, or adds it to the
- * stream's capture: its moment has passed then. Consumes it, also on failure. `ret_moment` may be
- * NULL. */
+/* Queues the operation, behind what the rules of the default stream demand, or adds it to the stream's capture: its
+ * moment has passed then. Consumes it, also on failure. `ret_moment` may be NULL. */
 CUresult stream_submit(struct stream *stream, struct operation *take_operation,
                        struct moment *ret_moment);
 

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/adapters/adapter.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/size.h"
+#include "gpumem-adapters.h"
+#include "gpumem.h"
+
+#define WAIT_MS_DEFAULT 10000
+#define TEXT_MAX        (GPUMEM_TEXT_BYTES + 160)
+
+static _Atomic uint32_t wait_ms = WAIT_MS_DEFAULT;
+static _Atomic uint64_t n_failures;
+
+void gpumem_adapters_set_wait_ms(uint32_t ms)
+{
+        atomic_store(&wait_ms, ms);
+}
+
+uint64_t gpumem_adapters_failures(void)
+{
+        return atomic_load(&n_failures);
+}
+
+void adapter_count_failure(void)
+{
+        (void)atomic_fetch_add(&n_failures, 1);
+}
+
+/* A thread of a framework may have no context, or another device's: then the device's primary one serves, which is the
+ * one that frameworks use. */
+static bool wants_context(int r)
+{
+        return r == GPUMEM_E_NO_CONTEXT || r == GPUMEM_E_WRONG_STREAM;
+}
+
+int adapter_alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)
+{
+        struct gpumem_request request = {
+                .struct_size = sizeof(request),
+                .kind = GPUMEM_DEVICE,
+                .place = device,
+                .stream = stream,
+                .n_bytes = n_bytes,
+                .flags = GPUMEM_AT_PLACE,
+                .wait_ms = atomic_load_explicit(&wait_ms, memory_order_relaxed)};
+        int r = gpumem_alloc(NULL, &request, ret_pointer);
+
+        if (!wants_context(r))
+                return r;
+        request.flags |= GPUMEM_PRIMARY;
+        return gpumem_alloc(NULL, &request, ret_pointer);
+}
+
+void adapter_free_in_order(void *pointer)
+{
+        if (gpumem_free_in_order(NULL, pointer))
+                adapter_count_failure();
+}
+
+void adapter_free(void *pointer, void *stream)
+{
+        int r = gpumem_free(NULL, pointer, stream);
+
+        if (wants_context(r))
+                adapter_free_in_order(pointer);
+        else if (r)
+                adapter_count_failure();
+}
+
+int gpumem_device_alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)
+{
+        return adapter_alloc(n_bytes, device, stream, ret_pointer);
+}
+
+/* For want of memory. Frameworks and programs on them know that by the text's first words. */
+static bool is_out_of_memory(int code)
+{
+        return code == GPUMEM_E_REFUSED || code == GPUMEM_E_LIMIT || code == GPUMEM_E_TOO_LARGE ||
+               code == GPUMEM_E_DEVICE_FULL || code == GPUMEM_E_TIMED_OUT;
+}
+
+static void describe(int code, size_t n_bytes, int device, char text[static TEXT_MAX])
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        char size[SIZE_TEXT_MAX];
+        const char *why = gpumem_strerror(code);
+
+        if (gpumem_last_refusal(NULL, &refusal) == 0 && refusal.code == code)
+                why = refusal.text;
+        (void)snprintf(text, TEXT_MAX, "%s Tried to allocate %s on GPU %d from gpumemd: %s",
+                       is_out_of_memory(code) ? "CUDA out of memory." : "gpumem: no memory.",
+                       size_format(n_bytes, size), device, why);
+}
+
+/* libstdc++ exports what throws, and a C++ framework has loaded it. */
+void adapter_throw(int code, size_t n_bytes, int device)
+{
+        static _Thread_local char text[TEXT_MAX];
+        void (*throw_runtime_error)(const char *);
+        void *library, *symbol = dlsym(RTLD_DEFAULT, "_ZSt21__throw_runtime_errorPKc");
+
+        library = symbol ? NULL : dlopen("libstdc++.so.6", RTLD_NOW);
+        if (library)
+                symbol = dlsym(library, "_ZSt21__throw_runtime_errorPKc");
+        if (!symbol)
+                return;
+        describe(code, n_bytes, device, text);
+        *(void **)&throw_runtime_error = symbol;
+        throw_runtime_error(text);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What CuPy's CFunctionAllocator calls. CuPy names no stream: `stream_function`, CuPy's own, says which is the
+ * thread's. It frees whenever Python drops an array, on any thread, perhaps after the stream has gone. */
+#include "client/adapters/adapter.h"
+#include "client/api/client.h"
+#include "client/api/default_client.h"
+#include "driver/stream.h"
+#include "gpumem-adapters.h"
+
+typedef intptr_t stream_function(void);
+
+static int alloc(void *param, size_t n_bytes, int device, void **ret_pointer)
+{
+        stream_function *function;
+        struct gpumem_client *client = NULL;
+        void *stream = NULL;
+        int r;
+
+        *(void **)&function = param;
+        if (function)
+                stream = (void *)function();
+        r = adapter_alloc(n_bytes, device, stream, ret_pointer);
+        /* Its frees name no stream, and it is known to live only now. */
+        if (!r && stream_is_created(stream) && client_enter(&client) == 0)
+                client_record_frees(client, *ret_pointer, stream);
+        return r;
+}
+
+void *gpumem_cupy_alloc(void *param, size_t n_bytes, int device)
+{
+        void *pointer = NULL;
+        int r;
+
+        if (!n_bytes)
+                return NULL;
+        r = alloc(param, n_bytes, device, &pointer);
+        if (r)
+                adapter_throw(r, n_bytes, device);
+        return pointer;
+}
+
+void gpumem_cupy_free(void *param, void *pointer, int device)
+{
+        (void)param;
+        (void)device;
+        if (pointer)
+                adapter_free_in_order(pointer);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory as DLPack describes it, version 1.0: https://dmlc.github.io/dlpack/latest/c_api.html */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/adapters/adapter.h"
+#include "gpumem-adapters.h"
+#include "gpumem.h"
+
+#define MAJOR_VERSION 1
+#define N_DIMS_MAX    64
+
+enum { DLPACK_CUDA = 2, DLPACK_CUDA_HOST = 3 };
+
+struct dlpack_tensor {
+        void *data;
+        int32_t device_type, device_id;
+        int32_t n_dims;
+        uint8_t code, bits;
+        uint16_t lanes;
+        int64_t *shape, *strides;
+        uint64_t n_offset_bytes;
+};
+
+struct DLManagedTensorVersioned {
+        uint32_t major, minor;
+        void *manager;
+        void (*deleter)(struct DLManagedTensorVersioned *tensor);
+        uint64_t flags;
+        struct dlpack_tensor tensor;
+};
+
+struct managed {
+        struct DLManagedTensorVersioned tensor;
+        struct gpumem_client *client;
+        int64_t dims[]; /* the shape, then the strides */
+};
+
+static void end(struct DLManagedTensorVersioned *tensor)
+{
+        struct managed *managed = tensor->manager;
+
+        if (gpumem_free_later(managed->client, tensor->tensor.data))
+                adapter_count_failure();
+        free(managed);
+}
+
+/* Elements, one after another; -1: more bytes than the allocation has, or numbers that mean none. */
+static int64_t fill_dims(struct managed *managed, int32_t n_dims, const int64_t *shape)
+{
+        int64_t n = 1;
+
+        memcpy(managed->dims, shape, (size_t)n_dims * sizeof(*shape));
+        for (int32_t i = n_dims - 1; i >= 0; i--) {
+                managed->dims[n_dims + i] = n;
+                if (shape[i] < 0 || __builtin_mul_overflow(n, shape[i], &n))
+                        return -1;
+        }
+        return n;
+}
+
+static int check_type(const struct gpumem_dlpack_type *type, int32_t n_dims)
+{
+        bool is_type = type->bits && type->bits % 8 == 0 && type->lanes;
+
+        return is_type && n_dims >= 0 && n_dims <= N_DIMS_MAX ? 0 : GPUMEM_E_BAD_REQUEST;
+}
+
+static void fill(struct managed *managed, const struct gpumem_info *info, int32_t n_dims,
+                 const struct gpumem_dlpack_type *type)
+{
+        bool is_device = info->kind == GPUMEM_DEVICE;
+
+        managed->tensor = (struct DLManagedTensorVersioned){
+                .major = MAJOR_VERSION,
+                .manager = managed,
+                .deleter = end,
+                .tensor = {.data = info->base,
+                           .device_type = is_device ? DLPACK_CUDA : DLPACK_CUDA_HOST,
+                           .device_id = is_device ? info->place : 0,
+                           .n_dims = n_dims,
+                           .code = type->code,
+                           .bits = type->bits,
+                           .lanes = type->lanes,
+                           .shape = managed->dims,
+                           .strides = managed->dims + n_dims}};
+}
+
+int gpumem_to_dlpack(struct gpumem_client *client, void *pointer, int32_t n_dims,
+                     const int64_t *shape, const struct gpumem_dlpack_type *type,
+                     struct DLManagedTensorVersioned **ret_tensor)
+{
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+        struct managed *managed;
+        int64_t n_elements, n_bytes;
+        int r = gpumem_describe(client, pointer, &info);
+
+        if (!r && info.base != pointer)
+                r = GPUMEM_E_NOT_OURS;
+        if (!r && info.is_attached)
+                r = GPUMEM_E_ATTACHED;
+        if (!r)
+                r = check_type(type, n_dims);
+        if (r)
+                return r;
+        managed = calloc(1, sizeof(*managed) + 2 * (size_t)n_dims * sizeof(managed->dims[0]));
+        if (!managed)
+                return -ENOMEM;
+        managed->client = client;
+        n_elements = fill_dims(managed, n_dims, shape);
+        if (n_elements < 0 ||
+            __builtin_mul_overflow(n_elements, type->bits / 8 * type->lanes, &n_bytes) ||
+            (uint64_t)n_bytes > info.n_requested_bytes) {
+                free(managed);
+                return GPUMEM_E_BAD_REQUEST;
+        }
+        fill(managed, &info, n_dims, type);
+        *ret_tensor = &managed->tensor;
+        return 0;
+}

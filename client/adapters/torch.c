@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What PyTorch's pluggable allocator calls. */
+#include "client/adapters/adapter.h"
+#include "client/api/client.h"
+#include "client/api/default_client.h"
+#include "client/blocks/client_limit.h"
+#include "driver/stream.h"
+#include "gpumem-adapters.h"
+#include "gpumem.h"
+
+/* PyTorch does not look at the pointer, so what is refused must be thrown. */
+void *gpumem_torch_alloc(size_t n_bytes, int device, void *stream)
+{
+        void *pointer = NULL;
+        int r;
+
+        if (!n_bytes)
+                return NULL;
+        r = adapter_alloc(n_bytes, device, stream, &pointer);
+        if (r)
+                adapter_throw(r, n_bytes, device);
+        return pointer;
+}
+
+/* A MemPool looks at it, and tries again when it has given up what it keeps. */
+void *gpumem_torch_pool_alloc(size_t n_bytes, int device, void *stream)
+{
+        void *pointer = NULL;
+
+        if (n_bytes && adapter_alloc(n_bytes, device, stream, &pointer))
+                return NULL;
+        return pointer;
+}
+
+void gpumem_torch_free(void *pointer, size_t n_bytes, int device, void *stream)
+{
+        (void)n_bytes;
+        (void)device;
+        if (pointer)
+                adapter_free(pointer, stream);
+}
+
+/* A stream that captures is no stream to record: its memory is the graph's, or lives as long as the graph is used. */
+void gpumem_torch_record_stream(void *pointer, void *stream)
+{
+        int r = pointer ? gpumem_record_use(NULL, pointer, stream) : 0;
+
+        if (r && !(r == GPUMEM_E_UNSUPPORTED && stream_is_created(stream)))
+                adapter_count_failure();
+}
+
+void gpumem_torch_empty_cache(void)
+{
+        if (gpumem_flush(NULL, NULL))
+                adapter_count_failure();
+}
+
+void gpumem_torch_init(int n_devices)
+{
+        (void)n_devices;
+}
+
+void *gpumem_torch_base(void *pointer, size_t *ret_n_bytes)
+{
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+
+        if (gpumem_describe(NULL, pointer, &info))
+                return pointer;
+        if (ret_n_bytes)
+                *ret_n_bytes = info.n_requested_bytes;
+        return info.base;
+}
+
+void gpumem_torch_set_fraction(double fraction, int device)
+{
+        struct gpumem_client *client = NULL;
+        struct pool *pool = client_enter(&client) ? NULL
+                                                  : client_pool_at(client, GPUMEM_DEVICE, device);
+
+        if (!pool || !(fraction >= 0 && fraction <= 1)) {
+                adapter_count_failure();
+                return;
+        }
+        client_limit_set(pool, client_limit_of_fraction(fraction, pool->row.n_capacity_bytes));
+}

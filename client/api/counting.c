@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers of a client by name: figures, tags, pressure. */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "client/api/client.h"
+#include "client/api/default_client.h"
+
+/* The fields of gpumem_stats, and what the events count. */
+static const struct {
+        const char *name;
+        size_t offset;
+} stats_figures[] = {
+        {"requested_bytes", offsetof(struct gpumem_stats, n_requested_bytes)},
+        {"requested_peak_bytes", offsetof(struct gpumem_stats, n_requested_peak_bytes)},
+        {"allocated_bytes", offsetof(struct gpumem_stats, n_allocated_bytes)},
+        {"allocated_peak_bytes", offsetof(struct gpumem_stats, n_allocated_peak_bytes)},
+        {"reserved_bytes", offsetof(struct gpumem_stats, n_reserved_bytes)},
+        {"reserved_peak_bytes", offsetof(struct gpumem_stats, n_reserved_peak_bytes)},
+        {"hits", offsetof(struct gpumem_stats, n_hits)},
+        {"misses", offsetof(struct gpumem_stats, n_misses)},
+        {"blocks", offsetof(struct gpumem_stats, n_blocks)},
+        {"splits", offsetof(struct gpumem_stats, n_splits)},
+        {"merges", offsetof(struct gpumem_stats, n_merges)},
+};
+
+static const struct {
+        const char *name;
+        enum gpumem_event_kind kind;
+} event_figures[] = {
+        {"pressures", GPUMEM_EVENT_PRESSURE},
+        {"refusals", GPUMEM_EVENT_REFUSED},
+        {"revocations", GPUMEM_EVENT_REVOKED},
+};
+
+#define N_FIGURES (ARRAY_SIZE(stats_figures) + ARRAY_SIZE(event_figures))
+
+static uint64_t count_events(struct gpumem_client *client, enum gpumem_event_kind kind)
+{
+        return atomic_load_explicit(&client->events.n_noted[kind], memory_order_relaxed);
+}
+
+static uint64_t read_figure(struct gpumem_client *client, const struct gpumem_stats *stats,
+                            size_t index, const char **ret_name)
+{
+        const char *bytes = (const char *)stats;
+        uint64_t value;
+
+        if (index < ARRAY_SIZE(stats_figures)) {
+                memcpy(&value, bytes + stats_figures[index].offset, sizeof(value));
+                *ret_name = stats_figures[index].name;
+                return value;
+        }
+        index -= ARRAY_SIZE(stats_figures);
+        *ret_name = event_figures[index].name;
+        return count_events(client, event_figures[index].kind);
+}
+
+int gpumem_get_figures(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
+                       const char **ret_names, uint64_t *ret_values, size_t n_room, size_t *ret_n)
+{
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+        int r = client_enter(&client);
+
+        if (!r)
+                r = gpumem_get_stats(client, kind, place, &stats);
+        if (r)
+                return r;
+        for (size_t i = 0; i < N_FIGURES && i < n_room; i++)
+                ret_values[i] = read_figure(client, &stats, i, &ret_names[i]);
+        *ret_n = N_FIGURES;
+        return 0;
+}
+
+uint64_t gpumem_pressure(struct gpumem_client *client)
+{
+        return client_enter_present(&client) ? 0 : count_events(client, GPUMEM_EVENT_PRESSURE);
+}
+
+int gpumem_set_tag(struct gpumem_client *client, const char *tag)
+{
+        int r = client_enter(&client);
+
+        return r ? r : tags_set(&client->tags, client->number, tag);
+}
+
+int gpumem_get_tag_stats(struct gpumem_client *client, const char *tag,
+                         struct gpumem_tag_stats *ret_stats)
+{
+        size_t n_bytes = ret_stats->struct_size;
+        struct gpumem_tag_stats stats;
+        int r = client_enter(&client);
+
+        if (!r)
+                r = check_struct(n_bytes, sizeof(stats));
+        if (!r)
+                r = tags_get(&client->tags, tag, &stats);
+        if (r)
+                return r;
+        stats.struct_size = n_bytes;
+        memcpy(ret_stats, &stats, n_bytes);
+        return 0;
+}

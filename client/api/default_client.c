@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/api/default_client.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "client/api/client.h"
+
+static struct {
+        _Atomic(struct gpumem_client *) client;
+        pthread_mutex_t lock; /* of those that connect */
+        pthread_once_t once;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+/* The thread that had the lock is the parent's. */
+static void after_fork_in_child(void)
+{
+        pthread_mutex_init(&process.lock, NULL);
+}
+
+static void watch_forks(void)
+{
+        (void)pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+struct gpumem_client *default_client_present(void)
+{
+        struct gpumem_client *client = atomic_load_explicit(&process.client, memory_order_acquire);
+
+        return client && fork_guard_check(&client->fork_guard) == 0 ? client : NULL;
+}
+
+/* The caller has the lock. The parent's client is kept: its pointers may be in the program's hands. */
+static int connect_first(struct gpumem_client **ret_client)
+{
+        struct gpumem_client *client;
+        int r = gpumem_connect(NULL, &client);
+
+        if (r)
+                return r;
+        client->is_default = true;
+        client->parents = atomic_load(&process.client);
+        atomic_store(&process.client, client);
+        *ret_client = client;
+        return 0;
+}
+
+int default_client_get(struct gpumem_client **ret_client)
+{
+        struct gpumem_client *client = default_client_present();
+        int r = 0;
+
+        if (!client) {
+                (void)pthread_once(&process.once, watch_forks);
+                pthread_mutex_lock(&process.lock);
+                client = default_client_present();
+                if (!client)
+                        r = connect_first(&client);
+                pthread_mutex_unlock(&process.lock);
+        }
+        if (!r)
+                *ret_client = client;
+        return r;
+}
+
+int gpumem_default_client(struct gpumem_client **ret_client)
+{
+        return default_client_get(ret_client);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frees that are not over at once: of memory that other streams use, and of memory that was freed in captures. */
+#include "client/api/heap_free.h"
+#include "client/pool/idle_marking.h"
+#include "client/pool/trim.h"
+
+void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = capture_spare(heap->pool->memory.cuda);
+
+        if (idle_marking_is_on(heap->pool))
+                idle_marking_note(heap, generation, own_stream);
+        else
+                trim_look(heap, generation, own_stream);
+}
+
+void look_at_captured(struct pool *pool)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = capture_spare(pool->memory.cuda);
+
+        if (!service_thread_wake(pool->service) && idle_marking_is_on(pool))
+                (void)idle_marking_look(pool, IDLE_MARKING_WHEN_DUE);
+}
+
+int free_or_defer(struct gpumem_client *client, struct stream_heap *heap,
+                  const struct stream_use_end *how, void *const *own_stream)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        enum stream_uses_end end;
+        int r;
+
+        r = pool_find(heap->pool, how->pointer);
+        if (!r)
+                r = stream_uses_defer(&client->uses, &client->streams, how, &end);
+        if (r)
+                return r;
+        if (end != STREAM_USES_DEFERRED)
+                return free_in(heap, how->pointer, end == STREAM_USES_NONE ? own_stream : NULL);
+        if (!service_thread_wake(&client->service))
+                client_end_deferred(client, false);
+        return 0;
+}
+
+static void free_over_ones(struct gpumem_client *client, uint32_t n_looks_max)
+{
+        const void *pointer;
+
+        streams_poll(&client->streams);
+        while ((pointer = stream_uses_next_over(&client->uses, &client->streams, n_looks_max))) {
+                struct stream_heap *heap = heap_of(client, pointer);
+
+                if (heap)
+                        (void)free_in(heap, pointer, NULL);
+        }
+}
+
+void client_end_deferred(struct gpumem_client *client, bool wait)
+{
+        if (stream_uses_none_deferred(&client->uses))
+                return;
+        free_over_ones(client, wait ? STREAM_USES_LOOKS_ALL : STREAM_USES_LOOKS_MAX);
+        if (!wait || stream_uses_none_deferred(&client->uses))
+                return;
+        stream_uses_wait_deferred(&client->uses, &client->cuda);
+        free_over_ones(client, STREAM_USES_LOOKS_ALL);
+}
+
+bool client_has_deferred(struct gpumem_client *client, const void *pointer)
+{
+        struct stream_heap *heap;
+        const struct heap_block *block = block_of(client, pointer, &heap);
+
+        return (block && is_used(block) && stream_uses_has_deferred(&client->uses, pointer)) ||
+               (!deferred_free_none(&client->deferred) &&
+                deferred_free_has(&client->deferred, pointer));
+}
+
+void client_catch_up(struct gpumem_client *client)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        streams_catch_up(&client->streams);
+        if (atomic_load(&client->uses.n_unmarked))
+                stream_uses_mark(&client->uses, &client->cuda);
+}
+
+/* Frees an allocation of a heap, after all that is in the stream now, which is another one than the memory's own. 0 too
+ * if it is none any more: a program may have freed it twice at once. */
+static int free_ordered(struct gpumem_client *client, const void *pointer, void *stream,
+                        const struct stream_key *key)
+{
+        struct stream_heap *heap;
+        struct heap_block *block = block_of(client, pointer, &heap);
+        struct stream_use_end how = {
+                .pointer = pointer, .contexts = {key->context}, .own = *key, .own_stream = &stream};
+        int r;
+
+        if (!heap || pool_find(heap->pool, pointer))
+                return 0;
+        how.n_uses = &block->n_uses;
+        how.contexts[1] = pool_order_of(heap, pointer).context;
+        r = stream_uses_add(&client->uses, pointer, how.n_uses, stream, key);
+        return r ? r : free_or_defer(client, heap, &how, NULL);
+}
+
+/* The same, once all of its work is over but in streams that were recorded. */
+static int free_over(struct gpumem_client *client, const void *pointer)
+{
+        int r = stream_uses_wait(&client->uses, &client->cuda, pointer);
+        struct stream_heap *heap = heap_of(client, pointer);
+
+        return r || !heap ? r : free_in(heap, pointer, NULL);
+}
+
+/* By its handle: the driver does not tell the id of a stream that captures. */
+void client_free_captured(struct gpumem_client *client, void *stream)
+{
+        struct deferred_free *deferred;
+        struct stream_key key, by_handle;
+        bool more = true;
+        int ordinal;
+
+        if (deferred_free_none(&client->deferred) ||
+            stream_identify(&client->cuda, stream, &key, &ordinal))
+                return;
+        by_handle = key;
+        by_handle.id = stream_captured_id(stream);
+        while (more && (deferred = deferred_free_take_of(&client->deferred, &by_handle)))
+                more = deferred_free_end(&client->deferred, deferred,
+                                         free_ordered(client, deferred->pointer, stream, &key));
+}
+
+static void wait_for_gone(struct gpumem_client *client)
+{
+        struct deferred_free *deferred;
+        bool more = true;
+
+        while (more && (deferred = deferred_free_take_gone(&client->deferred))) {
+                int r = stream_synchronize_context(&client->cuda, deferred->order.context);
+
+                if (!r)
+                        r = free_over(client, deferred->pointer);
+                more = deferred_free_end(&client->deferred, deferred, r);
+        }
+}
+
+void client_wait_for_freed(struct gpumem_client *client)
+{
+        wait_for_gone(client);
+        client_end_deferred(client, true);
+        captures_wait(&client->captures);
+        captures_look(&client->captures);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpumem_flush and gpumem_free_all_blocks: what no allocation needs is given back. */
+#include "base/err.h"
+#include "client/api/client.h"
+#include "client/api/default_client.h"
+#include "client/pool/trim.h"
+
+static uint64_t flush(struct gpumem_client *client)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        uint64_t n_bytes = 0;
+
+        client_wait_for_freed(client);
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                n_bytes += trim_flush(&client->pools[i]);
+        return n_bytes;
+}
+
+int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes)
+{
+        uint64_t n_bytes;
+        int r = client_enter(&client);
+
+        if (r)
+                return r;
+        n_bytes = flush(client);
+        if (ret_freed_bytes)
+                *ret_freed_bytes = n_bytes;
+        client_settle(client);
+        return 0;
+}
+
+/* What is flushed is cached when the daemon comes to the request, and is counted there; but where the daemon keeps
+ * nothing in its cache, it has gone back by then and is not. So the larger count is taken, and not the sum. */
+int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope,
+                           uint64_t *ret_freed_bytes)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        uint64_t n_flushed_bytes;
+        int r;
+
+        r = client_enter(&client);
+        if (r)
+                return r;
+        if (scope != GPUMEM_SCOPE_TENANT && scope != GPUMEM_SCOPE_NODE)
+                return GPUMEM_E_BAD_REQUEST;
+        n_flushed_bytes = flush(client);
+        request.free_all_blocks.scope = (uint32_t)scope;
+        request.free_all_blocks.pool = PROTO_ALL_POOLS;
+        r = reconnect_call(&client->reconnector, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED,
+                           &reply, &fds, NULL);
+        client_settle(client);
+        if (r)
+                return r;
+        if (ret_freed_bytes)
+                *ret_freed_bytes = reply.freed.n_bytes > n_flushed_bytes ? reply.freed.n_bytes
+                                                                         : n_flushed_bytes;
+        return 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How an allocation of a heap ends, for the functions that free: at once, or when other streams have come as far.
+ * Any thread. */
+#pragma once
+
+#include "client/api/client.h"
+
+/* The block that a pointer lies in, NULL for none of this client's, and the heap that it is in; NULL: it is one
+ * allocation. */
+static ALWAYS_INLINE struct heap_block *block_of(struct gpumem_client *client, const void *pointer,
+                                                 struct stream_heap **ret_heap)
+{
+        struct heap_block *block = NULL;
+
+        *ret_heap = NULL;
+        for (uint32_t i = 0; i < client->n_pools; i++) {
+                block = pool_block_of(&client->pools[i], pointer);
+                if (block) {
+                        *ret_heap = pool_heap_of_block(&client->pools[i], block);
+                        break;
+                }
+        }
+        return block;
+}
+
+static inline struct stream_heap *heap_of(struct gpumem_client *client, const void *pointer)
+{
+        struct stream_heap *heap;
+
+        (void)block_of(client, pointer, &heap);
+        return heap;
+}
+
+/* Other streams use allocations of the block, or did until they were freed. */
+static inline bool is_used(const struct heap_block *block)
+{
+        return atomic_load_explicit(&block->n_uses, memory_order_relaxed) != 0;
+}
+
+/* It is time to see what became empty of the heap, which was of that generation at the free. `own_stream` is its
+ * stream, which is alive, or NULL for a caller that does not have it. */
+COLD void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
+
+/* No work says when a graph's memory is idle; but the graph may be gone. */
+COLD void look_at_captured(struct pool *pool);
+
+/* Its last use is ordered by `own_stream`, the heap's; or is over, where that is NULL. */
+static inline int free_in(struct stream_heap *heap, const void *pointer, void *const *own_stream)
+{
+        uint64_t generation = heap->generation;
+        int r = pool_give(heap, pointer, own_stream ? POOL_USE_ORDERED : POOL_USE_OVER);
+
+        if (pool_is_captured(heap) && (!r || r == POOL_LOOK)) {
+                if (!own_stream)
+                        look_at_captured(heap->pool);
+                return 0;
+        }
+        if (r != POOL_LOOK)
+                return r;
+        look_at_heap(heap, generation, own_stream);
+        return 0;
+}
+
+/* Frees it in its heap, once all have come as far that may use it. own_stream: as in free_in. */
+COLD int free_or_defer(struct gpumem_client *client, struct stream_heap *heap,
+                       const struct stream_use_end *how, void *const *own_stream);

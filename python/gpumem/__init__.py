@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GPU and pinned host memory from gpumemd.
+
+    import gpumem
+
+    weights = gpumem.empty((4096, 4096), "bfloat16", device=0)   # CAI, DLPack
+    staging = gpumem.pinned((1024, 1024), "float32").numpy()     # a numpy.ndarray
+    token = gpumem.share(gpumem.empty(1 << 20, shareable=True))  # for another process
+
+Frameworks: gpumem.torch, gpumem.cupy, gpumem.numba, or `python -m gpumem run script.py`.
+What is wrong on a machine: `python -m gpumem doctor`. docs/python.md has the rest.
+
+A process has one client, made at the first call that needs it and again in a forked child. Every
+function may be called from any thread. Errors are gpumem.Error; OutOfMemory is a MemoryError too.
+"""
+
+from ._buffer import Buffer, DeviceBuffer, PinnedBuffer, empty, from_dlpack, pinned
+from ._client import (
+    Info,
+    Stats,
+    TagStats,
+    connect,
+    describe,
+    figures,
+    flush,
+    free_all_blocks,
+    pressure,
+    reserve,
+    reset_peaks,
+    set_limit,
+    stats,
+    stream_register,
+    stream_unregister,
+    tag,
+    tag_stats,
+    version,
+)  # fmt: skip
+from ._dtypes import DType
+from ._errors import Error, NoDaemon, NoDriver, NotOurs, OutOfMemory, Unsupported
+from ._share import attach, share, unshare
+from ._version import __version__
+
+__all__ = [
+    "Buffer", "DType", "DeviceBuffer", "Error", "Info", "NoDaemon", "NoDriver", "NotOurs",
+    "OutOfMemory", "PinnedBuffer", "Stats", "TagStats", "Unsupported", "__version__", "attach",
+    "connect", "describe", "empty", "figures", "flush", "free_all_blocks", "from_dlpack", "pinned",
+    "pressure", "reserve", "reset_peaks", "set_limit", "share", "stats", "stream_register",
+    "stream_unregister", "tag", "tag_stats", "unshare", "version",
+]  # fmt: skip

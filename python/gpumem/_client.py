@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process's client: C's functions as Python's. The client itself is the library's default one
+(NULL), made at the first call that needs it and again in a forked child."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import operator
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from . import _errors, _streams, _structs
+from ._library import load
+from ._structs import DEVICE, KIND_NAMES, KINDS, NEAREST
+
+# A thread may have no context, or another device's. Then the primary one serves.
+_WANTS_CONTEXT = (_errors.NO_CONTEXT, _errors.WRONG_STREAM)
+
+_REQUEST_BYTES = ctypes.sizeof(_structs.Request)
+_INFO_BYTES = ctypes.sizeof(_structs.Info)
+
+
+def _refusal_text(library: Any, result: int) -> str | None:
+    refusal = _structs.sized(_structs.Refusal)
+    asked = (lambda: library.last_refusal(None, refusal), lambda: library.connect_refusal(refusal))
+    for ask in asked:
+        if ask() == 0 and refusal.code == result and refusal.text:
+            return refusal.text.decode(errors="replace")
+    return None
+
+
+def error(result: int) -> _errors.Error:
+    """The exception for a result, with what the daemon said to this thread."""
+    library = load()
+    text = _refusal_text(library, result) if result != _errors.NOT_OURS else None
+    return _errors.make(result, text or library.strerror(result).decode())
+
+
+def check(result: int) -> None:
+    """Raises for a result that is not 0."""
+    if result:
+        raise error(result)
+
+
+def connect() -> None:
+    """Connects now, if the process has no client yet. NoDaemon says why it cannot."""
+    check(load().default_client(ctypes.byref(ctypes.c_void_p())))
+
+
+def version() -> str:
+    """The version of libgpumem-client, such as "0.2.0"."""
+    return load().version().decode()
+
+
+def within(name: str, value: Any, high: int, low: int = 0) -> int:
+    """A whole number as C takes it: ctypes would cut one that is too large."""
+    number = operator.index(value)
+    if not low <= number <= high:
+        raise ValueError(f"{name} is {number}; {low} to {high} are possible")
+    return number
+
+
+def wait_ms(seconds: float) -> int:
+    """Milliseconds for C, ten minutes at most."""
+    if seconds < 0:
+        raise ValueError(f"a wait of {seconds} seconds")
+    return min(int(seconds * 1000), _structs.WAIT_MS_MAX)
+
+
+def allocate(
+    n_bytes: int, *, kind: int = DEVICE, place: int | None = None, stream: int = 0,
+    shareable: bool = False, wait: float = 0.0,
+) -> int:  # fmt: skip
+    """The address of new memory; 0 for no bytes. `wait` in seconds."""
+    if n_bytes <= 0:
+        return 0
+    within("the number of bytes", n_bytes, _structs.BYTES_MAX)
+    flags = _structs.SHAREABLE if shareable else 0
+    if place is not None:
+        flags |= _structs.AT_PLACE
+        within("the device or node", place, _structs.PLACE_MAX)
+    request = _structs.Request(
+        _REQUEST_BYTES, kind, NEAREST if place is None else place, stream or None, n_bytes, flags,
+        wait_ms(wait),
+    )  # fmt: skip
+    made = ctypes.c_void_p()
+    result = load().alloc(None, request, made)
+    if result in _WANTS_CONTEXT and kind == DEVICE:
+        request.flags |= _structs.PRIMARY
+        result = load().alloc(None, request, made)
+    if result:
+        raise error(result)
+    return made.value or 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """What this process holds in one pool. Bytes: requested <= allocated <= reserved."""
+
+    requested_bytes: int
+    requested_peak_bytes: int
+    allocated_bytes: int
+    allocated_peak_bytes: int
+    reserved_bytes: int  # leased from gpumemd
+    reserved_peak_bytes: int
+    hits: int  # allocations without a message to gpumemd
+    misses: int
+    blocks: int
+    splits: int
+    merges: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Info:
+    """What a pointer is."""
+
+    kind: str  # "device" or "pinned"
+    place: int  # CUDA ordinal, or NUMA node
+    base: int
+    requested_bytes: int
+    allocated_bytes: int
+    block_base: int
+    block_bytes: int
+    block: int  # its number in gpumemctl blocks
+    is_registered: bool
+    is_attached: bool
+    is_held: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class TagStats:
+    """What was allocated under a tag."""
+
+    live: int
+    requested_bytes: int
+    requested_peak_bytes: int
+    allocations: int
+    frees: int
+
+
+def _figures_of(struct: ctypes.Structure) -> dict[str, Any]:
+    names = [field[0] for field in struct._fields_[1:]]
+    return {name.removeprefix("n_"): getattr(struct, name) or 0 for name in names}
+
+
+def _kind(kind: str) -> int:
+    if kind not in KINDS:
+        raise ValueError(f"{kind!r} is no kind of memory: device, pinned")
+    return KINDS[kind]
+
+
+def _at(function: Any, kind: int, place: int | None, *arguments: Any) -> None:
+    """Calls `function` for a place. None: the nearest, without a context device 0."""
+    result = function(None, kind, NEAREST if place is None else place, *arguments)
+    if result == _errors.NO_CONTEXT and place is None and kind == DEVICE:
+        result = function(None, kind, 0, *arguments)
+    check(result)
+
+
+def stats(place: int | None = None, *, kind: str = "device") -> Stats:
+    """What this process holds on a device (CUDA ordinal), or with kind="pinned" at a NUMA node."""
+    got = _structs.sized(_structs.Stats)
+    _at(load().get_stats, _kind(kind), place, got)
+    return Stats(**_figures_of(got))
+
+
+def figures(place: int | None = None, *, kind: str = "device") -> dict[str, int]:
+    """All figures of a pool that the library keeps, by their names."""
+    n_room = 128
+    while True:
+        names = (ctypes.c_char_p * n_room)()
+        values = (ctypes.c_uint64 * n_room)()
+        n = ctypes.c_size_t()
+        _at(load().get_figures, _kind(kind), place, names, values, n_room, n)
+        if n.value <= n_room:
+            return {(names[i] or b"").decode(): values[i] for i in range(n.value)}
+        n_room = n.value
+
+
+def reset_peaks(place: int | None = None, *, kind: str = "device") -> None:
+    """Peaks begin anew at what is there."""
+    _at(load().reset_peaks, _kind(kind), place)
+
+
+def set_limit(n_bytes: int | None, place: int | None = None, *, kind: str = "device") -> None:
+    """The process's own limit of reserved bytes in a pool; None: no limit."""
+    limit = _structs.NO_LIMIT if n_bytes is None else within("the limit", n_bytes, _structs.BYTES_MAX)
+    _at(load().set_limit, _kind(kind), place, limit)
+
+
+def describe(pointer: Any) -> Info:
+    """What a pointer (an int), or a Buffer's, is."""
+    got = _structs.sized(_structs.Info)
+    check(load().describe(None, getattr(pointer, "pointer", pointer), got))
+    said = _figures_of(got)
+    said["kind"] = KIND_NAMES[said["kind"]]
+    for name in ("is_registered", "is_attached", "is_held"):
+        said[name] = bool(said[name])
+    return Info(**said)
+
+
+def place_of(pointer: int) -> int:
+    """describe(pointer).place, in less time."""
+    got = _structs.Info(_INFO_BYTES)
+    check(load().describe(None, pointer, got))
+    return got.place
+
+
+def reserve(n_bytes: int, device: int | None = None, *, wait: float = 0.0) -> None:
+    """Has blocks for `n_bytes` in this process, all or nothing, for a burst of allocations.
+
+    `wait`: seconds to wait for memory that others hold."""
+    place = NEAREST if device is None else within("the device", device, _structs.PLACE_MAX)
+    within("the number of bytes", n_bytes, _structs.BYTES_MAX)
+    check(load().reserve(None, place, n_bytes, wait_ms(wait)))
+
+
+def flush() -> int:
+    """Gives gpumemd every block that holds nothing; waits for GPU work. Bytes that were given."""
+    freed = ctypes.c_uint64()
+    check(load().flush(None, freed))
+    return freed.value
+
+
+def free_all_blocks(scope: str = "tenant") -> int:
+    """Has gpumemd give what is cached to the driver: the user's, or with "node" everybody's.
+
+    Bytes that were given back. "node" is for root, or over the admin socket."""
+    if scope not in _structs.SCOPES:
+        raise ValueError(f"{scope!r} is no scope: tenant, node")
+    freed = ctypes.c_uint64()
+    check(load().free_all_blocks(None, _structs.SCOPES[scope], freed))
+    return freed.value
+
+
+def pressure() -> int:
+    """A number that grows when a pool lacked room. Poll it, and free what can be made again."""
+    return load().pressure(None)
+
+
+def stream_register(stream: Any) -> None:
+    """Freed memory waits for this stream's work too, until stream_unregister; see gpumem.h."""
+    check(load().stream_register(None, _streams.handle(stream) or None))
+
+
+def stream_unregister(stream: Any) -> None:
+    """Ends stream_register. The stream is still alive."""
+    check(load().stream_unregister(None, _streams.handle(stream) or None))
+
+
+_tags = threading.local()
+
+
+@contextlib.contextmanager
+def tag(name: str) -> Iterator[None]:
+    """Counts what this thread allocates within it under `name`; see tag_stats()."""
+    before = getattr(_tags, "name", None)
+    check(load().set_tag(None, name.encode()))
+    _tags.name = name
+    try:
+        yield
+    finally:
+        check(load().set_tag(None, before.encode() if before is not None else None))
+        _tags.name = before
+
+
+def tag_stats(name: str) -> TagStats:
+    """What was allocated under a tag, by all threads of the process."""
+    got = _structs.sized(_structs.TagStats)
+    check(load().get_tag_stats(None, name.encode(), got))
+    return TagStats(**_figures_of(got))

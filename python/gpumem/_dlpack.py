@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DLPack through ctypes: capsules for others, and what capsules of others hold.
+
+Consumers that know version 1 get "dltensor_versioned"; NumPy takes the other kind as read-only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+from typing import Any
+
+from . import _dtypes
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+
+_NAME, _NAME_VERSIONED = b"dltensor", b"dltensor_versioned"
+_USED = {_NAME: b"used_dltensor", _NAME_VERSIONED: b"used_dltensor_versioned"}
+_READ_ONLY = 1
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor"""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _Managed(ctypes.Structure):
+    """DLManagedTensor"""
+
+    _fields_ = [
+        ("dl_tensor", _Tensor),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    ]
+
+
+class _ManagedVersioned(ctypes.Structure):
+    """DLManagedTensorVersioned"""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", _Tensor),
+    ]
+
+
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+_api = ctypes.pythonapi
+_new_capsule = _api.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", _api)
+)
+_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", _api)
+)
+_set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_SetName", _api)
+)
+_keep_for_ever = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", _api))
+
+# Address of a managed tensor that is in use: the struct, its dimensions, the memory's owner.
+_live: dict[int, tuple[Any, ...]] = {}
+
+
+@_DELETER
+def _delete(address):
+    _live.pop(address, None)
+
+
+@_DELETER
+def _end_of_capsule(capsule):
+    """A capsule that was not consumed ends."""
+    for name in (_NAME, _NAME_VERSIONED):
+        if _is_valid(capsule, name):
+            _live.pop(_get_pointer(capsule, name), None)
+
+
+_delete_address = ctypes.cast(_delete, ctypes.c_void_p).value
+_end_of_capsule_address = ctypes.cast(_end_of_capsule, ctypes.c_void_p).value
+
+
+@atexit.register
+def _leave_to_consumers() -> None:
+    """Consumers may outlive the interpreter: a deleter must not enter it then."""
+    for entry in list(_live.values()):
+        entry[0].deleter = None
+        _keep_for_ever(entry)
+
+
+def _contiguous_strides(shape: tuple[int, ...]) -> list[int]:
+    strides = [1] * len(shape)
+    for i in range(len(shape) - 1, 0, -1):
+        strides[i - 1] = strides[i] * max(shape[i], 1)
+    return strides
+
+
+def capsule(owner: Any, device: tuple[int, int], max_version: tuple[int, int] | None) -> Any:
+    """A capsule over `owner` (pointer, shape, strides, dtype), which lives as long as its consumer.
+
+    owner.strides: in elements, or None where the elements follow one another."""
+    n = len(owner.shape)
+    dimensions = ctypes.c_int64 * n
+    shape = dimensions(*owner.shape)
+    strides = dimensions(*(owner.strides or _contiguous_strides(owner.shape)))
+    versioned = max_version is not None and tuple(max_version) >= (1, 0)
+    managed = _ManagedVersioned(1, 0) if versioned else _Managed()
+    managed.dl_tensor = _Tensor(
+        owner.pointer or None, device[0], device[1], n, owner.dtype.code, owner.dtype.bits, 1,
+        shape, strides, 0,
+    )  # fmt: skip
+    managed.deleter = _delete_address
+    address = ctypes.addressof(managed)
+    made = _new_capsule(address, _NAME_VERSIONED if versioned else _NAME, _end_of_capsule_address)
+    _live[address] = (managed, shape, strides, owner)
+    return made
+
+
+class Taken:
+    """What was in a capsule of another: it is let go of when this object is."""
+
+    __slots__ = ("_address", "_deleter", "pointer", "device", "shape", "strides", "dtype")
+
+    def __init__(self, made: Any) -> None:
+        self._deleter = None
+        versioned = bool(_is_valid(id(made), _NAME_VERSIONED))
+        name = _NAME_VERSIONED if versioned else _NAME
+        if not _is_valid(id(made), name):
+            raise BufferError("not a DLPack capsule, or one that was consumed before")
+        address = _get_pointer(id(made), name)
+        made_of: Any = _ManagedVersioned if versioned else _Managed
+        managed = made_of.from_address(address)
+        if versioned:
+            self._check_versioned(managed)
+        self._read(managed.dl_tensor)
+        _set_name(id(made), _USED[name])
+        self._address = address
+        self._deleter = _DELETER(managed.deleter) if managed.deleter else None
+
+    @staticmethod
+    def _check_versioned(managed: _ManagedVersioned) -> None:
+        if managed.major != 1:
+            raise BufferError(f"DLPack {managed.major}.{managed.minor} is not known here: 1.x is")
+        if managed.flags & _READ_ONLY:
+            raise BufferError("the memory is read-only, and a Buffer may be written: copy it first")
+
+    def _read(self, tensor: _Tensor) -> None:
+        n = tensor.ndim
+        self.dtype = _dtypes.of_code(tensor.code, tensor.bits, tensor.lanes)
+        self.device = (tensor.device_type, tensor.device_id)
+        self.pointer = (tensor.data or 0) + tensor.byte_offset
+        self.shape = tuple(tensor.shape[:n])
+        strides = tensor.strides[:n] if tensor.strides else None
+        is_contiguous = strides is None or all(
+            length <= 1 or stride == wanted
+            for length, stride, wanted in zip(
+                self.shape, strides, _contiguous_strides(self.shape), strict=True
+            )
+        )
+        self.strides = None if is_contiguous or strides is None else tuple(strides)
+
+    def __del__(self) -> None:
+        if self._deleter is not None:
+            self._deleter(self._address)
+
+
+def take(exporter: Any, stream: int | None) -> Taken:
+    """The memory of `exporter`, ready for work in `stream` (as __dlpack__ takes it)."""
+    ordered = {} if stream is None else {"stream": stream}
+    try:
+        made = exporter.__dlpack__(max_version=(1, 0), **ordered)
+    except TypeError:  # an exporter from before version 1
+        made = exporter.__dlpack__(**ordered)
+    return Taken(made)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m gpumem doctor: what serves this process, what does not, and what mends it."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import getpass
+import grp
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import shutil
+import socket
+import struct
+from collections.abc import Iterator
+
+from . import _client, _driver, _errors, _library, _notice, _where
+from ._version import __version__
+
+USAGE = """\
+usage: python -m gpumem doctor [--json]
+
+Looks at the library, the daemon, the driver and the frameworks that are installed here, says which
+would be served and how, and gives the command that mends each fault. Changes nothing.
+
+  --json  the same for programs: {"faults": N, "checks": [{"name", "state", "text", "mend"}]}
+
+exit status: 0 no faults, 1 faults, 2 for a wrong call
+"""
+
+OK, NOTE, FAULT = "ok", "note", "fault"
+
+# distribution: (adapter, how it is served)
+_FRAMEWORKS = {
+    "torch": ("torch", "every CUDA tensor"),
+    "cupy": ("cupy", "arrays and pinned memory"),
+    "cupy-cuda12x": ("cupy", "arrays and pinned memory"),
+    "cupy-cuda13x": ("cupy", "arrays and pinned memory"),
+    "numba-cuda": ("numba", "device and pinned memory"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """What was looked at."""
+
+    name: str
+    state: str
+    text: str
+    mend: str = ""  # a command, for a fault
+
+
+def _check_package() -> Check:
+    place = pathlib.Path(__file__).parent
+    return Check("package", OK,
+                 f"gpumem {__version__}, Python {platform.python_version()}, {place}")
+
+
+def _check_library() -> Check:
+    try:
+        library = _library.load()
+    except _errors.Error as error:
+        return Check("library", FAULT, str(error), "pip install --force-reinstall gpumem")
+    return Check("library", OK, f"{library.path}, version {_client.version()}")
+
+
+def _mend_permission(path: str) -> tuple[str, str]:
+    group = _where.group_of(path) or "gpumemd"
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        user = str(os.getuid())
+    try:
+        is_member = user in grp.getgrnam(group).gr_mem
+    except KeyError:
+        is_member = False
+    if is_member:
+        return f"{user} is in group {group}, but this session began before", f"newgrp {group}"
+    return (f"{user} is not in group {group}, whose the socket is",
+            f"sudo usermod -aG {group} {user}  # then log in again")
+
+
+def _check_daemon() -> Check:
+    path, result = _where.find()
+    if result == 0:
+        return Check("daemon", OK, f"{path}{_peer(path)}")
+    if result == errno.EACCES:
+        text, mend = _mend_permission(path)
+        return Check("daemon", FAULT, f"{path}: {text}", mend)
+    text = f"no daemon listens at {path}: {os.strerror(result)}"
+    if os.environ.get("GPUMEM_SOCKET"):
+        return Check("daemon", FAULT, f"{text}; GPUMEM_SOCKET names it", "unset GPUMEM_SOCKET")
+    if shutil.which("gpumemd") is None:
+        return Check("daemon", FAULT, f"{text}; gpumemd is not installed",
+                     "sudo apt install gpumemd")
+    return Check("daemon", FAULT, text, "sudo systemctl start gpumemd")
+
+
+def _daemon_pid(path: str) -> int:
+    """0 where the kernel names another: systemd has made the socket, or a container hides it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as made:
+        made.settimeout(10)
+        if made.connect_ex(path):
+            return 0
+        said = made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    pid = struct.unpack("3i", said)[0]
+    try:
+        name = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return 0
+    return pid if name == "gpumemd" else 0
+
+
+def _peer(path: str) -> str:
+    pid = _daemon_pid(path)
+    return f", pid {pid}" if pid else ""
+
+
+def _check_client() -> Check:
+    try:
+        _client.connect()
+    except _errors.Error as error:
+        mend = "sudo systemctl status gpumemd" if error.result != _errors.VERSION else (
+            "pip install --upgrade gpumem  # or upgrade gpumemd")
+        return Check("client", FAULT, str(error), mend)
+    return Check("client", OK, "this process has connected")
+
+
+def _check_driver() -> Iterator[Check]:
+    try:
+        version, names = _driver.devices()
+    except (OSError, AttributeError) as error:
+        yield Check("driver", FAULT, f"no CUDA driver: {error}. Pinned memory is served alone",
+                    "nvidia-smi  # shows whether the driver is installed and has devices")
+        return
+    yield Check("driver", OK, f"{version}, {len(names)} devices")
+    for device, name in enumerate(names):
+        yield _check_device(device, name)
+
+
+def _check_device(device: int, name: str) -> Check:
+    try:
+        _client.stats(device)
+    except _errors.NoDaemon:
+        return Check(f"GPU {device}", NOTE, f"{name}: not known without the daemon")
+    except _errors.Error as error:
+        return Check(f"GPU {device}", FAULT, f"{name}: {error}", "gpumemctl stats")
+    return Check(f"GPU {device}", OK, f"{name}: served")
+
+
+def _check_frameworks() -> Iterator[Check]:
+    n = 0
+    for distribution, (adapter, how) in _FRAMEWORKS.items():
+        try:
+            version = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        n += 1
+        yield Check(distribution, OK, f"{version}: {how}, by `python -m gpumem run SCRIPT` or "
+                    f"gpumem.{adapter}.install()")
+    if not n:
+        yield Check("frameworks", NOTE, "neither torch, CuPy nor numba-cuda is installed for this "
+                    "Python")
+
+
+def _check_settings() -> Iterator[Check]:
+    if _notice.is_disabled():
+        yield Check("settings", FAULT, "GPUMEM_DISABLE is set: no framework is served",
+                    "unset GPUMEM_DISABLE")
+
+
+def checks() -> list[Check]:
+    """All of them, in the order in which they depend on one another."""
+    made = [_check_package(), _check_library(), _check_daemon()]
+    if all(check.state == OK for check in made):
+        made.append(_check_client())
+    if made[1].state == OK:
+        made += _check_driver()
+    made += _check_frameworks()
+    made += _check_settings()
+    made.append(Check("nvidia-smi", NOTE, "bills all cached and leased memory to gpumemd, none of "
+                      "it to programs; `gpumemctl clients` names each program and its memory"))
+    return made
+
+
+def _print(made: list[Check]) -> None:
+    width = max(len(check.name) for check in made)
+    for check in made:
+        print(f"{check.state:<5}  {check.name:<{width}}  {check.text}")
+        if check.mend:
+            print(f"{'':<5}  {'':<{width}}  mend: {check.mend}")
+    n = sum(check.state == FAULT for check in made)
+    print("no faults" if not n else f"{n} fault{'s' if n > 1 else ''}")
+
+
+def main(arguments: list[str]) -> int:
+    """The command."""
+    if arguments in (["-h"], ["--help"]):
+        print(USAGE, end="")
+        return 0
+    if arguments not in ([], ["--json"]):
+        print(f"gpumem doctor: {arguments[0]} is no option; see --help")
+        return 2
+    made = checks()
+    n = sum(check.state == FAULT for check in made)
+    if arguments:
+        print(json.dumps({"faults": n, "checks": [dataclasses.asdict(c) for c in made]}, indent=1))
+    else:
+        _print(made)
+    return 1 if n else 0

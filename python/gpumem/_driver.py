@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the CUDA driver itself is asked: for devices, and for a context where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterator
+
+
+def load() -> ctypes.CDLL:
+    """The driver that libgpumem-client uses. OSError where there is none."""
+    return ctypes.CDLL(os.environ.get("GPUMEM_CUDA_LIBRARY") or "libcuda.so.1")
+
+
+def call(driver: ctypes.CDLL, name: str, *arguments: object) -> None:
+    """Calls a function. OSError for a result that is not success."""
+    result = getattr(driver, name)(*arguments)
+    if result:
+        raise OSError(f"{name} gives {result}")
+
+
+def devices() -> tuple[str, list[str]]:
+    """The driver's version, and the names of the devices that this process sees. OSError."""
+    driver, version, n = load(), ctypes.c_int(), ctypes.c_int()
+    call(driver, "cuInit", 0)
+    call(driver, "cuDriverGetVersion", ctypes.byref(version))
+    call(driver, "cuDeviceGetCount", ctypes.byref(n))
+    names = []
+    for device in range(n.value):
+        text = ctypes.create_string_buffer(100)
+        call(driver, "cuDeviceGetName", text, 100, device)
+        names.append(text.value.decode())
+    return f"CUDA {version.value // 1000}.{version.value % 1000 // 10}", names
+
+
+@contextlib.contextmanager
+def primary_context(device: int) -> Iterator[None]:
+    """A device's primary context is current within it, and stays retained for the memory there."""
+    driver, context = load(), ctypes.c_void_p()
+    call(driver, "cuInit", 0)
+    call(driver, "cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    call(driver, "cuCtxPushCurrent_v2", context)
+    try:
+        yield
+    finally:
+        call(driver, "cuCtxPopCurrent_v2", ctypes.byref(context))

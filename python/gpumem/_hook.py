@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frameworks that a program imports take their memory from gpumemd as soon as they are there.
+
+Used by `python -m gpumem run`, and loaded by file in its descendants (_site/sitecustomize.py).
+Their interpreter may lack the package, so this imports nothing of it before a framework is there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.util
+import os
+import pathlib
+import sys
+import threading
+from typing import Any
+
+EXIT_NOT_SERVED = 125
+
+# module: the adapter's
+FRAMEWORKS = {"torch": "torch", "cupy": "cupy", "numba.cuda": "numba"}
+
+
+def _package() -> Any:
+    """The package gpumem that this file is of, where the interpreter finds none."""
+    try:
+        return importlib.import_module("gpumem")
+    except ModuleNotFoundError:
+        pass
+    folder = pathlib.Path(__file__).parent
+    spec = importlib.util.spec_from_file_location(
+        "gpumem", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["gpumem"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def end_not_served() -> None:
+    """The program ends with EXIT_NOT_SERVED. In a thread SystemExit would end the thread only."""
+    if threading.current_thread() is threading.main_thread():
+        raise SystemExit(EXIT_NOT_SERVED)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(EXIT_NOT_SERVED)
+
+
+def install(name: str) -> None:
+    """Installs an adapter. Where it fails the framework keeps its own allocator, with one line."""
+    try:
+        _package()
+        done = importlib.import_module(f"gpumem.{name}").install()
+    except Exception as error:
+        print(f"gpumem: {name} keeps its own allocator: {error}", file=sys.stderr)
+        if os.environ.get("GPUMEM_REQUIRED", "0") not in ("", "0"):
+            end_not_served()
+        return
+    if os.environ.get("GPUMEM_VERBOSE", "0") not in ("", "0"):
+        print(f"gpumem: {name}: {done}", file=sys.stderr)
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds what the others find, and installs an adapter when a framework has been executed."""
+
+    def __init__(self) -> None:
+        self._under_way = threading.local()
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        """The spec of a framework's module; None for all others."""
+        if name not in FRAMEWORKS or getattr(self._under_way, "name", None) == name:
+            return None
+        self._under_way.name = name
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._under_way.name = None
+        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+            return spec
+        execute = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            install(FRAMEWORKS[name])
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def watch() -> None:
+    """From now on in this process."""
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())

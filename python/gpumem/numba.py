@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba: device and pinned memory from gpumemd, by Numba's interface for memory managers.
+
+    NUMBA_CUDA_MEMORY_MANAGER=gpumem.numba python script.py
+
+or `gpumem.numba.install()` before the first context. Numba frees memory in batches; a free does not
+wait. `array.get_ipc_handle()` gives a handle that travels as a token, if GPUMEM_NUMBA_SHAREABLE=1
+was set when the array was made. Write-combined and managed memory stay the driver's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import weakref
+from typing import Any
+
+from numba import cuda
+
+from . import _client, _errors, _notice, _share
+from ._library import load
+from ._structs import DEVICE, PINNED
+
+# Numba itself has an older numba.cuda, whose driver interface is another one.
+if "numba_cuda" not in (cuda.__file__ or ""):
+    raise _errors.Unsupported("numba.cuda is the older one that Numba itself has; gpumem serves the "
+                              "package numba-cuda: pip install numba-cuda")
+
+from cuda.bindings import driver as _binding  # noqa: E402
+from numba.cuda.cudadrv import driver as _driver  # noqa: E402
+from numba.cuda.cudadrv.driver import CudaAPIError  # noqa: E402
+
+WAIT = 10.0  # seconds for memory that others hold
+
+_OUT_OF_MEMORY = _binding.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+
+
+def _finalizer(manager: Manager, pointer: int, size: int) -> Any:
+    """As Numba's own memory ends: the last reference puts it into the list of what is to be freed.
+
+    That list is emptied now and then, and not while cleanups are deferred."""
+    allocations, deallocations, pid = manager.allocations, manager.deallocations, os.getpid()
+
+    def free(address: int) -> None:
+        if pid == os.getpid():
+            _client.check(load().free_later(None, address))
+
+    def finalizer() -> None:
+        if allocations:  # not after reset(), nor at exit
+            allocations.pop(pointer, None)
+        deallocations.add_item(free, pointer, size)
+
+    return finalizer
+
+
+class SharedHandle(_driver.IpcHandle):
+    """Numba's IPC handle, which travels as a gpumemd token."""
+
+    def __init__(self, token: str, size: int, offset: int = 0, base: Any = None) -> None:
+        super().__init__(base, None, size, offset=offset)
+        self.token = token
+        self._buffer: Any = None
+
+    def open(self, context: Any) -> Any:
+        """A MemoryPointer of this process."""
+        if self._buffer is not None:
+            raise ValueError("IpcHandle is already opened")
+        self._buffer = _share.attach(self.token)
+        pointer = ctypes.c_void_p(self._buffer.pointer + self.offset)
+        return _driver.MemoryPointer(weakref.proxy(context), pointer, self.size,
+                                     owner=self._buffer)
+
+    open_direct = open
+    open_staged = open
+
+    def close(self) -> None:
+        """The memory is not this process's any more."""
+        if self._buffer is None:
+            raise ValueError("IpcHandle not opened")
+        self._buffer.free()
+        self._buffer = None
+
+    def __reduce__(self) -> Any:
+        return SharedHandle, (self.token, self.size, self.offset)
+
+
+class Manager(_driver.HostOnlyCUDAMemoryManager):
+    """Numba's memory manager over gpumemd; Numba makes one a context."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._is_ready = False
+        self._is_shareable = _notice.is_set("GPUMEM_NUMBA_SHAREABLE")
+
+    @property
+    def interface_version(self) -> int:
+        """That of Numba's documentation."""
+        return 1
+
+    def initialize(self) -> None:
+        """The context is current. Called at each of its pushes."""
+        super().initialize()
+        if self._is_ready:
+            return
+        _client.connect()
+        # Frees need not wait then: its work stands for that of all of Numba's streams.
+        _client.stream_register(None)
+        self.deallocations.memory_capacity = self.get_memory_info().total
+        self._is_ready = True
+
+    def reset(self) -> None:
+        """The context's memory is given back, since the context may end."""
+        super().reset()
+        if self._is_ready:
+            with contextlib.suppress(_errors.Error):  # the context is gone already
+                _client.stream_unregister(None)
+            self._is_ready = False
+
+    def _allocate(self, kind: int, size: int, shareable: bool = False) -> int:
+        try:
+            return _client.allocate(max(size, 1), kind=kind, shareable=shareable)
+        except _errors.OutOfMemory:
+            self.deallocations.clear()
+        try:
+            return _client.allocate(max(size, 1), kind=kind, shareable=shareable, wait=WAIT)
+        except _errors.OutOfMemory as error:
+            raise CudaAPIError(_OUT_OF_MEMORY, str(error)) from None
+
+    def _keep(self, memory_class: Any, handle: Any, pointer: int, size: int) -> Any:
+        memory = memory_class(weakref.proxy(self.context), handle, size,
+                              finalizer=_finalizer(self, pointer, size))
+        self.allocations[pointer] = memory
+        return memory.own()
+
+    def memalloc(self, size: int) -> Any:
+        """Device memory of the current context."""
+        pointer = self._allocate(DEVICE, size, self._is_shareable)
+        return self._keep(_driver.AutoFreePointer, ctypes.c_void_p(pointer), pointer, size)
+
+    def memhostalloc(
+        self, size: int, mapped: bool = False, portable: bool = False, wc: bool = False
+    ) -> Any:
+        """Pinned memory; all of it is portable, and the device has it at the same address."""
+        if wc:
+            return super().memhostalloc(size, mapped, portable, wc)
+        pointer = self._allocate(PINNED, size)
+        if mapped:
+            return self._keep(_driver.MappedMemory, pointer, pointer, size)
+        return _driver.PinnedMemory(weakref.proxy(self.context), pointer, size,
+                                    finalizer=_finalizer(self, pointer, size))
+
+    def get_memory_info(self) -> Any:
+        """Free is what the driver has, and what this process holds and does not use."""
+        free, total = _driver.driver.cuMemGetInfo()
+        try:
+            held = _client.stats()
+        except _errors.Error:  # no pool for this device
+            return cuda.MemoryInfo(free=free, total=total)
+        idle = held.reserved_bytes - held.allocated_bytes
+        return cuda.MemoryInfo(free=min(free + idle, total), total=total)
+
+    def get_ipc_handle(self, memory: Any) -> SharedHandle:
+        """A handle for another process. OSError for memory that was not made shareable."""
+        pointer = int(memory.device_pointer)
+        base = _client.describe(pointer).base
+        try:
+            token = _share.share_pointer(base)
+        except _errors.NotOurs:
+            raise OSError("the array's memory was not made to be shared: set "
+                          "GPUMEM_NUMBA_SHAREABLE=1 before Numba makes it") from None
+        return SharedHandle(token, memory.size, pointer - base, memory)
+
+
+if _notice.is_disabled():
+    _notice.say("GPUMEM_DISABLE is set: Numba keeps its own memory manager")
+    _numba_memory_manager = _driver.NumbaCUDAMemoryManager
+else:
+    _numba_memory_manager = Manager
+
+
+def install() -> str:
+    """Has Numba use Manager, before it makes a context. Says what was done."""
+    other = os.environ.get("NUMBA_CUDA_MEMORY_MANAGER", "default")
+    if other not in ("", "default", __name__):
+        raise _errors.Unsupported(f"NUMBA_CUDA_MEMORY_MANAGER={other} chooses another manager")
+    load()  # one that does not fit is refused now, and not in the middle of the program
+    cuda.set_memory_manager(_numba_memory_manager)
+    return "device and pinned memory"

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch: CUDA tensors from gpumemd.
+
+    import gpumem.torch
+    gpumem.torch.install()        # before the first CUDA tensor
+
+Every CUDA tensor of the process is then an allocation of libgpumem-client, in the order of its
+stream. Torch's own functions say what gpumemd holds: memory_stats, memory_summary,
+max_memory_allocated, mem_get_info, set_per_process_memory_fraction, empty_cache. What torch's
+interface for allocators cannot do is switched off, or refused, by name: see docs/python.md.
+
+`pool()` is the smaller way: a torch.cuda.MemPool, for one thread, above which torch caches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import _client, _errors, _notice
+from .._buffer import pinned as _pinned
+from .._buffer import shape_of as _shape_of
+from .._library import load
+from . import _first_use, _graphs, _refusals, _statistics, _streams
+
+# torch's setter on an allocator: the C function that it is given
+_HOOKS = {
+    "set_init_fn": "gpumem_torch_init",
+    "set_reset_fn": "gpumem_torch_empty_cache",
+    "set_memory_fraction_fn": "gpumem_torch_set_fraction",
+    "set_base_alloc_fn": "gpumem_torch_base",
+    "set_record_stream_fn": "gpumem_torch_record_stream",
+}
+
+_kept: list[Any] = []  # allocators outlive every tensor
+_is_installed = False
+
+_first_use.watch()
+
+
+def _allocator(alloc: str, free: str) -> Any:
+    library = load()
+    made = torch._C._cuda_customAllocator(library.address(alloc), library.address(free))
+    _kept.append(made)
+    return made
+
+
+def _hook(allocator: Any) -> None:
+    library = load()
+    for setter, function in _HOOKS.items():
+        if hasattr(allocator, setter) and library.has(function):
+            getattr(allocator, setter)(library.address(function))
+
+
+def _check_first_use() -> None:
+    if torch.cuda.is_initialized():
+        line = _first_use.line()
+        where = f" by {line}" if line else ""
+        raise _errors.Unsupported(
+            f"torch has begun to use CUDA already{where}: its allocator cannot be changed now. "
+            "Call gpumem.torch.install() before that, or start with `python -m gpumem run`."
+        )
+
+
+def install(*, wait: float = 10.0) -> str:
+    """Has the whole process's CUDA tensors come from gpumemd. Says what was done.
+
+    Before the first use of CUDA; else Unsupported names the line that was first, if it is known.
+    wait: seconds that an allocation waits for memory that others hold. Out of memory is a
+    RuntimeError whose text begins with "CUDA out of memory.".
+    """
+    global _is_installed
+    if _is_installed:
+        return "every CUDA tensor, as before"
+    if _notice.is_disabled():
+        return "nothing: GPUMEM_DISABLE is set"
+    _check_first_use()
+    _client.connect()
+    load().adapters_set_wait_ms(_client.wait_ms(wait))
+    _refusals.say_what_is_ignored()
+    made = _allocator("gpumem_torch_alloc", "gpumem_torch_free")
+    _hook(made)
+    torch._C._cuda_changeCurrentAllocator(made)
+    _statistics.install()
+    _graphs.install()
+    _streams.install()
+    _refusals.install()
+    _is_installed = True
+    return "every CUDA tensor"
+
+
+def pool(**options: Any) -> Any:
+    """A torch.cuda.MemPool whose segments are gpumemd's, for torch.cuda.use_mem_pool(pool).
+
+    Torch cuts them, keeps them and counts them; torch.cuda.empty_cache() or the pool's end gives
+    them back. Of this thread only: backward passes run on threads of their own. `options` are
+    MemPool's. Not after install()."""
+    if _is_installed:
+        raise _errors.Unsupported("gpumem.torch.install() serves every tensor already: no pool")
+    _client.connect()
+    return torch.cuda.MemPool(_allocator("gpumem_torch_pool_alloc", "gpumem_torch_free"), **options)
+
+
+def pinned(shape: Any, dtype: Any = torch.float32) -> Any:
+    """A CPU tensor in gpumemd's pinned memory, for non_blocking copies; contents undefined."""
+    lengths = _shape_of(shape)
+    n_bytes = torch.empty(0, dtype=dtype).element_size()
+    for length in lengths:
+        n_bytes *= length
+    if not n_bytes:
+        return torch.empty(lengths, dtype=dtype)
+    array = _pinned(n_bytes).numpy()
+    return torch.from_numpy(array).view(dtype).view(lengths)
+
+
+def failures() -> int:
+    """Calls by torch that failed where it takes no error: frees. 0 in a sound program."""
+    return load().adapters_failures()
+
+
+__all__ = ["failures", "install", "pinned", "pool"]

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA graphs that share a pool: torch.cuda.graph(g, pool=handle) shares memory as torch's do.
+
+A capture without a pool needs nothing: the library sees it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import torch
+
+from .. import _client, _errors
+from .._library import load
+
+# A pool is open in the stream already; torch itself says that it captures no default stream.
+_LEFT_TO_TORCH = (_errors.GRAPH_POOL_OPEN, _errors.UNSUPPORTED)
+
+
+def pool_number(pool_id: Any) -> int:
+    """gpumemd's number for torch's id of a pool, a pair of integers: below 2**63, never 0."""
+    text = repr(tuple(int(n) for n in pool_id)).encode()
+    digest = hashlib.blake2b(text, digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1 | 1
+
+
+def _begin(graph: Any, pool_id: Any) -> None:
+    number, stream = pool_number(pool_id), torch.cuda.current_stream().cuda_stream
+    result = load().graph_pool_begin(None, number, stream or None, None)
+    if result not in _LEFT_TO_TORCH:
+        _client.check(result)
+        graph._gpumem_pool = number, stream
+
+
+def _end(graph: Any) -> None:
+    opened = graph.__dict__.pop("_gpumem_pool", None)
+    if opened is not None:
+        _client.check(load().graph_pool_end(None, opened[0], opened[1] or None))
+
+
+def install() -> None:
+    """Wraps the two ends of a capture."""
+    graph_class = torch.cuda.CUDAGraph
+    begin, end = graph_class.capture_begin, graph_class.capture_end
+
+    def capture_begin(self: Any, pool: Any = None, *arguments: Any, **options: Any) -> Any:
+        if pool is None:
+            return begin(self, *arguments, **options)
+        _begin(self, pool)
+        try:
+            return begin(self, pool, *arguments, **options)
+        except BaseException:
+            _end(self)
+            raise
+
+    def capture_end(self: Any) -> Any:
+        try:
+            return end(self)
+        finally:
+            _end(self)
+
+    graph_class.capture_begin, graph_class.capture_end = capture_begin, capture_end

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client that no call names: when it connects, that it stays, and what a forked child has. Places that are meant
+ * and places that are not; tags and figures. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/size.h"
+#include "driver/cuda.h"
+#include "gpumem-adapters.h"
+#include "gpumem.h"
+#include "tests/demo/gpu.h"
+#include "tests/live/support/daemon.h"
+#include "tests/suite.h"
+
+#define N_BYTES MIB
+
+static struct gpu *gpu;
+
+static void start(void)
+{
+        daemon_start(&gpumemd, "devices=2,bytes=256MiB", NULL);
+        ck_assert_int_eq(gpu_new(0, &gpu), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+}
+
+static void stop(void)
+{
+        gpu_free(gpu);
+        daemon_stop(&gpumemd);
+}
+
+static struct gpumem_client *get_default(void)
+{
+        struct gpumem_client *client;
+
+        ck_assert_int_eq(gpumem_default_client(&client), 0);
+        return client;
+}
+
+TEST(the_smallest_program_works)
+{
+        void *pointer, *pinned;
+
+        ck_assert_int_eq(gpumem_malloc(N_BYTES, gpu_stream(gpu), &pointer), 0);
+        ck_assert_int_eq(gpu_fill(gpu, pointer, 0x5a, N_BYTES), 0);
+        ck_assert_int_eq(gpumem_malloc_pinned(N_BYTES, &pinned), 0);
+        memset(pinned, 1, N_BYTES);
+        ck_assert_int_eq(gpumem_free(NULL, pointer, gpu_stream(gpu)), 0);
+        ck_assert_int_eq(gpumem_free(NULL, pinned, gpu_stream(gpu)), 0);
+        ck_assert_str_eq(gpumem_version(), PROJECT_VERSION);
+}
+
+TEST(null_is_the_default_client_and_it_stays)
+{
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+        struct gpumem_client *client = get_default();
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_malloc(N_BYTES, gpu_stream(gpu), &pointer), 0);
+        gpumem_disconnect(client);
+        ck_assert_ptr_eq(get_default(), client);
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
+        ck_assert_uint_eq(stats.n_requested_bytes, N_BYTES);
+        ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
+        ck_assert_int_eq(gpumem_get_stats(NULL, GPUMEM_DEVICE, 0, &stats), 0);
+        ck_assert_uint_eq(stats.n_requested_bytes, 0);
+}
+
+static void *get_in_thread(void *argument)
+{
+        (void)argument;
+        return get_default();
+}
+
+TEST(threads_have_one_default_client_together)
+{
+        pthread_t threads[8];
+        void *clients[8];
+
+        for (unsigned i = 0; i < 8; i++)
+                ck_assert_int_eq(pthread_create(&threads[i], NULL, get_in_thread, NULL), 0);
+        for (unsigned i = 0; i < 8; i++)
+                ck_assert_int_eq(pthread_join(threads[i], &clients[i]), 0);
+        for (unsigned i = 0; i < 8; i++)
+                ck_assert_ptr_eq(clients[i], clients[0]);
+}
+
+static int use_in_child(struct gpumem_client *parents)
+{
+        void *pointer;
+
+        if (gpumem_flush(parents, NULL) != GPUMEM_E_FORKED)
+                return 1;
+        if (get_default() == parents || gpumem_malloc_pinned(4096, &pointer))
+                return 2;
+        memset(pointer, 1, 4096);
+        return gpumem_free(NULL, pointer, NULL) ? 3 : 0;
+}
+
+TEST(a_forked_child_has_its_own)
+{
+        struct gpumem_client *parents = get_default();
+        void *pointer;
+        int status;
+        pid_t pid;
+
+        ck_assert_int_eq(gpumem_malloc(N_BYTES, gpu_stream(gpu), &pointer), 0);
+        pid = fork();
+        if (pid == 0)
+                _exit(use_in_child(parents));
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_int_eq(status, 0);
+        ck_assert_int_eq(gpumem_free(NULL, pointer, gpu_stream(gpu)), 0);
+}
+
+/* Each call tries again, and says why it failed; the next daemon is met. */
+TEST(without_a_daemon_every_call_says_so)
+{
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        void *untouched = &gpu, *pointer = untouched;
+
+        ck_assert_int_eq(setenv("GPUMEM_SOCKET", "/nonexistent/socket", 1), 0);
+        ck_assert_int_eq(gpumem_malloc(N_BYTES, NULL, &pointer), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_eq(gpumem_free(NULL, &refusal, NULL), GPUMEM_E_NOT_OURS);
+        ck_assert_uint_eq(gpumem_pressure(NULL), 0);
+        ck_assert_ptr_eq(pointer, untouched);
+        ck_assert_int_eq(gpumem_last_refusal(NULL, &refusal), 0);
+        ck_assert_ptr_nonnull(strstr(refusal.text, "/nonexistent/socket"));
+        ck_assert_int_eq(setenv("GPUMEM_SOCKET", gpumemd.socket, 1), 0);
+        ck_assert_int_eq(gpumem_malloc(N_BYTES, gpu_stream(gpu), &pointer), 0);
+        ck_assert_int_eq(gpumem_free(NULL, pointer, gpu_stream(gpu)), 0);
+        ck_assert_int_eq(gpumem_last_refusal(NULL, &refusal), GPUMEM_E_NO_REFUSAL);
+        ck_assert_int_eq(gpumem_connect_refusal(&refusal), 0);
+        ck_assert_ptr_nonnull(strstr(refusal.text, "/nonexistent/socket"));
+}
+
+TEST(a_place_is_meant_where_the_flag_says_so)
+{
+        static const struct {
+                int32_t place;
+                uint32_t flags;
+                int result;
+                const char *text;
+        } cases[] = {
+                {0, 0, 0, NULL},
+                {GPUMEM_NEAREST, 0, 0, NULL},
+                {1, 0, GPUMEM_E_BAD_REQUEST, "place is 1, and flags lack GPUMEM_AT_PLACE (2)"},
+                {1, GPUMEM_AT_PLACE, 0, NULL},
+                {GPUMEM_NEAREST, GPUMEM_AT_PLACE, 0, NULL},
+                {0, GPUMEM_AT_PLACE, GPUMEM_E_WRONG_STREAM, "place is 0"},
+                {0, 8, GPUMEM_E_UNSUPPORTED, "flags are 0x8"},
+        };
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+        struct gpu *second;
+        void *pointer;
+
+        ck_assert_int_eq(gpu_new(1, &second), 0);
+        for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+                struct gpumem_request request = {.struct_size = sizeof(request),
+                                                 .kind = GPUMEM_DEVICE,
+                                                 .place = cases[i].place,
+                                                 .flags = cases[i].flags,
+                                                 .stream = gpu_stream(second),
+                                                 .n_bytes = N_BYTES};
+
+                ck_assert_int_eq(gpumem_alloc(NULL, &request, &pointer), cases[i].result);
+                if (!cases[i].result) {
+                        ck_assert_int_eq(gpumem_describe(NULL, pointer, &info), 0);
+                        ck_assert_int_eq(info.place, 1);
+                        ck_assert_int_eq(gpumem_free(NULL, pointer, gpu_stream(second)), 0);
+                        continue;
+                }
+                ck_assert_int_eq(gpumem_last_refusal(NULL, &refusal), 0);
+                ck_assert_msg(strstr(refusal.text, cases[i].text), "%s", refusal.text);
+        }
+        gpu_free(second);
+}
+
+static void *alloc_in_primary(void *argument)
+{
+        const struct gpumem_request request = {.struct_size = sizeof(request),
+                                               .kind = GPUMEM_DEVICE,
+                                               .place = 1,
+                                               .flags = GPUMEM_AT_PLACE | GPUMEM_PRIMARY,
+                                               .n_bytes = N_BYTES};
+        struct gpumem_request without = request;
+        void *pointer;
+
+        without.flags = GPUMEM_AT_PLACE;
+        ck_assert_int_eq(gpumem_alloc(NULL, &without, &pointer), GPUMEM_E_NO_CONTEXT);
+        ck_assert_int_eq(gpumem_alloc(NULL, &request, argument), 0);
+        ck_assert_int_eq(gpumem_alloc(NULL, &without, &pointer), GPUMEM_E_NO_CONTEXT);
+        return NULL;
+}
+
+TEST(a_thread_without_a_context_has_the_primary_one)
+{
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+        void *pointer;
+        pthread_t thread;
+
+        ck_assert_int_eq(pthread_create(&thread, NULL, alloc_in_primary, &pointer), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        ck_assert_int_eq(gpumem_describe(NULL, pointer, &info), 0);
+        ck_assert_int_eq(info.place, 1);
+        ck_assert_int_eq(gpumem_free_in_order(NULL, pointer), 0);
+}
+
+static struct gpumem_tag_stats tag_stats(const char *tag)
+{
+        struct gpumem_tag_stats stats = {.struct_size = sizeof(stats)};
+
+        ck_assert_int_eq(gpumem_get_tag_stats(NULL, tag, &stats), 0);
+        return stats;
+}
+
+TEST(allocations_count_under_the_tag_of_their_thread)
+{
+        struct gpumem_tag_stats stats = {.struct_size = sizeof(stats)};
+        char longest[GPUMEM_TAG_BYTES + 1];
+        void *first, *second, *third;
+
+        memset(longest, 'x', sizeof(longest) - 1);
+        longest[sizeof(longest) - 1] = '\0';
+        ck_assert_int_eq(gpumem_get_tag_stats(NULL, "model", &stats), GPUMEM_E_NO_TAG);
+        ck_assert_int_eq(gpumem_set_tag(NULL, ""), GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(gpumem_set_tag(NULL, longest), GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(gpumem_set_tag(NULL, longest + 1), 0);
+        ck_assert_int_eq(gpumem_set_tag(NULL, "model"), 0);
+        ck_assert_int_eq(gpumem_malloc(3000, gpu_stream(gpu), &first), 0);
+        ck_assert_int_eq(gpumem_malloc_pinned(5000, &second), 0);
+        ck_assert_int_eq(gpumem_set_tag(NULL, NULL), 0);
+        ck_assert_int_eq(gpumem_malloc(7000, gpu_stream(gpu), &third), 0);
+        stats = tag_stats("model");
+        ck_assert_uint_eq(stats.n_live, 2);
+        ck_assert_uint_eq(stats.n_requested_bytes, 8000);
+        ck_assert_int_eq(gpumem_free(NULL, first, gpu_stream(gpu)), 0);
+        ck_assert_int_eq(gpumem_free(NULL, first, gpu_stream(gpu)), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_free_sync(NULL, second), 0);
+        ck_assert_int_eq(gpumem_free_sync(NULL, third), 0);
+        stats = tag_stats("model");
+        ck_assert_uint_eq(stats.n_live, 0);
+        ck_assert_uint_eq(stats.n_requested_bytes, 0);
+        ck_assert_uint_eq(stats.n_requested_peak_bytes, 8000);
+        ck_assert_uint_eq(stats.n_allocations, 2);
+        ck_assert_uint_eq(stats.n_frees, 2);
+}
+
+static uint64_t figure(const char *name)
+{
+        const char *names[64];
+        uint64_t values[64];
+        size_t n;
+
+        ck_assert_int_eq(gpumem_get_figures(NULL, GPUMEM_DEVICE, 0, names, values, 64, &n), 0);
+        for (size_t i = 0; i < n; i++) {
+                if (strcmp(names[i], name) == 0)
+                        return values[i];
+        }
+        ck_abort_msg("no figure %s", name);
+}
+
+/* As PyTorch calls them, on a thread with a context; tests/live/adapters.sh has the others. */
+TEST(what_torch_records_is_used)
+{
+        void *pointer = gpumem_torch_alloc(N_BYTES, 0, gpu_stream(gpu));
+
+        ck_assert_ptr_nonnull(pointer);
+        gpumem_torch_record_stream(pointer, NULL);
+        gpumem_torch_free(pointer, N_BYTES, 0, gpu_stream(gpu));
+        ck_assert_uint_eq(gpumem_adapters_failures(), 0);
+        gpumem_torch_record_stream(pointer, NULL);
+        ck_assert_uint_eq(gpumem_adapters_failures(), 1);
+}
+
+TEST(figures_have_names)
+{
+        uint64_t n_refusals = figure("refusals"), n_pressures = gpumem_pressure(NULL);
+        void *pointer, *more;
+        size_t n;
+
+        ck_assert_int_eq(gpumem_get_figures(NULL, GPUMEM_DEVICE, 0, NULL, NULL, 0, &n), 0);
+        ck_assert_uint_gt(n, 10);
+        ck_assert_int_eq(gpumem_malloc(200 * MIB, gpu_stream(gpu), &pointer), 0);
+        ck_assert_uint_eq(figure("requested_bytes"), 200 * MIB);
+        ck_assert_int_gt(gpumem_malloc(100 * MIB, gpu_stream(gpu), &more), 0);
+        ck_assert_uint_eq(figure("refusals"), n_refusals + 1);
+        ck_assert_uint_gt(gpumem_pressure(NULL), n_pressures);
+        ck_assert_uint_eq(figure("pressures"), gpumem_pressure(NULL));
+}
+
+TESTS_MAIN("default_client", .limit_s = 30, .start = start, .stop = stop)

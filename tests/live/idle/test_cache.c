@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a client keeps of what it does not use: by default as much as it needed lately, with
+ * GPUMEM_CACHE_SIZE no more than that; all of it goes back with gpumem_flush, and before a request is
+ * refused. */
+#include "tests/live/support/world.h"
+#include "tests/live/worlds/solo.h"
+
+/* daemon_start sets the variable to 0, for tests that want figures to be foretold. */
+static void connect_with(const char *cache_size)
+{
+        if (cache_size)
+                ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", cache_size, 1), 0);
+        else
+                ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        client = connect_client();
+}
+
+static void start(void)
+{
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB",
+                     OPTIONS("--device-bytes", "256MiB", "--pinned-bytes", "256MiB"));
+        gpu = use_gpu();
+}
+
+TEST(what_is_freed_is_had_again_without_a_message)
+{
+        uint64_t n_flushed, n_reserved, n_misses;
+        void *pointer;
+
+        connect_with(NULL);
+        must_free(must_alloc(GPUMEM_DEVICE, 40 * MIB));
+        n_reserved = device_stats().n_reserved_bytes;
+        n_misses = device_stats().n_misses;
+        ck_assert_uint_ge(n_reserved, 40 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leased), n_reserved);
+        pointer = must_alloc(GPUMEM_DEVICE, 40 * MIB);
+        ck_assert_uint_eq(device_stats().n_misses, n_misses);
+        ck_assert_uint_eq(device_stats().n_hits, 1);
+        must_free(pointer);
+        ck_assert_int_eq(gpumem_flush(client, &n_flushed), 0);
+        ck_assert_uint_eq(n_flushed, n_reserved);
+        ck_assert_uint_eq(device_stats().n_reserved_bytes, 0);
+        daemon_await(FIGURE_leased, 0);
+}
+
+TEST(a_flush_leaves_what_is_used)
+{
+        void *used, *freed;
+
+        connect_with(NULL);
+        used = must_alloc(GPUMEM_DEVICE, 8 * MIB);
+        freed = must_alloc(GPUMEM_DEVICE, 24 * MIB);
+        must_free(freed);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_uint_ge(device_stats().n_reserved_bytes, 8 * MIB);
+        ck_assert_uint_lt(device_stats().n_reserved_bytes, 32 * MIB);
+        ck_assert_uint_eq(device_stats().n_allocated_bytes, 8 * MIB);
+        must_free(used);
+}
+
+TEST(a_cache_has_a_size_and_may_be_none, .to = 2)
+{
+        connect_with(_i ? "0" : "16MiB");
+        must_free(must_alloc(GPUMEM_DEVICE, 64 * MIB));
+        ck_assert_uint_le(device_stats().n_reserved_bytes, _i ? 0 : 16 * MIB);
+        ck_assert_uint_eq(device_stats().n_reserved_bytes == 0, _i);
+        daemon_await(FIGURE_leased, device_stats().n_reserved_bytes);
+}
+
+TEST(what_is_kept_is_given_up_before_a_refusal)
+{
+        connect_with(NULL);
+        must_free(must_alloc(GPUMEM_DEVICE, 100 * MIB));
+        must_free(must_alloc(GPUMEM_DEVICE, 150 * MIB));
+        must_free(must_alloc(GPUMEM_DEVICE, 240 * MIB));
+}
+
+/* Another stream's are given up too, which nobody has asked how far it has come. */
+TEST(what_another_stream_keeps_is_given_up_before_a_refusal)
+{
+        struct gpumem_request request = request_in(NULL, GPUMEM_DEVICE, 0);
+        void *pointer;
+
+        connect_with(NULL);
+        must_free(must_alloc(GPUMEM_DEVICE, 150 * MIB));
+        ck_assert_uint_ge(device_stats().n_reserved_bytes, 150 * MIB);
+        for (unsigned i = 0; i < 3; i++) {
+                request.n_bytes = (200 + 20 * i) * MIB;
+                ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+                ck_assert_int_eq(gpumem_free(client, pointer, NULL), 0);
+                must_free(must_alloc(GPUMEM_DEVICE, request.n_bytes));
+        }
+}
+
+/* A stream a task: what one has left is the next one's, but for a few whose blocks are on their way to
+ * the idle list. What another stream frees waits for it: then it is anybody's, that stream or not. */
+TEST(streams_that_have_ended_keep_nothing, .to = 2)
+{
+        const uint64_t n_bytes = 16 * MIB;
+        struct gpu *first = gpu;
+        void *pointer;
+
+        connect_with(NULL);
+        for (unsigned i = 0; i < 48; i++) {
+                gpu = use_gpu();
+                pointer = must_alloc(GPUMEM_DEVICE, n_bytes);
+                ck_assert_int_eq(gpu_fill(gpu, pointer, 1, n_bytes), 0);
+                if (!_i)
+                        must_free(pointer);
+                ck_assert_int_eq(gpu_synchronize(gpu), 0);
+                gpu_free(gpu);
+                gpu = first;
+                ck_assert_int_eq(gpu_use(gpu), 0);
+                if (_i && i % 2)
+                        must_free(pointer);
+                else if (_i)
+                        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        }
+        ck_assert_uint_le(device_stats().n_reserved_peak_bytes, (_i ? 3 : 8) * n_bytes);
+}
+
+static uint64_t n_pinned_reserved(void)
+{
+        return nearest_stats(client, GPUMEM_PINNED).n_reserved_bytes;
+}
+
+/* Unregistering waits for every running kernel: a request that needs another block does not do that.
+ * Only who wants no more kept than so much, or asks for it, has it done. */
+TEST(registered_memory_stays_until_it_is_asked_for)
+{
+        static const uint64_t sizes[] = {20 * MIB, 30 * MIB, 45 * MIB};
+        uint64_t n_bytes = 0;
+
+        connect_with(NULL);
+        for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
+                n_bytes += sizes[i];
+                must_free(must_alloc(GPUMEM_PINNED, sizes[i]));
+                ck_assert_uint_ge(n_pinned_reserved(), n_bytes);
+        }
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_uint_eq(n_pinned_reserved(), 0);
+}
+
+/* A run of blocks is one memory to an allocation, but to a process's first one. */
+TEST(an_allocation_may_lie_in_several_blocks)
+{
+        const uint64_t n_bytes = 30 * MIB;
+        unsigned char *pointer, *staged;
+        struct gpumem_info first = {.struct_size = sizeof(first)}, last = first;
+        void *other;
+
+        connect_with(NULL);
+        other = must_alloc(GPUMEM_DEVICE, 2 * MIB);
+        pointer = must_alloc(GPUMEM_DEVICE, n_bytes);
+        ck_assert_int_eq(gpumem_describe(client, pointer, &first), 0);
+        ck_assert_int_eq(gpumem_describe(client, pointer + n_bytes - 1, &last), 0);
+        ck_assert_uint_ne(first.block, last.block);
+        ck_assert_ptr_eq(last.base, pointer);
+        ck_assert_uint_eq(last.n_requested_bytes, n_bytes);
+        ck_assert_int_eq(gpu_fill(gpu, pointer, 0x5a, n_bytes), 0);
+        for (uint64_t at = 0; at < n_bytes; at += 64 * KIB) {
+                ck_assert_int_eq(gpu_stage(gpu, 64 * KIB, (void **)&staged), 0);
+                memset(staged, 0, 64 * KIB);
+                ck_assert_int_eq(gpu_copy_to_host(gpu, staged, pointer + at, 64 * KIB), 0);
+                ck_assert_int_eq(gpu_synchronize(gpu), 0);
+                ck_assert_uint_eq(staged[0], 0x5a);
+                ck_assert_int_eq(memcmp(staged, staged + 1, 64 * KIB - 1), 0);
+        }
+        must_free(pointer);
+        must_free(other);
+}
+
+TESTS_MAIN("cache", .limit_s = 60, .start = start, .stop = solo_stop)

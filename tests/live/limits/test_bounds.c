@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one process and one user may have of what everybody shares: connections and fds. Whoever takes
+ * all that it can get leaves something for the next one. */
+#include <errno.h>
+#include <poll.h>
+#include <sys/resource.h>
+
+#include "proto/wire.h"
+#include "tests/live/support/world.h"
+
+/* Somebody who is neither root nor who runs the daemon. */
+#define STRANGER 65534
+
+#define A_PROCESS_MAX 256
+#define IN_FLIGHT_MAX 16
+#define N_QUESTIONS   200
+
+/* A connection that leaves a charge behind. */
+static int connect_and_leave(void)
+{
+        struct link_hello hello = {.program = "leaver", .incarnation = 1, .n_held_bytes = 1};
+        struct fdset fds = FDSET_NULL;
+        struct frame held = FRAME_NULL;
+        struct message_welcome welcome;
+        struct link *link;
+        int r;
+
+        r = link_open(NULL, &hello, &link, &welcome, &fds);
+        if (r)
+                return r;
+        held.held.n_bytes = 1;
+        (void)link_send(link, &held, MESSAGE_HELD);
+        link_free(link);
+        fdset_deinit(&fds);
+        return 0;
+}
+
+static int lease_block(struct link *link, uint64_t n_bytes, uint64_t *ret_lease)
+{
+        const struct message_lease wanted = {.n_bytes = n_bytes};
+        struct message_leased leased;
+        int r = lease_over(link, &wanted, &leased);
+
+        if (!r)
+                *ret_lease = leased.lease;
+        return r;
+}
+
+/* In another process, of this user: whether it can connect, and if it is to, lease a block. */
+enum deed { CONNECT, LEASE };
+
+static bool another_can(enum deed deed, uid_t uid)
+{
+        struct message_welcome welcome;
+        struct fdset fds = FDSET_NULL;
+        struct link *link;
+        uint64_t lease;
+        int status;
+        pid_t pid = fork();
+
+        if (pid == 0)
+                _exit(setuid(uid) || link_new(NULL, "another", &link, &welcome, &fds) ||
+                      (deed == LEASE && lease_block(link, 2 * MIB, &lease)));
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        return status == 0;
+}
+
+TEST(a_process_leaves_so_many_charges_and_no_more)
+{
+        unsigned n = 0;
+
+        while (n <= A_PROCESS_MAX && connect_and_leave() == 0)
+                n++;
+        ck_assert_uint_eq(n, A_PROCESS_MAX);
+        ck_assert_uint_le(daemon_quiet_fds(&gpumemd), gpumemd.n_fds + A_PROCESS_MAX);
+        ck_assert(another_can(CONNECT, getuid()));
+}
+
+/* As a stranger may connect, too. */
+static void restart_with_few_files(void)
+{
+        const struct rlimit few = {256, 256};
+
+        daemon_kill(&gpumemd);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+        daemon_restart(&gpumemd, NULL, NULL);
+        daemon_admit_all(&gpumemd);
+}
+
+/* Of 256 fds a half is for 64 connections; one tenant may have a third of these: as many as its user could have
+ * beside them. */
+TEST(a_user_leaves_connections_for_others, NEEDS_ROOT)
+{
+        unsigned n = 0;
+
+        restart_with_few_files();
+        while (n < 64 && connect_and_leave() == 0)
+                n++;
+        ck_assert_uint_eq(n, 22);
+        ck_assert(!another_can(CONNECT, getuid()));
+        ck_assert(another_can(CONNECT, STRANGER));
+}
+
+/* Of 256 fds three sixteenths are for blocks; of these one tenant alone may have four fifths. */
+TEST(blocks_leave_files_for_others, NEEDS_ROOT)
+{
+        char text[LINK_REFUSAL_MAX];
+        uint64_t lease = 0;
+        struct link *link;
+        unsigned n = 0;
+
+        restart_with_few_files();
+        link = open_link("test", NULL);
+        while (n < 48 && !lease_block(link, 2 * MIB, &lease))
+                n++;
+        ck_assert_uint_eq(n, 39);
+        ck_assert_int_eq(lease_block(link, 4 * MIB, &lease), GPUMEM_E_TOO_MANY);
+        link_refusal(link, text);
+        ck_assert_msg(strstr(text, "of 39 in all pools; the daemon has files for 48"), "%s", text);
+        ck_assert(another_can(LEASE, STRANGER));
+        /* What is cached goes for it. */
+        return_over(link, lease, PROTO_RETURN_UNMAPPED);
+        ck_assert_int_eq(lease_block(link, 4 * MIB, &lease), 0);
+        link_free(link);
+}
+
+/* Takes what has come; returns the number of fds. */
+static unsigned receive_all(int socket, unsigned *n_answers)
+{
+        struct pollfd poll_fd = {.fd = socket, .events = POLLIN};
+        unsigned n_fds = 0;
+
+        while (poll(&poll_fd, 1, 0) > 0) {
+                struct fdset fds = FDSET_NULL;
+                struct proto_reason reason;
+                struct frame frame;
+
+                ck_assert_int_eq(wire_receive(socket, FROM_DAEMON, &frame, &fds, &reason), 0);
+                ck_assert_uint_eq(frame.kind, MESSAGE_POOLS_REPLY);
+                n_fds += fds.n;
+                fdset_deinit(&fds);
+                ++*n_answers;
+        }
+        return n_fds;
+}
+
+static void ask_in_vain(int socket, unsigned n)
+{
+        struct frame frame = FRAME_NULL;
+
+        for (unsigned i = 0; i < n; i++) {
+                proto_seal(&frame, MESSAGE_POOLS, i + 2, 0);
+                ck_assert_int_eq(wire_send(socket, &frame, NULL), 0);
+        }
+        (void)daemon_quiet_fds(&gpumemd);
+}
+
+TEST(who_does_not_read_has_few_fds_in_flight)
+{
+        struct link *link = open_link("test", NULL);
+        unsigned n_answers = 0;
+
+        ask_in_vain(link_socket(link), N_QUESTIONS);
+        ck_assert_uint_le(daemon_count_fds(&gpumemd), gpumemd.n_fds + 4);
+        daemon_suspend(&gpumemd);
+        ck_assert_uint_le(receive_all(link_socket(link), &n_answers), IN_FLIGHT_MAX);
+        ck_assert_uint_ge(n_answers, 1);
+        daemon_resume(&gpumemd);
+        while (n_answers < N_QUESTIONS) {
+                (void)receive_all(link_socket(link), &n_answers);
+                sleep_ms(1);
+        }
+        link_free(link);
+}
+
+/* The kernel counts them until they are received, whatever has become of the connection. */
+TEST(fds_in_flight_are_accounted_for_after_the_end)
+{
+        struct link *link = open_link("test", NULL);
+        struct frame bye = FRAME_NULL;
+
+        ask_in_vain(link_socket(link), IN_FLIGHT_MAX);
+        proto_seal(&bye, MESSAGE_BYE, 1, 0);
+        ck_assert_int_eq(wire_send(link_socket(link), &bye, NULL), 0);
+        ck_assert_uint_ge(daemon_quiet_fds(&gpumemd), gpumemd.n_fds + 2);
+        link_free(link);
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), gpumemd.n_fds);
+}
+
+TESTS_MAIN("bounds", .limit_s = 60, .start = gpumemd_start, .stop = gpumemd_stop)

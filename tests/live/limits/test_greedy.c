@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who takes what all share: connections, file descriptors, requests, the daemon's patience. Each is told so,
+ * and nobody else is refused anything. */
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "tests/lingering.h"
+#include "tests/live/support/old_kernel.h"
+#include "tests/live/support/world.h"
+#include "tests/live/worlds/frames_world.h"
+
+#define NVML_MS 2000
+#define N_NEVER 50
+#define N_FLOOD 500
+#define N_WAVE  50
+
+static void start_with(const char *configuration)
+{
+        unsigned nvml_ms = machine_is_emulated() ? AWAIT_MS : NVML_MS;
+
+        daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB",
+                                OPTIONS("--device-bytes", "256MiB"), configuration);
+        /* A thread of its own loads NVML, where there is one, and keeps files of it open. */
+        for (unsigned ms = 0; ms < nvml_ms && !daemon_figure(FIGURE_device); ms++)
+                sleep_ms(1);
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
+static void start(void)
+{
+        start_with("{}");
+}
+
+static void await_fds(unsigned n)
+{
+        AWAIT(daemon_count_fds(&gpumemd) == n);
+}
+
+static void stop(void)
+{
+        hang_up();
+        await_fds(n_fds_before);
+        daemon_stop(&gpumemd);
+}
+
+static void await_end(int fd)
+{
+        struct pollfd events = {.fd = fd, .events = POLLRDHUP};
+
+        ck_assert_int_eq(poll(&events, 1, AWAIT_MS), 1);
+}
+
+TEST(who_does_not_say_hello_is_sent_away)
+{
+        struct frame hello = hello_frame();
+        int silent = connect_raw(), halved = connect_raw(), other = connect_ready();
+
+        send_bytes(halved, &hello, hello.n_bytes / 2);
+        expect_dropped(halved, 0, GPUMEM_E_BAD_FRAME);
+        expect_dropped(silent, 0, GPUMEM_E_BAD_FRAME);
+        must_serve(other);
+}
+
+/* Holds the daemon up where it is about to read what `fd` has sent: so it has seen already what there is to
+ * be read, and when it goes on it looks at its deadlines first. Stopped by a signal, it would read first or
+ * not, as it happens. */
+static void hold_up_reading(int fd)
+{
+        struct frame frame = FRAME_NULL;
+        struct __ptrace_syscall_info call = {0};
+        int status, signal = 0;
+
+        ck_assert_int_eq(ptrace(PTRACE_SEIZE, gpumemd.pid, NULL, PTRACE_O_TRACESYSGOOD), 0);
+        ck_assert_int_eq(ptrace(PTRACE_INTERRUPT, gpumemd.pid, NULL, NULL), 0);
+        ck_assert_int_eq(waitpid(gpumemd.pid, &status, __WALL), gpumemd.pid);
+        send_frame(fd, &frame, MESSAGE_STATS, 77);
+        while (call.op != PTRACE_SYSCALL_INFO_ENTRY || call.entry.nr != SYS_recvmsg) {
+                ck_assert_int_eq(ptrace(PTRACE_SYSCALL, gpumemd.pid, NULL, signal), 0);
+                ck_assert_int_eq(waitpid(gpumemd.pid, &status, __WALL), gpumemd.pid);
+                ck_assert(WIFSTOPPED(status));
+                signal = WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
+                ck_assert_int_gt(ptrace(PTRACE_GET_SYSCALL_INFO, gpumemd.pid, sizeof(call), &call),
+                                 0);
+        }
+}
+
+/* What came while the daemon was held up was in time. */
+TEST(a_hello_is_in_time_though_the_daemon_is_not)
+{
+        struct frame hello = hello_frame();
+        int other = connect_ready(), fd = connect_raw();
+
+        await_fds(n_fds_before + 2 * 2);
+        hold_up_reading(other);
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+        sleep_ms(6000);
+        ck_assert_int_eq(ptrace(PTRACE_DETACH, gpumemd.pid, NULL, NULL), 0);
+        ck_assert_uint_eq(expect(other, MESSAGE_STATS_REPLY).serial, 77);
+        (void)expect(fd, MESSAGE_WELCOME);
+}
+
+/* Until the daemon takes no more, and had the time to: it has served the other one since. */
+static void ask_in_vain(int fd, enum message_kind kind, int other)
+{
+        struct frame frame = FRAME_NULL;
+        bool was_taken;
+
+        ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+        proto_seal(&frame, kind, 2, 0);
+        do {
+                for (was_taken = false; wire_send(fd, &frame, NULL) == 0; was_taken = true)
+                        continue;
+                must_serve(other);
+                must_serve(other);
+        } while (was_taken);
+}
+
+TEST(who_never_reads_is_sent_away)
+{
+        int greedy[N_NEVER], other = connect_ready();
+
+        for (unsigned i = 0; i < N_NEVER; i++) {
+                greedy[i] = connect_ready();
+                ask_in_vain(greedy[i], i % 2 ? MESSAGE_STATS : MESSAGE_LIMITS, other);
+        }
+        must_serve(other);
+        for (unsigned i = 0; i < N_NEVER; i++)
+                await_end(greedy[i]);
+        must_serve(other);
+}
+
+/* Past HELLO, or turned away: then TOO_MANY has said so. */
+static bool is_welcome(int fd)
+{
+        struct frame hello = hello_frame(), reply;
+        struct fdset fds = FDSET_NULL;
+
+        proto_seal(&hello, MESSAGE_HELLO, 1, 0);
+        (void)wire_send(fd, &hello, NULL);
+        ck_assert_int_eq(receive(fd, &reply, &fds), 0);
+        fdset_deinit(&fds);
+        if (reply.kind == MESSAGE_WELCOME)
+                return true;
+        ck_assert_uint_eq(reply.error.code, GPUMEM_E_TOO_MANY);
+        return false;
+}
+
+TEST(a_user_has_so_many_connections)
+{
+        int fds[4], fd;
+
+        daemon_stop(&gpumemd);
+        start_with("{\"each_user\": {\"connections\": 4}}");
+        for (unsigned i = 0; i < 4; i++)
+                fds[i] = connect_ready();
+        expect_dropped(connect_raw(), 0, GPUMEM_E_TOO_MANY);
+        /* The administrator gets in. */
+        link_free(open_admin_link("admin"));
+        must_serve(fds[0]);
+        closep(&fds[3]);
+        await_fds(n_fds_before + 3 * 2);
+        fds[3] = connect_ready();
+        daemon_configure(&gpumemd, "{\"each_user\": {\"connections\": 5}}");
+        for (fd = connect_raw(); !is_welcome(fd); fd = connect_raw())
+                closep(&fd);
+}
+
+/* All of them stay; in waves, since who does not say HELLO in time is sent away. */
+TEST(a_flood_of_connections_harms_nobody)
+{
+        static int fds[N_FLOOD];
+        int other = connect_ready();
+        unsigned n_in = 0;
+
+        for (unsigned i = 0; i < N_FLOOD; i += N_WAVE) {
+                for (unsigned j = i; j < i + N_WAVE; j++)
+                        fds[j] = connect_raw();
+                must_serve(other);
+                for (unsigned j = i; j < i + N_WAVE; j++)
+                        n_in += is_welcome(fds[j]);
+        }
+        ck_assert_uint_eq(n_in, 255);
+        give_back(other, take_lease(other, 2 * MIB), PROTO_RETURN_UNMAPPED, 3);
+        for (unsigned i = 0; i < N_FLOOD; i++)
+                closep(&fds[i]);
+        must_serve(other);
+        closep(&other);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
+TEST(a_user_asks_so_often)
+{
+        unsigned n_refused = 0;
+        uint64_t leases[3];
+        int fd = connect_ready();
+
+        daemon_configure(&gpumemd, "{\"each_user\": {\"requests_per_second\": 10}}");
+        while (n_refused < 20)
+                n_refused += count_refused(fd, 100);
+        /* Memory is put off, and not refused; what is given back is always taken. */
+        for (unsigned i = 0; i < 3; i++)
+                leases[i] = take_lease(fd, 2 * MIB);
+        for (unsigned i = 0; i < 3; i++)
+                give_back(fd, leases[i], PROTO_RETURN_UNMAPPED, i);
+        /* Nobody else waits for it: not the administrator. */
+        daemon_free_all();
+        daemon_configure(&gpumemd, "{\"each_user\": {\"requests_per_second\": 1000000}}");
+        while (count_refused(fd, 100))
+                continue;
+        closep(&fd);
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
+static void let_have_fds(rlim_t n)
+{
+        struct rlimit limit;
+
+        ck_assert_int_eq(prlimit(gpumemd.pid, RLIMIT_NOFILE, NULL, &limit), 0);
+        limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
+        ck_assert_int_eq(prlimit(gpumemd.pid, RLIMIT_NOFILE, &limit, NULL), 0);
+}
+
+/* With one more each time, so that each of those that a connection takes is once the one that is not there. */
+TEST(without_fds_a_connection_is_told_so)
+{
+        int other = connect_ready(), fd;
+        unsigned n_fds = daemon_quiet_fds(&gpumemd) - 3, n_refused = 0;
+        bool is_in = false;
+
+        for (; !is_in; n_fds++) {
+                let_have_fds(n_fds);
+                fd = connect_raw();
+                is_in = is_welcome(fd);
+                n_refused += !is_in;
+                closep(&fd);
+                await_fds(n_fds_before + 2);
+        }
+        ck_assert_uint_ge(n_refused, 3);
+        let_have_fds(RLIM_INFINITY);
+        must_serve(other);
+}
+
+TEST(an_older_kernel_lets_nobody_pass_fds_either)
+{
+        int other, file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        daemon_stop(&gpumemd);
+        old_kernel_hide(HIDE_PASSRIGHTS);
+        start();
+        other = connect_ready();
+        for (unsigned i = 0; i < 20; i++) {
+                struct frame frame = i % 2 ? FRAME_NULL : hello_frame();
+                int fds[] = {file, file, file}, fd = i % 2 ? connect_ready() : connect_raw();
+
+                proto_seal(&frame, i % 2 ? MESSAGE_STATS : MESSAGE_HELLO, 2, 0);
+                frame.n_fds = 3;
+                ck_assert_int_eq(wire_send(fd, &frame, fds), 0);
+                expect_dropped(fd, 0, GPUMEM_E_BAD_FRAME);
+        }
+        must_serve(other);
+}
+
+/* The daemon has the last fd of what takes an hour to close: with the frame that it looks at, or one behind it that it
+ * never reads. */
+TEST(what_they_pass_holds_nobody_up_there)
+{
+        struct frame hello = hello_frame();
+        int fd, other, peers[30];
+
+        daemon_stop(&gpumemd);
+        old_kernel_hide(HIDE_PASSRIGHTS);
+        start();
+        other = connect_ready();
+        for (unsigned i = 0; i < ARRAY_SIZE(peers); i++) {
+                fd = i % 3 ? connect_raw() : connect_ready();
+                daemon_suspend(&gpumemd);
+                if (i % 3 == 2)
+                        ck_assert_int_eq(send(fd, "", 1, 0), 1);
+                peers[i] = lingering_send(fd, &hello, hello.n_bytes);
+                daemon_resume(&gpumemd);
+                expect_dropped(fd, 0, GPUMEM_E_BAD_FRAME);
+                must_serve(other);
+        }
+}
+
+TESTS_MAIN("greedy", .limit_s = 120, .start = start, .stop = stop)

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why an application is refused device memory, and what it is told: what others keep unused, what lies in
+ * pieces, what the driver does not have. */
+#include "tests/live/worlds/holder.h"
+#include "tests/live/worlds/solo.h"
+
+#define STRANGER 65534
+#define SOMEBODY 65533
+#define POOL     (512 * MIB)
+#define MINIMUM  (256 * MIB)
+#define PIECE    (64 * MIB)
+#define LONG_MS  20000
+
+/* Longer than anything takes that could serve the request; or so often. */
+#define WAIT_MS 2000
+#define TRIES   10
+
+static void start_with(const char *configuration)
+{
+        daemon_start_configured(&gpumemd, "devices=1,bytes=600MiB",
+                                OPTIONS("--device-bytes", "512MiB"), configuration);
+        daemon_admit_all(&gpumemd);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+}
+
+static void stop(void)
+{
+        solo_close();
+        gpumemd_stop_uncharged();
+}
+
+static int alloc(uint64_t n_bytes, uint32_t wait_ms, void **ret_pointer)
+{
+        struct gpumem_request request = request_of(GPUMEM_DEVICE, n_bytes);
+
+        request.wait_ms = wait_ms;
+        return gpumem_alloc(client, &request, ret_pointer);
+}
+
+/* All but what so many processes need not mark. */
+static void await_idle(unsigned n)
+{
+        AWAIT(daemon_figure(FIGURE_idle) + n * PIECE >= daemon_figure(FIGURE_leased));
+}
+
+/* Until there are no more to be had. A process that is not let run gives up late what it does not use: where
+ * fewer were had than ought to be, it is asked for again. */
+static unsigned take_pieces(unsigned n_least)
+{
+        unsigned n = 0, n_refused = 0;
+        void *pointer;
+
+        while (!n_refused || (n < n_least && n_refused < TRIES)) {
+                int r = alloc(PIECE, WAIT_MS, &pointer);
+
+                ck_assert(r == 0 || r == GPUMEM_E_TIMED_OUT);
+                n += r == 0;
+                n_refused += r != 0;
+        }
+        return n;
+}
+
+/* Another tenant has left most of the pool unused: how many pieces can be had of it? */
+static unsigned take_all(const char *configuration, unsigned n_least, uint64_t *ret_left_bytes)
+{
+        struct holder holder;
+        unsigned n;
+
+        start_with(configuration);
+        holder_start_as(&holder, STRANGER);
+        solo_open(SOMEBODY);
+        for (unsigned i = 0; i < POOL / PIECE - 1; i++)
+                ck_assert_int_eq(holder_alloc(&holder, PIECE, 0), 0);
+        holder_free_all(&holder);
+        await_idle(1);
+        n = take_pieces(n_least);
+        *ret_left_bytes = daemon_figure(FIGURE_leased) - n * PIECE;
+        if (*ret_left_bytes >= MINIMUM) {
+                must_say("what is not used is not for this request, or not yet. Held by ");
+                must_say("other tenants ");
+                /* Its own processes are not kept from it. */
+                ck_assert_int_eq(holder_alloc(&holder, MINIMUM - PIECE, LONG_MS), 0);
+        }
+        holder_end(&holder);
+        return n;
+}
+
+TEST(a_tenant_keeps_its_minimum, NEEDS_ROOT)
+{
+        uint64_t n_left_bytes;
+
+        ck_assert_uint_le(
+                take_all("{\"pools\": [{\"device\": \"all\", \"min_bytes\": \"256MiB\"}]}\n",
+                         (POOL - MINIMUM) / PIECE - 1, &n_left_bytes),
+                (POOL - MINIMUM) / PIECE);
+        ck_assert_uint_ge(n_left_bytes, MINIMUM);
+        ck_assert_uint_lt(n_left_bytes, MINIMUM + 2 * PIECE);
+}
+
+/* But for what it need not mark. */
+TEST(without_one_it_keeps_next_to_nothing, NEEDS_ROOT)
+{
+        uint64_t n_left_bytes;
+
+        ck_assert_uint_ge(take_all("{}\n", POOL / PIECE - 2, &n_left_bytes), POOL / PIECE - 2);
+        ck_assert_uint_le(n_left_bytes, 2 * PIECE);
+}
+
+/* What was taken from it is counted on for a second only. */
+TEST(a_stopped_process_holds_nobody_up, NEEDS_ROOT)
+{
+        struct holder stopped, other;
+        void *pointer;
+
+        start_with("{}\n");
+        holder_start_as(&stopped, STRANGER);
+        holder_start_as(&other, SOMEBODY);
+        solo_open(geteuid());
+        for (unsigned i = 0; i < 3; i++)
+                ck_assert_int_eq(holder_alloc(&stopped, PIECE, 0), 0);
+        holder_free_all(&stopped);
+        await_idle(1);
+        holder_stop(&stopped);
+        for (unsigned i = 0; i < 4; i++)
+                ck_assert_int_eq(holder_alloc(&other, PIECE, LONG_MS), 0);
+        holder_free_all(&other);
+        await_idle(2);
+        ck_assert_int_eq(alloc(2 * PIECE, LONG_MS, &pointer), 0);
+        ck_assert_uint_gt(daemon_figure(FIGURE_lingering), 0);
+        holder_continue(&stopped);
+        daemon_await(FIGURE_lingering, 0);
+        holder_end(&stopped);
+        holder_end(&other);
+}
+
+TEST(free_memory_in_pieces_is_told_as_such)
+{
+        void *pointers[POOL / MIB], *pointer;
+        unsigned n = 0;
+
+        start_with("{}\n");
+        solo_open(geteuid());
+        while (n < ARRAY_SIZE(pointers) && alloc(MIB, 0, &pointers[n]) == 0)
+                n++;
+        for (unsigned i = 0; i < n; i += 2)
+                must_free(pointers[i]);
+        ck_assert_int_eq(alloc(PIECE, WAIT_MS, &pointer), GPUMEM_E_TIMED_OUT);
+        must_say("64.00 MiB asked: free memory lies in pieces in blocks that are used. Held by ");
+        must_say(". To do: ask for smaller pieces, or free all of a block");
+        for (unsigned i = 1; i < n; i += 2)
+                must_free(pointers[i]);
+        ck_assert_int_eq(alloc(PIECE, LONG_MS, &pointer), 0);
+}
+
+TEST(a_full_device_is_told_as_such, .to = 2, NEEDS_EMULATOR)
+{
+        void *pointer;
+
+        start_with("{}\n");
+        solo_open(geteuid());
+        daemon_fault(&gpumemd, gpumemd.pid, "fail=cuMemCreate:*:2");
+        ck_assert_int_eq(alloc(PIECE, _i ? WAIT_MS : 0, &pointer), GPUMEM_E_DEVICE_FULL);
+        must_say("64.00 MiB asked: the driver has no memory left. To do: see what else is on the "
+                 "device");
+        daemon_fault(&gpumemd, gpumemd.pid, "");
+        ck_assert_int_eq(alloc(PIECE, LONG_MS, &pointer), 0);
+}
+
+TESTS_MAIN("refusals", .limit_s = 60, .stop = stop)

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a gpumemd with pools of CUDA IPC handles refuses: what such blocks cannot do, and everybody but the
+ * one user that it serves. And what it serves when many want more than there is. */
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/fdset.h"
+#include "proto/address.h"
+#include "proto/wire.h"
+#include "tests/live/support/world.h"
+#include "tests/live/worlds/legacy_world.h"
+#include "tests/random.h"
+
+#define STRANGER 65533
+
+static struct gpumem_client *client;
+static struct gpu *gpus[2];
+static unsigned n_gpus;
+
+static void start_for(unsigned uid)
+{
+        legacy_start(&gpumemd, "devices=2,bytes=512MiB", uid);
+        n_gpus = machine_n_devices();
+        for (unsigned i = 0; i < n_gpus; i++)
+                ck_assert_int_eq(gpu_new((int)i, &gpus[i]), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+}
+
+static void start(void)
+{
+        start_for(geteuid());
+}
+
+static void start_for_a_stranger(void)
+{
+        start_for(STRANGER);
+}
+
+static void stop(void)
+{
+        gpumem_disconnect(client);
+        for (unsigned i = 0; i < n_gpus; i++)
+                gpu_free(gpus[i]);
+        gpumemd_stop_uncharged();
+}
+
+static const struct test_case others = {"others", .limit_s = 120, .start = start_for_a_stranger,
+                                        .stop = stop};
+
+static int try_alloc(enum gpumem_kind kind, uint32_t flags)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = kind,
+                                         .place = kind == GPUMEM_PINNED ? GPUMEM_NEAREST : 0,
+                                         .n_bytes = 4 * MIB,
+                                         .flags = flags | GPUMEM_AT_PLACE};
+        void *pointer;
+        int r = gpumem_alloc(client, &request, &pointer);
+
+        return r ? r : gpumem_free_sync(client, pointer);
+}
+
+TEST(it_cannot_be_shared)
+{
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, GPUMEM_SHAREABLE), GPUMEM_E_UNSUPPORTED);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 0), 0);
+}
+
+/* Also of devices that could. */
+TEST(another_device_does_not_reach_it, NEEDS_TWO_DEVICES)
+{
+        ck_assert_int_eq(gpumem_enable_peer(client, 0, 1), GPUMEM_E_UNSUPPORTED);
+        must_contain(refusal_of(client).text, "CUDA IPC handles");
+}
+
+TEST(it_needs_a_context_of_its_device)
+{
+        ck_assert_int_eq(gpu_use_none(gpus[0]), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 0), GPUMEM_E_NO_CONTEXT);
+        if (n_gpus > 1) {
+                ck_assert_int_eq(gpu_use(gpus[1]), 0);
+                ck_assert_int_ne(try_alloc(GPUMEM_DEVICE, 0), 0);
+        }
+        ck_assert_uint_eq(daemon_figure(FIGURE_creates), 0);
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 0), 0);
+}
+
+static int connect_raw(void)
+{
+        struct sockaddr_un address;
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+        ck_assert_int_eq(address_to_connect(gpumemd.socket, &address), 0);
+        ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+        return fd;
+}
+
+static struct frame call(int fd, struct frame *request, enum message_kind kind)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct proto_reason reason;
+        struct frame reply;
+
+        proto_seal(request, kind, 1, 0);
+        ck_assert_int_eq(wire_send(fd, request, NULL), 0);
+        ck_assert_int_eq(wire_receive(fd, FROM_DAEMON, &reply, &fds, &reason), 0);
+        return reply;
+}
+
+static struct frame say_hello(int fd, uint64_t features)
+{
+        struct frame hello = {.hello = {PROTO_MAGIC, PROTO_VERSION, .features = features}};
+
+        return call(fd, &hello, MESSAGE_HELLO);
+}
+
+TEST(a_client_that_does_not_know_it_is_told)
+{
+        struct frame lease = {.lease = {.n_bytes = 4 * MIB}}, reply;
+        int fd = connect_raw();
+
+        ck_assert_uint_eq(say_hello(fd, PROTO_FEATURE_REFUSED).kind, MESSAGE_WELCOME);
+        reply = call(fd, &lease, MESSAGE_LEASE);
+        ck_assert_uint_eq(reply.kind, MESSAGE_ERROR);
+        ck_assert_int_eq(reply.error.code, GPUMEM_E_UNSUPPORTED);
+        must_contain(reply.error.text, "CUDA IPC");
+        closep(&fd);
+}
+
+/* Whoever administers the daemon connects; nobody but the user has memory of it, of any pool. */
+TEST(who_is_not_the_user_gets_nothing, .in = &others)
+{
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 0), GPUMEM_E_DENIED);
+        ck_assert_int_eq(try_alloc(GPUMEM_PINNED, 0), GPUMEM_E_DENIED);
+        ck_assert_uint_eq(daemon_figure(FIGURE_creates), 0);
+}
+
+static void be_turned_away(const void *unused)
+{
+        struct frame reply = say_hello(connect_raw(), PROTO_FEATURES);
+
+        (void)unused;
+        ck_assert_uint_eq(reply.kind, MESSAGE_ERROR);
+        ck_assert_int_eq(reply.error.code, GPUMEM_E_DENIED);
+}
+
+/* Started by root only. */
+TEST(who_is_neither_user_nor_administrator_is_turned_away, NEEDS_ROOT)
+{
+        daemon_admit_all(&gpumemd);
+        as_user(STRANGER, be_turned_away, NULL);
+}
+
+#define N_PROCESSES 3
+#define N_THREADS   2
+
+/* Unless GPUMEM_TEST_STEPS says otherwise. */
+#if defined(__SANITIZE_THREAD__)
+#define N_STEPS 100
+#else
+#define N_STEPS 400
+#endif
+
+/* Two of the largest are all that there is room for. */
+#define UNIT    (20 * MIB)
+#define N_SIZES 5
+#define LONG_MS 60000
+
+#define IDLE_PART 4
+#define IDLE_MS   3
+
+struct actor {
+        pthread_t thread;
+        struct test_random random;
+        uint64_t n_steps;
+        unsigned char byte;
+};
+
+static void check_byte(struct gpu *gpu, const unsigned char *at, unsigned char byte)
+{
+        unsigned char *staged;
+
+        ck_assert_int_eq(gpu_stage(gpu, 1, (void **)&staged), 0);
+        ck_assert_int_eq(gpu_copy_to_host(gpu, staged, at, 1), 0);
+        ck_assert_int_eq(gpu_synchronize(gpu), 0);
+        ck_assert_uint_eq(*staged, byte);
+}
+
+static void take_step(struct actor *actor, struct gpu *gpu)
+{
+        uint64_t n_bytes = UNIT * (1 + test_random_next(&actor->random) % N_SIZES);
+        struct gpumem_request request = request_in(gpu_stream(gpu), GPUMEM_DEVICE, n_bytes);
+        unsigned char *first, *last;
+        void *pointer;
+
+        request.wait_ms = LONG_MS;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        first = pointer;
+        last = first + n_bytes - 1;
+        ck_assert_int_eq(gpu_fill(gpu, first, actor->byte, 1), 0);
+        ck_assert_int_eq(gpu_fill(gpu, last, actor->byte, 1), 0);
+        ck_assert_int_eq(gpu_restart(gpu), 0);
+        check_byte(gpu, first, actor->byte);
+        check_byte(gpu, last, actor->byte);
+        ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
+        /* Now and then what it does not use is seen to be idle, and is another's. */
+        sleep_ms(test_random_next(&actor->random) % IDLE_PART ? 0 : IDLE_MS);
+}
+
+static void *act(void *argument)
+{
+        struct actor *actor = argument;
+        struct gpu *gpu = use_gpu();
+
+        for (uint64_t i = 0; i < actor->n_steps; i++)
+                take_step(actor, gpu);
+        gpu_free(gpu);
+        return NULL;
+}
+
+static void run_process(unsigned index, uint64_t seed, uint64_t n_steps)
+{
+        struct actor actors[N_THREADS];
+
+        client = connect_client();
+        for (unsigned i = 0; i < N_THREADS; i++) {
+                unsigned number = index * N_THREADS + i + 1;
+
+                actors[i] = (struct actor){.random = {.state = seed + number},
+                                           .n_steps = n_steps,
+                                           .byte = (unsigned char)number};
+                ck_assert_int_eq(pthread_create(&actors[i].thread, NULL, act, &actors[i]), 0);
+        }
+        for (unsigned i = 0; i < N_THREADS; i++)
+                ck_assert_int_eq(pthread_join(actors[i].thread, NULL), 0);
+        gpumem_disconnect(client);
+}
+
+static const struct test_case storm = {"storm", .limit_s = 280, .stop = gpumemd_stop_empty};
+
+/* Several processes of two threads each want more blocks than there are: blocks are taken, and come back while they
+ * are open. No call fails. */
+TEST(nobody_is_refused_or_finds_anothers_bytes, .in = &storm)
+{
+        struct test_random random = test_random_begin();
+        uint64_t n_steps = test_number_from_environment("GPUMEM_TEST_STEPS", N_STEPS);
+        pid_t pids[N_PROCESSES];
+
+        legacy_start(&gpumemd, "devices=1,bytes=512MiB", geteuid());
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        for (unsigned i = 0; i < N_PROCESSES; i++) {
+                pids[i] = fork();
+                ck_assert_int_ge(pids[i], 0);
+                if (pids[i] == 0) {
+                        run_process(i, random.state, n_steps);
+                        _exit(EXIT_SUCCESS);
+                }
+        }
+        for (unsigned i = 0; i < N_PROCESSES; i++)
+                child_await(pids[i], 0);
+}
+
+TESTS_MAIN("ours", .limit_s = 120, .start = start, .stop = stop)

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/live/support/containers.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/fdset.h"
+#include "tests/live/support/world.h"
+
+#define N_CONTAINERS   160
+#define CGROUP2_MAGIC  0x63677270
+#define CGROUP_MAGIC   0x27e0eb
+#define PATH_BYTES     160
+#define DIGITS_OF_REST 52
+
+static const struct {
+        const char *folder;
+        long magic;
+} places[CGROUPS_N_TREES][2] = {
+        [CGROUPS_OF_V2] = {{"/sys/fs/cgroup", CGROUP2_MAGIC},
+                           {"/sys/fs/cgroup/unified", CGROUP2_MAGIC}},
+        [CGROUPS_OF_V1] = {{"/sys/fs/cgroup/systemd", CGROUP_MAGIC}},
+};
+
+static const char *root_of(enum cgroup_tree tree)
+{
+        for (unsigned i = 0; i < ARRAY_SIZE(places[tree]); i++) {
+                const char *folder = places[tree][i].folder;
+                struct statfs fs;
+
+                if (folder && statfs(folder, &fs) == 0 && fs.f_type == places[tree][i].magic)
+                        return folder;
+        }
+        return NULL;
+}
+
+static void name_path(enum cgroup_tree tree, unsigned n, char path[static PATH_BYTES])
+{
+        char id[CONTAINER_SHORT_ID_BYTES];
+
+        (void)snprintf(path, PATH_BYTES, "%s/docker-%s%0*d.scope", root_of(tree),
+                       container_short_id(n, id), DIGITS_OF_REST, 0);
+}
+
+/* The process that the whole test is has its pid in the name. */
+const char *container_short_id(unsigned n, char ret_id[static CONTAINER_SHORT_ID_BYTES])
+{
+        (void)snprintf(ret_id, CONTAINER_SHORT_ID_BYTES, "%08x%04x", (unsigned)getpid(), n);
+        return ret_id;
+}
+
+static bool move_to(const char *folder)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        char path[PATH_BYTES + 16];
+
+        (void)snprintf(path, sizeof(path), "%s/cgroup.procs", folder);
+        fd = open(path, O_WRONLY | O_CLOEXEC);
+        return fd >= 0 && write(fd, "0", 1) == 1;
+}
+
+bool containers_can_be_made(enum cgroup_tree tree)
+{
+        char path[PATH_BYTES];
+        bool can;
+
+        if (!root_of(tree))
+                return false;
+        name_path(tree, N_CONTAINERS, path);
+        can = mkdir(path, 0755) == 0 && move_to(path) && move_to(root_of(tree));
+        return rmdir(path) == 0 && can;
+}
+
+bool containers_find_tree(enum cgroup_tree *ret_tree)
+{
+        for (enum cgroup_tree tree = CGROUPS_OF_V2; tree < CGROUPS_N_TREES; tree++) {
+                if (containers_can_be_made(tree)) {
+                        *ret_tree = tree;
+                        return true;
+                }
+        }
+        return false;
+}
+
+void container_enter(enum cgroup_tree tree, unsigned n)
+{
+        char path[PATH_BYTES];
+
+        ck_assert_uint_lt(n, N_CONTAINERS);
+        name_path(tree, n, path);
+        ck_assert(mkdir(path, 0755) == 0 || errno == EEXIST);
+        ck_assert(move_to(path));
+}
+
+void container_leave(enum cgroup_tree tree)
+{
+        ck_assert(move_to(root_of(tree)));
+}
+
+void containers_remove(enum cgroup_tree tree)
+{
+        char path[PATH_BYTES];
+
+        container_leave(tree);
+        for (unsigned n = 0; n < N_CONTAINERS; n++) {
+                name_path(tree, n, path);
+                ck_assert(rmdir(path) == 0 || errno == ENOENT);
+        }
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A gpumemd of a test's own, in a folder of its own. Failures end the test. Program and driver come
+ * from the environment: GPUMEM_TEST_DAEMON, GPUMEM_CUDA_LIBRARY; the driver is the emulated one, or
+ * a GPU's. */
+#pragma once
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "client/connection/link.h"
+
+struct daemon {
+        char place[128];
+        char socket[160];
+        pid_t pid;
+        unsigned n_fds; /* as noted, or 0 */
+};
+
+/* That of the test. */
+extern struct daemon gpumemd;
+
+/* Options of gpumemd for the functions below. */
+#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* Root may become other users; no other user may. */
+bool is_root(void);
+#define NEEDS_ROOT .can_run = is_root, .needs = "root"
+
+/* What is so on the emulated driver only is asked of it only. */
+bool machine_is_emulated(void);
+#define NEEDS_EMULATOR .can_run = machine_is_emulated, .needs = "the emulated driver"
+
+/* GPUMEM_TEST_DEVICES, 1 or 2; 2 if it says nothing. */
+unsigned machine_n_devices(void);
+bool machine_has_two_devices(void);
+#define NEEDS_TWO_DEVICES .can_run = machine_has_two_devices, .needs = "a second device"
+
+bool is_root_on_emulator(void);
+#define NEEDS_ROOT_AND_EMULATOR \
+        .can_run = is_root_on_emulator, .needs = "root, and the emulated driver"
+
+/* Sets GPUMEM_SOCKET for this process too, and GPUMEM_EMULATOR if the machine is emulated. Options
+ * end with NULL. */
+void daemon_start(struct daemon *daemon, const char *emulator, const char *const *options);
+
+/* The same with a configuration. */
+void daemon_start_configured(struct daemon *daemon, const char *emulator,
+                             const char *const *options, const char *configuration);
+
+/* The same, without waiting until this process is served: perhaps it is not to be. */
+void daemon_launch(struct daemon *daemon, const char *emulator, const char *const *options,
+                   const char *configuration);
+
+/* Another configuration, which it reads at once. */
+void daemon_configure(struct daemon *daemon, const char *configuration);
+
+/* SIGTERM; it must end in order. Removes the folder. */
+void daemon_stop(struct daemon *daemon);
+
+/* Waits until nothing is charged to anybody, and has every cached block given back: then none is left. */
+void daemon_expect_empty(void);
+
+/* Hangs up, does the same, and stops it. It has as many fds open as were noted, if any were. */
+void daemon_note_fds(struct daemon *daemon);
+void daemon_stop_empty(struct daemon *daemon);
+
+/* Fixtures. Starts the test's own with one device of 256 MiB, and notes its fds. */
+void gpumemd_start(void);
+
+/* Stop it: as it is, when nothing is charged to anybody any more, or as the last one. */
+void gpumemd_stop(void);
+void gpumemd_stop_uncharged(void);
+void gpumemd_stop_empty(void);
+
+/* Lets every user connect. */
+void daemon_admit_all(const struct daemon *daemon);
+
+/* SIGKILL, and nothing removed: daemon_restart follows, or daemon_clear. */
+void daemon_kill(struct daemon *daemon);
+/* The next one in the same place, after daemon_kill. It sees the devices that `visible` lists, as in
+ * CUDA_VISIBLE_DEVICES; NULL: all. */
+void daemon_restart(struct daemon *daemon, const char *visible, const char *const *options);
+void daemon_clear(struct daemon *daemon);
+
+/* This process's fd is a connection to the test's daemon; closes all of these. */
+bool is_connection(int fd);
+void hang_up(void);
+
+/* SIGSTOP, and it stands; SIGCONT. */
+void daemon_suspend(const struct daemon *daemon);
+void daemon_resume(const struct daemon *daemon);
+
+unsigned daemon_count_fds(const struct daemon *daemon);
+
+/* The same, once it has not changed for a while in which the process had nothing to do: connections that ended
+ * are closed by then. */
+unsigned daemon_quiet_fds(const struct daemon *daemon);
+
+/* The emulated driver of that process has these faults, one a line, from now on, and no other process has
+ * any; see driver/emulator/machine/fault_rules.h. */
+void daemon_fault(const struct daemon *daemon, pid_t pid, const char *faults);
+
+/* What the emulated NVML says from now on; see driver/emulator/nvml/nvml_state.h. */
+void daemon_nvml(const struct daemon *daemon, const char *lines);
+
+/* Bytes that the first device has, the daemon says. */
+uint64_t daemon_device_bytes(void);
+
+/* Where what concerns every tenant may be changed: the path of the daemon that GPUMEM_SOCKET names. */
+const char *daemon_admin_socket(void);
+
+/* Gives every cached block back to the driver. */
+void daemon_free_all(void);
+
+/* A figure of stats.def, added up over the pools; asked over a connection of its own. */
+enum figure {
+#define STAT(field, unit, text) FIGURE_##field,
+#include "proto/stats.def"
+#undef STAT
+};
+uint64_t daemon_figure(enum figure figure);
+
+/* The same of the first pool only: of the first device. */
+uint64_t daemon_first_figure(enum figure figure);
+
+/* Waits up to 20 s until a figure is so; the first pool's. */
+void daemon_await(enum figure figure, uint64_t value);
+void daemon_await_first(enum figure figure, uint64_t low, uint64_t high);
+
+/* Counts this process's open fds. */
+unsigned own_fds(void);
+
+void sleep_ms(unsigned ms);
+
+/* For what is not so at once. */
+#define AWAIT_MS 20000
+#define AWAIT(condition)                                                 \
+        do {                                                             \
+                unsigned waited_ms = 0;                                  \
+                bool is_so;                                              \
+                                                                         \
+                while (!(is_so = (condition)) && waited_ms++ < AWAIT_MS) \
+                        sleep_ms(1);                                     \
+                ck_assert_msg(is_so, "%s is not so", #condition);        \
+        } while (0)
+
+/* A child of the test ends by itself, with this wait status; or at once, by SIGKILL. */
+void child_await(pid_t pid, int status);
+void child_kill(pid_t pid);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the daemon lists, read over a connection; failures end the test. */
+#pragma once
+
+#include <stdint.h>
+
+#include "client/connection/link.h"
+#include "proto/listing.h"
+
+/* Rows, and the figures of every pool at the same moment. */
+struct listed {
+        uint32_t n_rows;
+        union {
+                void *rows;
+                struct client_row *clients;
+                struct block_row *blocks;
+                struct tenant_row *tenants;
+        };
+        uint32_t n_pools;
+        struct stats_row *pools;
+};
+
+/* MESSAGE_CLIENTS, MESSAGE_BLOCKS (of all pools) or MESSAGE_TENANTS. */
+struct listed listed_fetch(struct link *link, enum message_kind kind);
+
+/* The same over a connection of its own. */
+struct listed listed_now(enum message_kind kind);
+
+void listed_free(struct listed *listed);
+
+/* What that client is shown of one client of another tenant, which has leased so many blocks of a device and nothing
+ * else: no pid, no name, no uid, no age, no single block; the sum. */
+void listed_expect_sums(struct link *link, uint64_t n_bytes, unsigned n_blocks);

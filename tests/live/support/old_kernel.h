@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What later kernels have is hidden from this process and from those that it starts from now on: the calls
+ * fail as they do where nobody knows them. Failures end the test. */
+#pragma once
+
+#include <stdbool.h>
+
+enum hidden {
+        HIDE_PEERPIDFD = 1 << 0,  /* SO_PEERPIDFD, of Linux 6.5: ENOPROTOOPT */
+        HIDE_PIDFD_OPEN = 1 << 1, /* pidfd_open, of Linux 5.3: ENOSYS */
+        HIDE_PASSRIGHTS = 1 << 2, /* SO_PASSRIGHTS, of Linux 6.16: ENOPROTOOPT */
+};
+
+void old_kernel_hide(unsigned hidden);
+
+/* Whether processes can be started in a pid namespace of their own. */
+bool pid_namespaces_are_allowed(void);
+
+/* Those that this process starts from now on are in one; the first of them, whatever it ends with, ends
+ * them all. */
+void enter_pid_namespace(void);

@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# crash.sh BUILD: a client is killed in the middle of its trace. The other one goes on without a
+# wrong byte, the dead one's charge ends, and nothing stays behind.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+
+make_place 2 8GiB
+start_daemon --device-bytes 8GiB --pinned-bytes 1536MiB --canary off
+do_first_work
+fds_before=$(quiet_fds)
+driver_before=$(driver_count)
+
+start_replay() {
+        gpumem-replay --name "$1" --devices "$n_devices" --pinned-every 8 --meeting "$place/meeting" \
+                "$source_folder/bench/traces/$2.trace.gz" >"$place/$1.out" 2>&1 &
+}
+
+start_replay victim diffusion
+victim=$!
+start_replay survivor diffusion
+survivor=$!
+ok "the victim is half-way" wait_while_alive "$victim" [ -e "$place/meeting.victim" ]
+ok "the survivor is half-way" wait_while_alive "$survivor" [ -e "$place/meeting.survivor" ]
+charged_by_two=$(figure charged_bytes)
+
+kill -KILL "$victim"
+wait "$victim" 2>/dev/null || true
+# of_clients FIGURE: the sum over those that are listed.
+of_clients() {
+        gpumemctl clients --json | sed -n "s/^ *\"$1\": \([0-9]*\),*$/\1/p" | add_up
+}
+# Registered memory that the dead one had of the survivor lingers there, or is kept in the cache: it is
+# unregistered at the survivor's end only.
+survivor_alone() {
+        ! gpumemctl clients --json | grep -q "\"pid\": $victim,*$" &&
+                [ "$(figure charged_bytes)" -lt "$charged_by_two" ] &&
+                [ "$(figure lingering_bytes)" -eq "$(of_clients pinned_lingering_bytes)" ]
+}
+ok "the dead one's charge ends" wait_until 20 survivor_alone
+# Each figure is of another moment: the survivor may be letting go of what the dead one had.
+adds_up() {
+        equal "$(figure charged_bytes)" \
+                "$(($(figure leased_bytes) + $(of_clients pinned_lingering_bytes) + $(of_clients pinned_kept_bytes)))"
+}
+ok "what is charged is the survivor's leases" wait_until 20 adds_up
+
+touch "$place/meeting.go"
+status=0
+wait "$survivor" || status=$?
+ok "the survivor ends in order" equal "$status" 0
+ok "the survivor read no wrong byte" grep -q ' 0 bytes wrong' "$place/survivor.out"
+
+ok "nobody is charged in the end" wait_until 20 nothing_charged
+gpumemctl free-all >/dev/null
+ok "nothing is reserved after free-all" equal "$(figure reserved_bytes)" 0
+ok "the driver has every byte back, to within $(tolerance) MiB" \
+        driver_comes_back "$driver_before"
+same_fds() {
+        equal "$(count_fds)" "$fds_before"
+}
+ok "the daemon has as many files open as at the start" wait_until 20 same_fds
+
+status=0
+stop_daemon || status=$?
+ok "the daemon ends in order" equal "$status" 0
+ok "the daemon complained of nothing" equal "$(complaints)" ""
+done_testing

@@ -1,0 +1,331 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# programs.sh BUILD: what gpumemd and gpumemctl say and how they exit.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+
+make_place 2 1GiB
+# Each is "NAME, MEMORY". Pools are numbered as the devices are, and those of pinned memory follow.
+mapfile -t devices < <(gpumem-replay --list-devices)
+last=$((${#devices[@]} - 1))
+
+# ends_in_order NAME: the daemon does, on SIGTERM.
+ends_in_order() {
+        local status=0
+        stop_daemon || status=$?
+        ok "$1" equal "$status" 0
+}
+
+# For what is checked without a daemon that serves.
+gpumemd() {
+        env gpumemd --config "$place/empty.conf" "$@"
+}
+
+ok "gpumemd --help fits a screen" fits_a_screen gpumemd --help
+ok "gpumemctl --help fits a screen" fits_a_screen gpumemctl --help
+for command in $(gpumemctl --help | sed -n 's/^  \([a-z-]*\)  .*/\1/p'); do
+        ok "gpumemctl $command --help fits a screen" fits_a_screen gpumemctl "$command" --help
+done
+ok "gpumem-replay --help fits a screen" fits_a_screen gpumem-replay --help
+ok "gpumem-share-demo --help fits a screen" fits_a_screen gpumem-share-demo --help
+ok "gpumemd --version" said 0 "gpumemd 0." gpumemd --version
+ok "gpumemctl --version" said 0 "gpumemctl 0." gpumemctl --version
+ok "gpumemd: an unknown option" said 2 "see gpumemd --help" gpumemd --nonsense
+ok "gpumemd: an unknown option: by whom, however it was called" says_first "gpumemd: " "$(type -P gpumemd)" --nonsense
+ok "gpumemd: a word too many" said 2 '"word": only options' gpumemd word
+ok "gpumemd: no size" said 2 '"12parsec" is no size; allowed' gpumemd --device-bytes 12parsec
+ok "gpumemd: a size too small" said 2 '"1" is no size; allowed are 2MiB' gpumemd --pinned-bytes 1
+ok "gpumemd: no backing" said 2 "allowed are memfd, vmm" gpumemd --pinned-backing paper
+ok "gpumemd: no choice of a canary" said 2 "allowed are on, off" gpumemd --canary dead
+ok "gpumemd: no level" said 2 "allowed are error, warning, info, debug" gpumemd --log loud
+ok "gpumemd: no level in GPUMEM_LOG" said 2 'GPUMEM_LOG: "loud"' env GPUMEM_LOG=loud gpumemd
+ok "gpumemd: no driver" said 3 "no usable CUDA driver" gpumemd --cuda-library /nonexistent.so
+ok "gpumemd: no driver: how to go on" said 3 "on the emulated driver: gpumemd --cuda-library" \
+        gpumemd --cuda-library /nonexistent.so
+ok "gpumemd: a library that is no driver" said 3 "libm.so.6 has no cuInit" gpumemd --cuda-library libm.so.6
+ok "gpumemd: an option without its value" said 2 "requires an argument" gpumemd --socket
+if is_emulated; then
+        ok "gpumemd: an emulator's option that is none" said 3 "'colour' is unknown; allowed are devices" \
+                env GPUMEM_EMULATOR=colour=red gpumemd --config "$place/empty.conf"
+else
+        skip "gpumemd: an emulator's option that is none" "a GPU's driver has none"
+fi
+ok "gpumemd: no folder for the socket" said 1 "make its folder" gpumemd --socket "$place/no/s"
+ok "gpumemd: a path too long" said 1 "longer than 107 bytes" gpumemd --socket "$place/$(printf '%0110d' 0)"
+echo precious >"$place/file"
+ok "gpumemd: a file where the socket should be" said 1 "it is left alone" gpumemd --socket "$place/file"
+ok "the file is left alone" equal "$(cat "$place/file")" precious
+mkdir -m 0777 "$place/open"
+ok "gpumemd: a folder that everybody may write to" said 1 "everybody may write to it" gpumemd --socket "$place/open/s"
+ok "gpumemd: no group" said 2 '"no such" is no group; allowed are a gid' gpumemd --group "no such"
+if [ "$(id -u)" -eq 0 ]; then
+        mkdir "$place/foreign"
+        chown 65534 "$place/foreign"
+        ok "gpumemd: another user's folder" said 1 "it belongs to another user" gpumemd --socket "$place/foreign/s"
+        mkdir -m 0775 "$place/shared"
+        chgrp 65534 "$place/shared"
+        ok "gpumemd: another group's folder" said 1 "another group may write to it" gpumemd --socket "$place/shared/s"
+else
+        skip "gpumemd: another user's folder" "for root only"
+        skip "gpumemd: another group's folder" "for root only"
+fi
+ok "gpumemd: an empty path" said 1 "the path is empty" gpumemd --socket ""
+other_listener() {
+        python3 -c 'import socket, subprocess, sys
+s = socket.socket(socket.AF_UNIX, int(sys.argv[2]))
+s.bind(sys.argv[1])
+s.listen()
+r = subprocess.run(["gpumemd", "--config", sys.argv[3], "--socket", sys.argv[1]], capture_output=True, text=True)
+s.close()
+print(r.stderr)
+sys.exit(r.returncode)' "$place/other$1" "$1" "$place/empty.conf"
+}
+ok "gpumemd: another program's stream socket" said 1 "it is left alone" other_listener 1
+ok "gpumemd: another program's seqpacket socket" said 1 "it is left alone" other_listener 5
+ok "gpumemctl: no daemon" said 3 "$GPUMEM_SOCKET: No such file or directory: is gpumemd running" gpumemctl stats
+ok "gpumemctl: no command" said 2 "one command is needed" gpumemctl
+ok "gpumemctl: two commands" said 2 '"free-all": only one command' gpumemctl stats free-all
+ok "gpumemctl: no time to wait" said 2 '"soon" is no time; allowed: 0 to' gpumemctl --wait soon stats
+ok "gpumemctl: waits in vain" said 3 "No such file or directory" gpumemctl --wait 1 stats
+ok "gpumemctl: no time for an answer" said 2 '"0" is no time; allowed: 1 to' gpumemctl --timeout 0 stats
+ok "gpumemctl: an empty path" said 1 'path "" is empty' gpumemctl --socket "" stats
+ok "gpumemctl: a path too long" said 1 "is longer than 107 bytes" gpumemctl --socket "$place/$(printf '%0110d' 0)" stats
+ok "gpumemctl: an unknown command" said 2 'no command "dance"' gpumemctl dance
+ok "gpumemctl: an unknown option" said 2 "see gpumemctl --help" gpumemctl --nonsense
+ok "gpumemctl: an unknown option: by whom, however it was called" says_first "gpumemctl: " "$(type -P gpumemctl)" --nonsense
+ok "gpumemctl: no pool" said 2 '"x" is no pool' gpumemctl --pool x free-all
+
+# config TEXT: the configuration file of the cases below.
+config() {
+        printf '%s' "$1" >"$place/gpumemd.conf"
+}
+
+# The checkout may be another user's.
+cp "$source_folder/docs/gpumemd.conf.example" "$place/example.conf"
+ok "--check-config: the example is right" said 0 "is right" gpumemd --check-config "$place/example.conf"
+chmod 666 "$place/example.conf"
+ok "--check-config: all may write to it" said 2 "example.conf: every user may write to it (mode 0666)" \
+        gpumemd --check-config "$place/example.conf"
+ok "--config: all may write to it" said 2 "example.conf: every user may write to it (mode 0666)" \
+        gpumemd --config "$place/example.conf"
+chmod 644 "$place/example.conf"
+if [ "$(id -u)" = 0 ]; then
+        chown 65534 "$place/example.conf"
+        ok "--check-config: another user owns it" said 2 "example.conf: uid 65534 owns it and may change it" \
+                gpumemd --check-config "$place/example.conf"
+        ok "--config: another user owns it" said 2 "example.conf: uid 65534 owns it and may change it" \
+                gpumemd --config "$place/example.conf"
+fi
+config '{"log": "info", "pools": [{"device": 0, "max_bytes": "12parsec"}], "x": 1}'
+ok "--check-config: a wrong value" said 2 \
+        "$place/gpumemd.conf: pools[0].max_bytes: \"12parsec\" is no size; allowed: 2MiB and more" \
+        gpumemd --check-config "$place/gpumemd.conf"
+ok "--check-config: the other one too" said 2 "$place/gpumemd.conf: x: this key is unknown; allowed" \
+        gpumemd --check-config "$place/gpumemd.conf"
+config '{"socket": "relative.sock"}'
+ok "--check-config: a relative socket" said 2 'socket: "relative.sock" is no path; allowed: an absolute path' \
+        gpumemd --check-config "$place/gpumemd.conf"
+config '{"log": "info", "pools": [{"device": 0, "max_bytes": "12parsec"}], "x": 1}'
+ok "--config: a wrong value" said 2 "pools[0].max_bytes" gpumemd --config "$place/gpumemd.conf"
+config '{"log": "info",
+ "pools": [}'
+ok "--config: wrong syntax" said 2 "gpumemd: $place/gpumemd.conf:2:12: " gpumemd --config "$place/gpumemd.conf"
+ok "--config: no such file" said 2 "$place/none: No such file" gpumemd --config "$place/none"
+ok "gpumemctl: no limit" said 2 '"x" is no limit; allowed: WHO:WHAT=N' gpumemctl limits --set x
+ok "gpumemctl: a limit of nobody" said 2 '"x" is no holder; allowed: client, tenant' gpumemctl limits --set x:leases=1
+ok "gpumemctl: no user" said 2 '"no one" is no user' gpumemctl limits --set "tenant/no one:leases=1"
+ok "gpumemctl: not what a pool is limited in" said 2 '"leases" is no limit of this holder; allowed: max_bytes, min' \
+        gpumemctl limits --set pool/0:leases=1
+ok "gpumemctl: no minimum" said 2 '"none" is no size; allowed: bytes or with a unit: 12GiB; 0' \
+        gpumemctl limits --set pool/0:min_bytes=none
+ok "gpumemctl: no number" said 2 '"1KiB" is no number of leases' gpumemctl limits --set client:leases=1KiB
+ok "gpumemctl: no size of a limit" said 2 '"big" is no size' gpumemctl limits --set tenant:device_bytes=big
+ok "gpumemctl: no default of a default" said 2 '"default" is no size; allowed: bytes or with a unit: 12GiB; none' \
+        gpumemctl limits --set tenant:device_bytes=default
+ok "gpumemctl: --set elsewhere" said 2 "only limits can be set" gpumemctl stats --set client:leases=1
+
+start_daemon --pinned-bytes 100TiB
+ok "--pinned-bytes: more than there is" \
+        grep -q "warning: pinned memory.*: 100.00 TiB are more than there is; it may reserve all, " "$place/gpumemd.log"
+device_bytes=$(gpumemctl stats --json | sed -n 's/^ *"max_bytes": \([0-9]*\),*$/\1/p' |
+        sed -n $((last + 1))p)
+stop_daemon
+
+# has_limit PATTERN: a row of gpumemctl limits is so.
+has_limit() { gpumemctl limits | grep -Eq "^$1 *\$"; }
+# name_of POOL: as part of such a pattern.
+name_of() {
+        # shellcheck disable=SC2016  # Characters, no expansion.
+        printf '%s\n' "${devices[$1]%, *}" | sed 's/[][().*+?^${}|\]/\\&/g'
+}
+
+# The part of the last device that is 512 MiB and a little.
+half_gib=$(awk -v device="$device_bytes" 'BEGIN { printf "%.12f", 513 * 1048576 / device }')
+config '{"pools": [{"device": "all", "max_fraction": '"$half_gib"', "min_bytes": "3MiB"}],
+ "limits": {"tenant": {"device_bytes": "256MiB"}}}'
+start_daemon --log info --config "$place/gpumemd.conf" --pinned-bytes 64MiB
+ok "limits of the configuration: a pool's" has_limit "pool +$last  max_bytes +0 B +512.00 MiB  $(name_of "$last")"
+ok "limits of the command line" has_limit "pool +$((last + 1))  max_bytes +0 B +64.00 MiB  pinned memory.*"
+ok "limits of the configuration: a tenant's minimum" \
+        grep -q "pool $last: $(name_of "$last"), each tenant keeps 3.00 MiB of its leases" "$place/gpumemd.log"
+ok "limits of the configuration: it is shown" has_limit "pool +$last  min_bytes +- +3.00 MiB  $(name_of "$last")"
+ok "limits of the configuration: each tenant's" has_limit "tenant +each  device_bytes +-  256.00 MiB"
+# In a container the row ends with its name.
+ok "limits of the configuration: one's" has_limit "tenant +$(id -u)  device_bytes +0 B  256.00 MiB( +[^ ]+)?"
+ok "set" gpumemctl limits --set tenant/77:device_bytes=1GiB --set client:leases=9 \
+        --set pool/0:max_bytes=100MiB --set tenant:device_bytes=none
+ok "set: one's" has_limit "tenant +77  device_bytes +0 B +1.00 GiB"
+ok "set: each client's" has_limit "client +each  leases +-  +9"
+ok "set: a pool's" has_limit "pool +0  max_bytes +0 B +100.00 MiB  $(name_of 0)"
+ok "set: a minimum" gpumemctl limits --set "pool/$last:min_bytes=5MiB"
+ok "set: it is in force" has_limit "pool +$last  min_bytes +- +5.00 MiB  $(name_of "$last")"
+ok "set: a minimum beyond the most" said 1 "min_bytes are at most its max_bytes: 100.00 MiB" \
+        gpumemctl limits --set pool/0:min_bytes=101MiB
+ok "set: no limit for each tenant" said 1 "" has_limit "tenant +each  device_bytes.*"
+ok "set: nonsense" said 1 "nothing was changed: --set number 1: a pool's limit is at most the memory" \
+        gpumemctl limits --set "pool/$last:max_bytes=$((device_bytes + 2 * 1024 * 1024))"
+ok "set: an exemption" gpumemctl limits --set tenant:device_bytes=3GiB --set tenant/78:device_bytes=none
+ok "set: it is shown" has_limit "tenant +78  device_bytes +0 B +none"
+ok "set: the log has it in the words of --set" \
+        grep -q "audit: uid $(id -u), process [0-9]* (gpumemctl), admin socket: limit: tenant/78:device_bytes=none, revision" "$place/gpumemd.log"
+ok "the log has the time" grep -Eq "^20[0-9-]{8}T[0-9:.]{12}Z gpumemd: info: audit: uid " "$place/gpumemd.log"
+ok "set: a size in the log" grep -q "limit: tenant/77:device_bytes=1.00 GiB, revision" "$place/gpumemd.log"
+ok "set: one wrong change of two" said 1 "nothing was changed: --set number 2: there is no such pool: 200; pools are 0 to" \
+        gpumemctl limits --set client:leases=5 --set pool/200:max_bytes=1GiB
+ok "set: the other was not made" has_limit "client +each  leases +-  +9"
+ok "set: a minimum above a limit that is set with it" said 1 \
+        "nothing was changed: --set number 2: pool/$last: min_bytes are at most its max_bytes: 8.00 MiB" \
+        gpumemctl limits --set "pool/$last:max_bytes=8MiB" --set "pool/$last:min_bytes=16MiB"
+ok "set: neither was made" said 1 "" has_limit "pool +$last  max_bytes +0 B +8.00 MiB.*"
+ok "set: the minimum is as it was" has_limit "pool +$last  min_bytes +- +5.00 MiB  $(name_of "$last")"
+ok "set: a limit that makes room for a minimum before it" \
+        gpumemctl limits --set pool/0:min_bytes=160MiB --set pool/0:max_bytes=200MiB
+ok "set: both were made" has_limit "pool +0  min_bytes +- +160.00 MiB  $(name_of 0)"
+ok "set: a limit below the minimum that there is" gpumemctl limits --set pool/0:max_bytes=150MiB
+ok "set: that is warned of" grep -q "warning: .*: min_bytes 160.00 MiB are no less than the pool may hold, 150.00 MiB" \
+        "$place/gpumemd.log"
+ok "set: as it was" gpumemctl limits --set pool/0:max_bytes=100MiB --set pool/0:min_bytes=0
+ok "limits as JSON" sh -c 'gpumemctl limits --json | python3 -m json.tool'
+config '{"pools": 7}'
+kill -HUP "$daemon"
+ok "SIGHUP: a wrong file is reported" wait_until 20 grep -q "pools: 7 is no list" "$place/gpumemd.log"
+ok "SIGHUP: and not taken over" wait_until 20 grep -q "everything stays as it was" "$place/gpumemd.log"
+ok "SIGHUP: all is as before" has_limit "tenant +77  device_bytes +0 B +1.00 GiB"
+config '{"socket": "/elsewhere", "pools": [{"device": '"$last"', "max_bytes": "32MiB"}]}'
+kill -HUP "$daemon"
+ok "SIGHUP: a pool's limit" wait_until 20 has_limit "pool +$last  max_bytes +0 B +32.00 MiB  $(name_of "$last")"
+if [ "$last" -gt 0 ]; then
+        ok "SIGHUP: the others are the defaults" has_limit "pool +0  max_bytes +0 B +${devices[0]##*, }  $(name_of 0)"
+else
+        skip "SIGHUP: the others are the defaults" "one device only"
+fi
+ok "SIGHUP: what was set is gone" said 1 "" has_limit "tenant +77.*"
+ok "SIGHUP: the log has what changed" \
+        grep -q "limit: tenant/77:device_bytes=default, before: 1.00 GiB" "$place/gpumemd.log"
+ok "SIGHUP: a minimum that is gone" grep -q "pool $last: .*, each tenant keeps 0 B of its leases" "$place/gpumemd.log"
+ok "SIGHUP: and of each" grep -q "limit: client:leases=none, before: 9" "$place/gpumemd.log"
+ok "SIGHUP: a socket does not move" grep -q '"socket" has changed; this takes effect when' "$place/gpumemd.log"
+ok "SIGHUP: a backing that is the same is not spoken of" said 1 "" grep "backing has changed" "$place/gpumemd.log"
+config '{"user": 77, "tenants": "uid", "pools": [{"device": 99, "max_bytes": "32MiB"},
+                               {"device": '"$last"', "max_bytes": "32MiB", "ipc": "legacy"},
+                               {"pinned": "all", "backing": "vmm"}]}'
+kill -HUP "$daemon"
+ok "SIGHUP: a backing does not change" \
+        wait_until 20 grep -q "its backing has changed; this takes effect when" "$place/gpumemd.log"
+ok "SIGHUP: a device that there is not" grep -q \
+        'warning: pools\[0\] of the configuration names nothing that this machine has; it has no effect$' "$place/gpumemd.log"
+ok "SIGHUP: the others are there" said 1 "" grep 'pools\[[12]\] of the configuration' "$place/gpumemd.log"
+ipc_and_user_stay() {
+        wait_until 20 grep -q 'its "ipc" has changed; this takes effect when' "$place/gpumemd.log" &&
+                wait_until 20 grep -q '"user" has changed; this takes effect when' "$place/gpumemd.log"
+}
+ok "SIGHUP: ipc and user do not change" ipc_and_user_stay
+ok "SIGHUP: it serves" gpumemctl stats
+ok "stats shows the new limit" said 0 " 32.0M " gpumemctl stats
+ends_in_order "SIGTERM ends it in order"
+
+echo '{"pools": [{"device": 0, "ipc": "legacy"}]}' >"$place/legacy.conf"
+ok "legacy CUDA IPC without a user" said 2 'must be named by "user"' env gpumemd --config "$place/legacy.conf"
+ok "legacy CUDA IPC without a user: --check-config" said 2 'must be named by "user"' \
+        env gpumemd --check-config "$place/legacy.conf"
+config '{"user": '"$(id -u)"', "pools": [{"device": 0, "ipc": "legacy"}]}'
+ok "legacy CUDA IPC for a user's containers apart" said 2 'for one tenant' env gpumemd --config "$place/gpumemd.conf"
+config '{"user": '"$(id -u)"', "tenants": "uid", "pools": [{"device": 0, "ipc": "legacy"}]}'
+start_daemon --config "$place/gpumemd.conf"
+ok "legacy CUDA IPC: what is lost is said" \
+        grep -q '"ipc" is "legacy": any user who learns a handle can open' "$place/gpumemd.log"
+stop_daemon
+
+start_daemon --device-bytes 512MiB --pinned-bytes 64MiB --canary off
+kill -STOP "$daemon"
+ok "a stopped daemon does not answer" \
+        said 3 "gpumemd (process $daemon) at $GPUMEM_SOCKET.admin has not answered for 1 s: is it stopped" \
+        gpumemctl --timeout 1 stats
+kill -CONT "$daemon"
+ok "and does when it goes on" gpumemctl stats
+ok "a second daemon is refused" said 1 "another gpumemd serves" gpumemd
+ok "the first one goes on" gpumemctl stats
+ok "stats names each pool" said 0 "${devices[$last]%, *}" gpumemctl stats --wide
+ok "stats shows the limit" said 0 " 512M " gpumemctl stats
+columns_line_up() {
+        # Every row ends in the same column as the heading.
+        gpumemctl "$@" | awk 'NR == 1 { n = length } length != n { exit 1 }'
+}
+for command in stats clients tenants blocks; do
+        ok "the table of $command lines up" columns_line_up $command
+        ok "the wide table of $command does" columns_line_up $command --wide
+done
+for command in stats clients blocks tenants reset-peaks; do
+        ok "the JSON of $command is JSON" sh -c "gpumemctl $command --json | python3 -m json.tool"
+done
+printf 'a 1 4096 0\nf 1\n' | gzip >"$place/tiny.trace.gz"
+gpumem-replay "$place/tiny.trace.gz" >"$place/tiny.log"
+ok "a block without properties has none in JSON" said 0 '"properties": null' gpumemctl blocks --json
+ok "and a dash in the table" said 0 " -" gpumemctl blocks
+gpumemctl free-all >"$place/tiny.log"
+ok "clients names itself" said 0 " gpumemctl" gpumemctl clients
+ok "tenants has the user" said 0 "\"uid\": $(id -u)," gpumemctl tenants --json
+ok "blocks of an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl --pool 77 blocks
+ok "reset-peaks of an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl --pool 77 reset-peaks
+ok "the JSON has every figure" said 0 '"lingering_bytes": 0' gpumemctl stats --json
+ok "free-all with nothing cached" said 0 "0 B in 0 blocks" gpumemctl free-all
+ok "free-all for programs" said 0 '"freed_bytes": 0' gpumemctl free-all --json
+ok "free-all of an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl free-all --pool 77
+ok "blocks takes no tenant" said 2 "blocks takes no --tenant" gpumemctl blocks --tenant
+ok "stats narrows nothing" said 2 "stats takes no --pool" gpumemctl stats --pool 0
+ok "a write error is a failure" said 1 "No space left" sh -c 'gpumemctl stats >/dev/full'
+for i in {1..32}; do
+        changes+=(--set "tenant/$((1000 + i)):leases=$i")
+done
+gpumemctl limits "${changes[@]}"
+ok "a write error of a long answer too" said 1 "could not be written: No space left" \
+        sh -c 'gpumemctl limits --json >/dev/full'
+ok "nowhere to write is a failure" said 1 "could not be written: Bad file descriptor" sh -c 'gpumemctl stats --json >&-'
+ok "and nothing is said to the daemon instead" [ ! -s "$place/gpumemd.log" ]
+
+ends_in_order "SIGTERM ends the daemon in order"
+ok "its socket is gone" [ ! -e "$GPUMEM_SOCKET" ]
+ok "and the admin socket" [ ! -e "$GPUMEM_SOCKET.admin" ]
+
+start_daemon
+kill -KILL "$daemon"
+wait "$daemon" 2>/dev/null || true
+ok "whose socket nobody serves" said 3 "$GPUMEM_SOCKET.admin: Connection refused: is gpumemd running" gpumemctl stats
+ok "SIGKILL leaves the socket's file" [ -e "$GPUMEM_SOCKET" ]
+start_daemon
+ok "the next daemon takes its place" gpumemctl stats
+ends_in_order "and ends in order"
+
+env gpumemd --config "$place/empty.conf" <&- >&- 2>&- &
+daemon=$!
+ok "a daemon without standard files serves" wait_until 20 gpumemctl stats
+is_nothing() { equal "$(readlink "/proc/$daemon/fd/$1")" /dev/null; }
+ok "it prints into no other file" is_nothing 2
+ends_in_order "it ends in order, too"
+done_testing

@@ -1,0 +1,207 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# views.sh BUILD: what gpumemctl's commands show of memory that somebody holds: tables, JSON, pictures.
+set -eu -o pipefail
+
+source_folder=$(cd "$(dirname "$0")/../../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/daemon.sh
+. "$source_folder/tests/daemon.sh"
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
+# shellcheck source=tests/holding.sh
+. "$source_folder/tests/holding.sh"
+
+make_place 2 1GiB
+mapfile -t devices < <(gpumem-replay --list-devices)
+
+# What is refused before anybody is asked.
+ok "blocks: no process" said 2 '--pid: "0" is no process; allowed: ' gpumemctl blocks --pid 0
+ok "blocks: no user" said 2 '--uid: "no one" is no user; allowed: a uid' gpumemctl blocks --uid "no one"
+ok "blocks: no state" said 2 '"ready" is no state; allowed: leased, idle, cached, lingering, others' \
+        gpumemctl blocks --state ready
+ok "clients: no state" said 2 '"leased" is no state; allowed: ready, left, orphaned, others' \
+        gpumemctl clients --state leased
+ok "blocks: no size" said 2 '--min-size: "big" is no size; allowed: ' gpumemctl blocks --min-size big
+ok "blocks: no column" said 2 '"x" is no column; allowed: block, pool, kind, state, ' gpumemctl blocks --sort x
+ok "tenants: no column" said 2 '"pid" is no column; allowed: uid, pool, ' gpumemctl tenants --sort pid
+ok "tenants: no process" said 2 'tenants takes no --pid' gpumemctl tenants --pid 1
+ok "blocks: no daemon" said 3 "is gpumemd running" gpumemctl blocks --sort size
+
+ok "snapshot: no daemon" said 3 "is gpumemd running" gpumemctl snapshot --output -
+ok "map: no daemon" said 3 "is gpumemd running" gpumemctl map
+ok "health: no daemon" said 3 "is gpumemd running" gpumemctl health
+ok "health: no daemon: JSON" said 3 '"daemon": "away"' gpumemctl health --json
+ok "health: no time" said 2 '--lingering: "x" is no time; allowed: 0 to' gpumemctl health --lingering x
+
+start_daemon --canary off
+me=$(id -u)
+hold first device 64MiB
+hold second device 4MiB
+hold third pinned 2MiB
+
+# column N COMMAND...: of the table.
+column() {
+        local n=$1
+        shift
+        gpumemctl "$@" | awk -v n="$n" 'NR > 1 { print $n }' | paste -sd ' '
+}
+# field NAME COMMAND...: of each row of the JSON.
+field() {
+        local name=$1
+        shift
+        gpumemctl "$@" --json |
+                python3 -c 'import json, sys
+for row in json.load(sys.stdin)[sys.argv[2]]: print(row[sys.argv[1]])' "$name" "$1" | paste -sd ' '
+}
+fits_80_columns() {
+        gpumemctl "$1" | awk 'length > 80 { print; exit 1 }'
+}
+# What it can be sorted by, it says when it refuses another word.
+has_all_columns() {
+        local allowed
+        allowed=$(gpumemctl "$1" --sort none-of-them 2>&1) || true
+        equal "$(gpumemctl "$1" --wide | head -n 1 | tr '[:upper:]' '[:lower:]' | xargs -n 1 | sort)" \
+                "$(printf '%s\n' "${allowed##*allowed: }" | sed 's/, /\n/g' | sort)"
+}
+for command in clients blocks tenants; do
+        ok "the table of $command fits 80 columns" fits_80_columns "$command"
+        ok "--wide has all columns of $command" has_all_columns "$command"
+done
+ok "the table of stats fits 80 columns" fits_80_columns stats
+ok "the table of devices fits 80 columns" fits_80_columns devices
+ok "a narrow table has short sizes" equal "$(column 4 clients --sort dev-leased --reverse)" "64.0M 4.00M 0 0"
+ok "a wide one has long ones" said 0 " 64.00 MiB " gpumemctl clients --wide
+ok "a narrow table cuts long names" said 0 " gpumem-sha+ " gpumemctl clients
+ok "a wide one does not" said 0 " gpumem-share-demo " gpumemctl clients --wide
+ok "blocks of one process" equal "$(field bytes blocks --pid "${holders[first]}")" $((64 << 20))
+ok "blocks of nobody" equal "$(field bytes blocks --pid 2147483647)" ""
+ok "blocks of a user" equal "$(field uid blocks --uid "$me")" "$me $me $me"
+ok "blocks of another user" equal "$(field uid blocks --uid 4294967294)" ""
+ok "blocks of a state" equal "$(field state blocks --state leased)" "leased leased leased"
+ok "blocks of another state" equal "$(field state blocks --state lingering)" ""
+ok "blocks of a size" equal "$(field bytes blocks --min-size 4MiB --sort size)" "$((4 << 20)) $((64 << 20))"
+ok "blocks of a pool" equal "$(field kind blocks --pool "$n_devices")" "pinned"
+ok "blocks by size" equal "$(field bytes blocks --sort size)" "$((2 << 20)) $((4 << 20)) $((64 << 20))"
+ok "blocks by size, the largest first" equal "$(column 1 blocks --reverse --sort SIZE)" "$(column 1 blocks --sort size | tr " " "\n" | tac | paste -sd " ")"
+ok "one client" equal "$(field pid clients --pid "${holders[second]}")" "${holders[second]}"
+ok "clients of a user" [ "$(field pid clients --uid "$me" | wc -w)" -eq 4 ]
+ok "clients that left" equal "$(field pid clients --state left)" ""
+ok "clients by what they hold" equal \
+        "$(field device_leased_bytes clients --sort dev-leased --reverse)" "$((64 << 20)) $((4 << 20)) 0 0"
+ok "clients by their names" equal "$(column 1 clients --sort program | wc -w)" 4
+ok "tenants by what they have" equal "$(field reserved_bytes tenants --sort reserved --reverse --uid "$me" | cut -d ' ' -f 1,2)" \
+        "$((68 << 20)) $((2 << 20))"
+ok "a table without rows is its heading" equal "$(gpumemctl blocks --pid 2147483647 | wc -l)" 1
+
+cells_of() { gpumemctl map --pool "$1" | sed -n '2,/^  A /p' | sed '$d'; }
+if is_emulated; then
+        # 1 GiB in 384 cells.
+        ok "map: the cells" equal "$(cells_of 0 | head -n 1)" "  $(printf 'A%.0s' {1..24})BB$(printf '.%.0s' {1..38})"
+        ok "map: a pool is six lines" equal "$(cells_of 0 | tail -n +2 | sort -u)" "  $(printf '.%.0s' {1..64})"
+else
+        skip "map: the cells" "a GPU has more memory"
+fi
+ok "map: the owners" said 0 \
+        "A   64.00 MiB  leased by process ${holders[first]} of uid $me (gpumem-share-demo)" gpumemctl map
+ok "map: pinned memory" said 0 "A    2.00 MiB  leased by process ${holders[third]} " gpumemctl map --pool "$n_devices"
+ok "map: one pool" equal "$(gpumemctl map --pool "$n_devices" | grep -c "^pool ")" 1
+ok "map: JSON" equal "$(gpumemctl map --pool 0 --json | python3 -c 'import json, sys
+pool = json.load(sys.stdin)["map"][0]
+print(sum(s["bytes"] for s in pool["spans"]) + pool["free_bytes"] - pool["bytes"],
+      [s["pid"] for s in pool["spans"]])')" "0 [${holders[first]}, ${holders[second]}]"
+ok "map: an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl map --pool 77
+ok "map: no terminal, no colour" equal "$(gpumemctl map | grep -c $'\033')" 0
+# in_terminal COMMAND...: what it prints into one.
+in_terminal() {
+        python3 -c 'import pty, sys
+sys.exit(pty.spawn(sys.argv[1:]) >> 8)' "$@" </dev/null
+}
+ok "map: a terminal, and colours" said 0 $'\033[32mA' in_terminal env TERM=xterm gpumemctl map
+ok "map: NO_COLOR" equal "$(in_terminal env TERM=xterm NO_COLOR=1 gpumemctl map | grep -c $'\033')" 0
+ok "map: a terminal that has none" equal "$(in_terminal env TERM=dumb gpumemctl map | grep -c $'\033')" 0
+is_picture() {
+        python3 -c 'import sys, xml.etree.ElementTree as tree
+svg = tree.parse(sys.argv[1]).getroot()
+names = [e.text for e in svg.iter() if e.tag.endswith("title")]
+bars = [e for e in svg.iter() if e.tag.endswith("rect") and e.get("height") == "44.00"]
+assert svg.tag.endswith("svg") and any("process " + sys.argv[2] in n for n in names), names
+assert len(bars) >= 5, bars' "$1" "${holders[first]}"
+}
+gpumemctl map --svg "$place/map.svg"
+ok "map: SVG" is_picture "$place/map.svg"
+gpumemctl map --svg - >"$place/map-too.svg"
+ok "map: SVG on standard output" cmp "$place/map.svg" "$place/map-too.svg"
+ok "map: SVG and JSON in one" said 2 "--svg -: not with --json" gpumemctl map --svg - --json
+ok "map: SVG nowhere" said 1 "--svg: $place/none/map.svg: No such file" gpumemctl map --svg "$place/none/map.svg"
+ok "map: SVG and no space" said 1 "--svg: /dev/full: No space left" gpumemctl map --svg /dev/full
+
+# What readers of PyTorch's snapshots ask for: torch/cuda/_memory_viz.py and the page's script.
+gpumemctl snapshot --output "$place/snapshot.json"
+is_snapshot() {
+        python3 -c 'import json, sys
+snapshot = json.load(open(sys.argv[1]))
+assert snapshot["device_traces"] == [[]] * (int(sys.argv[2]) + 1)
+end = 0
+for segment in snapshot["segments"]:
+    assert segment["address"] >= end and segment["address"] < 2 ** 53
+    end = segment["address"] + segment["total_size"]
+    assert segment["device"] in range(int(sys.argv[2]) + 1) and segment["stream"] == 0
+    assert sum(b["size"] for b in segment["blocks"]) == segment["total_size"]
+    for block in segment["blocks"]:
+        assert block["address"] == segment["address"] and block["state"] == "active_allocated"
+        assert block["requested_size"] == block["size"]
+        for frame in block["frames"]:
+            assert frame["filename"] == "gpumemd" and frame["line"] in map(int, sys.argv[3:])
+            assert "leased by process %d of uid" % frame["line"] in frame["name"], frame
+sizes = sorted(s["total_size"] >> 20 for s in snapshot["segments"])
+assert sizes == [2, 4, 64], sizes' "$@"
+}
+ok "snapshot: what readers of PyTorch's want" is_snapshot "$place/snapshot.json" "$n_devices" "${holders[@]}"
+ok "snapshot: on standard output" sh -c "gpumemctl snapshot | cmp - '$place/snapshot.json'"
+ok "snapshot: there, too" sh -c "gpumemctl snapshot --output - | cmp - '$place/snapshot.json'"
+ok "snapshot: one pool" equal "$(gpumemctl snapshot --pool "$n_devices" | grep -c total_size)" 1
+ok "snapshot: nowhere" said 1 "--output: $place/none/x: No such file" gpumemctl snapshot --output "$place/none/x"
+ok "snapshot: no space" said 1 "--output: /dev/full: No space left" gpumemctl snapshot --output /dev/full
+
+if is_emulated; then
+        nvml_says() {
+                echo "$1" >"$place/devices/nvml.new"
+                mv "$place/devices/nvml.new" "$place/devices/nvml"
+        }
+        # NVML is asked once a second.
+        ok "health: all is well" wait_until 20 said 0 "well: $((n_devices + 1)) pools" gpumemctl health --strict
+        ok "health: JSON" equal "$(gpumemctl health --json | tr -d ' \n')" \
+                '{"well":true,"daemon":"answers","findings":[]}'
+        nvml_says "uncorrected=0:2"
+        ok "health: a note" wait_until 20 said 0 "loaded: 2" gpumemctl health
+        ok "health: a note is no illness" said 0 "well: " gpumemctl health
+        ok "health: but is to the strict" said 1 "ill: " gpumemctl health --strict
+        nvml_says "recovery=0:1"
+        ok "health: an illness" wait_until 20 said 1 "NVML says: the device needs a reset" gpumemctl health
+        ok "health: an illness: the pool" said 1 "ill: pool 0 (${devices[0]%, *}): " gpumemctl health
+        ok "health: an illness: of how many" said 1 "ill: 1 of $((n_devices + 1)) pools" gpumemctl health
+        ok "health: an illness: JSON" said 1 '"what": "device_needs_reset"' gpumemctl health --json
+        nvml_says ""
+        ok "health: well again" wait_until 20 gpumemctl health --strict
+else
+        skip "health: all is well" "a GPU is as it is"
+fi
+kill -STOP "$daemon"
+ok "health: a daemon that says nothing" said 3 "has not answered for 1 s" gpumemctl health --timeout 1
+kill -CONT "$daemon"
+
+let_go first second third
+stop_daemon
+if is_emulated; then
+        before=$GPUMEM_EMULATOR
+        export GPUMEM_EMULATOR="$before,dirty=1"
+        start_daemon --canary on
+        ok "health: memory that is not cleared" \
+                said 1 "does not clear memory between owners: one tenant only is served" gpumemctl health
+        stop_daemon
+        export GPUMEM_EMULATOR=$before
+else
+        skip "health: memory that is not cleared" "a GPU's driver clears it"
+fi
+done_testing

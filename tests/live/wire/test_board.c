@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What clients claim on their boards, against a daemon of the test's own: it is shown as far as it
+ * can be so, and one who lies spoils nobody else's figures. */
+#include "proto/board.h"
+#include "tests/live/support/listed.h"
+#include "tests/live/support/world.h"
+
+#define STRANGER 65534
+
+static void start(void)
+{
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", OPTIONS("--device-bytes", "64MiB"));
+        daemon_note_fds(&gpumemd);
+}
+
+/* A client that writes on its board what it likes. */
+struct claimant {
+        struct member member;
+        struct board_pool *counters; /* of the device's pool */
+};
+
+static struct claimant join(const char *program)
+{
+        struct claimant claimant = {.member = member_join(program)};
+
+        claimant.counters = board_pool(claimant.member.board, 0);
+        return claimant;
+}
+
+static void leave(struct claimant *claimant)
+{
+        member_end(&claimant->member);
+}
+
+static uint64_t must_lease(const struct claimant *claimant, uint64_t n_bytes)
+{
+        const struct message_lease wanted = {.n_bytes = n_bytes};
+        struct message_leased leased;
+
+        ck_assert_int_eq(lease_over(claimant->member.link, &wanted, &leased), 0);
+        return leased.lease;
+}
+
+static void give_back(const struct claimant *claimant, uint64_t lease)
+{
+        return_over(claimant->member.link, lease, PROTO_RETURN_UNMAPPED);
+}
+
+static void claim_everything(struct claimant *claimant)
+{
+        memset(claimant->counters, 0xff, sizeof(*claimant->counters));
+}
+
+static struct client_row row_of(const char *program)
+{
+        struct listed listed = listed_now(MESSAGE_CLIENTS);
+        struct client_row found = {.pid = 0};
+
+        for (uint32_t i = 0; i < listed.n_rows; i++) {
+                if (strcmp(listed.clients[i].program, program) == 0)
+                        found = listed.clients[i];
+        }
+        listed_free(&listed);
+        ck_assert_uint_ne(found.pid, 0);
+        return found;
+}
+
+TEST(a_lying_board_is_cut_to_what_can_be)
+{
+        struct claimant liar = join("liar");
+        uint64_t lease = must_lease(&liar, 4 * MIB);
+        struct client_row row;
+
+        claim_everything(&liar);
+        row = row_of("liar");
+        ck_assert_uint_eq(row.device_charged, 4 * MIB);
+        ck_assert_uint_eq(row.device_allocated, 4 * MIB);
+        ck_assert_uint_eq(row.device_requested, 4 * MIB);
+        ck_assert_uint_eq(row.device_allocated_peak, daemon_device_bytes());
+        ck_assert_uint_eq(row.device_requested_peak, daemon_device_bytes());
+        ck_assert_uint_eq(row.device_hits, INT64_MAX);
+        ck_assert_uint_eq(row.device_misses, INT64_MAX);
+        ck_assert_uint_eq(daemon_figure(FIGURE_allocated), 4 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_requested), 4 * MIB);
+        give_back(&liar, lease);
+        leave(&liar);
+}
+
+TEST(more_is_not_requested_than_allocated)
+{
+        struct claimant liar = join("liar");
+        uint64_t lease = must_lease(&liar, 4 * MIB);
+
+        atomic_store(&liar.counters->lanes[0].allocated, 512);
+        atomic_store(&liar.counters->lanes[0].requested, 2 * MIB);
+        ck_assert_uint_eq(row_of("liar").device_requested, 512);
+        ck_assert_uint_eq(daemon_figure(FIGURE_requested), 512);
+        give_back(&liar, lease);
+        leave(&liar);
+}
+
+TEST(liars_wrap_no_sum)
+{
+        struct claimant liars[2] = {join("first"), join("second")};
+
+        atomic_store(&liars[0].counters->lanes[0].hits, 5);
+        atomic_store(&liars[1].counters->lanes[0].hits, 7);
+        atomic_store(&liars[1].counters->lanes[0].misses, 3);
+        ck_assert_uint_eq(daemon_figure(FIGURE_hits), 12);
+        ck_assert_uint_eq(daemon_figure(FIGURE_misses), 3);
+        claim_everything(&liars[0]);
+        ck_assert_uint_eq(daemon_figure(FIGURE_hits), INT64_MAX);
+        ck_assert_uint_eq(daemon_figure(FIGURE_misses), INT64_MAX);
+        claim_everything(&liars[1]);
+        ck_assert_uint_eq(daemon_figure(FIGURE_hits), INT64_MAX);
+        leave(&liars[0]);
+        leave(&liars[1]);
+        daemon_await(FIGURE_hits, 0);
+}
+
+static void lower_pool(const struct claimant *claimant, uint64_t max)
+{
+        const struct message_set_limits change = {
+                .scope = PROTO_LIMIT_OF_POOL, .kind = PROTO_LIMIT_RESERVED_BYTES, .max = max};
+
+        ck_assert_int_eq(set_limit_over(claimant->member.link, &change, NULL), 0);
+}
+
+TEST(a_peak_is_never_below_what_is_there)
+{
+        struct claimant client = join("client");
+        uint64_t lease = must_lease(&client, 8 * MIB);
+        struct client_row row;
+
+        atomic_store(&client.counters->lanes[0].allocated, 6 * MIB);
+        atomic_store(&client.counters->lanes[0].requested, 5 * MIB);
+        row = row_of("client");
+        ck_assert_uint_eq(row.device_allocated_peak, 6 * MIB);
+        ck_assert_uint_eq(row.device_requested_peak, 5 * MIB);
+        atomic_store(&client.counters->allocated_peak, 8 * MIB);
+        atomic_store(&client.counters->requested_peak, 7 * MIB);
+        lower_pool(&client, 2 * MIB);
+        row = row_of("client");
+        ck_assert_uint_eq(row.device_allocated, 6 * MIB);
+        ck_assert_uint_eq(row.device_allocated_peak, 8 * MIB);
+        ck_assert_uint_eq(row.device_requested_peak, 7 * MIB);
+        give_back(&client, lease);
+        leave(&client);
+}
+
+/* Its memory is still charged, but nobody answers for its board. */
+TEST(nothing_is_claimed_by_one_who_left)
+{
+        pid_t pid = fork();
+        struct client_row row;
+
+        if (pid == 0) {
+                struct claimant client = join("left");
+
+                (void)must_lease(&client, 4 * MIB);
+                claim_everything(&client);
+                leave(&client);
+                (void)pause();
+                _exit(0);
+        }
+        daemon_await(FIGURE_lingering, 4 * MIB);
+        row = row_of("left");
+        ck_assert_uint_eq(row.state, LISTED_LEFT);
+        ck_assert_uint_eq(row.device_charged, 4 * MIB);
+        ck_assert_uint_eq(row.device_allocated, 0);
+        ck_assert_uint_eq(row.device_allocated_peak, 0);
+        ck_assert_uint_eq(row.device_hits, 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_clients), 1);
+        child_kill(pid);
+}
+
+static void expect_bounded_sum(const void *unused)
+{
+        struct listed clients = listed_now(MESSAGE_CLIENTS);
+
+        (void)unused;
+        ck_assert_uint_eq(clients.n_rows, 2);
+        ck_assert_uint_eq(clients.clients[1].state, LISTED_OTHERS);
+        ck_assert_uint_eq(clients.clients[1].clients, 2);
+        ck_assert_uint_eq(clients.clients[1].device_hits, INT64_MAX);
+        listed_free(&clients);
+}
+
+TEST(liars_wrap_no_sum_over_other_tenants, NEEDS_ROOT)
+{
+        struct claimant liars[2] = {join("first"), join("second")};
+
+        claim_everything(&liars[0]);
+        claim_everything(&liars[1]);
+        daemon_admit_all(&gpumemd);
+        as_user(STRANGER, expect_bounded_sum, NULL);
+        leave(&liars[0]);
+        leave(&liars[1]);
+}
+
+TESTS_MAIN("board", .limit_s = 60, .start = start, .stop = gpumemd_stop_empty)

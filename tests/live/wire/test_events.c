@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the daemon remembers of what happened, and who is told of it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+
+#include "daemon/identity/cgroup.h"
+#include "tests/live/support/told.h"
+#include "tests/live/support/world.h"
+#include "tests/live/worlds/frames_world.h"
+#include "tests/live/worlds/party.h"
+
+#define STRANGER 4711
+#define N_CROWD  700
+
+static void start(void)
+{
+        frames_start();
+        daemon_admit_all(&gpumemd);
+}
+
+static struct link *open_as_stranger(void)
+{
+        struct link *link;
+
+        ck_assert_int_eq(seteuid(STRANGER), 0);
+        link = open_link("stranger", NULL);
+        ck_assert_int_eq(seteuid(0), 0);
+        return link;
+}
+
+/* The last of this process's events of that kind, and the last of nobody's. */
+static struct event_row await_own(enum listed_event what)
+{
+        return told_await(what, (uint32_t)getpid(), (uint32_t)getuid());
+}
+
+static struct event_row await_nobodys(enum listed_event what)
+{
+        return told_await(what, 0, LISTING_NOBODY);
+}
+
+/* The last row of that kind and user in the list; there must be one. */
+static struct event_row last_of(const struct told *told, enum listed_event what, uint32_t uid)
+{
+        struct event_row found = {.event = 0};
+        bool is_there = false;
+
+        for (uint32_t i = 0; i < told->n_rows; i++) {
+                if (told->rows[i].what != what || told->rows[i].uid != uid)
+                        continue;
+                found = told->rows[i];
+                is_there = true;
+        }
+        ck_assert_msg(is_there, "%s is not told", listed_event_name(what));
+        return found;
+}
+
+static unsigned count(const struct told *told, enum listed_event what)
+{
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < told->n_rows; i++)
+                n += told->rows[i].what == what;
+        return n;
+}
+
+static void refuse_one(struct party *party, uint64_t n_bytes, enum gpumem_error code)
+{
+        struct frame frame = lease_frame(0, n_bytes, 0);
+
+        party_say(party, &frame, MESSAGE_LEASE);
+        expect_error(party->fd, party->serial, code);
+}
+
+/* The one that the kernel says this process is in: perhaps none. */
+static void expect_own_container(const char *told)
+{
+        char cgroups[4096], path[CGROUP_PATH_MAX], name[CGROUP_NAME_MAX];
+        FILE *file = fopen("/proc/self/cgroup", "re");
+
+        ck_assert_ptr_nonnull(file);
+        cgroups[fread(cgroups, 1, sizeof(cgroups) - 1, file)] = '\0';
+        (void)fclose(file);
+        ck_assert_int_eq(cgroup_find_container(cgroups, path), 0);
+        cgroup_container_name(path, name);
+        ck_assert_str_eq(told, name);
+}
+
+TEST(a_client_is_told_of_from_its_coming_to_its_end)
+{
+        struct party party = party_join();
+        struct message_leased leased = party_lease(&party, 0, 200 * MIB);
+        struct event_row row;
+
+        refuse_one(&party, 128 * MIB, GPUMEM_E_REFUSED);
+        party_give_back(&party, leased.lease);
+        party_give_back(&party, leased.lease);
+        expect_error(party.fd, party.serial, GPUMEM_E_NO_LEASE);
+        party_leave(&party);
+        row = await_own(LISTED_EVENT_GRANTED);
+        ck_assert_uint_ge(row.bytes, 200 * MIB);
+        ck_assert_uint_eq(row.pool, 0);
+        ck_assert_uint_eq(row.kind, GPUMEM_DEVICE);
+        ck_assert_str_eq(row.program, "test");
+        expect_own_container(row.container);
+        row = await_own(LISTED_EVENT_REFUSED);
+        ck_assert_uint_eq(row.bytes, 128 * MIB);
+        ck_assert_uint_eq(row.code, GPUMEM_E_REFUSED);
+        ck_assert_uint_eq(row.reason, PROTO_REFUSED_POOL_FULL);
+        ck_assert_msg(strstr(row.text, "128.00 MiB asked"), "%s", row.text);
+        row = await_own(LISTED_EVENT_DENIED);
+        ck_assert_uint_eq(row.code, GPUMEM_E_NO_LEASE);
+        ck_assert_uint_eq(row.pool, LISTING_NOBODY);
+        (void)await_own(LISTED_EVENT_CONNECTED);
+        (void)await_own(LISTED_EVENT_ENDED);
+        ck_assert_uint_eq(await_nobodys(LISTED_EVENT_STARTED).times, 1);
+}
+
+TEST(rows_follow_each_other_and_begin_where_that_is_asked)
+{
+        struct link *link = open_link("test", NULL);
+        struct told all = told_fetch(link, 0, 0), some;
+
+        ck_assert_uint_ge(all.n_rows, 3);
+        ck_assert_uint_eq(all.n_lost, 0);
+        for (uint32_t i = 1; i < all.n_rows; i++)
+                ck_assert_uint_gt(all.rows[i].event, all.rows[i - 1].event);
+        ck_assert_uint_eq(all.next, all.end);
+        some = told_fetch(link, all.rows[1].event, 0);
+        ck_assert_uint_eq(some.n_rows, all.n_rows - 1);
+        ck_assert_uint_eq(some.rows[0].event, all.rows[1].event);
+        told_free(&some);
+        some = told_fetch(link, 0, TOLD_BIT(STARTED) | TOLD_BIT(CONNECTED));
+        ck_assert_uint_eq(count(&some, LISTED_EVENT_STARTED), 1);
+        ck_assert_uint_eq(count(&some, LISTED_EVENT_GRANTED), 0);
+        told_free(&some);
+        some = told_fetch(link, all.next, 0);
+        ck_assert_uint_eq(some.n_rows, 0);
+        ck_assert_uint_eq(some.next, all.next);
+        told_free(&some);
+        told_free(&all);
+        link_free(link);
+}
+
+/* By who comes and goes: each of them is another process's, so that none are alike. */
+TEST(an_answer_has_its_bound_and_says_where_to_go_on)
+{
+        struct told told = {.next = 0};
+        struct link *link;
+        uint32_t n_rows = 0;
+        unsigned n_answers = 0;
+
+        for (unsigned i = 0; i < N_CROWD; i++) {
+                pid_t pid = fork();
+
+                if (pid == 0)
+                        _exit(connect_ready() < 0);
+                ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+        }
+        (void)await_own(LISTED_EVENT_CONNECTED);
+        link = open_link("test", NULL);
+        do {
+                told = told_fetch(link, told.next, TOLD_BIT(CONNECTED) | TOLD_BIT(ENDED));
+                n_rows += told.n_rows;
+                n_answers++;
+                ck_assert_uint_le(told.n_rows, 64);
+                told_free(&told);
+        } while (told.next < told.end);
+        ck_assert_uint_ge(n_answers, 2 * N_CROWD / 64);
+        ck_assert_uint_gt(n_rows, 2 * N_CROWD - 10);
+        link_free(link);
+}
+
+TEST(other_tenants_events_are_a_sum, NEEDS_ROOT)
+{
+        struct party stranger, root = party_join();
+        struct message_leased held = party_lease(&root, 0, 4 * MIB);
+        struct link *link, *all;
+        struct told told;
+        struct event_row others;
+
+        stranger = party_join_as(STRANGER);
+        refuse_one(&stranger, 512 * MIB, GPUMEM_E_TOO_LARGE);
+        link = open_as_stranger();
+        told = told_fetch(link, 0, 0);
+        others = last_of(&told, LISTED_EVENT_GRANTED, LISTING_NOBODY);
+        ck_assert_uint_eq(others.event, 0);
+        ck_assert_uint_eq(others.first, 0);
+        ck_assert_uint_eq(others.pid, 0);
+        ck_assert_uint_eq(others.age, LISTING_UNTOLD);
+        ck_assert_uint_ge(others.bytes, 4 * MIB);
+        ck_assert_uint_ge(others.times, 1);
+        ck_assert_str_eq(others.program, "(other tenants)");
+        ck_assert_str_eq(others.text, "");
+        ck_assert_uint_eq(count(&told, LISTED_EVENT_REFUSED), 1);
+        ck_assert_uint_eq(last_of(&told, LISTED_EVENT_REFUSED, STRANGER).bytes, 512 * MIB);
+        (void)last_of(&told, LISTED_EVENT_STARTED, LISTING_NOBODY);
+        for (uint32_t i = 0; i < told.n_rows; i++)
+                ck_assert(told.rows[i].uid == STRANGER || told.rows[i].uid == LISTING_NOBODY);
+        told_free(&told);
+        /* No part of them, of which a sum would tell. */
+        told = told_fetch(link, 1, 0);
+        for (uint32_t i = 0; i < told.n_rows; i++)
+                ck_assert_uint_ne(told.rows[i].event, 0);
+        told_free(&told);
+        refuse_one(&root, 512 * MIB, GPUMEM_E_TOO_LARGE);
+        told = told_fetch(link, 0, TOLD_BIT(REFUSED));
+        others = last_of(&told, LISTED_EVENT_REFUSED, LISTING_NOBODY);
+        ck_assert_uint_eq(others.times, 1);
+        ck_assert_uint_eq(others.bytes, 0);
+        told_free(&told);
+        all = open_link("test", NULL);
+        told = told_fetch(all, 0, 0);
+        (void)last_of(&told, LISTED_EVENT_REFUSED, STRANGER);
+        (void)last_of(&told, LISTED_EVENT_GRANTED, 0);
+        told_free(&told);
+        link_free(all);
+        link_free(link);
+        party_give_back(&root, held.lease);
+}
+
+TEST(who_is_dropped_is_told_with_the_reason)
+{
+        int fd = connect_ready();
+
+        send_bytes(fd, "x", 1);
+        expect_dropped(fd, 0, GPUMEM_E_BAD_FRAME);
+        ck_assert_ptr_nonnull(strstr(await_own(LISTED_EVENT_DROPPED).text, "malformed frame"));
+}
+
+static void start_again(const char *configuration)
+{
+        daemon_stop(&gpumemd);
+        daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", NULL, configuration);
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
+TEST(who_is_turned_away_is_told)
+{
+        start_again("{\"each_user\": {\"connections\": 20}}");
+        for (unsigned i = 0; i < 24; i++)
+                (void)connect_raw();
+        ck_assert_ptr_nonnull(
+                strstr(await_own(LISTED_EVENT_TURNED_AWAY).text, "too many connections"));
+        hang_up();
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds_before);
+}
+
+TEST(what_administrators_do_is_told)
+{
+        struct link *link = open_admin_link("admin");
+        const struct message_set_limits change = {.scope = PROTO_LIMIT_OF_TENANT,
+                                                  .holder = STRANGER,
+                                                  .kind = PROTO_LIMIT_LEASES,
+                                                  .max = 7};
+        struct party party = party_join();
+        struct told told;
+
+        party_give_back(&party, party_lease(&party, 0, 4 * MIB).lease);
+        party_leave(&party);
+        daemon_await(FIGURE_cached, 4 * MIB);
+        ck_assert_int_eq(set_limit_over(link, &change, NULL), 0);
+        ck_assert_str_eq(await_own(LISTED_EVENT_LIMITED).text, "tenant/4711:leases=7");
+        daemon_free_all();
+        (void)await_own(LISTED_EVENT_FREED_ALL);
+        told = told_fetch(link, 0, TOLD_BIT(FREED));
+        ck_assert_uint_eq(told.n_rows, 0);
+        told_free(&told);
+        daemon_configure(&gpumemd, "{}");
+        (void)await_nobodys(LISTED_EVENT_RELOADED);
+        link_free(link);
+}
+
+/* The holder was told, and says nothing for a second. */
+static void expect_late(bool is_pinned, const char *part)
+{
+        struct party holder = party_join(), asker = party_join();
+        uint32_t pool = is_pinned ? holder.pinned : 0;
+        struct frame frame = lease_frame(pool, 220 * MIB, 60000), notice;
+        struct message_leased idle = party_lease(&holder, pool, 200 * MIB);
+        struct fdset fds = FDSET_NULL;
+        struct event_row row;
+
+        party_mark_idle(&holder, &idle);
+        party_say(&asker, &frame, MESSAGE_LEASE);
+        party_expect(&holder, MESSAGE_NOTICE, &notice, &fds);
+        row = await_own(LISTED_EVENT_LATE);
+        ck_assert_uint_eq(row.bytes, 200 * MIB);
+        ck_assert_uint_eq(row.pool, pool);
+        ck_assert_msg(strstr(row.text, part), "%s", row.text);
+        party_unmapped(&holder, idle.lease);
+        party_give_back(&asker, party_take(&asker, NULL).lease);
+}
+
+TEST(who_is_late_is_told)
+{
+        expect_late(false, "does it hang?");
+}
+
+TEST(who_keeps_pinned_memory_registered_is_not_blamed)
+{
+        start_again("{\"pools\": [{\"pinned\": \"all\", \"max_bytes\": \"256MiB\"}]}");
+        expect_late(true, "keeps it registered");
+}
+
+#define N_HELD_BYTES (6 * MIB)
+
+/* A process with a lease; a child of it has the connection, too, and ends when `ends` is closed. */
+static pid_t pid, child;
+static int ends[2];
+
+static void hold_twice(void)
+{
+        int told[2];
+
+        ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+        ck_assert_int_eq(pipe2(told, O_CLOEXEC), 0);
+        pid = fork();
+        if (pid == 0) {
+                int fd = connect_ready();
+                char byte;
+
+                (void)take_lease(fd, N_HELD_BYTES);
+                closep(&ends[1]);
+                child = fork();
+                if (child == 0)
+                        _exit(read(ends[0], &byte, 1) != 0);
+                if (write(told[1], &child, sizeof(child)) != sizeof(child))
+                        _exit(1);
+                for (;;)
+                        (void)pause();
+        }
+        ck_assert_int_gt(pid, 0);
+        ck_assert_int_eq(read(told[0], &child, sizeof(child)), sizeof(child));
+}
+
+/* Also of one that is not ours to be waited for. */
+static void end_child(void)
+{
+        struct pollfd poll_fd = {.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
+
+        closep(&ends[1]);
+        if (poll_fd.fd < 0) {
+                ck_assert_int_eq(errno, ESRCH);
+                return;
+        }
+        ck_assert_int_eq(poll(&poll_fd, 1, AWAIT_MS), 1);
+        closep(&poll_fd.fd);
+}
+
+static struct event_row await_event(enum listed_event what)
+{
+        struct event_row row = told_await(what, (uint32_t)pid, (uint32_t)getuid());
+
+        ck_assert_uint_eq(row.bytes, N_HELD_BYTES);
+        return row;
+}
+
+/* The daemon is stopped meanwhile, so that it finds both signs at once, in the order in which they came. */
+TEST(a_connection_and_a_process_that_end_together_do_not_linger, .to = 2)
+{
+        struct link *link;
+        struct told told;
+
+        hold_twice();
+        if (_i)
+                end_child();
+        daemon_suspend(&gpumemd);
+        child_kill(pid);
+        if (!_i)
+                end_child();
+        daemon_resume(&gpumemd);
+        (void)await_event(LISTED_EVENT_ENDED);
+        link = open_link("test", NULL);
+        told = told_fetch(link, 0, TOLD_BIT(LINGERING));
+        ck_assert_uint_eq(told.n_rows, 0);
+        told_free(&told);
+        link_free(link);
+}
+
+TEST(a_child_with_the_connection_lingers)
+{
+        hold_twice();
+        child_kill(pid);
+        ck_assert_str_eq(await_event(LISTED_EVENT_LINGERING).text,
+                         "the process is over, a child of it holds the connection");
+        end_child();
+        (void)await_event(LISTED_EVENT_ENDED);
+}
+
+/* A child that leaves with a lease, and lives on until it is told to end. */
+TEST(what_lingers_is_told_and_its_end)
+{
+        pid = fork();
+        if (pid == 0) {
+                int fd = connect_ready();
+
+                (void)take_lease(fd, N_HELD_BYTES);
+                closep(&fd);
+                for (;;)
+                        (void)pause();
+        }
+        ck_assert_str_ne(await_event(LISTED_EVENT_LINGERING).text, "");
+        child_kill(pid);
+        (void)await_event(LISTED_EVENT_ENDED);
+}
+
+TESTS_MAIN("events", .limit_s = 60, .start = start, .stop = frames_stop)

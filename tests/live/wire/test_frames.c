@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a client may send that it should not: each is answered with its own error, ends at most its
+ * own connection, and leaves nothing behind. And leases: how long one waits, and when its charge ends. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "tests/live/support/world.h"
+#include "tests/live/worlds/frames_world.h"
+
+/* Frames that are no frames: after each the connection ends, with a reason. */
+enum spoilt {
+        CUT_SHORT,
+        WITHOUT_HEADER,
+        TOO_LONG,
+        FLAGS,
+        FD,
+        RESERVED,
+        PROPERTIES,
+        DAEMONS_KIND,
+        EMPTY,
+        N_SPOILT
+};
+
+static size_t spoil(enum spoilt what, struct frame *frame)
+{
+        if (what == TOO_LONG)
+                frame->n_bytes += 8;
+        if (what == FLAGS)
+                frame->flags = 1;
+        if (what == FD)
+                frame->n_fds = 1; /* which did not come */
+        if (what == RESERVED) {
+                frame->return_lease = (struct message_return_lease){.lease = 1, .reserved = 1};
+                proto_seal(frame, MESSAGE_RETURN, 2, 0);
+        }
+        if (what == PROPERTIES)
+                frame->lease.properties = 1u << 31;
+        if (what == DAEMONS_KIND)
+                frame->kind = MESSAGE_LEASED;
+        if (what == EMPTY || what == WITHOUT_HEADER)
+                return what == EMPTY ? 0 : 7;
+        return frame->n_bytes - (what == CUT_SHORT);
+}
+
+TEST(a_malformed_frame_ends_its_connection_only, .to = N_SPOILT)
+{
+        struct frame lease = lease_frame(0, 2 * MIB, 0);
+        int fd = connect_ready(), other = connect_ready();
+        size_t n_bytes;
+
+        proto_seal(&lease, MESSAGE_LEASE, 2, 0);
+        n_bytes = spoil((enum spoilt)_i, &lease);
+        send_bytes(fd, &lease, n_bytes);
+        expect_dropped(fd, 0, GPUMEM_E_BAD_FRAME);
+        give_back(other, take_lease(other, 2 * MIB), PROTO_RETURN_UNMAPPED, 3);
+}
+
+TEST(a_huge_frame_ends_its_connection_only)
+{
+        static char bytes[65536];
+        int fd = connect_ready();
+
+        send_bytes(fd, bytes, sizeof(bytes));
+        expect_dropped(fd, 0, GPUMEM_E_BAD_FRAME);
+}
+
+/* Hangs up with an answer unread: what it had sent before counts all the same. */
+TEST(what_was_sent_before_a_reset_counts)
+{
+        struct frame frame = FRAME_NULL;
+        int fd = connect_ready();
+        uint64_t lease = take_lease(fd, 4 * MIB);
+
+        send_frame(fd, &frame, MESSAGE_POOLS, 7);
+        give_back(fd, lease, PROTO_RETURN_UNMAPPED, 8);
+        closep(&fd);
+        daemon_await(FIGURE_cached, 4 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_lingering), 0);
+}
+
+/* Something else at first, HELLO twice, and one of another magic. */
+TEST(a_wrong_hello_ends_its_connection, .to = 3)
+{
+        struct frame frame = _i ? hello_frame() : FRAME_NULL;
+        int fd = _i == 1 ? connect_ready() : connect_raw();
+
+        proto_seal(&frame, _i ? MESSAGE_HELLO : MESSAGE_STATS, 2, 0);
+        if (_i == 2)
+                frame.hello.magic++;
+        send_bytes(fd, &frame, frame.n_bytes);
+        expect_dropped(fd, _i == 2 ? 0 : 2, GPUMEM_E_BAD_FRAME);
+}
+
+TEST(a_client_of_a_later_version_is_welcome)
+{
+        struct frame hello = hello_frame();
+        int fd = connect_raw();
+
+        hello.hello.version = UINT32_MAX;
+        hello.hello.features = UINT64_MAX;
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+        hello = expect(fd, MESSAGE_WELCOME);
+        ck_assert_uint_eq(hello.welcome.version, PROTO_VERSION);
+        ck_assert_uint_eq(hello.welcome.features, PROTO_FEATURES);
+}
+
+TEST(an_unknown_kind_is_answered_and_no_more)
+{
+        struct frame frame = FRAME_NULL;
+        int fd = connect_ready();
+
+        proto_seal(&frame, MESSAGE_STATS, 2, 0);
+        frame.kind = 0x7001;
+        send_bytes(fd, &frame, frame.n_bytes);
+        expect_error(fd, 2, GPUMEM_E_UNKNOWN_KIND);
+        send_frame(fd, &frame, MESSAGE_STATS, 3);
+        ck_assert_uint_eq(expect(fd, MESSAGE_STATS_REPLY).serial, 3);
+}
+
+/* Well-formed requests that cannot be: the connection goes on. */
+TEST(impossible_requests_are_refused)
+{
+        static const struct {
+                uint32_t pool;
+                uint64_t n_bytes;
+                enum gpumem_error code;
+        } cases[] = {
+                {0, 0, GPUMEM_E_BAD_REQUEST},       {0, MIB, GPUMEM_E_BAD_REQUEST},
+                {0, 512 * MIB, GPUMEM_E_TOO_LARGE}, {0, UINT64_MAX, GPUMEM_E_BAD_REQUEST},
+                {99, 2 * MIB, GPUMEM_E_NO_POOL},    {UINT32_MAX, 2 * MIB, GPUMEM_E_NO_POOL},
+        };
+        int fd = connect_ready();
+
+        for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct frame frame = lease_frame(cases[i].pool, cases[i].n_bytes, 0);
+
+                send_frame(fd, &frame, MESSAGE_LEASE, 10 + i);
+                expect_error(fd, 10 + i, cases[i].code);
+        }
+}
+
+TEST(foreign_leases_are_not_given_back)
+{
+        int owner = connect_ready(), other = connect_ready();
+        uint64_t lease = take_lease(owner, 2 * MIB);
+
+        give_back(other, lease, PROTO_RETURN_UNMAPPED, 3);
+        expect_error(other, 3, GPUMEM_E_NO_LEASE);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leased), 2 * MIB);
+        give_back(owner, lease, PROTO_RETURN_UNMAPPED, 3);
+        give_back(owner, lease, PROTO_RETURN_UNMAPPED, 4);
+        expect_error(owner, 4, GPUMEM_E_NO_LEASE);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leased), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_cached), 2 * MIB);
+}
+
+/* Of one that has not read all the loop is told an error, and nothing after that. What it said before is more than
+ * the daemon takes in a turn, and at its end it gives back what it had. */
+TEST(who_hangs_up_having_said_much_is_heard_to_the_end)
+{
+        struct frame frame = FRAME_NULL;
+        int fd = connect_ready(), other = connect_ready();
+        uint64_t lease = take_lease(fd, 2 * MIB);
+        char byte;
+
+        send_frame(fd, &frame, MESSAGE_STATS, 2);
+        ck_assert_int_eq(recv(fd, &byte, 1, MSG_PEEK), 1);
+        daemon_suspend(&gpumemd);
+        frame.cancel.request = 4711;
+        for (unsigned i = 0; i < 50; i++)
+                send_frame(fd, &frame, MESSAGE_CANCEL, 3 + i);
+        give_back(fd, lease, PROTO_RETURN_UNMAPPED, 100);
+        closep(&fd);
+        daemon_resume(&gpumemd);
+        give_back(other, take_lease(other, 2 * MIB), PROTO_RETURN_UNMAPPED, 3);
+}
+
+TEST(noise_never_harms_others)
+{
+        unsigned seed = 7;
+        int other = connect_ready();
+
+        for (unsigned round = 0; round < 300; round++) {
+                char bytes[160];
+                struct frame frame = hello_frame();
+                int fd = connect_raw();
+
+                memcpy(bytes, &frame,
+                       sizeof(frame) < sizeof(bytes) ? sizeof(frame) : sizeof(bytes));
+                for (unsigned i = 0; i < 4; i++)
+                        bytes[(unsigned)rand_r(&seed) % frame.n_bytes] = (char)rand_r(&seed);
+                send_bytes(fd, bytes, frame.n_bytes);
+                closep(&fd);
+        }
+        give_back(other, take_lease(other, 2 * MIB), PROTO_RETURN_UNMAPPED, 3);
+}
+
+/* Given back but still mapped: cached, and lingering once it has gone to the driver. */
+TEST(a_block_lingers_until_it_is_unmapped)
+{
+        struct frame frame = FRAME_NULL;
+        int fd = connect_ready();
+        uint64_t lease = take_lease(fd, 4 * MIB);
+
+        give_back(fd, lease, 0, 2);
+        frame.free_all_blocks.scope = PROTO_SCOPE_TENANT;
+        frame.free_all_blocks.pool = PROTO_ALL_POOLS;
+        send_frame(fd, &frame, MESSAGE_FREE_ALL_BLOCKS, 3);
+        ck_assert_uint_eq(expect(fd, MESSAGE_FREED).freed.n_bytes, 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_lingering), 4 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 4 * MIB);
+        frame = FRAME_NULL;
+        frame.unmapped.lease = lease;
+        send_frame(fd, &frame, MESSAGE_UNMAPPED, 4);
+        daemon_await(FIGURE_lingering, 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 0);
+        send_frame(fd, &frame, MESSAGE_UNMAPPED, 5);
+        expect_error(fd, 5, GPUMEM_E_NO_LEASE);
+}
+
+TEST(a_waiting_lease_is_cancelled)
+{
+        struct frame frame = lease_frame(0, 2 * MIB, 60000);
+        int owner = connect_ready(), other = connect_ready();
+        uint64_t lease = take_lease(owner, 256 * MIB);
+
+        send_frame(other, &frame, MESSAGE_LEASE, 5);
+        /* Waiting holds nothing up. */
+        frame = FRAME_NULL;
+        send_frame(other, &frame, MESSAGE_POOLS, 6);
+        ck_assert_uint_eq(expect(other, MESSAGE_POOLS_REPLY).serial, 6);
+        ck_assert_uint_eq(daemon_figure(FIGURE_waiting), 1);
+        frame.cancel.request = 5;
+        send_frame(other, &frame, MESSAGE_CANCEL, 7);
+        expect_error(other, 5, GPUMEM_E_CANCELLED);
+        ck_assert_uint_eq(daemon_figure(FIGURE_waiting), 0);
+        give_back(owner, lease, PROTO_RETURN_UNMAPPED, 8);
+}
+
+/* Given back but still mapped: the process may go on using it after its connection has ended. */
+TEST(a_mapping_outlives_its_connection)
+{
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                int fd = connect_ready();
+
+                give_back(fd, take_lease(fd, 8 * MIB), 0, 3);
+                closep(&fd);
+                for (;;)
+                        (void)pause();
+        }
+        daemon_await(FIGURE_cached, 8 * MIB);
+        daemon_free_all();
+        ck_assert_uint_eq(daemon_figure(FIGURE_lingering), 8 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 8 * MIB);
+        child_kill(pid);
+        daemon_await(FIGURE_charged, 0);
+        daemon_await(FIGURE_reserved, 0);
+}
+
+TESTS_MAIN("frames", .limit_s = 60, .start = frames_start, .stop = frames_stop)

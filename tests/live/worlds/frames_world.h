@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A daemon with a device of 256 MiB, and connections to it by hand: what is sent is what the test says.
+ * Failures end the test. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/fdset.h"
+#include "gpumem.h"
+#include "proto/wire.h"
+#include "tests/live/support/daemon.h"
+
+extern unsigned n_fds_before; /* the daemon's, with nobody connected */
+
+/* Fixtures. Whatever a test did, the daemon serves on and has nothing of it left; connections that it left open
+ * are closed. */
+void frames_start(void);
+void frames_stop(void);
+
+/* Without a word, and past HELLO. */
+int connect_raw(void);
+int connect_ready(void);
+
+int receive(int fd, struct frame *ret_frame, struct fdset *ret_fds);
+
+/* Receives one frame and lets its fds go. */
+struct frame expect(int fd, enum message_kind kind);
+void expect_error(int fd, uint32_t serial, enum gpumem_error code);
+void expect_end(int fd);
+
+/* Both, and closes it. */
+void expect_dropped(int fd, uint32_t serial, enum gpumem_error code);
+
+void send_bytes(int fd, const void *bytes, size_t n_bytes);
+void send_frame(int fd, struct frame *frame, enum message_kind kind, uint32_t serial);
+
+/* What was sent before has been taken. */
+void must_serve(int fd);
+
+/* Of so many STATS, how many are refused as too many of 10 a second. */
+unsigned count_refused(int fd, unsigned n);
+
+struct frame hello_frame(void);
+struct frame lease_frame(uint32_t pool, uint64_t n_bytes, uint32_t wait_ms);
+
+uint64_t take_lease(int fd, uint64_t n_bytes);
+void give_back(int fd, uint64_t lease, uint32_t flags, uint32_t serial);

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A gpumemd whose device pools are of CUDA IPC handles, and of 256 MiB each. Failures end the test. */
+#pragma once
+
+#include "tests/live/support/daemon.h"
+
+/* Leases memory to that user only. */
+void legacy_start(struct daemon *daemon, const char *emulator, unsigned uid);
+
+/* The next one after daemon_kill. */
+void legacy_restart(struct daemon *daemon);

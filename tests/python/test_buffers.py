@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of this process: shapes and types, whose it is, what it costs, and what is refused."""
+
+import gc
+import threading
+import unittest
+
+import world
+
+MACHINE = world.World()
+
+
+def setUpModule():
+    world.enter(MACHINE.start())
+
+
+def tearDownModule():
+    MACHINE.stop()
+
+
+class Numbers(unittest.TestCase):
+    """What needs no daemon."""
+
+    def test_types_by_name(self):
+        from gpumem import _dtypes
+        for text, size, typestr in (('float32', 4, '<f4'), ('<f8', 8, '<f8'), ('u1', 1, '|u1'),
+                                    ('bool', 1, '|b1'), ('complex64', 8, '<c8'),
+                                    ('bfloat16', 2, None), ('float8_e4m3fn', 1, None)):
+            dtype = _dtypes.parse(text)
+            self.assertEqual((dtype.itemsize, dtype.typestr), (size, typestr), text)
+            self.assertEqual(_dtypes.of_code(dtype.code, dtype.bits), dtype)
+
+    def test_types_by_object(self):
+        from gpumem import _dtypes
+
+        class TorchType:
+            def __str__(self):
+                return 'torch.bfloat16'
+        self.assertEqual(_dtypes.parse(float).name, 'float64')
+        self.assertEqual(_dtypes.parse(int).name, 'int64')
+        self.assertEqual(_dtypes.parse(TorchType()).name, 'bfloat16')
+
+    def test_types_that_are_none(self):
+        from gpumem import _dtypes
+        for text in ('float31', '>f4', 'object', 'f3', ''):
+            with self.assertRaises(TypeError, msg=text):
+                _dtypes.parse(text)
+
+    def test_streams_of_any_framework(self):
+        from gpumem import _streams
+
+        class Protocol:
+            def __cuda_stream__(self):
+                return 0, 77
+
+        class Torch:
+            cuda_stream = 5
+        self.assertEqual([_streams.handle(stream) for stream in (None, 1, 2, Protocol(), Torch())],
+                         [0, 0, 2, 77, 5])
+        with self.assertRaises(TypeError):
+            _streams.handle('default')
+
+    def test_oom_is_a_memory_error(self):
+        import gpumem
+        self.assertTrue(issubclass(gpumem.OutOfMemory, MemoryError))
+        self.assertTrue(issubclass(gpumem.OutOfMemory, gpumem.Error))
+
+
+class Buffers(unittest.TestCase):
+    """Device and pinned memory."""
+
+    @classmethod
+    def setUpClass(cls):
+        import gpumem
+        cls.gpumem = gpumem
+        cls.cuda = world.Cuda()
+
+    def setUp(self):
+        self.cuda.make_current()
+
+    def requested(self, kind='device', place=0):
+        gc.collect()
+        return self.gpumem.stats(place, kind=kind).requested_bytes
+
+    def test_device_memory_is_the_programs(self):
+        stream = self.cuda.stream()
+        buffer = self.gpumem.empty((8, 125), stream=stream)
+        self.cuda.fill(buffer.pointer, 7, buffer.nbytes, stream)
+        self.assertEqual(self.cuda.read(buffer.pointer, 1000), b'\7' * 1000)
+        self.assertEqual(buffer.__cuda_array_interface__, {
+            'shape': (8, 125), 'typestr': '|u1', 'data': (buffer.pointer, False),
+            'strides': None, 'version': 3, 'stream': stream})
+        self.assertEqual(len(buffer), 8)
+
+    def test_memory_ends_with_its_buffer(self):
+        before = self.requested()
+        buffer = self.gpumem.empty(1000, 'f4')
+        self.assertEqual(self.requested(), before + 4000)
+        view = buffer.view((10, 10), 'f8')
+        del buffer
+        self.assertEqual(self.requested(), before + 4000)
+        del view
+        self.assertEqual(self.requested(), before)
+
+    def test_free_is_once(self):
+        before = self.requested()
+        with self.gpumem.empty(1000) as buffer:
+            buffer.free()
+            other = self.gpumem.empty(1000)  # at the same address
+        self.assertEqual(self.requested(), before + 1000)
+        self.assertEqual((buffer.pointer, buffer.nbytes), (0, 0))
+        del other
+
+    def test_nothing_is_no_allocation(self):
+        before = self.gpumem.stats(0)
+        buffer = self.gpumem.empty((0, 5), 'f4')
+        self.assertEqual((buffer.pointer, buffer.nbytes, buffer.shape), (0, 0, (0, 5)))
+        del buffer
+        self.assertEqual(self.gpumem.stats(0), before)
+
+    def test_a_device_by_its_number(self):
+        buffer = self.gpumem.empty(1000, device=1)
+        self.assertEqual((buffer.device, self.gpumem.describe(buffer).place), (1, 1))
+
+    def test_no_context_is_needed(self):
+        made = []
+
+        def work():
+            buffer = self.gpumem.empty(1000, device=1)
+            made.append(buffer.device)
+            del buffer
+            made.append(self.gpumem.empty(1000).device)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        self.assertEqual(made, [1, 0])
+
+    def test_a_free_without_context_or_stream(self):
+        before = self.requested()
+        stream = self.cuda.stream()
+        buffers = [self.gpumem.empty(1000, stream=stream), self.gpumem.pinned(1000),
+                   self.gpumem.empty(1000, shareable=True)]
+        buffers[0].__dlpack__(stream=stream)
+        self.cuda.call('cuStreamSynchronize', world.ctypes.c_void_p(stream))
+        self.cuda.destroy(stream)
+        thread = threading.Thread(target=buffers.clear)
+        thread.start()
+        thread.join()
+        self.assertEqual(self.requested(), before)
+        self.assertEqual(self.requested('pinned', 0), 0)
+
+    def test_pinned_memory_is_registered(self):
+        buffer = self.gpumem.pinned((3, 4), 'f8')
+        self.assertTrue(self.gpumem.describe(buffer).is_registered)
+        self.assertEqual(buffer.__array_interface__['typestr'], '<f8')
+        self.assertFalse(hasattr(buffer, '__cuda_array_interface__'))
+        world.ctypes.memset(buffer.pointer, 1, buffer.nbytes)
+
+    def test_types_without_typestr(self):
+        buffer = self.gpumem.empty(10, 'bfloat16')
+        self.assertFalse(hasattr(buffer, '__cuda_array_interface__'))
+        self.assertTrue(hasattr(buffer.view(20, 'u1'), '__cuda_array_interface__'))
+
+    def test_views_stay_inside(self):
+        buffer = self.gpumem.empty(100)
+        with self.assertRaises(ValueError):
+            buffer.view(26, 'f4')
+        with self.assertRaises(ValueError):
+            self.gpumem.empty((3, -1))
+
+    def test_describe(self):
+        buffer = self.gpumem.empty(1000, device=0)
+        info = self.gpumem.describe(buffer.pointer + 10)
+        self.assertEqual((info.kind, info.base, info.requested_bytes, info.is_attached),
+                         ('device', buffer.pointer, 1000, False))
+        with self.assertRaises(self.gpumem.NotOurs):
+            self.gpumem.describe(1 << 20)
+
+    def test_refusals_say_why(self):
+        with self.assertRaises(self.gpumem.OutOfMemory) as caught:
+            self.gpumem.empty(1 << 30, wait=0)
+        self.assertIn('1.00 GiB', str(caught.exception))
+        with self.assertRaises(MemoryError):
+            self.gpumem.pinned(1 << 30, wait=0)
+        with self.assertRaises(self.gpumem.Error):
+            self.gpumem.empty(1000, device=9)
+        with self.assertRaises(ValueError):
+            self.gpumem.empty(1000, wait=-1)
+
+    def test_own_limit(self):
+        self.gpumem.set_limit(4 << 20, 1)
+        with self.assertRaises(self.gpumem.OutOfMemory):
+            self.gpumem.empty(32 << 20, device=1, wait=0)
+        self.gpumem.set_limit(None, 1)
+        self.gpumem.empty(32 << 20, device=1, wait=0)
+
+    def test_flush_and_free_all(self):
+        self.gpumem.empty(8 << 20, device=1)
+        self.assertGreaterEqual(self.gpumem.flush(), 8 << 20)
+        self.assertGreaterEqual(self.gpumem.free_all_blocks(), 8 << 20)
+        self.assertEqual(self.gpumem.stats(1).reserved_bytes, 0)
+        with self.assertRaises(ValueError):
+            self.gpumem.free_all_blocks('all')
+
+    def test_numbers_that_c_would_cut_are_refused(self):
+        gpumem = self.gpumem
+        for call in (lambda: gpumem.empty(2**61 + 1, "float64"), lambda: gpumem.empty(1, device=-1),
+                     lambda: gpumem.empty(1, device=2**32), lambda: gpumem.reserve(-1),
+                     lambda: gpumem.set_limit(2**64)):
+            with self.assertRaisesRegex(ValueError, "are possible"):
+                call()
+
+    def test_peaks(self):
+        self.gpumem.empty(1 << 20, device=1)
+        self.assertGreaterEqual(self.gpumem.stats(1).requested_peak_bytes, 1 << 20)
+        self.gpumem.reset_peaks(1)
+        self.assertEqual(self.gpumem.stats(1).requested_peak_bytes, 0)
+
+    def test_figures_are_the_statistics(self):
+        held, figures = self.gpumem.stats(0), self.gpumem.figures(0)
+        self.assertEqual(figures['reserved_bytes'], held.reserved_bytes)
+        self.assertIn('pressures', figures)
+        with self.assertRaises(ValueError):
+            self.gpumem.stats(kind='host')
+
+    def test_pressure_grows(self):
+        before = self.gpumem.pressure()
+        with self.assertRaises(MemoryError):
+            self.gpumem.pinned(100 << 20, wait=0)
+        held = [self.gpumem.pinned(8 << 20, wait=0) for _ in range(7)]
+        with self.assertRaises(MemoryError):
+            self.gpumem.pinned(32 << 20, wait=0)
+        self.assertGreater(self.gpumem.pressure(), before)
+        del held
+
+    def test_tags_nest(self):
+        with self.gpumem.tag('outer'):
+            first = self.gpumem.empty(100)
+            with self.gpumem.tag('inner'):
+                second = self.gpumem.empty(200)
+            third = self.gpumem.empty(400)
+        self.gpumem.empty(800)
+        self.assertEqual(self.gpumem.tag_stats('outer').requested_bytes, 500)
+        self.assertEqual(self.gpumem.tag_stats('inner').requested_bytes, 200)
+        del first, second, third
+        self.assertEqual(self.gpumem.tag_stats('outer').live, 0)
+        with self.assertRaises(self.gpumem.Error):
+            self.gpumem.tag_stats('nobody')
+
+    def test_registered_streams(self):
+        stream = self.cuda.stream()
+        self.gpumem.stream_register(stream)
+        buffer = self.gpumem.empty(1000, stream=stream)
+        buffer.record_use(self.cuda.stream())
+        del buffer
+        self.gpumem.stream_unregister(stream)
+        with self.assertRaises(self.gpumem.Error):
+            self.gpumem.stream_unregister(stream)
+
+    def test_threads(self):
+        wrong = []
+
+        def work(number):
+            for i in range(100):
+                buffer = self.gpumem.pinned(1000 + i)
+                world.ctypes.memset(buffer.pointer, number, buffer.nbytes)
+                if world.ctypes.string_at(buffer.pointer, buffer.nbytes) != \
+                        bytes([number]) * buffer.nbytes:
+                    wrong.append(number)
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assertEqual(self.requested('pinned', 0), 0)
+
+
+class Ends(unittest.TestCase):
+    """Last: the daemon goes."""
+
+    def test_without_a_daemon(self):
+        import gpumem
+        buffer = gpumem.empty(1000, device=0)
+        MACHINE.kill()
+        buffer.free()
+        with self.assertRaises(gpumem.NoDaemon) as caught:
+            gpumem.empty(8 << 20, device=0, wait=0)
+        self.assertIn(MACHINE.environment['GPUMEM_SOCKET'], str(caught.exception))
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NumPy, CuPy and Numba themselves, over the emulated driver."""
+
+import json
+import unittest
+
+import frameworks
+import world
+
+MACHINE = world.World(device_bytes='1GiB', pinned_bytes='256MiB')
+
+NUMPY = '''
+import gc
+import numpy as np
+import gpumem
+
+buffer = gpumem.pinned((3, 4), "f8")
+array = buffer.numpy()
+array[:] = 7
+assert array.shape == (3, 4) and array.dtype == np.float64 and array.flags.writeable
+assert array.__array_interface__["data"][0] == buffer.pointer
+again = np.from_dlpack(buffer)
+assert again.flags.writeable and (again == 7).all()
+assert gpumem.pinned(5, np.dtype("i2")).dtype.name == gpumem.pinned(5, np.int16).dtype.name
+del buffer, array
+gc.collect()
+assert gpumem.stats(kind="pinned").requested_bytes == 96 and (again == 7).all()
+del again
+gc.collect()
+assert gpumem.stats(kind="pinned").requested_bytes == 0
+print("right")
+'''
+
+CUPY = '''
+import gc
+import cupy, cupyx
+import gpumem
+import gpumem.cupy
+
+def requested():
+    gc.collect()
+    return gpumem.stats(kind="pinned").requested_bytes
+
+array = cupyx.empty_pinned((1000,), "f8")
+array[:] = 3
+assert array.sum() == 3000 and requested() == 8000
+memory = cupy.cuda.alloc_pinned_memory(30_000_000)
+assert memory.size() == 30_000_000 and requested() == 30_008_000, "a power of two"
+try:
+    cupy.cuda.alloc_pinned_memory(1 << 40)
+    raise AssertionError
+except MemoryError:
+    pass
+del array, memory
+assert requested() == 0
+cupy.get_default_pinned_memory_pool().free_all_blocks()
+assert gpumem.stats(kind="pinned").reserved_bytes == 0
+assert cupy.get_default_memory_pool().used_bytes() == 0
+assert gpumem.cupy._stream_function(), "CuPy tells its stream"
+print("right")
+'''
+
+NUMBA = '''
+import gc
+import numpy as np
+from numba import cuda
+import gpumem
+
+def requested(kind="device"):
+    gc.collect()
+    cuda.current_context().memory_manager.deallocations.clear()
+    gpumem.flush()  # what was freed waits for work of its stream
+    return gpumem.stats(kind=kind).requested_bytes
+
+values = np.arange(1000.0)
+array = cuda.to_device(values)
+assert type(cuda.current_context().memory_manager).__module__ == "gpumem.numba"
+assert requested() == 8000
+half = array[500:]
+del array
+assert requested() == 8000 and (half.copy_to_host() == values[500:]).all()
+del half
+assert requested() == 0
+pinned, mapped = cuda.pinned_array(1000), cuda.mapped_array(1000)
+pinned[:] = mapped[:] = 5
+assert requested("pinned") == 16000 and pinned.sum() == 5000
+del pinned, mapped
+assert requested("pinned") == 0
+stream = cuda.stream()
+for _ in range(50):
+    cuda.to_device(values, stream=stream)
+stream.synchronize()
+assert requested() == 0
+buffer = gpumem.empty(1000, "f8")
+theirs = cuda.as_cuda_array(buffer)
+theirs.copy_to_device(values)
+del buffer
+assert (theirs.copy_to_host() == values).all()
+del theirs
+assert requested() == 0
+try:
+    cuda.device_array(1 << 40, "u1")
+    raise AssertionError
+except cuda.cudadrv.driver.CudaAPIError as error:
+    assert "1.00 TiB" in str(error), error
+free, total = cuda.current_context().get_memory_info()
+assert 0 < free <= total
+print("right")
+'''
+
+IPC = '''
+import multiprocessing
+import numpy as np
+from numba import cuda
+
+def read(handle, queue):
+    with handle as array:
+        queue.put(array.copy_to_host().tolist())
+
+if __name__ == "__main__":
+    spawn = multiprocessing.get_context("spawn")
+    queue = spawn.Queue()
+    array = cuda.to_device(np.arange(10))
+    for part in (array, array[4:]):
+        process = spawn.Process(target=read, args=(part.get_ipc_handle(), queue))
+        process.start()
+        print(queue.get(timeout=60))
+        process.join()
+'''
+
+MODULES = [f'numba.cuda.tests.cudadrv.{name}' for name in (
+    'test_emm_plugins', 'test_cuda_memory', 'test_cuda_ndarray', 'test_pinned',
+    'test_select_device', 'test_cuda_auto_context', 'test_events', 'test_array_attr',
+    'test_host_alloc', 'test_deallocations', 'test_context_stack', 'test_reset_device',
+    'test_managed_alloc', 'test_cuda_devicerecord')] + ['numba.cuda.tests.cudapy.test_ipc']
+
+# On the emulated driver: no kernels, no managed memory.
+FAILS = {
+    'test_context_stack.Test3rdPartyContext.test_cudajit_in_attached_primary_context',
+    'test_cuda_devicerecord.TestRecordDtypeWithStructArrays.test_structured_array2',
+    'test_cuda_devicerecord.TestRecordDtypeWithStructArrays.test_structured_array3',
+    'test_cuda_devicerecord.TestRecordDtypeWithStructArrays.test_structured_array4',
+    'test_cuda_memory.TestCudaMemory.test_managed_memory',
+    'test_cuda_ndarray.TestCoreContiguous.test_device_array_like_2d_f_transpose',
+    'test_cuda_ndarray.TestCoreContiguous.test_device_array_like_2d_transpose',
+    'test_cuda_ndarray.TestCoreContiguous.test_kernel_with_buffer',
+    'test_cuda_ndarray.TestCoreContiguous.test_kernel_with_strided_memory_view',
+    'test_cuda_ndarray.TestCudaNDArray.test_devicearray_transpose_T',
+    'test_cuda_ndarray.TestCudaNDArray.test_devicearray_transpose_ok',
+    'test_cuda_ndarray.TestRecarray.test_recarray',
+    'test_deallocations.TestDeallocation.test_del_managed_memory',
+    'test_ipc.TestIpcMemory.test_ipc_array',
+    'test_ipc.TestIpcMemory.test_ipc_handle',
+    'test_ipc.TestIpcMemory.test_ipc_handle_serialization',
+    'test_ipc.TestIpcStaged.test_ipc_array',
+    'test_ipc.TestIpcStaged.test_staged',
+    'test_managed_alloc.TestManagedAlloc.test_managed_alloc_driver_host_attach',
+    'test_managed_alloc.TestManagedAlloc.test_managed_alloc_driver_undersubscribe',
+    'test_managed_alloc.TestManagedAlloc.test_managed_array_attach_global',
+    'test_managed_alloc.TestManagedAlloc.test_managed_array_attach_host',
+}
+
+
+def setUpModule():
+    frameworks.python()
+    MACHINE.start()
+
+
+def tearDownModule():
+    MACHINE.stop()
+
+
+class Frameworks(unittest.TestCase):
+    """Programs of a few lines under `python -m gpumem run`, and Numba's own tests."""
+
+    def run_program(self, source, **more):
+        """What it says, served."""
+        program = MACHINE.folder / 'program.py'
+        program.write_text(source)
+        ran = MACHINE.run('-m', 'gpumem', 'run', program, python=frameworks.python(), timeout=180,
+                          environment=MACHINE.with_driver() | {'GPUMEM_REQUIRED': '1'} | more)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        return ran.stdout
+
+    def test_numpy(self):
+        self.assertEqual(self.run_program(NUMPY), 'right\n')
+
+    def test_cupys_pinned_memory(self):
+        self.assertEqual(self.run_program(CUPY), 'right\n')
+
+    def test_numba(self):
+        self.assertEqual(self.run_program(NUMBA), 'right\n')
+
+    def test_numbas_handles_are_tokens(self):
+        said = self.run_program(IPC, GPUMEM_NUMBA_SHAREABLE='1')
+        self.assertEqual(said.splitlines(), [str(list(range(10))), str(list(range(4, 10)))])
+
+    def outcomes(self, manager):
+        """Of Numba's own tests."""
+        into = MACHINE.folder / 'outcomes.json'
+        into.unlink(missing_ok=True)
+        environment = MACHINE.with_driver() | {'NUMBA_CUDA_MEMORY_MANAGER': manager}
+        ran = MACHINE.run(world.PACKAGE_FOLDER.parent / 'tests' / 'python' / 'outcomes.py', into,
+                          *MODULES, python=frameworks.python(), environment=environment,
+                          timeout=600)
+        self.assertTrue(into.exists(), ran.stderr)
+        return json.loads(into.read_text())
+
+    def test_numbas_own_tests(self):
+        theirs, ours = self.outcomes('default'), self.outcomes('gpumem.numba')
+        self.assertEqual({name for name in theirs if theirs[name] == 'fails'}, FAILS)
+        self.assertEqual({name for name in ours if ours[name] == 'fails'}, FAILS)
+        self.assertEqual(set(ours), set(theirs))
+        self.assertGreater(sum(word == 'passes' for word in ours.values()), 120)
+
+
+if __name__ == '__main__':
+    unittest.main()

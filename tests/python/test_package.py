@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An archive of the sources, the wheel that is built from it, and the package installed by it."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+import zipfile
+
+import frameworks
+import world
+
+MACHINE = world.World()
+ROOT = world.PACKAGE_FOLDER.parent
+FOLDERS = ('base', 'client', 'driver', 'include', 'proto', 'python')
+FILES = ('LICENSE', 'meson.build', 'meson_options.txt')
+
+
+def setUpModule():
+    frameworks.python()
+    MACHINE.start()
+
+
+def tearDownModule():
+    MACHINE.stop()
+
+
+class Package(unittest.TestCase):
+    """Each of its tests needs what the class has built."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.tree = MACHINE.folder / 'tree'
+        cls.tree.mkdir()
+        built = shutil.ignore_patterns('build', 'dist', 'lib', '*.egg-info', '__pycache__')
+        for name in FOLDERS:
+            shutil.copytree(ROOT / name, cls.tree / name, symlinks=True, ignore=built)
+        for name in FILES:
+            shutil.copy(ROOT / name, cls.tree / name)
+        cls.command('setup.py', '--quiet', 'sdist', '--dist-dir', MACHINE.folder / 'sdist')
+        cls.archive = next((MACHINE.folder / 'sdist').iterdir())
+        cls.command('-m', 'pip', 'wheel', '--no-build-isolation', '--no-deps', '--no-index',
+                    '--wheel-dir', MACHINE.folder / 'wheel', cls.archive)
+        cls.wheel = next((MACHINE.folder / 'wheel').iterdir())
+        cls.command('-m', 'pip', 'install', '--no-index', '--target', MACHINE.folder / 'installed',
+                    cls.wheel)
+
+    @classmethod
+    def command(cls, *arguments):
+        """Python's, in python/ of the tree."""
+        python = frameworks.python()
+        environment = MACHINE.environment | {
+            'PATH': f'{python.parent}:{MACHINE.environment["PATH"]}', 'PYTHONPATH': ''}
+        ran = subprocess.run([python, *map(str, arguments)], cwd=cls.tree / 'python', text=True,
+                             env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             timeout=600, check=False)
+        if ran.returncode:
+            raise RuntimeError(ran.stdout)
+
+    def test_the_tag_is_what_the_library_needs(self):
+        self.assertRegex(self.wheel.name, r'^gpumem-[0-9.]+-py3-none-manylinux_2_[0-9]+_\w+\.whl$')
+        library = MACHINE.folder / 'installed' / 'gpumem' / 'lib' / 'libgpumem-client.so.0'
+        said = subprocess.run(['readelf', '--dynamic', '--version-info', library], check=True,
+                              capture_output=True, text=True).stdout
+        newest = max(map(int, re.findall(r'GLIBC_2\.([0-9]+)', said)))
+        self.assertIn(f'manylinux_2_{newest}_', self.wheel.name)
+        self.assertLessEqual(set(re.findall(r'\(NEEDED\).*\[(.*?)[.-]', said)),
+                             {'libc', 'libm', 'ld'})
+
+    def test_what_is_in_it(self):
+        names = zipfile.ZipFile(self.wheel).namelist()
+        self.assertIn('gpumem/py.typed', names)
+        self.assertIn('gpumem/lib/libgpumem-client.so.0', names)
+        self.assertTrue(any(name.endswith('licenses/LICENSE') for name in names))
+        sources = {path.relative_to(world.PACKAGE_FOLDER).as_posix()
+                   for path in (world.PACKAGE_FOLDER / 'gpumem').rglob('*.py')}
+        self.assertEqual({name for name in names if name.endswith('.py')}, sources)
+
+    def test_it_serves_with_its_own_library(self):
+        installed = MACHINE.folder / 'installed'
+        environment = {name: value for name, value in MACHINE.environment.items()
+                       if name != 'GPUMEM_LIBRARY'} | {'PYTHONPATH': str(installed)}
+        ran = MACHINE.run('-m', 'gpumem', 'doctor', '--json', environment=environment,
+                          cwd=MACHINE.folder)
+        checks = {check['name']: check for check in json.loads(ran.stdout)['checks']}
+        self.assertIn(str(installed), checks['library']['text'])
+        self.assertEqual(checks['client']['state'], 'ok', ran.stdout)
+        self.assertEqual(ran.returncode, 0)
+
+    def test_a_named_library_wins(self):
+        environment = MACHINE.environment | {'PYTHONPATH': str(MACHINE.folder / 'installed')}
+        ran = MACHINE.run('-c', 'import gpumem._library as l; print(l.load().path)',
+                          environment=environment, cwd=MACHINE.folder)
+        self.assertEqual(pathlib.Path(ran.stdout.strip()),
+                         pathlib.Path(MACHINE.environment['GPUMEM_LIBRARY']), ran.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main()

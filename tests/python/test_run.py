@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m gpumem: run, its descendants, and doctor. The frameworks are stubs of a few lines."""
+
+import json
+import os
+import pathlib
+import unittest
+
+import world
+
+MACHINE = world.World()
+PLACE = MACHINE.folder / 'programs'
+
+PROGRAM = '''
+import os, subprocess, sys
+if sys.argv[1:] == ["child"]:
+    import cupy
+    sys.exit(3)
+import cupy
+print(__name__, sys.argv[1:], sys.path[0] == os.path.dirname(os.path.abspath(__file__)))
+print("numba" in sys.modules, "torch" in sys.modules)
+sys.stdout.flush()
+ran = subprocess.run([sys.executable, __file__, "child"])
+sys.exit(ran.returncode + 4)
+'''
+CUPY = '''
+class cuda:
+    class CFunctionAllocator:
+        def __init__(self, *arguments):
+            self.malloc = arguments
+    def set_allocator(f):
+        print("cupy: arrays", flush=True)
+    def set_pinned_memory_allocator(f):
+        print("cupy: pinned", flush=True)
+'''
+SITE = 'import os\nos.environ["USERS_SITE"] = "ran"\nprint("the user\'s own")\n'
+
+
+def setUpModule():
+    MACHINE.start()
+    PLACE.mkdir()
+    (PLACE / 'program.py').write_text(PROGRAM)
+    (PLACE / 'cupy.py').write_text(CUPY)
+
+
+def tearDownModule():
+    MACHINE.stop()
+
+
+def run(*arguments, program='program.py', **more):
+    """`python -m gpumem run` with a variable or two more."""
+    environment = MACHINE.environment | {
+        'PYTHONPATH': f'{world.PACKAGE_FOLDER}{os.pathsep}{PLACE}'} | more
+    return MACHINE.run('-m', 'gpumem', 'run', *arguments, PLACE / program, 'an', 'argument',
+                       environment=environment)
+
+
+SERVED = ['cupy: arrays', 'cupy: pinned']
+OF_PROGRAM = ["__main__ ['an', 'argument'] True", 'False False']
+
+
+class Run(unittest.TestCase):
+    """Programs whose frameworks are served."""
+
+    def test_program_and_child_are_served(self):
+        ran = run()
+        self.assertEqual(ran.stdout.splitlines(), SERVED + OF_PROGRAM + SERVED, ran.stderr)
+        self.assertIn('does not tell its current stream', ran.stderr)
+        self.assertEqual(ran.returncode, 7)
+
+    def test_verbose(self):
+        self.assertIn('gpumem: cupy: arrays and pinned memory', run(GPUMEM_VERBOSE='1').stderr)
+
+    def test_native(self):
+        for arguments, more in ((['--native'], {}), ([], {'GPUMEM_DISABLE': '1'})):
+            ran = run(*arguments, **more)
+            self.assertEqual((ran.stdout.splitlines(), ran.stderr, ran.returncode),
+                             (OF_PROGRAM, '', 7))
+
+    def test_modules(self):
+        ran = MACHINE.run('-m', 'gpumem', 'run', '-m', 'program', 'x', cwd=PLACE)
+        self.assertEqual(ran.stdout.splitlines()[2], "__main__ ['x'] True", ran.stderr)
+
+    def test_no_daemon(self):
+        ran = run(GPUMEM_SOCKET='/nowhere/gpumemd.sock')
+        self.assertEqual((ran.stdout.splitlines(), ran.returncode), (OF_PROGRAM, 7))
+        self.assertEqual(len(ran.stderr.splitlines()), 1)
+        self.assertIn('/nowhere/gpumemd.sock', ran.stderr)
+
+    def test_no_daemon_where_it_is_required(self):
+        ran = run(GPUMEM_SOCKET='/nowhere/gpumemd.sock', GPUMEM_REQUIRED='1')
+        self.assertEqual((ran.stdout, ran.returncode), ('', 125))
+
+    def test_a_framework_that_cannot_be_served(self):
+        (PLACE / 'bad').mkdir()
+        (PLACE / 'bad' / 'cupy.py').write_text('')
+        (PLACE / 'bad' / 'program.py').write_text('import cupy\nprint("goes on")\n')
+        ran = run(program='bad/program.py')
+        self.assertEqual((ran.stdout, ran.returncode), ('goes on\n', 0))
+        self.assertIn('gpumem: cupy keeps its own allocator: ', ran.stderr)
+        self.assertEqual(run(program='bad/program.py', GPUMEM_REQUIRED='1').returncode, 125)
+
+    def test_required_in_a_thread(self):
+        (PLACE / 'worse').mkdir()
+        (PLACE / 'worse' / 'cupy.py').write_text('')
+        (PLACE / 'worse' / 'program.py').write_text(
+            'import threading\ndef f():\n    import cupy\n'
+            't = threading.Thread(target=f)\nt.start()\nt.join()\nprint("went on")\n')
+        ran = run(program='worse/program.py', GPUMEM_REQUIRED='1')
+        self.assertEqual((ran.stdout, ran.returncode), ('', 125))
+
+    def test_the_users_sitecustomize_runs_once(self):
+        folder = PLACE / 'site'
+        folder.mkdir()
+        (folder / 'sitecustomize.py').write_text(SITE)
+        (folder / 'show.py').write_text(
+            'import os, subprocess, sys\nprint(os.environ["USERS_SITE"], flush=True)\n'
+            'if len(sys.argv) > 1:\n    subprocess.run([sys.executable, __file__])\n')
+        ran = run(program='site/show.py',
+                  PYTHONPATH=f'{world.PACKAGE_FOLDER}{os.pathsep}{folder}')
+        self.assertEqual(ran.stdout.splitlines(), ["the user's own", 'ran'] * 2, ran.stderr)
+
+    def test_descendants_without_the_package(self):
+        copy = PLACE / 'elsewhere'
+        copy.mkdir()
+        (copy / 'gpumem').symlink_to(world.PACKAGE_FOLDER / 'gpumem')
+        program = PLACE / 'without.py'
+        program.write_text(
+            'import os, subprocess, sys\n'
+            'paths = os.environ["PYTHONPATH"].split(os.pathsep)\n'
+            'os.environ["PYTHONPATH"] = os.pathsep.join(p for p in paths if "_site" in p)\n'
+            'folder = os.path.dirname(__file__)\n'
+            'subprocess.run([sys.executable, "-c", "import cupy"], cwd=folder)\n')
+        ran = run(program='without.py', PYTHONPATH=str(copy))
+        self.assertEqual(ran.stdout.splitlines(), SERVED, ran.stderr)
+
+    def test_wrong_calls(self):
+        for arguments in (['run'], ['run', '--nativ', 'x.py'], ['run', '-m'], ['ran'], []):
+            ran = MACHINE.run('-m', 'gpumem', *arguments)
+            self.assertEqual((ran.returncode, ran.stdout), (2, ''), arguments)
+
+    def test_help_fits_a_screen(self):
+        for arguments in ([], ['run'], ['doctor']):
+            ran = MACHINE.run('-m', 'gpumem', *arguments, '--help')
+            lines = ran.stdout.splitlines()
+            self.assertEqual(ran.returncode, 0)
+            self.assertLessEqual(len(lines), 24, arguments)
+            self.assertLessEqual(max(map(len, lines)), 100, arguments)
+
+
+class Doctor(unittest.TestCase):
+    """What it finds, and what it says to do."""
+
+    def checks(self, **more):
+        ran = MACHINE.run('-m', 'gpumem', 'doctor', '--json',
+                          environment=MACHINE.environment | more)
+        said = json.loads(ran.stdout)
+        self.assertEqual(ran.returncode, 1 if said['faults'] else 0, ran.stdout)
+        return {check['name']: check for check in said['checks']}
+
+    def test_a_sound_machine(self):
+        checks = self.checks()
+        self.assertEqual([c for c in checks.values() if c['state'] == 'fault'], [])
+        self.assertIn(f'pid {MACHINE.daemon.pid}', checks['daemon']['text'])
+        self.assertEqual(checks['GPU 1']['state'], 'ok')
+        self.assertIn('gpumemd', checks['nvidia-smi']['text'])
+
+    def test_no_daemon(self):
+        checks = self.checks(GPUMEM_SOCKET='/nowhere/gpumemd.sock')
+        self.assertEqual((checks['daemon']['state'], checks['daemon']['mend']),
+                         ('fault', 'unset GPUMEM_SOCKET'))
+        self.assertEqual(checks['GPU 0']['state'], 'note')
+
+    def test_no_permission(self):
+        from gpumem import _doctor
+        text, mend = _doctor._mend_permission(str(MACHINE.folder / 'gpumemd.sock'))
+        self.assertIn('usermod -aG', mend)
+        self.assertIn('whose the socket is', text)
+
+    def test_no_library(self):
+        checks = self.checks(GPUMEM_LIBRARY='/nowhere/library.so')
+        self.assertEqual(checks['library']['state'], 'fault')
+        self.assertIn('/nowhere/library.so', checks['library']['text'])
+
+    def test_no_driver(self):
+        checks = self.checks(GPUMEM_CUDA_LIBRARY='/nowhere/libcuda.so.1')
+        self.assertEqual(checks['driver']['state'], 'fault')
+
+    def test_switched_off(self):
+        checks = self.checks(GPUMEM_DISABLE='1')
+        self.assertEqual(checks['settings']['mend'], 'unset GPUMEM_DISABLE')
+
+    def test_each_fault_has_its_command(self):
+        for more in ({'GPUMEM_SOCKET': '/nowhere'}, {'GPUMEM_LIBRARY': '/nowhere'},
+                     {'GPUMEM_CUDA_LIBRARY': '/nowhere'}):
+            for check in self.checks(**more).values():
+                self.assertEqual(bool(check['mend']), check['state'] == 'fault', check)
+
+    def test_a_screen(self):
+        ran = MACHINE.run('-m', 'gpumem', 'doctor')
+        self.assertLessEqual(len(ran.stdout.splitlines()), 24)
+        self.assertEqual(ran.stdout.splitlines()[-1], 'no faults')
+
+
+class Library(unittest.TestCase):
+    """Which file it is."""
+
+    def test_an_old_library_is_refused(self):
+        program = ('import gpumem\nfrom gpumem import _library\n'
+                   '_library.__version__ = "0.9.0"\ngpumem.version()\n')
+        ran = MACHINE.run('-c', program)
+        self.assertIn('needs 0.9 or newer, below 1', ran.stderr)
+
+    def test_a_library_that_is_another(self):
+        ran = MACHINE.run('-c', 'import gpumem\ngpumem.connect()\n',
+                          environment=MACHINE.environment | {'GPUMEM_LIBRARY': 'libm.so.6'})
+        self.assertIn('libm.so.6 is version 0.0', ran.stderr)
+
+    def test_the_packages_version_is_the_projects(self):
+        build = pathlib.Path(__file__).resolve().parents[2] / 'meson.build'
+        from gpumem import __version__
+        self.assertIn(f"version: '{__version__}'", build.read_text())
+
+    def test_nothing_is_imported_that_the_caller_does_not_import(self):
+        ran = MACHINE.run('-c', 'import gpumem, sys\ngpumem.pinned(10)\n'
+                          'print({"numpy", "torch", "cupy", "numba"} & set(sys.modules))')
+        self.assertEqual(ran.stdout, 'set()\n', ran.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main()

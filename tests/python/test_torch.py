@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpumem.torch over a stub of torch: what it calls, what it replaces, and what it refuses.
+
+Torch itself needs a GPU and 2.5 GB; this is of the logic that is ours alone.
+"""
+
+import contextlib
+import ctypes
+import io
+import sys
+import types
+import unittest
+
+import world
+
+MACHINE = world.World()
+
+# name: of torch._C, with what it has got
+calls = []
+
+
+class Allocator:
+    """torch._C._cuda_customAllocator's."""
+
+    def __init__(self, alloc, free):
+        self.alloc, self.free = alloc, free
+
+    def _take(self, *arguments):
+        calls.append(arguments)
+
+    set_init_fn = set_reset_fn = set_memory_fraction_fn = set_base_alloc_fn = _take
+    set_record_stream_fn = _take
+
+
+class StreamBase:
+    """torch.cuda.Stream, made of a device and a handle."""
+
+    def __new__(cls, device_index=0, cuda_stream=0):
+        made = object.__new__(cls)
+        made.device_index, made.cuda_stream = device_index, cuda_stream
+        return made
+
+
+class CUDAGraph:
+    """torch.cuda.CUDAGraph."""
+
+    def capture_begin(self, pool=None, capture_error_mode='global'):
+        calls.append(('begin', pool, capture_error_mode))
+
+    def capture_end(self):
+        calls.append(('end',))
+
+
+class CudnnModule(types.ModuleType):
+    """torch.backends.cudnn's class: benchmark asks and tells torch._C."""
+
+    is_on = True
+
+    @property
+    def benchmark(self):
+        return self.is_on
+
+    @benchmark.setter
+    def benchmark(self, value):
+        type(self).is_on = value
+
+
+def make_torch(cuda):
+    """The modules that gpumem.torch reads and replaces."""
+    torch = types.ModuleType('torch')
+    torch.float32 = 'float32'
+    torch._C = types.SimpleNamespace(
+        _cuda_customAllocator=Allocator,
+        _cuda_changeCurrentAllocator=lambda made: calls.append(('change', made)),
+        _get_cudnn_benchmark=lambda: CudnnModule.is_on,
+        _set_cudnn_benchmark=lambda value: setattr(CudnnModule, 'is_on', value))
+    torch.backends = types.SimpleNamespace(cudnn=CudnnModule('torch.backends.cudnn'))
+    torch.UntypedStorage = type('UntypedStorage', (), {})
+    torch.compile = lambda model=None, **options: (model, options)
+    memory = types.SimpleNamespace(
+        _snapshot=lambda: {}, memory_snapshot=lambda: [], _record_memory_history=lambda: None,
+        mem_get_info=None, get_per_process_memory_fraction=None,
+        set_per_process_memory_fraction=lambda fraction, device=None: calls.append(
+            ('fraction', fraction, device)))
+    torch.cuda = types.SimpleNamespace(
+        memory=memory, mem_get_info=None, memory_snapshot=None,
+        set_per_process_memory_fraction=None, get_per_process_memory_fraction=None,
+        Stream=type('Stream', (StreamBase,), {}), CUDAGraph=CUDAGraph,
+        MemPool=type('MemPool', (), {'__init__': lambda self, allocator=None, **options: None}),
+        is_initialized=lambda: torch.cuda.initialized, initialized=False,
+        _lazy_init=lambda: setattr(torch.cuda, 'initialized', True),
+        _lazy_call=lambda call: torch.cuda.queued.append(call), queued=[],
+        current_device=lambda: 0,
+        current_stream=lambda: types.SimpleNamespace(cuda_stream=torch.cuda.current),
+        current=0, device=lambda device: contextlib.nullcontext(cuda.make_current(device)),
+        cudart=lambda: types.SimpleNamespace(cudaMemGetInfo=lambda device: (6 << 30, 8 << 30)),
+        _utils=types.SimpleNamespace(
+            _get_device_index=lambda device, optional: 0 if device is None else device))
+    return torch
+
+
+def setUpModule():
+    world.enter(MACHINE.start())
+    cuda = world.Cuda()
+    cuda.make_current()
+    Torch.cuda = cuda
+    Torch.torch = sys.modules['torch'] = make_torch(cuda)
+    # In its source it is a class whose functions are called by name.
+    Torch.torch.cuda.Stream = type('Stream', (StreamBase,), {'__new__': StreamBase.__new__})
+
+
+def tearDownModule():
+    MACHINE.stop()
+
+
+def said(call):
+    """What a call says on stderr."""
+    with contextlib.redirect_stderr(io.StringIO()) as got:
+        call()
+    return got.getvalue()
+
+
+class Torch(unittest.TestCase):
+    """In the order of their names: the first uses of CUDA, then what is installed."""
+
+    def setUp(self):
+        calls.clear()
+
+    def test_1_too_late(self):
+        import gpumem.torch
+        self.torch.cuda._lazy_init()
+        with self.assertRaises(gpumem.Unsupported) as caught:
+            gpumem.torch.install()
+        self.assertIn(f'{__file__}:', str(caught.exception))
+        self.torch.cuda.initialized = False
+
+    def test_2_pool(self):
+        import gpumem.torch
+        self.assertIsInstance(gpumem.torch.pool(), self.torch.cuda.MemPool)
+        self.assertEqual(calls, [])
+
+    def test_3_install(self):
+        import os
+
+        import gpumem.torch
+        os.environ['PYTORCH_CUDA_ALLOC_CONF'] = 'expandable_segments:True'
+        os.environ['WORLD_SIZE'] = '2'
+        lines = said(gpumem.torch.install).splitlines()
+        self.assertEqual(len(lines), 3, lines)
+        self.assertIn('PYTORCH_CUDA_ALLOC_CONF is ignored', lines[0])
+        self.assertIn('torch.backends.cudnn.benchmark stays off', lines[1])
+        self.assertIn('NCCL_GRAPH_REGISTER=0', lines[2])
+        self.assertEqual(os.environ['NCCL_GRAPH_REGISTER'], '0')
+        self.assertEqual(len(calls), 6)
+        self.assertEqual(calls[-1][0], 'change')
+        library = gpumem._library.load()
+        self.assertEqual(calls[-1][1].alloc, library.address('gpumem_torch_alloc'))
+        calls.clear()
+        self.assertIn('as before', gpumem.torch.install())
+        self.assertEqual(calls, [])
+
+    def test_4_no_pools_beside(self):
+        import gpumem.torch
+        with self.assertRaises(gpumem.Unsupported):
+            gpumem.torch.pool()
+        with self.assertRaises(gpumem.Unsupported):
+            self.torch.cuda.MemPool(Allocator(0, 0))
+        self.torch.cuda.MemPool()
+
+    def test_4_statistics(self):
+        import gpumem
+        buffer = gpumem.empty(1 << 20, device=0)
+        figures = self.torch._C._cuda_memoryStats(0)
+        self.assertEqual(figures['requested_bytes']['all']['current'], buffer.nbytes)
+        self.assertEqual(figures['reserved_bytes']['all']['current'],
+                         gpumem.stats(0).reserved_bytes)
+        free, total = self.torch.cuda.mem_get_info()
+        self.assertEqual(total, 8 << 30)
+        self.assertEqual(free, (6 << 30) + gpumem.stats(0).reserved_bytes - (1 << 20))
+        del buffer
+        self.torch._C._cuda_resetPeakMemoryStats(0)
+        self.assertEqual(self.torch._C._cuda_memoryStats(0)['allocated_bytes']['all']['peak'], 0)
+
+    def test_4_fraction(self):
+        self.assertEqual(self.torch.cuda.get_per_process_memory_fraction(1), 1.0)
+        self.torch.cuda.set_per_process_memory_fraction(0.5, 1)
+        self.assertEqual(calls, [('fraction', 0.5, 1)])
+        self.assertEqual(self.torch.cuda.get_per_process_memory_fraction(1), 0.5)
+
+    def test_4_streams(self):
+        import gpumem
+        handle = self.cuda.stream()
+        for call in self.torch.cuda.queued:
+            call()
+        for _ in range(3):
+            self.torch.cuda.Stream(0, handle)
+        gpumem.stream_unregister(handle)
+        with self.assertRaises(gpumem.Error):  # it was registered once
+            gpumem.stream_unregister(handle)
+        gpumem.stream_unregister(None)
+        self.torch.cuda.Stream(1, 0)
+        self.cuda.make_current(1)
+        gpumem.stream_unregister(None)
+        self.cuda.make_current(0)
+
+    def test_4_graphs_that_share(self):
+        from gpumem.torch import _graphs
+        self.torch.cuda.current = handle = self.cuda.stream()
+        graph = self.torch.cuda.CUDAGraph()
+        graph.capture_begin((0, 7), capture_error_mode='relaxed')
+        self.assertEqual(graph._gpumem_pool, (_graphs.pool_number((0, 7)), handle))
+        other = self.torch.cuda.CUDAGraph()
+        other.capture_begin(pool=(0, 7))  # the stream has it already
+        self.assertNotIn('_gpumem_pool', other.__dict__)
+        graph.capture_end()
+        self.assertNotIn('_gpumem_pool', graph.__dict__)
+        other.capture_begin((0, 8))
+        other.capture_end()
+        self.torch.cuda.CUDAGraph().capture_begin(capture_error_mode='relaxed')
+        self.assertEqual(calls[0], ('begin', (0, 7), 'relaxed'))
+        self.assertEqual(calls[-1], ('begin', None, 'relaxed'))
+
+    def test_4_a_capture_that_fails_closes_its_pool(self):
+        self.torch.cuda.current = self.cuda.stream()
+        graph = self.torch.cuda.CUDAGraph()
+        with self.assertRaises(TypeError):
+            graph.capture_begin((0, 9), wrong=1)
+        graph.capture_begin((0, 10))
+        self.assertIn('_gpumem_pool', graph.__dict__)
+        graph.capture_end()
+
+    def test_4_numbers_of_pools(self):
+        from gpumem.torch._graphs import pool_number
+        numbers = {pool_number((i, j)) for i in range(50) for j in range(50)}
+        self.assertEqual(len(numbers), 2500)
+        self.assertTrue(all(0 < n < 2**63 for n in numbers))
+
+    def test_4_what_is_refused(self):
+        import gpumem
+        for call in (self.torch.cuda.memory._snapshot, self.torch.cuda.memory_snapshot,
+                     self.torch.cuda.memory._record_memory_history,
+                     self.torch.UntypedStorage()._share_cuda_):
+            with self.assertRaises(gpumem.Unsupported) as caught:
+                call()
+            self.assertIn('is not possible', str(caught.exception))
+
+    def test_4_benchmark_stays_off(self):
+        from gpumem import _notice
+        _notice._said.clear()
+
+        def switch_on():
+            self.torch.backends.cudnn.benchmark = True
+            self.torch._C._set_cudnn_benchmark(True)
+        self.assertEqual(len(said(switch_on).splitlines()), 1)
+        self.assertFalse(self.torch.backends.cudnn.benchmark)
+        self.assertFalse(CudnnModule.is_on)
+
+    def test_4_compile_makes_no_graphs(self):
+        made = {}
+        text = said(lambda: made.update(self.torch.compile('m', mode='reduce-overhead')[1]))
+        self.assertEqual(made, {'mode': None})
+        self.assertIn('makes no CUDA graphs', text)
+        for given, wanted in (({'mode': 'max-autotune'}, {'mode': 'max-autotune-no-cudagraphs'}),
+                              ({'options': {'triton.cudagraphs': True, 'a': 1}},
+                               {'options': {'triton.cudagraphs': False, 'a': 1}}),
+                              ({'mode': 'default'}, {'mode': 'default'})):
+            said(lambda given=given: made.update(got=self.torch.compile('m', **given)))
+            self.assertEqual(made['got'], ('m', wanted))
+
+    def test_4_the_functions_are_torchs(self):
+        """As torch would call them."""
+        import gpumem
+        from gpumem import _library, torch
+        allocator = torch._kept[-1]
+        alloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
+        free = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
+                                ctypes.c_void_p)
+        self.assertIsNone(alloc(allocator.alloc)(0, 0, None))
+        pointer = alloc(allocator.alloc)(1000, 1, None)
+        self.assertEqual(gpumem.describe(pointer).place, 1)
+        free(allocator.free)(pointer, 1000, 1, None)
+        with self.assertRaises(gpumem.NotOurs):
+            gpumem.describe(pointer)
+        self.assertEqual(torch.failures(), 0)
+        pool_alloc = alloc(_library.load().address('gpumem_torch_pool_alloc'))
+        torch.install()
+        _library.load().adapters_set_wait_ms(0)
+        self.assertIsNone(pool_alloc(1 << 40, 0, None))
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Configuration files, good and bad: what is read, and every sentence about what is wrong. */
+#include "daemon/config/config.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fdset.h"
+#include "base/size.h"
+#include "gpumem.h"
+#include "tests/suite.h"
+
+#define TEXT_MAX 8192
+#define OTHER    4321 /* a user, and a group */
+#define TOP_KEYS                                                                           \
+        "\"socket\", \"group\", \"cuda_library\", \"nvml_library\", \"canary\", \"log\", " \
+        "\"user\", \"tenants\", \"pools\", \"limits\", \"each_user\", \"drain_seconds\""
+#define POOL_KEYS                                                                                  \
+        "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"warm_bytes\", " \
+        "\"keep_cached_bytes\", \"return_after_seconds\", \"backing\", \"ipc\""
+#define SIZES "2MiB and more, as bytes or a text with a unit: \"12GiB\""
+
+static char path[64];
+static struct config config;
+static char said[TEXT_MAX]; /* of the file that was loaded last */
+
+static void add_sentence(void *argument, const char *sentence)
+{
+        char *text = argument;
+        size_t length = strlen(text);
+
+        (void)snprintf(text + length, TEXT_MAX - length, "%s\n", sentence);
+}
+
+static void make_file(void)
+{
+        int fd;
+
+        (void)snprintf(path, sizeof(path), "/tmp/gpumemd-config-XXXXXX");
+        fd = mkostemp(path, O_CLOEXEC);
+        ck_assert_int_ge(fd, 0);
+        closep(&fd);
+}
+
+static void remove_file(void)
+{
+        (void)unlink(path);
+        config_deinit(&config);
+}
+
+static void write_bytes(const char *bytes, size_t n)
+{
+        FILE *file = fopen(path, "we");
+
+        ck_assert_ptr_nonnull(file);
+        ck_assert_uint_eq(fwrite(bytes, 1, n, file), n);
+        ck_assert_int_eq(fclose(file), 0);
+}
+
+static int load_file(const char *file)
+{
+        struct config_report report = {.print = add_sentence, .argument = said};
+
+        *said = '\0';
+        config_deinit(&config);
+        config = (struct config){.socket_path = NULL};
+        return config_load(file, &report, &config);
+}
+
+/* Written here with ' for ". */
+static int load(const char *text)
+{
+        char *bytes = strdup(text);
+
+        ck_assert_ptr_nonnull(bytes);
+        for (char *quote = bytes; (quote = strchr(quote, '\'')); quote++)
+                *quote = '"';
+        write_bytes(bytes, strlen(bytes));
+        free(bytes);
+        return load_file(path);
+}
+
+static void must_load(const char *text)
+{
+        int r = load(text);
+
+        ck_assert_msg(r == 0, "%s", said);
+        ck_assert_str_eq(said, "");
+}
+
+/* Each line of `said` begins with the file's name; `expected` has '@' for that. */
+static void expect_said(const char *text, const char *expected)
+{
+        char whole[TEXT_MAX];
+        size_t length = 0;
+
+        for (; *expected; expected++) {
+                if (*expected == '@')
+                        length += (size_t)snprintf(whole + length, TEXT_MAX - length, "%s", path);
+                else
+                        whole[length++] = *expected;
+        }
+        whole[length] = '\0';
+        ck_assert_msg(strcmp(whole, said) == 0, "for %s\nsaid     %sexpected %s", text, said,
+                      whole);
+}
+
+static const struct {
+        const char *text;
+        const char *said;
+} bad[] = {
+        {"", "@:1:0: '[' or '{' expected near end of file\n"},
+        {"{\n 'log': loud}", "@:2:12: invalid token near 'loud'\n"},
+        {"{'log': 'info',\n 'log': 'info'}", "@:2:6: duplicate object key near '\"log\"'\n"},
+        {"{} x", "@:1:4: end of file expected near 'x'\n"},
+        {"[]", "@: [] is no object; allowed: " TOP_KEYS "\n"},
+        {"{'sockets': 1}", "@: sockets: this key is unknown; allowed: " TOP_KEYS "\n"},
+        /* Control characters do not reach a terminal, whatever their names; other characters do. */
+        {"{'a\\u001b[31m\\n\\u007f\\u009bz\\u00e9': 1}",
+         "@: a?[31m????z\u00e9: this key is unknown; allowed: " TOP_KEYS "\n"},
+        {"{'log': 'a\x7f'}",
+         "@: log: \"a?\" is no level; allowed: \"error\", \"warning\", \"info\", \"debug\"\n"},
+        {"{'log': \x01", "@:1:9: invalid token near '?'\n"},
+        {"{'group': 'no such'}",
+         "@: group: \"no such\" is no group; allowed: a gid, or the name of a group\n"},
+        {"{'group': 4294967295}",
+         "@: group: 4294967295 is no group; allowed: a gid, or the name of a group\n"},
+        {"{'each_user': {'connections': 0, 'requests_per_second': 'many'}}",
+         "@: each_user.connections: 0 is no number; allowed: 1 to 1000000\n@: "
+         "each_user.requests_per_second: \"many\" is no number; allowed: 1 to 1000000\n"},
+        {"{'each_user': {'blocks': 1}}", "@: each_user.blocks: this key is unknown; allowed: "
+                                         "\"connections\", \"requests_per_second\"\n"},
+        {"{'socket': 7}", "@: socket: 7 is no text; allowed: a text in double quotes, not empty\n"},
+        {"{'cuda_library': ''}",
+         "@: cuda_library: \"\" is no text; allowed: a text in double quotes, not empty\n"},
+        {"{'canary': 'dead'}", "@: canary: \"dead\" is no choice; allowed: \"on\", \"off\"\n"},
+        {"{'drain_seconds': 3601}",
+         "@: drain_seconds: 3601 is no number of seconds; allowed: 0 to 3600\n"},
+        {"{'drain_seconds': -1}",
+         "@: drain_seconds: -1 is no number of seconds; allowed: 0 to 3600\n"},
+        {"{'drain_seconds': 1.5}",
+         "@: drain_seconds: 1.5 is no number of seconds; allowed: 0 to 3600\n"},
+        {"{'canary': true}", "@: canary: true is no choice; allowed: \"on\", \"off\"\n"},
+        {"{'tenants': 'gid'}",
+         "@: tenants: \"gid\" is no choice; allowed: \"container\", \"uid\", \"client\"\n"},
+        {"{'tenants': true}",
+         "@: tenants: true is no choice; allowed: \"container\", \"uid\", \"client\"\n"},
+        {"{'log': 'loud'}",
+         "@: log: \"loud\" is no level; allowed: \"error\", \"warning\", \"info\", \"debug\"\n"},
+        {"{'pools': {}}", "@: pools: {} is no list; allowed: objects in square brackets\n"},
+        {"{'pools': [3]}", "@: pools[0]: 3 is no object; allowed: " POOL_KEYS "\n"},
+        {"{'pools': [{'device': 0, 'max_bytes': '1GiB'}, {'pinned': 0, 'max_bytes': '12parsec'}]}",
+         "@: pools[1].max_bytes: \"12parsec\" is no size; allowed: " SIZES "\n"},
+        {"{'pools': [{'device': 0, 'max_bytes': -1}]}",
+         "@: pools[0].max_bytes: -1 is no size; allowed: " SIZES "\n"},
+        {"{'pools': [{'device': 0, 'max_bytes': 1e9}]}",
+         "@: pools[0].max_bytes: 1000000000.0 is no size; allowed: " SIZES "\n"},
+        {"{'pools': [{'device': 0, 'max_bytes': 1048576}]}",
+         "@: pools[0].max_bytes: 1048576 is no size; allowed: " SIZES "\n"},
+        {"{'pools': [{'device': 0, 'max_fraction': 1.5}]}",
+         "@: pools[0].max_fraction: 1.5 is no fraction; allowed: more than 0, and 1 at most\n"},
+        {"{'pools': [{'device': 0, 'max_fraction': 0}]}",
+         "@: pools[0].max_fraction: 0 is no fraction; allowed: more than 0, and 1 at most\n"},
+        {"{'pools': [{'max_fraction': 0.5}]}",
+         "@: pools[0]: no pool; allowed: one of \"device\" and \"pinned\"\n"},
+        {"{'pools': [{'device': 0, 'pinned': 0, 'max_fraction': 0.5}]}",
+         "@: pools[0]: two pools; allowed: one of \"device\" and \"pinned\"\n"},
+        {"{'pools': [{'device': 0}]}",
+         "@: pools[0]: nothing is said of it; allowed: \"max_bytes\", \"max_fraction\" (the "
+         "smaller one holds), \"min_bytes\", \"warm_bytes\", \"keep_cached_bytes\", "
+         "\"return_after_seconds\", \"backing\", \"ipc\"\n"},
+        {"{'pools': [{'device': 'GPU-12', 'max_fraction': 1}]}",
+         "@: pools[0].device: \"GPU-12\" is no device; allowed: an index, a UUID as nvidia-smi -L "
+         "prints it, or \"all\"\n"},
+        {"{'pools': [{'pinned': -1, 'max_fraction': 1}]}",
+         "@: pools[0].pinned: -1 is no node; allowed: the number of a NUMA node, or \"all\"\n"},
+        {"{'pools': [{'device': 3, 'max_fraction': 1}, {'pinned': 3, 'max_fraction': 1},  "
+         "{'device': 3, 'max_bytes': '2MiB'}]}",
+         "@: pools[2]: this pool has its limit from pools[0]\n"},
+        {"{'pools': [{'device': 0, 'min_bytes': 'some'}]}",
+         "@: pools[0].min_bytes: \"some\" is no size; allowed: 0 and more, as bytes or a text with "
+         "a unit: \"12GiB\"\n"},
+        {"{'pools': [{'device': 0, 'warm_bytes': -1}]}",
+         "@: pools[0].warm_bytes: -1 is no size; allowed: 0 and more, as bytes or a text with a "
+         "unit: \"12GiB\"\n"},
+        {"{'pools': [{'device': 0, 'max_bytes': '1GiB', 'warm_bytes': '2GiB'}]}",
+         "@: pools[0].warm_bytes: \"2GiB\" is no size; allowed: max_bytes of this pool at most\n"},
+        {"{'pools': [{'pinned': 0, 'keep_cached_bytes': 'much'}]}",
+         "@: pools[0].keep_cached_bytes: \"much\" is no size; allowed: 0 and more, as bytes or a "
+         "text with a unit: \"12GiB\"\n"},
+        {"{'pools': [{'pinned': 0, 'return_after_seconds': -1}]}",
+         "@: pools[0].return_after_seconds: -1 is no number of seconds; allowed: 0 to 31536000, "
+         "which is a year\n"},
+        {"{'pools': [{'pinned': 0, 'return_after_seconds': 31536001}]}",
+         "@: pools[0].return_after_seconds: 31536001 is no number of seconds; allowed: 0 to "
+         "31536000, which is a year\n"},
+        {"{'pools': [{'device': 0, 'max_bytes': '1GiB', 'min_bytes': '2GiB'}]}",
+         "@: pools[0].min_bytes: \"2GiB\" is no minimum; allowed: max_bytes of this pool at "
+         "most\n"},
+        {"{'pools': [{'pinned': 0, 'backing': 'paper'}]}",
+         "@: pools[0].backing: \"paper\" is no backing; allowed: \"memfd\", \"vmm\"\n"},
+        {"{'pools': [{'device': 0, 'backing': 'vmm'}]}",
+         "@: pools[0].backing: allowed for pinned pools only\n"},
+        {"{'user': 7, 'pools': [{'device': 0, 'ipc': 'cuda'}]}",
+         "@: pools[0].ipc: \"cuda\" is no way to hand out blocks; allowed: \"fd\", \"legacy\"\n"},
+        {"{'user': 7, 'pools': [{'pinned': 0, 'ipc': 'legacy'}]}",
+         "@: pools[0].ipc: allowed for devices' pools only\n"},
+        {"{'pools': [{'device': 0, 'ipc': 'fd'}, {'device': 1, 'ipc': 'legacy'}]}",
+         "@: pools[1].ipc: whoever learns a CUDA IPC handle can open the memory: \"legacy\" is for "
+         "one tenant, a user who must be named by \"user\", with \"tenants\": \"uid\"\n"},
+        {"{'user': 7, 'tenants': 'client', 'pools': [{'device': 1, 'ipc': 'legacy'}]}",
+         "@: pools[0].ipc: whoever learns a CUDA IPC handle can open the memory: \"legacy\" is for "
+         "one tenant, a user who must be named by \"user\", with \"tenants\": \"uid\"\n"},
+        {"{'user': 'no such user'}",
+         "@: user: \"no such user\" is no user; allowed: a uid, or the name of a user\n"},
+        {"{'limits': {'clients': {}}}",
+         "@: limits.clients: this key is unknown; allowed: \"client\", \"tenant\", \"tenants\"\n"},
+        {"{'limits': {'client': {'leases': 'many'}}}",
+         "@: limits.client.leases: \"many\" is no number of leases; allowed: 0 and more, or "
+         "\"none\" for no limit\n"},
+        {"{'limits': {'tenant': {'device_bytes': null}}}",
+         "@: limits.tenant.device_bytes: null is no size; allowed: bytes, a text with a unit: "
+         "\"12GiB\", or \"none\" for no limit\n"},
+        {"{'limits': {'tenants': [{'leases': 4}]}}",
+         "@: limits.tenants[0].uid: missing; allowed: a uid, or the name of a user\n"},
+        {"{'limits': {'tenants': [{'uid': 5}]}}",
+         "@: limits.tenants[0]: no limit; allowed: \"device_bytes\", \"pinned_bytes\", "
+         "\"leases\"\n"},
+        {"{'limits': {'tenants': [{'uid': 'no such user', 'leases': 1}]}}",
+         "@: limits.tenants[0].uid: \"no such user\" is no user; allowed: a uid, or the name of a "
+         "user\n"},
+        {"{'limits': {'tenants': [{'uid': 4294967295, 'leases': 1}]}}",
+         "@: limits.tenants[0].uid: 4294967295 is no user; allowed: a uid, or the name of a "
+         "user\n"},
+        {"{'limits': {'tenants': [{'uid': 0, 'leases': 1}, {'uid': 'root', 'leases': 1}]}}",
+         "@: limits.tenants[1].uid: uid 0 has its limits from an entry before\n"},
+        /* Not the first only. */
+        {"{'log': 1, 'pools': [{'device': 0, 'max_bytes': 1}, {'x': 1}], 'y': 2}",
+         "@: y: this key is unknown; allowed: " TOP_KEYS
+         "\n@: log: 1 is no level; allowed: \"error\", \"warning\", \"info\", \"debug\"\n@: "
+         "pools[0].max_bytes: 1 is no size; allowed: " SIZES
+         "\n@: pools[1].x: this key is unknown; allowed: " POOL_KEYS
+         "\n@: pools[1]: no pool; allowed: one of \"device\" and \"pinned\"\n@: pools[1]: nothing "
+         "is said of it; allowed: \"max_bytes\", \"max_fraction\" (the smaller one holds), "
+         "\"min_bytes\", \"warm_bytes\", \"keep_cached_bytes\", \"return_after_seconds\", "
+         "\"backing\", \"ipc\"\n"},
+};
+
+TEST(what_is_wrong_is_said_exactly, .to = ARRAY_SIZE(bad))
+{
+        ck_assert_int_eq(load(bad[_i].text), -EINVAL);
+        expect_said(bad[_i].text, bad[_i].said);
+        ck_assert_ptr_null(config.settings.limits);
+}
+
+TEST(everything_is_optional)
+{
+        must_load("{}");
+        ck_assert_ptr_null(config.socket_path);
+        ck_assert(config.group == SOCKET_FILE_OWN_GROUP);
+        ck_assert_ptr_null(config.cuda_library);
+        ck_assert(!config.says_log_level);
+        ck_assert_uint_eq(config.settings.n_rules, 0);
+        ck_assert_uint_eq(config.settings.n_drain_seconds, 0);
+        ck_assert_ptr_null(config.settings.limits);
+}
+
+TEST(texts_are_taken)
+{
+        must_load("{'socket': '/s', 'group': 'root', 'cuda_library': 'l.so',"
+                  " 'nvml_library': 'n.so', 'canary': 'off', 'drain_seconds': 3600,"
+                  " 'log': 'warning', 'tenants': 'client', 'pools': [],"
+                  " 'limits': {}}");
+        ck_assert_str_eq(config.socket_path, "/s");
+        ck_assert_uint_eq(config.group, 0);
+        ck_assert_str_eq(config.cuda_library, "l.so");
+        ck_assert_str_eq(config.nvml_library, "n.so");
+        ck_assert_int_eq(config.canary, CANARY_OFF);
+        ck_assert_uint_eq(config.settings.n_drain_seconds, 3600);
+        ck_assert(config.says_log_level);
+        ck_assert_int_eq(config.log_level, LOG_WARNING);
+        ck_assert_int_eq(config.settings.tenancy, TENANCY_OF_CLIENTS);
+}
+
+static uint64_t max_of(uint32_t kind, uint32_t place, uint8_t uuid)
+{
+        struct pool_row row = {.kind = kind, .place = place, .n_capacity_bytes = GIB};
+
+        memset(row.uuid, uuid, sizeof(row.uuid));
+        return settings_pool_max(&config.settings, &row);
+}
+
+TEST(the_nearest_rule_counts)
+{
+        must_load("{'pools': [{'device': 1, 'max_bytes': 104857601},"
+                  "             {'device': 'all', 'max_fraction': 0.5},"
+                  "             {'device': 'GPU-ABababab-abab-abab-abab-abababababab',"
+                  "              'max_bytes': '12 MiB'},"
+                  "             {'device': 2, 'max_bytes': '1TiB'},"
+                  "             {'device': 3, 'max_bytes': '300MiB', 'max_fraction': 0.25},"
+                  "             {'pinned': 1, 'max_fraction': 1}]}");
+        ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 0, 0), 512 * MIB);
+        ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 1, 0), 100 * MIB);
+        ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 0, 0xab), 12 * MIB);
+        ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 2, 0), GIB);
+        ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 3, 0), 256 * MIB);
+        ck_assert_uint_eq(max_of(GPUMEM_PINNED, 0, 0), 256 * MIB);
+        ck_assert_uint_eq(max_of(GPUMEM_PINNED, 1, 0), GIB);
+        /* The command line goes before all of them. */
+        config.settings.n_device_bytes = 40 * MIB;
+        ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 1, 0), 40 * MIB);
+}
+
+static enum pinned_backing backing_of(uint32_t node)
+{
+        struct pool_row row = {.kind = GPUMEM_PINNED, .place = node, .n_capacity_bytes = GIB};
+
+        return settings_pinned_backing(&config.settings, &row);
+}
+
+static enum device_ipc ipc_of(uint32_t device)
+{
+        struct pool_row row = {.kind = GPUMEM_DEVICE, .place = device, .n_capacity_bytes = GIB};
+
+        return settings_ipc(&config.settings, &row);
+}
+
+TEST(blocks_are_handed_out_as_is_said)
+{
+        must_load("{'user': 'root', 'tenants': 'uid',"
+                  " 'pools': [{'device': 'all', 'ipc': 'legacy'},"
+                  "             {'device': 1, 'max_fraction': 0.5},"
+                  "             {'device': 2, 'ipc': 'fd'}]}");
+        ck_assert(config.settings.says_user);
+        ck_assert_uint_eq(config.settings.user, 0);
+        ck_assert_int_eq(ipc_of(0), IPC_LEGACY);
+        ck_assert_int_eq(ipc_of(1), IPC_LEGACY);
+        ck_assert_int_eq(ipc_of(2), IPC_FD);
+        must_load("{}");
+        ck_assert(!config.settings.says_user);
+        ck_assert_int_eq(ipc_of(0), IPC_FD);
+}
+
+/* A rule that says nothing about one thing leaves it to the rule for each node. */
+TEST(backing_and_limit_are_said_apart)
+{
+        must_load("{'pools': [{'pinned': 'all', 'backing': 'vmm'},"
+                  "             {'pinned': 1, 'max_fraction': 0.5},"
+                  "             {'pinned': 2, 'backing': 'memfd', 'max_bytes': '64MiB'}]}");
+        ck_assert_int_eq(backing_of(0), PINNED_VMM);
+        ck_assert_int_eq(backing_of(1), PINNED_VMM);
+        ck_assert_int_eq(backing_of(2), PINNED_MEMFD);
+        ck_assert_uint_eq(max_of(GPUMEM_PINNED, 0, 0), 256 * MIB);
+        ck_assert_uint_eq(max_of(GPUMEM_PINNED, 1, 0), 512 * MIB);
+        ck_assert_uint_eq(max_of(GPUMEM_PINNED, 2, 0), 64 * MIB);
+        config.settings.pinned_backing = PINNED_MEMFD;
+        ck_assert_int_eq(backing_of(0), PINNED_MEMFD);
+        must_load("{}");
+        ck_assert_int_eq(backing_of(0), PINNED_MEMFD);
+}
+
+static uint64_t min_of(uint32_t kind, uint32_t place)
+{
+        struct pool_row row = {.kind = kind, .place = place, .n_capacity_bytes = GIB};
+
+        return settings_pool_min(&config.settings, &row);
+}
+
+/* Nothing is the default; it can be said of one pool though the others have a minimum. */
+TEST(minima_are_taken)
+{
+        must_load("{'pools': [{'device': 'all', 'min_bytes': '1GiB'},"
+                  "             {'device': 1, 'min_bytes': 0},"
+                  "             {'device': 2, 'max_fraction': 0.5}]}");
+        ck_assert_uint_eq(min_of(GPUMEM_DEVICE, 0), GIB);
+        ck_assert_uint_eq(min_of(GPUMEM_DEVICE, 1), 0);
+        ck_assert_uint_eq(min_of(GPUMEM_DEVICE, 2), GIB);
+        ck_assert_uint_eq(min_of(GPUMEM_PINNED, 0), 0);
+        ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 0, 0), GIB);
+}
+
+static void expect_stock(uint32_t place, uint64_t warm_bytes, uint64_t keep_bytes,
+                         uint64_t return_after_ns)
+{
+        struct pool_row row = {.kind = GPUMEM_DEVICE, .place = place, .n_capacity_bytes = GIB};
+        struct pool_stock stock = settings_pool_stock(&config.settings, &row);
+
+        ck_assert_uint_eq(stock.warm_bytes, warm_bytes);
+        ck_assert_uint_eq(stock.keep_bytes, keep_bytes);
+        ck_assert_uint_eq(stock.return_after_ns, return_after_ns);
+}
+
+/* Nothing is made, and all is kept, unless it is said; what is not said follows from what is. */
+TEST(stocks_are_taken)
+{
+        must_load("{'pools': [{'device': 0, 'warm_bytes': '1GiB'},"
+                  "             {'device': 1, 'keep_cached_bytes': '2MiB'},"
+                  "             {'device': 2, 'return_after_seconds': 3},"
+                  "             {'device': 3, 'warm_bytes': '1GiB',"
+                  "              'return_after_seconds': 31536000},"
+                  "             {'device': 4, 'warm_bytes': '1GiB', 'keep_cached_bytes': "
+                  "0}]}");
+        expect_stock(0, GIB, GIB, POLICY_KEEP_FOR_EVER);
+        expect_stock(1, 0, 2 * MIB, 0);
+        expect_stock(2, 0, 0, UINT64_C(3000000000));
+        expect_stock(3, GIB, GIB, UINT64_C(31536000000000000));
+        expect_stock(4, GIB, 0, 0);
+        expect_stock(5, 0, 0, POLICY_KEEP_FOR_EVER);
+        must_load("{'pools': [{'device': 'all', 'warm_bytes': '1GiB'},"
+                  "             {'device': 0, 'warm_bytes': 0}]}");
+        expect_stock(0, 0, 0, POLICY_KEEP_FOR_EVER);
+        expect_stock(1, GIB, GIB, POLICY_KEEP_FOR_EVER);
+}
+
+TEST(limits_are_taken)
+{
+        must_load("{'limits': {'client': {'device_bytes': '1.5GiB', 'leases': 7},"
+                  "              'tenant': {'pinned_bytes': 0, 'device_bytes': 4096},"
+                  "              'tenants': [{'uid': 'root', 'device_bytes': 'none'},"
+                  "                            {'uid': 7, 'leases': 3}]}}");
+        const struct limits *table = config.settings.limits;
+
+        ck_assert_uint_eq(table->client.max[LIMIT_DEVICE_BYTES], 1536 * MIB);
+        ck_assert_uint_eq(table->client.max[LIMIT_PINNED_BYTES], LIMIT_NONE);
+        ck_assert_uint_eq(table->client.max[LIMIT_LEASES], 7);
+        ck_assert_uint_eq(limits_tenant_max(table, 0, LIMIT_DEVICE_BYTES), LIMIT_NONE);
+        ck_assert_uint_eq(limits_tenant_max(table, 0, LIMIT_PINNED_BYTES), 0);
+        ck_assert_uint_eq(limits_tenant_max(table, 7, LIMIT_DEVICE_BYTES), 4096);
+        ck_assert_uint_eq(limits_tenant_max(table, 7, LIMIT_LEASES), 3);
+        ck_assert_uint_eq(limits_tenant_max(table, 8, LIMIT_LEASES), LIMIT_NONE);
+}
+
+static void expect_unreadable(const char *file, int wanted, const char *what)
+{
+        char expected[256];
+
+        ck_assert_int_eq(load_file(file), wanted);
+        (void)snprintf(expected, sizeof(expected), "%s: %s\n", file, what);
+        ck_assert_str_eq(said, expected);
+}
+
+TEST(files_that_are_none)
+{
+        expect_unreadable("/nonexistent/conf", -ENOENT, "No such file or directory");
+        expect_unreadable("/tmp", -EINVAL, "not a regular file");
+        remove_file();
+        ck_assert_int_eq(mkfifo(path, 0600), 0);
+        expect_unreadable(path, -EINVAL, "not a regular file");
+}
+
+static void expect_refused(const char *who)
+{
+        ck_assert_int_eq(load_file(path), -EPERM);
+        ck_assert_msg(strstr(said, who), "\"%s\" is not in: %s", who, said);
+}
+
+TEST(a_file_that_others_may_write_to_is_refused)
+{
+        write_bytes("{}", 2);
+        ck_assert_int_eq(chmod(path, 0646), 0);
+        expect_refused("every user may write to it (mode 0646)");
+        ck_assert_int_eq(chmod(path, 0664), 0);
+        ck_assert_int_eq(load_file(path), 0);
+        if (geteuid())
+                return;
+        ck_assert_int_eq(chown(path, 0, OTHER), 0);
+        expect_refused("group 4321 may write to it (mode 0664)");
+        ck_assert_int_eq(chmod(path, 0644), 0);
+        ck_assert_int_eq(load_file(path), 0);
+        ck_assert_int_eq(chown(path, OTHER, 0), 0);
+        expect_refused("uid 4321 owns it");
+        ck_assert_int_eq(seteuid(OTHER), 0);
+        ck_assert_int_eq(load_file(path), 0);
+        ck_assert_int_eq(seteuid(0), 0);
+        ck_assert_int_eq(chown(path, 0, 0), 0);
+}
+
+TEST(a_mebibyte_is_the_most)
+{
+        char *bytes = malloc(MIB + 1);
+
+        ck_assert_ptr_nonnull(bytes);
+        memset(bytes, ' ', MIB + 1);
+        bytes[0] = '{';
+        bytes[MIB - 1] = '}';
+        write_bytes(bytes, MIB);
+        ck_assert_int_eq(load_file(path), 0);
+        write_bytes(bytes, MIB + 1);
+        free(bytes);
+        expect_unreadable(path, -EINVAL, "larger than 1 MiB, which is the most allowed");
+}
+
+TEST(depth_is_bounded)
+{
+        char text[5000];
+
+        memset(text, '[', sizeof(text) - 1);
+        text[sizeof(text) - 1] = '\0';
+        ck_assert_int_eq(load(text), -EINVAL);
+        ck_assert_ptr_nonnull(strstr(said, "maximum parsing depth reached"));
+}
+
+TESTS_MAIN("config", .start = make_file, .stop = remove_file)

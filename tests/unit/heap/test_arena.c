@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses of a pool: where blocks may stand, and whose an address is. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "client/heap/arena.h"
+#include "tests/random.h"
+#include "tests/suite.h"
+
+#define START    (UINT64_C(1) << 44)
+#define GRANULE  ARENA_GRANULE
+#define N_BLOCKS 200
+
+static struct arena *arena;
+
+static void begin(uint64_t n_granules)
+{
+        ck_assert_int_eq(arena_new(START, n_granules * GRANULE, &arena), 0);
+        ck_assert_uint_eq(arena_start(arena), START);
+}
+
+static void begin_hundred(void)
+{
+        begin(100);
+}
+
+static void end(void)
+{
+        arena = arena_free(arena);
+        ck_assert_ptr_null(arena);
+        ck_assert_ptr_null(arena_free(NULL));
+}
+
+/* For tests that begin by themselves. */
+static const struct test_case without_start = {
+        .name = "arena, of another size", .limit_s = UNLIMITED, .stop = end};
+
+static struct arena_block block_at(uint64_t granule, uint64_t n_granules)
+{
+        return (struct arena_block){START + granule * GRANULE, n_granules * GRANULE};
+}
+
+static void put(struct arena_block *block)
+{
+        ck_assert_int_eq(arena_put(arena, block), 0);
+}
+
+/* In granules. */
+static uint64_t choose(uint64_t n_granules, enum arena_wish wish)
+{
+        uint64_t start;
+
+        ck_assert_int_eq(arena_choose(arena, n_granules * GRANULE, wish, &start), 0);
+        ck_assert_uint_eq((start - START) % GRANULE, 0);
+        return (start - START) / GRANULE;
+}
+
+TEST(blocks_are_found_one_after_another, .in = &without_start)
+{
+        struct arena_block first = block_at(3, 2), second = block_at(5, 1), third = block_at(9, 1);
+
+        begin(10);
+        ck_assert_ptr_null(arena_next(arena, START));
+        put(&third);
+        put(&first);
+        put(&second);
+        ck_assert_ptr_eq(arena_next(arena, START), &first);
+        ck_assert_ptr_eq(arena_next(arena, first.start), &first);
+        ck_assert_ptr_eq(arena_next(arena, first.start + GRANULE), &second);
+        ck_assert_ptr_eq(arena_next(arena, second.start + GRANULE), &third);
+        ck_assert_ptr_null(arena_next(arena, third.start + GRANULE));
+}
+
+TEST(the_first_block_is_at_an_end)
+{
+        ck_assert_uint_eq(choose(10, ARENA_APART), 0);
+        ck_assert_uint_eq(choose(10, ARENA_CLOSE), 90);
+        ck_assert_uint_eq(choose(100, ARENA_APART), 0);
+        ck_assert_uint_eq(choose(100, ARENA_CLOSE), 0);
+}
+
+/* In the middle of the largest gap, whichever it is. */
+TEST(apart_leaves_room_on_both_sides)
+{
+        struct arena_block first = block_at(0, 10), second, third = block_at(20, 5);
+
+        put(&first);
+        ck_assert_uint_eq(choose(10, ARENA_APART), 50);
+        ck_assert_uint_eq(choose(11, ARENA_APART), 49);
+        second = block_at(50, 10);
+        put(&second);
+        ck_assert_uint_eq(choose(10, ARENA_APART), 25);
+        put(&third);
+        ck_assert_uint_eq(choose(10, ARENA_APART), 75);
+}
+
+/* Before the first block nothing is to grow from below. */
+TEST(apart_begins_at_the_start_where_nothing_stands_below)
+{
+        struct arena_block high = block_at(60, 40);
+
+        put(&high);
+        ck_assert_uint_eq(choose(10, ARENA_APART), 0);
+}
+
+TEST(close_stands_next_to_others)
+{
+        struct arena_block first, second;
+
+        first = block_at(choose(10, ARENA_CLOSE), 10);
+        put(&first);
+        ck_assert_uint_eq(choose(5, ARENA_CLOSE), 85);
+        second = block_at(85, 5);
+        put(&second);
+        ck_assert_uint_eq(choose(85, ARENA_CLOSE), 0);
+}
+
+TEST(what_no_gap_holds_is_not_placed)
+{
+        struct arena_block middle = block_at(40, 10);
+        uint64_t start = 1;
+
+        put(&middle);
+        ck_assert_int_eq(arena_choose(arena, 51 * GRANULE, ARENA_APART, &start), -ENOMEM);
+        ck_assert_int_eq(arena_choose(arena, 51 * GRANULE, ARENA_CLOSE, &start), -ENOMEM);
+        ck_assert_int_eq(arena_choose(arena, UINT64_MAX & ~(GRANULE - 1), ARENA_CLOSE, &start),
+                         -ENOMEM);
+        ck_assert_uint_eq(start, 1);
+        ck_assert_uint_eq(choose(50, ARENA_APART), 50);
+}
+
+static void expect_room(uint64_t granule, uint64_t n_below, uint64_t n_above)
+{
+        ck_assert_uint_eq(arena_room_below(arena, START + granule * GRANULE), n_below * GRANULE);
+        ck_assert_uint_eq(arena_room_above(arena, START + granule * GRANULE), n_above * GRANULE);
+}
+
+/* Asked at places that are free or where a block begins or ends. */
+TEST(room_reaches_to_the_next_block)
+{
+        struct arena_block low = block_at(20, 10), high = block_at(40, 1), top = block_at(41, 1);
+
+        expect_room(0, 0, 100);
+        expect_room(50, 50, 50);
+        expect_room(100, 100, 0);
+        put(&low);
+        put(&high);
+        put(&top);
+        expect_room(0, 0, 20);
+        expect_room(19, 19, 1);
+        expect_room(20, 20, 0);
+        expect_room(30, 0, 10);
+        expect_room(39, 9, 1);
+        expect_room(40, 10, 0);
+        expect_room(41, 0, 0);
+        expect_room(42, 0, 58);
+        expect_room(100, 58, 0);
+        arena_take_out(arena, &high);
+        expect_room(30, 0, 11);
+        expect_room(41, 11, 0);
+}
+
+TEST(a_block_is_found_by_any_of_its_addresses)
+{
+        struct arena_block low = block_at(0, 1), block = block_at(2, 3), top = block_at(99, 1);
+
+        put(&top);
+        put(&block);
+        put(&low);
+        ck_assert_ptr_eq(arena_find(arena, START), &low);
+        ck_assert_ptr_eq(arena_find(arena, START + GRANULE - 1), &low);
+        ck_assert_ptr_null(arena_find(arena, START + GRANULE));
+        for (uint64_t offset = 0; offset < 3 * GRANULE; offset += GRANULE / 4)
+                ck_assert_ptr_eq(arena_find(arena, block.start + offset), &block);
+        ck_assert_ptr_eq(arena_find(arena, block.start + 3 * GRANULE - 1), &block);
+        ck_assert_ptr_null(arena_find(arena, block.start + 3 * GRANULE));
+        ck_assert_ptr_eq(arena_find(arena, START + 100 * GRANULE - 1), &top);
+        ck_assert_ptr_null(arena_find(arena, START + 100 * GRANULE));
+        ck_assert_ptr_null(arena_find(arena, START - 1));
+        ck_assert_ptr_null(arena_find(arena, 0));
+        ck_assert_ptr_null(arena_find(arena, UINT64_MAX));
+        arena_take_out(arena, &block);
+        ck_assert_ptr_null(arena_find(arena, block.start));
+        ck_assert_ptr_null(arena_find(arena, block.start + 2 * GRANULE));
+        ck_assert_ptr_eq(arena_find(arena, START), &low);
+}
+
+/* The blocks of an array, each at a place of its own; no length: it is not there. */
+static unsigned n_wrong(const struct arena_block *blocks)
+{
+        unsigned n = 0;
+
+        for (uint64_t i = 0; i < N_BLOCKS; i++) {
+                uint64_t first = START + i * 4 * GRANULE;
+
+                for (uint64_t at = first; at < first + 4 * GRANULE; at += GRANULE)
+                        n += arena_find(arena, at) !=
+                             (at < first + blocks[i].n_bytes ? &blocks[i] : NULL);
+        }
+        return n;
+}
+
+TEST(blocks_come_and_go_in_any_order, .in = &without_start)
+{
+        static struct arena_block blocks[N_BLOCKS];
+        struct test_random random = test_random_begin();
+
+        begin(N_BLOCKS * 4);
+        for (uint64_t step = 0, n_steps = test_n_steps() / 10; step < n_steps; step++) {
+                uint64_t i = test_random_below(&random, N_BLOCKS);
+
+                if (blocks[i].n_bytes) {
+                        arena_take_out(arena, &blocks[i]);
+                        blocks[i].n_bytes = 0;
+                } else {
+                        blocks[i] = block_at(i * 4, 1 + test_random_below(&random, 4));
+                        put(&blocks[i]);
+                }
+                ck_assert_uint_eq(n_wrong(blocks), 0);
+        }
+}
+
+static void add(uint64_t granule, uint64_t n_granules)
+{
+        ck_assert_int_eq(arena_add(arena, START + granule * GRANULE, n_granules * GRANULE), 0);
+}
+
+TEST(addresses_come_later, .in = &without_start)
+{
+        struct arena_block block;
+
+        ck_assert_int_eq(arena_new_span(START, 100 * GRANULE, &arena), 0);
+        ck_assert_uint_eq(arena_room_above(arena, START), 0);
+        add(40, 4);
+        ck_assert_uint_eq(choose(4, ARENA_APART), 40);
+        ck_assert_uint_eq(arena_room_above(arena, START + 39 * GRANULE), 0);
+        ck_assert_uint_eq(arena_room_above(arena, START + 41 * GRANULE), 3 * GRANULE);
+        ck_assert_uint_eq(arena_room_below(arena, START + 44 * GRANULE), 4 * GRANULE);
+        block = block_at(40, 4);
+        put(&block);
+        add(10, 20);
+        ck_assert_uint_eq(choose(20, ARENA_CLOSE), 10);
+        ck_assert_uint_eq(choose(5, ARENA_CLOSE), 25);
+        add(60, 30);
+        ck_assert_uint_eq(choose(30, ARENA_APART), 60);
+        ck_assert_ptr_eq(arena_find(arena, START + 43 * GRANULE), &block);
+        ck_assert_uint_eq(arena_room_above(arena, START + 44 * GRANULE), 0);
+        ck_assert_uint_eq(arena_room_below(arena, START + 40 * GRANULE), 0);
+        arena_take_out(arena, &block);
+        ck_assert_uint_eq(arena_room_above(arena, START + 40 * GRANULE), 4 * GRANULE);
+}
+
+/* One reservation is not another, though they stand side by side. */
+TEST(no_block_crosses_from_range_to_range, .in = &without_start)
+{
+        uint64_t start;
+
+        ck_assert_int_eq(arena_new_span(START, 100 * GRANULE, &arena), 0);
+        add(40, 10);
+        add(30, 10);
+        add(50, 10);
+        ck_assert_int_eq(arena_choose(arena, 11 * GRANULE, ARENA_CLOSE, &start), -ENOMEM);
+        ck_assert_uint_eq(arena_room_above(arena, START + 30 * GRANULE), 9 * GRANULE);
+        ck_assert_uint_eq(arena_room_above(arena, START + 39 * GRANULE), 0);
+        ck_assert_uint_eq(arena_room_below(arena, START + 50 * GRANULE), 10 * GRANULE);
+        ck_assert_uint_eq(arena_room_above(arena, START + 50 * GRANULE), 0);
+        ck_assert_uint_eq(arena_room_above(arena, START + 51 * GRANULE), 9 * GRANULE);
+}
+
+TEST(addresses_outside_are_refused, .in = &without_start)
+{
+        ck_assert_int_eq(arena_new_span(START, 100 * GRANULE, &arena), 0);
+        ck_assert_int_eq(arena_add(arena, START - GRANULE, 2 * GRANULE), -ERANGE);
+        ck_assert_int_eq(arena_add(arena, START + 99 * GRANULE, 2 * GRANULE), -ERANGE);
+        ck_assert_int_eq(arena_add(arena, START, 101 * GRANULE), -ERANGE);
+        add(10, 1);
+        ck_assert_int_eq(arena_add(arena, START + 11 * GRANULE, GRANULE), -ERANGE);
+        add(12, 1);
+}
+
+TESTS_MAIN("arena", .limit_s = UNLIMITED, .start = begin_hundred, .stop = end)

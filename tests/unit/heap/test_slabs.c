@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slabs by themselves, and in a heap: when there are any, where, and what becomes of them. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "client/heap/heap_slabs.h"
+#include "gpumem.h"
+#include "tests/suite.h"
+#include "tests/unit/heap/heap_world.h"
+#include "tests/unit/support/failing_alloc.h"
+
+#define CELL HEAP_CELL_BYTES
+
+static struct heap_world world;
+static struct heap heap;
+
+static void begin(void)
+{
+        world_init(&world, 64 * GIB);
+        heap_init(&heap, world.arena, HEAP_JOINED);
+        (void)world_add(&world, &heap, 0, 4 * MIB);
+}
+
+static void end(void)
+{
+        heap_deinit(&heap);
+        world_deinit(&world);
+}
+
+/* For tests that begin by themselves. */
+static const struct test_case without_start = {.name = "slabs, spare", .stop = end};
+
+/* Each unit of a slab of each size is in the place that holds it. */
+TEST(every_unit_is_in_its_place, .from = 1, .to = SLAB_UNITS_MAX + 1)
+{
+        uint32_t n_units = (uint32_t)_i, start = 1000, index;
+        struct slabs slabs = {.n_room = 0};
+
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        index = slabs_add(&slabs, 7, start, n_units, SLAB_PLACES_MAX);
+        for (uint32_t i = 0; i < n_units * SLAB_PLACES_MAX; i++) {
+                ck_assert(slab_holds(slabs_at(&slabs, index), start + i));
+                ck_assert_uint_eq(slab_place_of(slabs_at(&slabs, index), start + i), i / n_units);
+        }
+        ck_assert(!slab_holds(slabs_at(&slabs, index), start - 1));
+        ck_assert(!slab_holds(slabs_at(&slabs, index), start + n_units * SLAB_PLACES_MAX));
+        ck_assert_uint_eq(slabs_remove(&slabs, index), 7);
+        slabs_deinit(&slabs);
+}
+
+TEST(all_places_are_taken_once_and_the_lowest_first)
+{
+        struct slabs slabs = {.n_room = 0};
+        uint32_t index, n_slack;
+
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        index = slabs_add(&slabs, 1, 64, 3, 10);
+        for (uint32_t i = 0; i < 10; i++) {
+                ck_assert(slabs_have(&slabs, 3));
+                ck_assert_uint_eq(slabs_take(&slabs, 3, i), 64 + 3 * i);
+                (void)slabs_check(&slabs);
+        }
+        ck_assert(!slabs_have(&slabs, 3));
+        ck_assert(slabs_give(&slabs, index, 64 + 3 * 7, &n_slack));
+        ck_assert_uint_eq(n_slack, 7);
+        ck_assert(slabs_give(&slabs, index, 64 + 3 * 4, &n_slack));
+        ck_assert_uint_eq(slabs_take(&slabs, 3, 0), 64 + 3 * 4);
+        ck_assert_uint_eq(slabs_check(&slabs), 1);
+        slabs_deinit(&slabs);
+}
+
+/* Two slabs of four hundred live ones, the lower one of which gets a place back first. */
+static uint32_t take_after(uint32_t n_live, unsigned n_given)
+{
+        struct slabs slabs = {.n_room = 0};
+        uint32_t low, high, n_slack, unit;
+
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        low = slabs_add(&slabs, 1, 0, 1, 64);
+        high = slabs_add(&slabs, 2, 1000, 1, 64);
+        for (unsigned i = 0; i < 128; i++)
+                (void)slabs_take(&slabs, 1, 0);
+        slabs.n_live[1] = n_live;
+        for (unsigned i = 0; i < n_given; i++) {
+                ck_assert(slabs_give(&slabs, low, i, &n_slack));
+                ck_assert(slabs_give(&slabs, high, 1000 + i, &n_slack));
+        }
+        unit = slabs_take(&slabs, 1, 0);
+        (void)slabs_check(&slabs);
+        slabs_deinit(&slabs);
+        return unit;
+}
+
+TEST(where_many_places_are_free_a_low_one_is_taken)
+{
+        ck_assert_uint_eq(take_after(400, 1), 1000);
+        ck_assert_uint_eq(take_after(128, 30), 0);
+}
+
+/* One that has become the lowest with a place, though it was not full. */
+TEST(a_lower_slab_that_gets_a_place_back_comes_first)
+{
+        struct slabs slabs = {.n_room = 0};
+        uint32_t low, high, n_slack;
+
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        high = slabs_add(&slabs, 2, 1000, 1, 64);
+        (void)slabs_take(&slabs, 1, 0);
+        low = slabs_add(&slabs, 1, 0, 1, 64);
+        ck_assert_uint_eq(slabs_take(&slabs, 1, 0), 0);
+        ck_assert_uint_eq(slabs_take(&slabs, 1, 0), 1);
+        slabs.heads[1] = 0;
+        slabs_at(&slabs, low)->previous = high;
+        slabs_at(&slabs, low)->next = 0;
+        slabs_at(&slabs, high)->next = low;
+        slabs_at(&slabs, high)->previous = 0;
+        slabs.heads[1] = high;
+        ck_assert(slabs_give(&slabs, low, 0, &n_slack));
+        (void)slabs_check(&slabs);
+        ck_assert_uint_eq(slabs_take(&slabs, 1, 0), 0);
+        slabs_deinit(&slabs);
+}
+
+TEST(no_slack_is_left_of_the_last_one_there)
+{
+        struct slabs slabs = {.n_room = 0};
+        uint32_t index, n_slack;
+
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        index = slabs_add(&slabs, 1, 64, 3, 10);
+        for (uint32_t wanted = 511; wanted <= 511; wanted -= 511) {
+                ck_assert_uint_eq(slabs_take(&slabs, 3, wanted), 64);
+                ck_assert(slabs_give(&slabs, index, 64, &n_slack));
+                ck_assert_uint_eq(n_slack, wanted);
+        }
+        slabs_deinit(&slabs);
+}
+
+TEST(what_is_no_allocation_is_not_given_back)
+{
+        struct slabs slabs = {.n_room = 0};
+        uint32_t index, n_slack = 5;
+
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        index = slabs_add(&slabs, 1, 64, 3, 10);
+        (void)slabs_take(&slabs, 3, 1);
+        ck_assert(!slabs_give(&slabs, index, 65, &n_slack));
+        ck_assert(!slabs_give(&slabs, index, 67, &n_slack));
+        ck_assert(slabs_give(&slabs, index, 64, &n_slack));
+        ck_assert(!slabs_give(&slabs, index, 64, &n_slack));
+        ck_assert_uint_eq(n_slack, 1);
+        ck_assert_uint_eq(slabs.n_live[3], 0);
+        slabs_deinit(&slabs);
+}
+
+/* What is free of a slab is no more than a half of what is live, or a few places. */
+TEST(slabs_are_as_large_as_what_is_live, .to = 10)
+{
+        static const struct {
+                uint32_t n_live;
+                unsigned n_places;
+        } rows[] = {{0, 0},   {1, 0},   {2, 8},    {31, 8},   {32, 16},
+                    {63, 16}, {64, 32}, {127, 32}, {128, 64}, {1000000, 64}};
+        struct slabs slabs = {.n_room = 0};
+
+        slabs.n_live[5] = rows[_i].n_live;
+        ck_assert_uint_eq(slabs_wish(&slabs, 5), rows[_i].n_places);
+        ck_assert_uint_eq(slabs_wish(&slabs, 4), 0);
+}
+
+/* As many as a cell can name. */
+TEST(there_is_a_most_of_slabs)
+{
+        struct slabs slabs = {.n_room = 0};
+        uint32_t index = 0;
+
+        while (slabs_reserve(&slabs) == 0)
+                index = slabs_add(&slabs, 1, index * 8, 1, 8);
+        ck_assert_uint_eq(index, UINT16_MAX);
+        ck_assert_int_eq(slabs_reserve(&slabs), -ENOMEM);
+        (void)slabs_remove(&slabs, 7);
+        ck_assert_int_eq(slabs_reserve(&slabs), 0);
+        ck_assert_uint_eq(slabs_add(&slabs, 1, 0, 1, 8), 7);
+        slabs_deinit(&slabs);
+}
+
+TEST(the_third_of_a_size_has_a_place)
+{
+        uint64_t offsets[3];
+
+        for (unsigned i = 0; i < 3; i++)
+                offsets[i] = world_alloc(&heap, 1000);
+        ck_assert_uint_eq(offsets[0], 0);
+        ck_assert_uint_eq(offsets[1], 1024);
+        ck_assert_uint_eq(offsets[2], CELL);
+        ck_assert_uint_eq(heap.alloc_table.n_entries, 2);
+        ck_assert_uint_eq(world_alloc(&heap, 1024), CELL + 1024);
+        ck_assert_uint_eq(heap.alloc_table.n_entries, 2);
+        ck_assert_uint_eq(world_alloc(&heap, 1025), 2048);
+}
+
+/* Its memory is a hole again, that of its block, with what is beside it. */
+TEST(a_slab_ends_with_the_last_of_it)
+{
+        uint64_t offsets[10];
+        struct heap_freed freed;
+
+        for (unsigned i = 0; i < 10; i++)
+                offsets[i] = world_alloc(&heap, 4096);
+        for (unsigned i = 0; i < 9; i++) {
+                freed = world_free(&heap, offsets[i]);
+                ck_assert(i < 2 || freed.n_extent_bytes == 0);
+        }
+        ck_assert_uint_eq(heap_block_extent(&heap, &world.blocks[0]), 0);
+        freed = world_free(&heap, offsets[9]);
+        ck_assert_uint_eq(freed.n_extent_bytes, 4 * MIB);
+        ck_assert_uint_ne(heap_block_extent(&heap, &world.blocks[0]), 0);
+        ck_assert_int_eq(heap_free(&heap, WORLD_START + offsets[9], &freed), GPUMEM_E_NOT_OURS);
+        world_remove(&world, &world.blocks[0]);
+        ck_assert_ptr_null(world.blocks[0].cells);
+}
+
+/* Behind its end the last cell holds others'. */
+TEST(a_cell_may_hold_others_too)
+{
+        struct heap_allocation found;
+        uint64_t large;
+
+        for (unsigned i = 0; i < 3; i++)
+                (void)world_alloc(&heap, 512);
+        large = world_alloc(&heap, 4 * MIB - CELL - 8 * 512);
+        ck_assert_uint_eq(large, CELL + 8 * 512);
+        ck_assert_int_eq(heap_find(&heap, WORLD_START + large + 700, &found), 0);
+        ck_assert_uint_eq(found.start, WORLD_START + large);
+        ck_assert_int_eq(heap_find(&heap, WORLD_START + CELL + 512, &found), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(heap_find(&heap, WORLD_START + CELL + 511, &found), 0);
+        ck_assert_uint_eq(found.start, WORLD_START + CELL);
+        (void)world_free(&heap, large);
+}
+
+/* Blocks that touch are one run to slabs, too, and each of them knows when it was freed in. */
+TEST(a_slab_may_lie_in_two_blocks)
+{
+        struct heap_block *next;
+        uint64_t offset = 0;
+
+        next = world_add(&world, &heap, 4 * MIB, 2 * MIB);
+        (void)world_alloc(&heap, 4 * MIB - 40 * KIB);
+        while (offset < 4 * MIB)
+                offset = world_alloc(&heap, 8 * KIB);
+        ck_assert_uint_ne(heap_slab_at(&heap, next, WORLD_START + offset), 0);
+        ck_assert_uint_eq(heap_slab_at(&heap, next, WORLD_START + offset),
+                          heap_slab_at(&heap, &world.blocks[0], WORLD_START + 4 * MIB - 1));
+        (void)world_free(&heap, offset);
+        ck_assert(!heap_is_idle(&heap, next));
+        ck_assert(heap_is_idle(&heap, &world.blocks[0]));
+}
+
+/* A slab that there is no room for is none. */
+TEST(where_there_is_no_room_for_a_slab_small_ones_are_pieces)
+{
+        unsigned n = 0;
+        uint64_t address;
+
+        (void)world_alloc(&heap, 4 * MIB - 128 * KIB);
+        while (heap_alloc(&heap, 8 * KIB, &address) == 0)
+                n++;
+        heap_check(&heap);
+        ck_assert_uint_eq(n, 16);
+        ck_assert_uint_eq(heap.extents.n_units, 0);
+}
+
+/* Fewer places than are wished for, where the memory holds no more. */
+TEST(a_slab_is_as_large_as_a_hole_holds)
+{
+        do
+                (void)world_alloc(&heap, 8 * KIB);
+        while (slabs_free_units(&heap.slabs) || heap.slabs.n_live[16] < 32);
+        ck_assert_uint_eq(slabs_wish(&heap.slabs, 16), 16);
+        (void)world_alloc(&heap, (heap.extents.n_units - 8 * 16 - (HEAP_CELL_UNITS - 1)) * 512);
+        (void)world_alloc(&heap, 8 * KIB);
+        ck_assert_uint_eq(slabs_free_units(&heap.slabs), 7 * 16);
+}
+
+/* Where there is no room there may be many holes that are just too small: they are not looked through each time. */
+TEST(no_list_is_walked_for_a_slab)
+{
+        uint64_t n_least = SLAB_PLACES_MIN + HEAP_CELL_UNITS - 1, lower, upper;
+
+        for (unsigned i = 0; i < 2; i++)
+                (void)world_alloc(&heap, 512);
+        lower = world_alloc(&heap, (n_least - 1) * 512);
+        (void)world_alloc(&heap, 10 * KIB);
+        upper = world_alloc(&heap, n_least * 512);
+        (void)world_alloc(&heap, heap.extents.n_units * 512);
+        (void)world_free(&heap, lower);
+        (void)world_free(&heap, upper);
+        ck_assert_uint_eq(world_alloc(&heap, 512), lower);
+        ck_assert_uint_eq(slabs_free_units(&heap.slabs), 0);
+        /* Now it comes first. */
+        (void)world_alloc(&heap, 512);
+        ck_assert_uint_ne(slabs_free_units(&heap.slabs), 0);
+}
+
+/* Whatever there is no memory for: it is an extent, or nothing has changed. */
+TEST(slabs_without_memory)
+{
+        unsigned n_failed = 0;
+
+        for (unsigned i = 0; i < 2; i++)
+                (void)world_alloc(&heap, 512);
+        for (int n_until = 0; n_until < 4; n_until++) {
+                uint32_t n_entries = heap.alloc_table.n_entries;
+                uint64_t address;
+                int r;
+
+                n_until_failure = n_until;
+                r = heap_alloc(&heap, 512, &address);
+                n_failed += n_until_failure < 0;
+                n_until_failure = -1;
+                ck_assert_int_eq(r, 0);
+                heap_check(&heap);
+                if (n_until < 3)
+                        ck_assert_uint_eq(heap.alloc_table.n_entries, n_entries + 1);
+        }
+        ck_assert_uint_eq(n_failed, 3);
+        ck_assert_uint_eq(heap.slabs.n_live[1], 6);
+}
+
+static uint32_t n_spare_pieces(void)
+{
+        return heap.extents.n_unused + heap.extents.n_extents - heap.extents.n_touched;
+}
+
+/* It takes two extents, for which there is room or is not. */
+static void begin_with_spare(uint32_t n_spare)
+{
+        begin();
+        for (unsigned i = 0; i < 2; i++)
+                (void)world_alloc(&heap, 512);
+        do
+                (void)world_alloc(&heap, 9 * KIB);
+        while (n_spare_pieces() != n_spare);
+}
+
+TEST(the_pieces_of_a_slab_come_first, .to = 3, .in = &without_start)
+{
+        begin_with_spare((uint32_t)_i);
+        (void)world_alloc(&heap, 512);
+        ck_assert_uint_eq(slabs_free_units(&heap.slabs), SLAB_PLACES_MIN - 1);
+}
+
+TEST(no_slab_without_its_pieces, .to = 2, .in = &without_start)
+{
+        uint64_t address;
+
+        begin_with_spare((uint32_t)_i);
+        n_until_failure = 2; /* after both arrays of slabs */
+        ck_assert_int_eq(heap_alloc(&heap, 512, &address), 0);
+        ck_assert_int_lt(n_until_failure, 0);
+        heap_check(&heap);
+        ck_assert_uint_eq(slabs_free_units(&heap.slabs), 0);
+}
+
+/* Whatever is allocated. */
+TEST(a_heap_ends_with_its_slabs)
+{
+        for (unsigned i = 0; i < 3; i++)
+                (void)world_alloc(&heap, 512);
+        ck_assert_ptr_nonnull(world.blocks[0].cells);
+        heap_deinit(&heap);
+        ck_assert_ptr_null(world.blocks[0].cells);
+        ck_assert_ptr_null(world.blocks[0].heap);
+        ck_assert_ptr_null(heap.slabs.slabs);
+        ck_assert_ptr_null(heap.slabs.rests);
+        heap_init(&heap, world.arena, HEAP_JOINED);
+}
+
+TESTS_MAIN("slabs", .start = begin, .stop = end)

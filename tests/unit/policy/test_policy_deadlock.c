@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All who hold a pool's memory wait for more of it: the one that came last is refused. */
+#include "daemon/policy/scheduling/deadlock.h"
+#include "tests/unit/policy/policy_world.h"
+
+static void pass(uint64_t n_ns)
+{
+        world.now_ns += n_ns;
+        policy_expire(world.policy, world.now_ns);
+        policy_check(world.policy);
+}
+
+/* Nothing has moved for so long. */
+static void expect_deadlock(const struct client *client, uint32_t serial)
+{
+        struct action action;
+
+        expect_idle();
+        ck_assert_uint_eq(policy_next_deadline(world.policy), world.now_ns + DEADLOCK_NS);
+        pass(DEADLOCK_NS - 1);
+        expect_idle();
+        pass(1);
+        action = take(ACTION_REFUSE);
+
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_uint_eq(action.serial, serial);
+        ck_assert_int_eq(action.outcome, GPUMEM_E_REFUSED);
+        ck_assert(action.of_deadlock);
+}
+
+POLICY_TEST(the_one_that_came_last_is_refused, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+
+        (void)hold(a, 4 * MIB);
+        (void)hold(b, 4 * MIB);
+        ask(a, 1, 4 * MIB, UINT64_MAX);
+        expect_idle();
+        ask(b, 2, 4 * MIB, UINT64_MAX);
+        expect_deadlock(b, 2);
+        expect_idle();
+        ck_assert_uint_eq(stats().n_waiting, 1);
+}
+
+POLICY_TEST(what_it_gives_back_then_serves_the_other, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held;
+
+        (void)hold(a, 4 * MIB);
+        held = hold(b, 4 * MIB);
+        ask(a, 1, 4 * MIB, UINT64_MAX);
+        ask(b, 2, 4 * MIB, UINT64_MAX);
+        expect_deadlock(b, 2);
+        give_back(b, held.lease, RETURN_UNMAPPED);
+        expect_release(held.block);
+        ck_assert_uint_eq(take(ACTION_CREATE).serial, 1);
+        expect_idle();
+}
+
+/* Another thread of one that waits has given something back. */
+POLICY_TEST(what_moves_is_no_deadlock, 12 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held;
+
+        (void)hold(a, 4 * MIB);
+        (void)hold(b, 4 * MIB);
+        held = hold(b, 4 * MIB);
+        ask(a, 1, 8 * MIB, UINT64_MAX);
+        ask(b, 2, 8 * MIB, UINT64_MAX);
+        pass(DEADLOCK_NS - 1);
+        expect_idle();
+        give_back(b, held.lease, RETURN_UNMAPPED);
+        pass(DEADLOCK_NS - 1);
+        expect_idle();
+        pass(1);
+        expect_refusal(b, 2, GPUMEM_E_REFUSED);
+        /* It has as long to give back what it holds, and the other goes on waiting. */
+        expect_idle();
+}
+
+POLICY_TEST(a_holder_that_does_not_wait_may_give_back, 12 * MIB)
+{
+        struct client *a = join(1), *b = join(2), *c = join(3);
+
+        (void)hold(a, 4 * MIB);
+        (void)hold(b, 4 * MIB);
+        (void)hold(c, 4 * MIB);
+        ask(a, 1, 4 * MIB, UINT64_MAX);
+        ask(b, 2, 4 * MIB, UINT64_MAX);
+        expect_idle();
+        ask(c, 3, 8 * MIB, UINT64_MAX);
+        expect_deadlock(c, 3);
+        expect_idle();
+}
+
+/* Who holds nothing has nothing to give back: to refuse it would help nobody. */
+POLICY_TEST(who_holds_nothing_goes_on_waiting, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2), *c = join(3);
+
+        (void)hold(a, 4 * MIB);
+        (void)hold(b, 4 * MIB);
+        ask(a, 1, 4 * MIB, UINT64_MAX);
+        ask(c, 3, 4 * MIB, UINT64_MAX);
+        expect_idle();
+        ask(b, 2, 4 * MIB, UINT64_MAX);
+        expect_deadlock(b, 2);
+        expect_idle();
+        ck_assert_uint_eq(stats().n_waiting, 2);
+}
+
+POLICY_TEST(all_requests_of_a_client_that_come_last_go, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+
+        (void)hold(a, 4 * MIB);
+        (void)hold(b, 4 * MIB);
+        ask(b, 1, 4 * MIB, UINT64_MAX);
+        ask(b, 2, 4 * MIB, UINT64_MAX);
+        expect_idle();
+        ask(a, 3, 4 * MIB, UINT64_MAX);
+        expect_deadlock(a, 3);
+        expect_idle();
+        ck_assert_uint_eq(stats().n_waiting, 2);
+}
+
+/* What its other threads hold is its own. */
+POLICY_TEST(one_that_holds_all_waits_for_itself, 8 * MIB)
+{
+        struct client *a = join(1);
+        struct held held = hold(a, 8 * MIB);
+
+        ask(a, 1, 8 * MIB, UINT64_MAX);
+        ask(a, 2, 8 * MIB, UINT64_MAX);
+        expect_idle();
+        give_back(a, held.lease, RETURN_UNMAPPED);
+        (void)expect_grant(a, 1);
+        expect_idle();
+}
+
+POLICY_TEST(what_is_on_its_way_back_may_be_enough, 12 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct block *released_block;
+        struct held held;
+
+        (void)hold(a, 4 * MIB);
+        (void)hold(b, 4 * MIB);
+        held = cache(b, 4 * MIB, RETURN_UNMAPPED);
+        ask(a, 1, 4 * MIB, UINT64_MAX);
+        ask(b, 2, 8 * MIB, UINT64_MAX);
+        released_block = take(ACTION_RELEASE).block;
+        ck_assert_ptr_eq(released_block, held.block);
+        expect_idle();
+        released(released_block);
+        /* One is served: when it has that it may give back. */
+        ck_assert_uint_eq(take(ACTION_CREATE).serial, 1);
+        expect_idle();
+}
+
+POLICY_TEST(one_that_is_held_up_is_not_refused_for_it, 12 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+
+        (void)hold(a, 4 * MIB);
+        (void)hold(b, 6 * MIB);
+        ask(a, 1, 4 * MIB, UINT64_MAX);
+        expect_idle();
+        /* There is room for it, and it may go before. */
+        ask(b, 2, 2 * MIB, UINT64_MAX);
+        ck_assert_uint_eq(take(ACTION_CREATE).serial, 2);
+        expect_idle();
+}
+
+POLICY_TEST(a_driver_that_stands_still_is_no_deadlock, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+
+        (void)hold(a, 4 * MIB);
+        (void)hold(b, 4 * MIB);
+        ck_assert_int_eq(policy_set_driver_status(world.policy, 0, DRIVER_STALLED, world.now_ns),
+                         0);
+        ask(a, 1, 4 * MIB, UINT64_MAX);
+        ask(b, 2, 4 * MIB, UINT64_MAX);
+        expect_idle();
+        ck_assert_int_eq(policy_set_driver_status(world.policy, 0, DRIVER_SERVES, world.now_ns), 0);
+        expect_deadlock(b, 2);
+        expect_idle();
+}
+
+POLICY_TEST(a_group_is_one_that_waits, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct policy_ask first = {.serial = 2, .n_bytes = 6 * MIB, .more = true};
+
+        (void)hold(a, 6 * MIB);
+        (void)hold(b, 6 * MIB);
+        ask(a, 1, 6 * MIB, UINT64_MAX);
+        ask_with(b, &first);
+        expect_idle();
+        ask(b, 3, 6 * MIB, UINT64_MAX);
+        expect_idle();
+        pass(DEADLOCK_NS);
+        expect_refusal(b, 2, GPUMEM_E_REFUSED);
+        expect_refusal(b, 3, GPUMEM_E_REFUSED);
+        expect_idle();
+}
+
+TESTS_MAIN("policy: deadlock")

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A driver that does not answer, has lost its device, or has less than the pool's limit says: what is served all the
+ * same, who is refused and when, and that no bytes of before are served after a loss. */
+#include <errno.h>
+
+#include "base/err.h"
+#include "daemon/policy/driver_state.h"
+#include "tests/unit/policy/policy_world.h"
+
+#define SECOND UINT64_C(1000000000)
+
+static void stand(enum driver_status status)
+{
+        ck_assert_int_eq(policy_set_driver_status(world.policy, 0, status, world.now_ns), 0);
+        policy_check(world.policy);
+}
+
+static void expire(uint64_t now_ns)
+{
+        world.now_ns = now_ns;
+        policy_expire(world.policy, now_ns);
+        policy_check(world.policy);
+}
+
+POLICY_TEST(a_stalled_pool_serves_its_cache, 100 * MIB)
+{
+        struct client *client = join(1);
+        struct held held = cache(client, 4 * MIB, RETURN_UNMAPPED);
+        const struct lease *lease;
+
+        stand(DRIVER_STALLED);
+        ask(client, 7, 4 * MIB, 0);
+        lease = expect_grant(client, 7);
+        ck_assert_ptr_eq(lease_block(lease), held.block);
+        expect_refused(client, 8, 8 * MIB, 0, GPUMEM_E_STALLED);
+        expect_idle();
+}
+
+/* Its block is made all the same, some time: for the cache. */
+POLICY_TEST(one_whose_block_hangs_is_refused_at_its_deadline, 100 * MIB)
+{
+        struct client *client = join(1);
+        struct block *blocks[2];
+
+        ask(client, 1, 4 * MIB, 0);
+        blocks[0] = take(ACTION_CREATE).block;
+        ask(client, 2, 4 * MIB, 5000);
+        blocks[1] = take(ACTION_CREATE).block;
+        expire(4000);
+        expect_idle();
+        stand(DRIVER_STALLED);
+        expect_refusal(client, 1, GPUMEM_E_STALLED);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
+        expire(5000);
+        expect_refusal(client, 2, GPUMEM_E_STALLED);
+        expect_totals(0, 8 * MIB, 0);
+        stand(DRIVER_SERVES);
+        created(blocks[0], 0);
+        created(blocks[1], 0);
+        expect_totals(0, 8 * MIB, 0);
+        ask(client, 3, 4 * MIB, 0);
+        (void)expect_grant(client, 3);
+}
+
+POLICY_TEST(a_lost_pool_refuses_everybody, 100 * MIB)
+{
+        struct client *client = join(1);
+        struct held held = cache(client, 4 * MIB, RETURN_UNMAPPED);
+
+        stand(DRIVER_LOST);
+        ck_assert_ptr_eq(take(ACTION_RELEASE).block, held.block);
+        expect_refused(client, 1, 4 * MIB, 9 * SECOND, -ENODEV);
+        expect_totals(0, 0, 4 * MIB);
+        stand(DRIVER_SERVES);
+        (void)hold(client, 4 * MIB);
+        released(held.block);
+}
+
+POLICY_TEST(what_was_leased_before_a_loss_is_not_cached_after_it, 100 * MIB)
+{
+        struct client *client = join(1);
+        struct held busy = hold(client, 4 * MIB), idle = hold_idle(client, 8 * MIB);
+
+        stand(DRIVER_LOST);
+        ck_assert(was_revoked(client, idle.lease));
+        ck_assert_ptr_eq(take(ACTION_RELEASE).block, idle.block);
+        expect_notice(client, idle.lease);
+        released(idle.block);
+        unmap(client, idle.id);
+        stand(DRIVER_SERVES);
+        give_back(client, busy.lease, RETURN_UNMAPPED);
+        expect_release(busy.block);
+}
+
+/* Nobody is promised bytes that the driver has not taken. */
+POLICY_TEST(a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it, 8 * MIB)
+{
+        struct client *client = join(1);
+        struct held held = cache(client, 8 * MIB, RETURN_UNMAPPED);
+
+        ask(client, 1, 4 * MIB, 5000);
+        ck_assert_ptr_eq(take(ACTION_RELEASE).block, held.block);
+        policy_not_released(world.policy, held.block, world.now_ns);
+        policy_check(world.policy);
+        expect_totals(0, 0, 8 * MIB);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
+        expire(5000);
+        expect_refusal(client, 1, GPUMEM_E_TIMED_OUT);
+        released(held.block);
+        expect_totals(0, 0, 0);
+}
+
+POLICY_TEST(an_unknown_pool_has_no_driver_status, 8 * MIB)
+{
+        ck_assert_int_eq(policy_set_driver_status(world.policy, 2, DRIVER_LOST, 0),
+                         GPUMEM_E_NO_POOL);
+}
+
+TEST(a_call_that_takes_too_long_stalls_until_it_returns)
+{
+        struct driver_state state = {.status = DRIVER_SERVES};
+
+        ck_assert(!driver_state_see_call(&state, false, 1));
+        ck_assert(driver_state_see_call(&state, true, 2));
+        ck_assert_int_eq(state.status, DRIVER_STALLED);
+        ck_assert_uint_eq(state.since_ns, 2);
+        ck_assert(!driver_state_see_call(&state, true, 3));
+        ck_assert(driver_state_see_call(&state, false, 4));
+        ck_assert_int_eq(state.status, DRIVER_SERVES);
+        ck_assert_uint_eq(state.since_ns, 4);
+}
+
+TEST(a_loss_lasts_until_a_call_succeeds)
+{
+        struct driver_state state = {.status = DRIVER_SERVES};
+
+        ck_assert(!driver_state_note_result(&state, -EIO, 1));
+        ck_assert(!driver_state_take_try(&state, 0, 9 * SECOND));
+        ck_assert(driver_state_note_result(&state, -ENODEV, 1));
+        ck_assert_int_eq(state.status, DRIVER_LOST);
+        ck_assert(!driver_state_note_result(&state, -EIO, 2));
+        ck_assert(!driver_state_see_call(&state, true, 3));
+        ck_assert(!driver_state_see_call(&state, false, 4));
+        ck_assert(!driver_state_take_try(&state, 0, SECOND));
+        ck_assert(driver_state_take_try(&state, 0, SECOND + 1));
+        ck_assert(!driver_state_take_try(&state, 0, SECOND + 2));
+        ck_assert(!driver_state_note_result(&state, -ENODEV, SECOND + 3));
+        ck_assert(driver_state_take_try(&state, 0, 2 * SECOND + 1));
+        ck_assert(driver_state_note_result(&state, GPUMEM_E_DEVICE_FULL, 3 * SECOND));
+        ck_assert_int_eq(state.status, DRIVER_SERVES);
+}
+
+TEST(both_signs_of_a_loss_must_go)
+{
+        struct driver_state state = {.status = DRIVER_SERVES};
+
+        ck_assert(driver_state_see_nvml(&state, true, 1));
+        ck_assert(!driver_state_take_try(&state, 0, 9 * SECOND));
+        ck_assert(!driver_state_note_result(&state, -ENODEV, 2));
+        ck_assert(!driver_state_see_nvml(&state, false, 3));
+        ck_assert(driver_state_note_result(&state, 0, 4));
+        ck_assert_int_eq(state.status, DRIVER_SERVES);
+}
+
+TEST(a_release_of_memory_from_before_a_loss_says_nothing)
+{
+        struct driver_state state = {.status = DRIVER_SERVES};
+
+        ck_assert(driver_state_note_result(&state, -ENODEV, 1));
+        ck_assert_uint_eq(state.n_losses, 1);
+        ck_assert(driver_state_note_result(&state, 0, 2));
+        ck_assert(!driver_state_note_release(&state, 0, -ENODEV, 3));
+        ck_assert_int_eq(state.status, DRIVER_SERVES);
+        ck_assert(!driver_state_note_release(&state, 1, -EIO, 4));
+        ck_assert(driver_state_note_release(&state, 1, -ENODEV, 5));
+        ck_assert_int_eq(state.status, DRIVER_LOST);
+        ck_assert_uint_eq(state.n_losses, 2);
+        ck_assert(!driver_state_note_release(&state, 2, 0, 6));
+        ck_assert(!driver_state_note_release(&state, 2, GPUMEM_E_DEVICE_FULL, 7));
+        ck_assert_int_eq(state.status, DRIVER_LOST);
+}
+
+TEST(what_is_not_taken_back_is_tried_less_and_less)
+{
+        struct driver_state state = {.status = DRIVER_SERVES, .n_losses = 1};
+        static const uint64_t waits[] = {1, 2, 4, 4, 4}, old_waits[] = {1, 2, 4, 8, 16, 32, 64, 64};
+
+        for (unsigned i = 0; i < ARRAY_SIZE(waits); i++)
+                ck_assert_uint_eq(driver_state_next_release(&state, 1, i + 1, 7),
+                                  7 + waits[i] * SECOND);
+        for (unsigned i = 0; i < ARRAY_SIZE(old_waits); i++)
+                ck_assert_uint_eq(driver_state_next_release(&state, 0, i + 1, 7),
+                                  7 + old_waits[i] * SECOND);
+        ck_assert_uint_eq(driver_state_next_release(&state, 1, UINT32_MAX, 0), 4 * SECOND);
+        ck_assert_uint_eq(driver_state_next_release(&state, 0, UINT32_MAX, 0), 64 * SECOND);
+}
+
+TEST(trials_that_leave_memory_behind_become_rare)
+{
+        struct driver_state state = {.status = DRIVER_SERVES};
+
+        ck_assert(driver_state_note_result(&state, -ENODEV, 0));
+        ck_assert(driver_state_take_try(&state, 2, SECOND));
+        ck_assert(!driver_state_take_try(&state, 2, 5 * SECOND - 1));
+        ck_assert(driver_state_take_try(&state, 100, 5 * SECOND));
+        ck_assert(!driver_state_take_try(&state, 0, 69 * SECOND - 1));
+        ck_assert(driver_state_take_try(&state, 0, 69 * SECOND));
+        ck_assert(driver_state_take_try(&state, 0, 70 * SECOND));
+}
+
+static void set_unreleasable(uint64_t n_bytes)
+{
+        ck_assert_int_eq(policy_set_unreleasable(world.policy, 0, n_bytes, world.now_ns), 0);
+        policy_check(world.policy);
+}
+
+/* It takes room as any block does, and nobody is charged for it. */
+POLICY_TEST(what_is_no_block_lingers_too, 8 * MIB)
+{
+        struct client *client = join(1);
+
+        ask(client, 1, 8 * MIB, 5000);
+        set_unreleasable(8 * MIB);
+        created(take(ACTION_CREATE).block, -EIO);
+        expect_refusal(client, 1, -EIO);
+        expect_totals(0, 0, 8 * MIB);
+        ck_assert_uint_eq(client_charged(client, 0), 0);
+        expect_wait(client, 2, 4 * MIB, 5000);
+        set_unreleasable(4 * MIB);
+        (void)expect_made(client, 2);
+        expect_totals(4 * MIB, 0, 4 * MIB);
+        set_unreleasable(0);
+        ck_assert_int_eq(policy_set_unreleasable(world.policy, 2, MIB, 0), GPUMEM_E_NO_POOL);
+}
+
+/* Asks, and the driver has nothing. */
+static void ask_in_vain(struct client *client, uint32_t serial, uint64_t n_bytes,
+                        uint64_t deadline_ns)
+{
+        ask(client, serial, n_bytes, deadline_ns);
+        created(take(ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
+}
+
+POLICY_TEST(only_as_many_bytes_are_released_as_were_asked_for, 100 * MIB)
+{
+        struct client *a = join(1);
+        struct held held[3];
+
+        cache_several(a, 4 * MIB, 3, held);
+        for (unsigned i = 0; i < 3; i++)
+                unmap(a, held[i].id);
+        ask_in_vain(a, 1, 8 * MIB, 0);
+        expect_release(held[0].block);
+        expect_release(held[1].block);
+        created(take(ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        expect_release(held[2].block);
+        created(take(ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
+        expect_refusal(a, 1, GPUMEM_E_DEVICE_FULL);
+        expect_idle();
+}
+
+static void mark_unusable(struct block *block)
+{
+        policy_mark_unusable(world.policy, block, world.now_ns);
+        policy_check(world.policy);
+}
+
+POLICY_TEST(a_lease_is_told_by_its_client_only, 100 * MIB)
+{
+        struct client *client = join(1), *sibling = join(1);
+        struct held held = hold(client, 4 * MIB);
+
+        ck_assert_ptr_eq(policy_leased_block(client, held.id), held.block);
+        ck_assert_ptr_null(policy_leased_block(sibling, held.id));
+        ck_assert_ptr_null(policy_leased_block(client, held.id + 1));
+        give_back(client, held.lease, RETURN_MAPPED);
+        ck_assert_ptr_eq(policy_leased_block(client, held.id), held.block);
+        mark_unusable(held.block);
+        ck_assert_ptr_null(policy_leased_block(client, held.id));
+        expect_release(held.block);
+        ck_assert_ptr_null(policy_leased_block(client, held.id));
+        unmap(client, held.id);
+}
+
+TESTS_MAIN("policy: driver state")

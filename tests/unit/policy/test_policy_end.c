@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clients that end, by two signs in either order, and what they leave behind: tenants of whom only memory is left,
+ * and bytes of an earlier daemon's blocks that clients declare. */
+#include <stdio.h>
+
+#include "base/err.h"
+#include "daemon/policy/objects/tenant.h"
+#include "daemon/policy/objects/unmap_timeout.h"
+#include "daemon/policy/report/listing.h"
+#include "proto/board.h"
+#include "tests/unit/policy/policy_world.h"
+
+enum sign { SIGN_EOF, SIGN_DEAD };
+
+static bool tell(struct client *client, enum sign sign)
+{
+        bool is_gone;
+
+        if (sign == SIGN_EOF)
+                is_gone = policy_client_eof(world.policy, client, world.now_ns);
+        else
+                is_gone = policy_client_dead(world.policy, client, world.now_ns);
+        policy_check(world.policy);
+        return is_gone;
+}
+
+static enum sign other(enum sign sign)
+{
+        return sign == SIGN_EOF ? SIGN_DEAD : SIGN_EOF;
+}
+
+static void end(struct client *client)
+{
+        ck_assert(!tell(client, SIGN_EOF));
+        ck_assert(tell(client, SIGN_DEAD));
+}
+
+POLICY_TEST(busy_block_lingers_from_one_sign_to_the_other, 4 * MIB, .to = 2)
+{
+        const enum sign first = _i ? SIGN_DEAD : SIGN_EOF;
+        struct client *a = join(1), *b = join(1);
+        struct held held = hold(a, 4 * MIB);
+
+        ask(b, 1, 4 * MIB, UINT64_MAX);
+        ck_assert(!tell(a, first));
+        expect_totals(0, 0, 4 * MIB);
+        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
+        expect_release(held.block);
+        /* The daemon has released; the charge stays until both signs are there. */
+        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
+        ck_assert_uint_eq(stats().charged, 4 * MIB);
+        expect_totals(0, 0, 4 * MIB);
+        expect_idle();
+        ck_assert(tell(a, other(first)));
+        ck_assert_uint_eq(block_bytes(take(ACTION_CREATE).block), 4 * MIB);
+        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+}
+
+static void expect_release_of(const struct held *held, bool may_be_used)
+{
+        struct block *block = take(ACTION_RELEASE).block;
+
+        ck_assert_ptr_eq(block, held->block);
+        ck_assert_int_eq(block_may_be_used(block), may_be_used);
+        released(block);
+}
+
+/* Its connection may be lost, and its process go on. */
+POLICY_TEST(what_was_in_use_at_the_end_may_be_used_still, 100 * MIB, .to = 2)
+{
+        const enum sign first = _i ? SIGN_DEAD : SIGN_EOF;
+        struct client *a = join(1);
+        struct held busy = hold(a, 4 * MIB);
+        struct held returned = cache(a, 6 * MIB, RETURN_MAPPED);
+        struct held idle = hold_idle(a, 8 * MIB);
+
+        ck_assert(!tell(a, first));
+        expect_release_of(&busy, true);
+        ck_assert_int_eq(policy_release_all(world.policy, join(1), 1, SCOPE_TENANT, 0), 0);
+        expect_release_of(&returned, false);
+        expect_release_of(&idle, false);
+}
+
+POLICY_TEST(actions_that_name_the_client_are_withdrawn, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+
+        (void)cache(a, 4 * MIB, RETURN_UNMAPPED);
+        ck_assert_int_eq(policy_release_all(world.policy, a, 1, SCOPE_TENANT, 1), 0);
+        ask(a, 2, 4 * MIB, 0); /* a grant */
+        ask(a, 3, 1, 0);       /* a refusal */
+        ask(a, 4, 2 * MIB, 0); /* a block to be made */
+        ask(b, 1, 2 * MIB, 0);
+        ck_assert(!tell(a, SIGN_EOF));
+        ck_assert_uint_eq(block_bytes(take(ACTION_CREATE).block), 2 * MIB);
+        ck_assert_uint_eq(client_charged(b, 0), 2 * MIB);
+        expect_idle();
+        /* Nobody was told of the block, so it is as good as ever. */
+        expect_totals(2 * MIB, 4 * MIB, 0);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+}
+
+POLICY_TEST(charge_goes_to_the_next_that_maps_it, 4 * MIB)
+{
+        struct client *a = join(1), *b = join(1), *c = join(1);
+        struct held held = cache(a, 4 * MIB, RETURN_MAPPED);
+
+        ask(b, 1, 4 * MIB, 0);
+        give_back(b, expect_grant(b, 1), RETURN_MAPPED);
+        ask(c, 1, 4 * MIB, 0);
+        (void)expect_grant(c, 1);
+        ck_assert(!tell(c, SIGN_DEAD));
+        expect_release(held.block);
+        ck_assert_uint_eq(client_charged(c, 0), 4 * MIB);
+        ck_assert(tell(c, SIGN_EOF));
+        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        end(b);
+        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
+        expect_totals(0, 0, 4 * MIB);
+        unmap(a, held.id);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        expect_totals(0, 0, 0);
+}
+
+POLICY_TEST(idle_leases_are_cached_at_the_first_sign, 100 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+        struct held idle = hold_idle(a, 4 * MIB), busy = hold(a, 8 * MIB);
+
+        (void)policy_client_eof(world.policy, a, 0);
+        policy_check(world.policy);
+        /* The process may live on, and sees that it has it no more. */
+        ck_assert(was_revoked(a, idle.lease));
+        expect_totals(0, 4 * MIB, 8 * MIB);
+        ck_assert_uint_eq(client_charged(a, 0), 8 * MIB);
+        expect_release(busy.block);
+        expect_served(b, 1, 4 * MIB, 0, idle.block);
+        (void)policy_client_dead(world.policy, a, 0);
+        policy_check(world.policy);
+        expect_totals(4 * MIB, 0, 0);
+        expect_idle();
+}
+
+static int declare(struct client *client, uint32_t pool, uint64_t n_bytes)
+{
+        int r = policy_declare(world.policy, client, pool, n_bytes, world.now_ns);
+
+        policy_check(world.policy);
+        return r;
+}
+
+POLICY_TEST(declared_bytes_are_charged_and_not_reserved, 100 * MIB)
+{
+        struct client *client = join(1);
+        struct held held;
+
+        client_set_held(client, 30 * MIB);
+        ck_assert_int_eq(declare(client, 0, 20 * MIB), 0);
+        held = hold(client, 4 * MIB);
+        ck_assert_uint_eq(client_charged(client, 0), 24 * MIB);
+        ck_assert_uint_eq(client_declared(client, 0), 20 * MIB);
+        ck_assert_uint_eq(stats().charged, 24 * MIB);
+        ck_assert_uint_eq(stats().declared, 20 * MIB);
+        expect_totals(4 * MIB, 0, 0);
+        give_back(client, held.lease, RETURN_UNMAPPED);
+        ck_assert_int_eq(declare(client, 0, 0), 0);
+        ck_assert_uint_eq(client_charged(client, 0), 0);
+        ck_assert(!client_maps_anything(client));
+}
+
+POLICY_TEST(nobody_declares_more_than_it_said_it_held, 100 * MIB)
+{
+        struct client *client = join(1), *fresh = join(1);
+
+        client_set_held(client, 30 * MIB);
+        ck_assert_int_eq(declare(client, 0, 31 * MIB), GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(declare(client, 0, UINT64_MAX), GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(declare(client, 2, MIB), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(declare(client, 0, 20 * MIB), 0);
+        ck_assert_int_eq(declare(client, 1, 11 * MIB), GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(declare(client, 1, 10 * MIB), 0);
+        ck_assert_int_eq(declare(client, 0, 10 * MIB), 0);
+        ck_assert_uint_eq(client_declared(client, 0), 10 * MIB);
+        ck_assert_int_eq(declare(fresh, 0, 1), GPUMEM_E_BAD_REQUEST);
+}
+
+/* Each of many that have left is believed, but all of them together can have no more than fits. */
+#define LARGEST (UINT64_C(1) << 60)
+
+POLICY_TEST(no_sum_of_declarations_passes_what_can_be_counted, LARGEST)
+{
+        struct client *clients[9];
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(clients); i++) {
+                int r;
+
+                clients[i] = join(1);
+                client_set_held(clients[i], UINT64_MAX);
+                ck_assert_int_eq(declare(clients[i], 0, LARGEST + 1), GPUMEM_E_BAD_REQUEST);
+                r = declare(clients[i], 0, LARGEST);
+                ck_assert(r == 0 || r == GPUMEM_E_TOO_MANY);
+                n += r == 0;
+                (void)policy_client_eof(world.policy, clients[i], world.now_ns);
+        }
+        ck_assert_uint_ge(n, 1);
+        ck_assert_uint_lt(n, 9);
+        ck_assert_uint_eq(stats().declared, n * LARGEST);
+        for (unsigned i = 0; i < ARRAY_SIZE(clients); i++)
+                ck_assert(policy_client_dead(world.policy, clients[i], world.now_ns));
+        ck_assert_uint_eq(stats().declared, 0);
+}
+
+/* They are mapped until the process has ended, like all else. */
+POLICY_TEST(declared_bytes_are_charged_until_both_signs, 100 * MIB)
+{
+        struct client *client = join(1);
+
+        client_set_held(client, 8 * MIB);
+        ck_assert_int_eq(declare(client, 0, 8 * MIB), 0);
+        ck_assert(!policy_client_eof(world.policy, client, world.now_ns));
+        policy_check(world.policy);
+        ck_assert(client_maps_anything(client));
+        ck_assert_uint_eq(stats().charged, 8 * MIB);
+        ck_assert(policy_client_dead(world.policy, client, world.now_ns));
+        policy_check(world.policy);
+        ck_assert_uint_eq(stats().charged, 0);
+        ck_assert_uint_eq(stats().declared, 0);
+}
+
+static void take_block(const struct block_listing *block, void *argument)
+{
+        *(struct block_listing *)argument = *block;
+}
+
+POLICY_TEST(a_block_is_dated_when_it_is_made_and_at_each_change, 100 * MIB)
+{
+        struct client *client = join(7);
+        struct block_listing listed;
+        struct held held;
+
+        world.now_ns = 5000;
+        held = hold(client, 4 * MIB);
+        policy_list_blocks(world.policy, 0, take_block, &listed);
+        ck_assert_int_eq(listed.state, BLOCK_IS_LEASED);
+        ck_assert_ptr_eq(listed.charged, client);
+        ck_assert_uint_eq(listed.uid, 7);
+        ck_assert_uint_eq(listed.lease_id, held.id);
+        ck_assert_uint_eq(listed.since_ns, 5000);
+        world.now_ns = 9000;
+        give_back(client, held.lease, RETURN_UNMAPPED);
+        policy_list_blocks(world.policy, 0, take_block, &listed);
+        ck_assert_int_eq(listed.state, BLOCK_IS_CACHED);
+        ck_assert_ptr_null(listed.charged);
+        ck_assert_uint_eq(listed.lease_id, 0);
+        ck_assert_uint_eq(listed.made_ns, 5000);
+        ck_assert_uint_eq(listed.since_ns, 9000);
+}
+
+#define UID   1
+#define OTHER 2
+
+static struct client *join_in(uint32_t uid, unsigned n)
+{
+        struct tenant_key key = {.uid = uid};
+        struct client *client;
+
+        (void)snprintf(key.realm, sizeof(key.realm), "/container-%u", n);
+        ck_assert_int_eq(policy_add_client(world.policy, &key, 1, NULL, NULL, &client), 0);
+        return client;
+}
+
+/* Of pinned memory all that is cached may stay. */
+static uint32_t add_pinned_memory(uint64_t max_bytes)
+{
+        const struct policy_pool pool = {
+                .kind = POLICY_PINNED, .max_bytes = max_bytes, .capacity_bytes = max_bytes};
+        uint32_t id;
+
+        ck_assert_int_eq(policy_add_pool(world.policy, &pool, &id), 0);
+        return id;
+}
+
+static struct action must_take(enum action_kind kind)
+{
+        struct action action = policy_next_action(world.policy);
+
+        ck_assert_int_eq(action.kind, kind);
+        return action;
+}
+
+/* As cache() does, but for the checks: they look at every tenant, of which there are many. */
+static struct block *leave_cached(struct client *client, uint32_t pool)
+{
+        const struct policy_ask wanted = {.pool = pool, .n_bytes = 2 * MIB};
+        struct block *block;
+        struct lease *lease;
+
+        policy_lease(world.policy, client, &wanted, world.now_ns);
+        block = must_take(ACTION_CREATE).block;
+        policy_created(world.policy, block, 0, &world, world.now_ns);
+        lease = must_take(ACTION_GRANT).lease;
+        ck_assert_int_eq(
+                policy_return(world.policy, client, lease_id(lease), RETURN_UNMAPPED, world.now_ns),
+                0);
+        return block;
+}
+
+static void must_release(const struct block *block)
+{
+        struct action action = must_take(ACTION_RELEASE);
+
+        ck_assert_ptr_eq(action.block, block);
+        policy_released(world.policy, action.block, world.now_ns);
+}
+
+POLICY_TEST(a_user_has_so_many_tenants_that_have_gone, 4 * MIB)
+{
+        static struct block *blocks[TENANTS_A_USER + 2];
+        const uint32_t pool = add_pinned_memory((TENANTS_A_USER + 8) * 2 * MIB);
+        struct client *client = join_in(UID, 0);
+
+        blocks[0] = leave_cached(client, pool);
+        for (unsigned i = 1; i < TENANTS_A_USER; i++) {
+                client = join_in(UID, i);
+                blocks[i] = leave_cached(client, pool);
+                ck_assert(!policy_client_eof(world.policy, client, world.now_ns));
+                ck_assert(policy_client_dead(world.policy, client, world.now_ns));
+        }
+        policy_check(world.policy);
+        (void)must_take(ACTION_NONE);
+        /* One who is there makes no room, nor does another user take any. */
+        client = join_in(OTHER, 0);
+        (void)must_take(ACTION_NONE);
+        end(client);
+        client = join_in(UID, 7);
+        (void)must_take(ACTION_NONE);
+        end(client);
+        client = join_in(UID, TENANTS_A_USER);
+        must_release(blocks[1]);
+        (void)must_take(ACTION_NONE);
+        end(client);
+        client = join_in(UID, TENANTS_A_USER + 1);
+        (void)must_take(ACTION_NONE);
+        (void)leave_cached(client, pool);
+        end(client);
+        client = join_in(UID, TENANTS_A_USER + 2);
+        must_release(blocks[2]);
+        (void)must_take(ACTION_NONE);
+}
+
+TESTS_MAIN("policy: end")

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A daemon with few fds: how many blocks a tenant may have, and what is released for another one. */
+#include "base/err.h"
+#include "tests/unit/policy/policy_world.h"
+
+#define MANY_BYTES (1024 * MIB)
+#define N_MAX      10
+
+/* Of so many one tenant alone has these. */
+#define N_ALONE 8
+
+/* There are files for few only. */
+static void fill(struct client *client, unsigned n, struct held *ret_held)
+{
+        policy_set_max_blocks(world.policy, N_MAX);
+        for (unsigned i = 0; i < n; i++)
+                ret_held[i] = hold(client, 4 * MIB);
+}
+
+static void expect_too_many(const struct client *client, uint32_t serial)
+{
+        struct action action = take(ACTION_REFUSE);
+
+        ck_assert_ptr_eq(action.client, client);
+        ck_assert_uint_eq(action.serial, serial);
+        ck_assert_int_eq(action.outcome, GPUMEM_E_TOO_MANY);
+        ck_assert(action.of_blocks);
+}
+
+static void expect_granted_after(struct client *client, uint32_t serial,
+                                 const struct block *release)
+{
+        expect_release(release);
+        (void)expect_made(client, serial);
+        expect_idle();
+}
+
+/* All that it may have: in pool 0, and the last one in pool 1, which is cached and returned. */
+static struct block *fill_two_pools(struct client *client)
+{
+        const struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 4 * MIB};
+        struct held held[N_ALONE];
+
+        fill(client, N_ALONE - 1, held);
+        held[0] = hold_with(client, &pinned);
+        give_back(client, held[0].lease, RETURN_UNMAPPED);
+        return held[0].block;
+}
+
+POLICY_TEST(so_does_one_that_is_still_mapped, MANY_BYTES)
+{
+        struct client *a = join(1);
+        struct held held[N_ALONE];
+
+        fill(a, N_ALONE, held);
+        give_back(a, held[0].lease, RETURN_MAPPED);
+        ask(a, 1, 8 * MIB, 0);
+        ck_assert_ptr_eq(take(ACTION_RELEASE).block, held[0].block);
+        /* Its file is closed then, though the client maps it still. */
+        released(held[0].block);
+        (void)expect_made(a, 1);
+}
+
+POLICY_TEST(so_does_one_that_is_not_used, MANY_BYTES)
+{
+        struct client *a = join(1);
+        struct held held[N_ALONE];
+
+        fill(a, N_ALONE, held);
+        mark_idle(a, held[3].lease);
+        ask(a, 1, 8 * MIB, 0);
+        ck_assert_ptr_eq(take(ACTION_RELEASE).block, held[3].block);
+        ck_assert(was_revoked(a, held[3].lease));
+}
+
+POLICY_TEST(a_waiting_request_is_served_when_an_fd_is_closed, MANY_BYTES)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held[N_ALONE], other[N_MAX - N_ALONE];
+
+        fill(a, N_ALONE, held);
+        fill(b, N_MAX - N_ALONE, other);
+        expect_wait(b, 1, 8 * MIB, 5000);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
+        give_back(a, held[0].lease, RETURN_UNMAPPED);
+        expect_granted_after(b, 1, held[0].block);
+        expect_wait(b, 2, 8 * MIB, 6000);
+        policy_expire(world.policy, 6000);
+        expect_too_many(b, 2);
+}
+
+/* Of what the driver does not take back, no file is left either. */
+POLICY_TEST(what_does_not_go_has_no_fd, MANY_BYTES)
+{
+        struct client *a = join(1);
+        struct held held[N_ALONE];
+
+        fill(a, N_ALONE, held);
+        give_back(a, held[0].lease, RETURN_UNMAPPED);
+        ask(a, 1, 8 * MIB, 0);
+        policy_not_released(world.policy, take(ACTION_RELEASE).block, world.now_ns);
+        (void)expect_made(a, 1);
+}
+
+/* It is one's own share that is used up. */
+POLICY_TEST(nothing_of_others_goes_in_vain, MANY_BYTES)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held[N_ALONE];
+
+        fill(a, N_ALONE, held);
+        (void)cache(b, 4 * MIB, RETURN_UNMAPPED);
+        ask(a, 1, 8 * MIB, 0);
+        expect_too_many(a, 1);
+        expect_idle();
+}
+
+POLICY_TEST(nobody_waits_for_a_driver_that_does_not_answer, MANY_BYTES)
+{
+        struct client *a = join(1);
+        struct block *block = fill_two_pools(a);
+
+        ask(a, 2, 8 * MIB, 0);
+        ck_assert_ptr_eq(take(ACTION_RELEASE).block, block);
+        expect_idle();
+        ck_assert_int_eq(policy_set_driver_status(world.policy, 1, DRIVER_STALLED, world.now_ns),
+                         0);
+        expect_too_many(a, 2);
+        expect_idle();
+}
+
+TESTS_MAIN("policy: fd budget")

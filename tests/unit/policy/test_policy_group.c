@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests that are served together or not at all. */
+#include "tests/random.h"
+#include "tests/unit/policy/policy_world.h"
+
+static void ask_more(struct client *client, uint32_t serial, uint64_t n_bytes)
+{
+        struct policy_ask request = {.serial = serial, .n_bytes = n_bytes, .more = true};
+
+        ask_with(client, &request);
+}
+
+POLICY_TEST(all_are_made_when_there_is_room_for_all, 16 * MIB)
+{
+        struct client *a = join(1);
+
+        ask_more(a, 1, 4 * MIB);
+        ask_more(a, 2, 8 * MIB);
+        expect_idle();
+        ask(a, 3, 4 * MIB, 0);
+        for (uint32_t serial = 1; serial <= 3; serial++)
+                ck_assert_uint_eq(take(ACTION_CREATE).serial, serial);
+        expect_idle();
+        expect_totals(16 * MIB, 0, 0);
+}
+
+POLICY_TEST(nothing_is_given_before_there_is_room_for_all, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held[2];
+
+        held[0] = hold(b, 4 * MIB);
+        held[1] = hold(b, 4 * MIB);
+        ask_more(a, 1, 8 * MIB);
+        ask(a, 2, 8 * MIB, UINT64_MAX);
+        expect_idle();
+        expect_totals(8 * MIB, 0, 0);
+        ck_assert_uint_eq(stats().n_waiting, 1);
+        give_back(b, held[0].lease, RETURN_UNMAPPED);
+        expect_idle();
+        give_back(b, held[1].lease, RETURN_UNMAPPED);
+        expect_release(held[0].block);
+        expect_release(held[1].block);
+        ck_assert_uint_eq(take(ACTION_CREATE).serial, 1);
+        ck_assert_uint_eq(take(ACTION_CREATE).serial, 2);
+        expect_idle();
+}
+
+POLICY_TEST(who_does_not_wait_is_refused_with_all, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct action action;
+
+        (void)hold(b, 4 * MIB);
+        ask_more(a, 1, 8 * MIB);
+        ask(a, 2, 8 * MIB, 0);
+        action = take(ACTION_REFUSE);
+        ck_assert_uint_eq(action.serial, 1);
+        ck_assert(action.of_part);
+        action = take(ACTION_REFUSE);
+        ck_assert_uint_eq(action.serial, 2);
+        ck_assert(!action.of_part);
+        ck_assert_int_eq(action.outcome, GPUMEM_E_REFUSED);
+        ck_assert_uint_eq(action.n_bytes, 16 * MIB);
+        ck_assert_uint_eq(stats().n_refusals, 1);
+        expect_idle();
+}
+
+POLICY_TEST(waits_until_its_deadline_and_holds_nothing_then, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+
+        (void)hold(b, 4 * MIB);
+        ask_more(a, 1, 4 * MIB);
+        ask(a, 2, 4 * MIB, 2000);
+        expect_idle();
+        world.now_ns = 2000;
+        policy_expire(world.policy, world.now_ns);
+        expect_refusal(a, 1, GPUMEM_E_TIMED_OUT);
+        expect_refusal(a, 2, GPUMEM_E_TIMED_OUT);
+        expect_totals(4 * MIB, 0, 0);
+}
+
+POLICY_TEST(cached_blocks_of_the_same_size_serve_parts, 12 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+        struct held cached[2];
+
+        cache_several(b, 4 * MIB, 2, cached);
+        ask_more(a, 1, 4 * MIB);
+        ask_more(a, 2, 4 * MIB);
+        ask(a, 3, 4 * MIB, 0);
+        ck_assert_ptr_eq(take(ACTION_GRANT).block, cached[1].block);
+        ck_assert_ptr_eq(take(ACTION_GRANT).block, cached[0].block);
+        (void)expect_made(a, 3);
+        expect_idle();
+}
+
+POLICY_TEST(idle_leases_of_its_tenant_are_taken_for_it, 12 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+        struct held held[3];
+
+        for (unsigned i = 0; i < 3; i++)
+                held[i] = hold(b, 4 * MIB);
+        mark_idle(b, held[0].lease);
+        mark_idle(b, held[1].lease);
+        ask_more(a, 1, 4 * MIB);
+        ask_more(a, 2, 4 * MIB);
+        ask(a, 3, 4 * MIB, 0);
+        expect_refusal(a, 1, GPUMEM_E_REFUSED);
+        expect_refusal(a, 2, GPUMEM_E_REFUSED);
+        expect_refusal(a, 3, GPUMEM_E_REFUSED);
+        ck_assert(!was_revoked(b, held[0].lease));
+        mark_idle(b, held[2].lease);
+        ask_more(a, 4, 4 * MIB);
+        ask_more(a, 5, 4 * MIB);
+        ask(a, 6, 4 * MIB, 0);
+        for (uint32_t serial = 4; serial <= 6; serial++)
+                (void)expect_grant(a, serial);
+        expect_idle();
+}
+
+POLICY_TEST(cached_blocks_of_others_go_for_it, 12 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held cached = cache(b, 12 * MIB, RETURN_UNMAPPED);
+
+        ask_more(a, 1, 6 * MIB);
+        ask(a, 2, 6 * MIB, 0);
+        expect_release(cached.block);
+        (void)take(ACTION_CREATE);
+        (void)take(ACTION_CREATE);
+        expect_idle();
+}
+
+POLICY_TEST(a_limit_is_one_of_all_together, 32 * MIB)
+{
+        struct client *a = join(1);
+        struct action action;
+
+        ck_assert_int_eq(policy_set_limit(world.policy, LIMIT_OF_CLIENT, POLICY_EVERY_UID,
+                                          LIMIT_LEASES, 2, world.now_ns),
+                         0);
+        ask_more(a, 1, 4 * MIB);
+        ask_more(a, 2, 4 * MIB);
+        ask(a, 3, 4 * MIB, UINT64_MAX);
+        expect_refusal(a, 1, GPUMEM_E_LIMIT);
+        expect_refusal(a, 2, GPUMEM_E_LIMIT);
+        action = take(ACTION_REFUSE);
+        ck_assert_int_eq(action.limit.kind, LIMIT_LEASES);
+        ck_assert_int_eq(policy_set_limit(world.policy, LIMIT_OF_CLIENT, POLICY_EVERY_UID,
+                                          LIMIT_LEASES, 3, world.now_ns),
+                         0);
+        ck_assert_int_eq(policy_set_limit(world.policy, LIMIT_OF_CLIENT, POLICY_EVERY_UID,
+                                          LIMIT_DEVICE_BYTES, 10 * MIB, world.now_ns),
+                         0);
+        ask_more(a, 4, 4 * MIB);
+        ask_more(a, 5, 4 * MIB);
+        ask(a, 6, 4 * MIB, UINT64_MAX);
+        for (uint32_t serial = 4; serial <= 6; serial++)
+                expect_refusal(a, serial, GPUMEM_E_LIMIT);
+        expect_idle();
+}
+
+POLICY_TEST(more_than_the_pool_may_be_is_too_large, 8 * MIB)
+{
+        struct client *a = join(1);
+
+        ask_more(a, 1, 6 * MIB);
+        ask(a, 2, 4 * MIB, UINT64_MAX);
+        expect_refusal(a, 1, GPUMEM_E_TOO_LARGE);
+        expect_refusal(a, 2, GPUMEM_E_TOO_LARGE);
+}
+
+POLICY_TEST(one_that_is_wrong_is_the_refusal_of_all, 32 * MIB)
+{
+        struct client *a = join(1);
+        struct policy_ask other_pool = {.serial = 3, .pool = 1, .n_bytes = 4 * MIB, .more = true};
+
+        ask_more(a, 1, 4 * MIB);
+        ask_more(a, 2, 3 * MIB);
+        expect_refusal(a, 2, GPUMEM_E_BAD_REQUEST);
+        ask_with(a, &other_pool);
+        expect_refusal(a, 3, GPUMEM_E_BAD_REQUEST);
+        ask(a, 4, 4 * MIB, 0);
+        expect_refusal(a, 1, GPUMEM_E_BAD_REQUEST);
+        expect_refusal(a, 4, GPUMEM_E_BAD_REQUEST);
+        (void)hold(a, 4 * MIB);
+}
+
+POLICY_TEST(one_that_is_withdrawn_takes_all_with_it, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+
+        (void)hold(b, 8 * MIB);
+        ask_more(a, 1, 4 * MIB);
+        ask(a, 2, 4 * MIB, UINT64_MAX);
+        ck_assert(policy_cancel(world.policy, a, 1, world.now_ns));
+        expect_refusal(a, 1, GPUMEM_E_CANCELLED);
+        expect_refusal(a, 2, GPUMEM_E_CANCELLED);
+        ask_more(a, 3, 4 * MIB);
+        ck_assert(policy_cancel(world.policy, a, 3, world.now_ns));
+        expect_refusal(a, 3, GPUMEM_E_CANCELLED);
+        ask(a, 4, 4 * MIB, UINT64_MAX);
+        expect_refusal(a, 4, GPUMEM_E_CANCELLED);
+        expect_idle();
+}
+
+POLICY_TEST(a_client_ends_in_the_middle, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+
+        (void)hold(b, 8 * MIB);
+        ask_more(a, 1, 4 * MIB);
+        ask(a, 2, 4 * MIB, UINT64_MAX);
+        ask_more(a, 3, 4 * MIB);
+        ck_assert(!policy_client_eof(world.policy, a, world.now_ns));
+        policy_check(world.policy);
+        ck_assert_uint_eq(stats().n_waiting, 0);
+        expect_idle();
+}
+
+/* The others are held meanwhile: it does not wait for the driver. */
+POLICY_TEST(what_the_driver_has_not_is_refused_at_once, 8 * MIB)
+{
+        struct client *a = join(1);
+        struct block *first, *second;
+
+        ask_more(a, 1, 4 * MIB);
+        ask(a, 2, 4 * MIB, UINT64_MAX);
+        first = take(ACTION_CREATE).block;
+        second = take(ACTION_CREATE).block;
+        created(first, 0);
+        created(second, GPUMEM_E_DEVICE_FULL);
+        (void)expect_grant(a, 1);
+        expect_refusal(a, 2, GPUMEM_E_DEVICE_FULL);
+}
+
+POLICY_TEST(there_are_files_for_all_of_it_or_it_waits, 32 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held = hold(b, 4 * MIB);
+
+        policy_set_max_blocks(world.policy, 4);
+        ask_more(a, 1, 4 * MIB);
+        ask_more(a, 2, 4 * MIB);
+        ask(a, 3, 4 * MIB, UINT64_MAX);
+        (void)take(ACTION_CREATE);
+        (void)take(ACTION_CREATE);
+        (void)take(ACTION_CREATE);
+        expect_idle();
+        ask_more(b, 4, 4 * MIB);
+        ask(b, 5, 4 * MIB, 0);
+        expect_refusal(b, 4, GPUMEM_E_TOO_MANY);
+        expect_refusal(b, 5, GPUMEM_E_TOO_MANY);
+        (void)held;
+}
+
+POLICY_TEST(others_are_not_held_up_for_more_than_a_large_request_would, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(2), *c = join(3);
+
+        (void)hold(b, 8 * MIB);
+        ask_more(a, 1, 8 * MIB);
+        ask(a, 2, 8 * MIB, UINT64_MAX);
+        /* Smaller than all of it: it may go before. */
+        ask(c, 3, 8 * MIB, UINT64_MAX);
+        (void)take(ACTION_CREATE);
+        expect_idle();
+}
+
+/* -- Any order of anything: all of a group, or none -- */
+
+#define N_PLAYERS    4
+#define N_HELD_MAX   16
+#define GROUP_MAX    4
+#define N_GROUPS_MAX 64
+
+struct group {
+        unsigned player;
+        unsigned n, n_granted, n_refused;
+        bool is_asked;
+};
+
+struct player {
+        struct client *client;
+        unsigned n_held;
+        uint64_t leases[N_HELD_MAX];
+};
+
+struct play {
+        struct test_random random;
+        struct player players[N_PLAYERS];
+        struct group groups[N_GROUPS_MAX]; /* by serial / GROUP_MAX, anew when that is used up */
+        uint32_t last_group;
+        unsigned long n_whole, n_none;
+};
+
+static void count_answer(struct play *play, const struct action *action)
+{
+        struct group *group = &play->groups[action->serial / GROUP_MAX];
+        struct player *player = &play->players[group->player];
+
+        ck_assert(group->is_asked);
+        ck_assert_ptr_eq(action->client, player->client);
+        if (action->kind == ACTION_GRANT) {
+                group->n_granted++;
+                player->leases[player->n_held++] = lease_id(action->lease);
+        } else {
+                group->n_refused++;
+        }
+        ck_assert(!group->n_granted || !group->n_refused);
+        play->n_whole += group->n_granted == group->n;
+        play->n_none += group->n_refused == group->n;
+}
+
+static void settle(struct play *play)
+{
+        for (;;) {
+                struct action action = policy_next_action(world.policy);
+
+                if (action.kind == ACTION_NONE)
+                        break;
+                if (action.kind == ACTION_CREATE)
+                        created(action.block, 0);
+                else if (action.kind == ACTION_RELEASE)
+                        released(action.block);
+                else if (action.kind == ACTION_GRANT || action.kind == ACTION_REFUSE)
+                        count_answer(play, &action);
+        }
+        for (uint32_t i = 0; i < N_GROUPS_MAX; i++) {
+                const struct group *group = &play->groups[i];
+
+                if (group->is_asked)
+                        ck_assert(group->n_granted == 0 || group->n_granted == group->n);
+        }
+}
+
+static void ask_for_group(struct play *play, unsigned which)
+{
+        struct player *player = &play->players[which];
+        uint32_t number = play->last_group++ % N_GROUPS_MAX;
+        struct group *group = &play->groups[number];
+
+        if (group->is_asked && group->n_granted + group->n_refused < group->n)
+                return;
+        *group = (struct group){.player = which,
+                                .n = 1 + (unsigned)test_random_below(&play->random, GROUP_MAX),
+                                .is_asked = true};
+        if (player->n_held + group->n > N_HELD_MAX / 2) {
+                *group = (struct group){.n = 0};
+                return;
+        }
+        for (unsigned i = 0; i < group->n; i++) {
+                struct policy_ask one = {
+                        .serial = number * GROUP_MAX + i,
+                        .n_bytes = 2 * MIB * (1 + test_random_below(&play->random, 4)),
+                        .more = i + 1 < group->n,
+                        .deadline_ns = world.now_ns + test_random_below(&play->random, 100),
+                };
+
+                ask_with(player->client, &one);
+        }
+}
+
+static bool waits(const struct play *play, unsigned which)
+{
+        for (uint32_t i = 0; i < N_GROUPS_MAX; i++) {
+                const struct group *group = &play->groups[i];
+
+                if (group->is_asked && group->player == which &&
+                    group->n_granted + group->n_refused < group->n)
+                        return true;
+        }
+        return false;
+}
+
+static void do_something(struct play *play)
+{
+        unsigned which = (unsigned)test_random_below(&play->random, N_PLAYERS);
+        struct player *player = &play->players[which];
+
+        if (test_random_below(&play->random, 3) == 0 && !waits(play, which))
+                ask_for_group(play, which);
+        while (player->n_held && test_random_below(&play->random, 2)) {
+                uint64_t id = player->leases[--player->n_held];
+
+                ck_assert_int_eq(policy_return(world.policy, player->client, id, RETURN_UNMAPPED,
+                                               world.now_ns),
+                                 0);
+        }
+        world.now_ns += test_random_below(&play->random, 20);
+        policy_expire(world.policy, world.now_ns);
+        policy_check(world.policy);
+}
+
+POLICY_TEST(all_of_a_group_or_none, 32 * MIB)
+{
+        struct play *play = calloc(1, sizeof(*play));
+        uint64_t n_steps = test_n_steps() / 50;
+
+        ck_assert_ptr_nonnull(play);
+        play->random = test_random_begin();
+        for (unsigned i = 0; i < N_PLAYERS; i++)
+                play->players[i].client = join(1 + i / 2);
+        for (uint64_t i = 0; i < n_steps; i++) {
+                do_something(play);
+                settle(play);
+        }
+        ck_assert_uint_gt(play->n_whole, n_steps / 50);
+        ck_assert_uint_gt(play->n_none, n_steps / 50);
+        free(play);
+}
+
+TESTS_MAIN("policy: groups")

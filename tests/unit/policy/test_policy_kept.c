@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks that are given back and that their clients keep mapped, whether they say so or not: who is charged. */
+#include "base/err.h"
+#include "tests/unit/policy/policy_world.h"
+
+#define PINNED 1
+
+static struct policy_ask to_keep(uint32_t serial, uint64_t n_bytes, uint64_t deadline_ns)
+{
+        return (struct policy_ask){.pool = PINNED,
+                                   .serial = serial,
+                                   .n_bytes = n_bytes,
+                                   .keeps_mapped = true,
+                                   .deadline_ns = deadline_ns};
+}
+
+static void ask_to_keep(struct client *client, uint32_t serial, uint64_t n_bytes,
+                        uint64_t deadline_ns)
+{
+        const struct policy_ask request = to_keep(serial, n_bytes, deadline_ns);
+
+        ask_with(client, &request);
+}
+
+static struct held hold_to_keep(struct client *client, uint64_t n_bytes)
+{
+        const struct policy_ask request = to_keep(99, n_bytes, 0);
+
+        return hold_with(client, &request);
+}
+
+static struct held keep(struct client *client, uint64_t n_bytes)
+{
+        struct held held = hold_to_keep(client, n_bytes);
+
+        give_back(client, held.lease, RETURN_MAPPED);
+        return held;
+}
+
+static uint64_t charged(const struct client *client)
+{
+        ck_assert_uint_eq(client_usage(client)->n[LIMIT_PINNED_BYTES],
+                          client_charged(client, PINNED));
+        return client_charged(client, PINNED);
+}
+
+POLICY_TEST(it_is_charged_until_it_is_unmapped, 16 * MIB)
+{
+        struct client *client = join(1);
+        struct held held = keep(client, 8 * MIB);
+
+        ck_assert_uint_eq(charged(client), 8 * MIB);
+        ck_assert_uint_eq(client_kept(client)->n[LIMIT_PINNED_BYTES], 8 * MIB);
+        ck_assert_uint_eq(client_tenant_kept(client)->n[LIMIT_LEASES], 1);
+        unmap(client, held.id);
+        ck_assert_uint_eq(charged(client), 0);
+        ck_assert_uint_eq(client_kept(client)->n[LIMIT_PINNED_BYTES], 0);
+        ck_assert_uint_eq(client_tenant_usage(client)->n[LIMIT_LEASES], 0);
+}
+
+POLICY_TEST(its_keeper_has_it_again_at_the_limit, 16 * MIB)
+{
+        struct client *client = join(1);
+        struct lease *lease;
+        struct held held;
+
+        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 8 * MIB);
+        set_limit(LIMIT_OF_TENANT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 8 * MIB);
+        held = keep(client, 8 * MIB);
+        ask_to_keep(client, 1, 8 * MIB, 0);
+        lease = expect_grant(client, 1);
+        ck_assert_ptr_eq(lease_block(lease), held.block);
+        ck_assert_uint_eq(charged(client), 8 * MIB);
+        ck_assert_uint_eq(client_kept(client)->n[LIMIT_PINNED_BYTES], 0);
+        /* The mapping is both leases': it is not unmapped before both are. */
+        unmap(client, held.id);
+        give_back(client, lease, RETURN_MAPPED);
+        ck_assert_uint_eq(charged(client), 8 * MIB);
+        /* Also below what it has, and behind one that waits. */
+        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 6 * MIB);
+        ask_to_keep(client, 2, 2 * MIB, UINT64_MAX);
+        expect_idle();
+        ask_to_keep(client, 3, 8 * MIB, 0);
+        lease = expect_grant(client, 3);
+        ck_assert_ptr_eq(lease_block(lease), held.block);
+}
+
+POLICY_TEST(it_is_charged_to_another_of_the_tenant_while_that_one_leases_it, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+        struct lease *lease;
+        struct held held;
+
+        set_limit(LIMIT_OF_TENANT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 8 * MIB);
+        held = keep(a, 8 * MIB);
+        ask_to_keep(b, 1, 8 * MIB, 0);
+        lease = expect_grant(b, 1);
+        ck_assert_ptr_eq(lease_block(lease), held.block);
+        ck_assert_uint_eq(charged(a), 0);
+        ck_assert_uint_eq(charged(b), 8 * MIB);
+        /* Both map it now: the one that had it last is charged, then the other. */
+        give_back(b, lease, RETURN_MAPPED);
+        ck_assert_uint_eq(charged(a), 0);
+        ck_assert_uint_eq(charged(b), 8 * MIB);
+        unmap(b, lease_id(lease));
+        ck_assert_uint_eq(charged(a), 8 * MIB);
+        ck_assert_uint_eq(charged(b), 0);
+        ck_assert_uint_eq(client_tenant_usage(b)->n[LIMIT_PINNED_BYTES], 8 * MIB);
+        unmap(a, held.id);
+        ck_assert_uint_eq(charged(a), 0);
+}
+
+POLICY_TEST(a_clients_own_limit_keeps_it_from_what_another_keeps, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+        struct held held;
+
+        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 10 * MIB);
+        (void)hold_to_keep(b, 4 * MIB);
+        held = keep(a, 8 * MIB);
+        ask_to_keep(b, 1, 8 * MIB, 0);
+        ck_assert_int_eq(expect_limit(b, 1).scope, LIMIT_OF_CLIENT);
+        ck_assert_uint_eq(charged(a), 8 * MIB);
+        unmap(a, held.id);
+}
+
+/* What the tenant is charged for already is no more than before, though the limit leaves no room for a block of
+ * that size; one that nobody is charged for is. */
+POLICY_TEST(a_larger_one_that_is_kept_serves_beside_the_limit, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+        struct held kept, loose;
+
+        kept = hold_to_keep(a, 18 * MIB);
+        loose = hold_to_keep(b, 18 * MIB);
+        give_back(a, kept.lease, RETURN_MAPPED);
+        give_back(b, loose.lease, RETURN_UNMAPPED);
+        set_limit(LIMIT_OF_TENANT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 34 * MIB);
+        ask_to_keep(b, 1, 16 * MIB, 0);
+        ck_assert_ptr_eq(lease_block(expect_grant(b, 1)), kept.block);
+}
+
+/* Whatever else is cached there that nobody is charged for, and so is what is idle. */
+POLICY_TEST(it_is_found_behind_many_that_nobody_keeps, 16 * MIB)
+{
+        struct client *k = join(1), *d = join(1), *b = join(1), *many[3];
+        struct held kept, idle = {.id = 0}, held[270];
+
+        ck_assert_int_eq(policy_set_pool_max(world.policy, PINNED, 1024 * MIB, world.now_ns), 0);
+        kept = hold_to_keep(k, 2 * MIB);
+        for (unsigned i = 0; i < ARRAY_SIZE(many); i++)
+                many[i] = join(1);
+        for (unsigned i = 0; i <= ARRAY_SIZE(held); i++) {
+                struct client *client = i < ARRAY_SIZE(held) ? many[i % 3] : d;
+                struct policy_ask ask = {.pool = PINNED, .serial = 8, .n_bytes = 2 * MIB};
+                struct held *one = i < ARRAY_SIZE(held) ? &held[i] : &idle;
+
+                ask_with(client, &ask);
+                one->lease = expect_made(client, 8);
+        }
+        give_back(k, kept.lease, RETURN_MAPPED);
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                give_back(many[i % 3], held[i].lease, RETURN_UNMAPPED);
+        mark_idle(d, idle.lease);
+        set_limit(LIMIT_OF_TENANT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 4 * MIB);
+        ck_assert_uint_eq(client_tenant_usage(b)->n[LIMIT_PINNED_BYTES], 4 * MIB);
+        ask_to_keep(b, 1, 2 * MIB, 0);
+        (void)expect_grant(b, 1);
+}
+
+static struct held cache_pinned(struct client *client, uint64_t n_bytes)
+{
+        struct policy_ask request = {.pool = PINNED, .serial = 5, .n_bytes = n_bytes};
+        struct held held;
+
+        ask_with(client, &request);
+        held.block = take(ACTION_CREATE).block;
+        created(held.block, 0);
+        held.lease = expect_grant(client, 5);
+        held.id = lease_id(held.lease);
+        give_back(client, held.lease, RETURN_MAPPED);
+        return held;
+}
+
+/* The idle lease on it is not the only one: to revoke that is no relief. */
+POLICY_TEST(what_would_be_charged_still_is_not_taken_for_a_limit, 16 * MIB)
+{
+        struct policy_ask again = {
+                .pool = PINNED, .serial = 1, .n_bytes = 8 * MIB, .known_will_do = true};
+        struct client *a = join(1);
+        struct lease *lease;
+
+        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 8 * MIB);
+        (void)cache_pinned(a, 8 * MIB);
+        ask_with(a, &again);
+        lease = expect_grant(a, 1);
+        mark_idle(a, lease);
+        again.serial = 2;
+        again.n_bytes = 4 * MIB;
+        ask_with(a, &again);
+        expect_refusal(a, 2, GPUMEM_E_LIMIT);
+        ck_assert(!was_revoked(a, lease));
+}
+
+TESTS_MAIN("policy: what is kept mapped")

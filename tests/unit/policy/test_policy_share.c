@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks in several leases: who is charged, which one releases, who may attach; and no memory for it. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "daemon/policy/report/listing.h"
+#include "tests/unit/policy/policy_world.h"
+#include "tests/unit/support/failing_alloc.h"
+
+static struct policy_share terms(uint8_t name, uint32_t granted_uid)
+{
+        return (struct policy_share){
+                .token = {{name}}, .n_bytes = 1000, .granted_uid = granted_uid};
+}
+
+static int share(struct client *client, const struct held *held, const struct policy_share *share)
+{
+        int r = policy_share(world.policy, client, held->id, share);
+
+        policy_check(world.policy);
+        return r;
+}
+
+static int attach(struct client *client, const struct policy_share *share, struct lease **ret_lease)
+{
+        uint64_t n_bytes = 0;
+        int r = policy_attach(world.policy, client, &share->token, ret_lease, &n_bytes);
+
+        policy_check(world.policy);
+        ck_assert_uint_eq(n_bytes, r ? 0 : 1000);
+        return r;
+}
+
+static struct lease *must_attach(struct client *client, const struct policy_share *share)
+{
+        struct lease *lease;
+
+        ck_assert_int_eq(attach(client, share, &lease), 0);
+        return lease;
+}
+
+static int unshare(struct client *client, const struct policy_share *share)
+{
+        int r = policy_unshare(world.policy, client, &share->token, world.now_ns);
+
+        policy_check(world.policy);
+        return r;
+}
+
+static void see_block(const struct block_listing *block, void *n)
+{
+        *(uint32_t *)n = block->n_charge_transfers;
+}
+
+/* Of the only block in the first pool. */
+static uint32_t n_transfers(void)
+{
+        uint32_t n = 0;
+
+        policy_list_blocks(world.policy, 0, see_block, &n);
+        return n;
+}
+
+POLICY_TEST(the_charge_is_the_oldest_holders, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(1), *c = join(1);
+        struct held held = hold_shareable(a, 4 * MIB);
+        struct policy_share token = terms(1, POLICY_NO_UID);
+        struct lease *of_b, *of_c;
+
+        ck_assert_int_eq(share(a, &held, &token), 0);
+        of_b = must_attach(b, &token);
+        of_c = must_attach(c, &token);
+        ck_assert_ptr_eq(lease_block(of_c), held.block);
+        ck_assert_uint_eq(stats().n_leases, 3);
+        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
+        give_back(a, held.lease, RETURN_UNMAPPED);
+        ck_assert_uint_eq(client_charged(a, 0), 0);
+        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+        ck_assert_uint_eq(n_transfers(), 1);
+        expect_totals(4 * MIB, 0, 0);
+        /* The youngest goes: nothing changes for the others. */
+        give_back(c, of_c, RETURN_UNMAPPED);
+        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+        ck_assert_uint_eq(n_transfers(), 1);
+        expect_idle();
+        give_back(b, of_b, RETURN_UNMAPPED);
+        expect_release(held.block);
+        expect_totals(0, 0, 0);
+        ck_assert_uint_eq(stats().charged, 0);
+}
+
+POLICY_TEST(what_cannot_be_shared_is_told_apart, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+        struct held plain = hold(a, 4 * MIB);
+        struct held held = hold_shareable(a, 4 * MIB), attached = {.id = 0};
+        struct policy_share token = terms(1, POLICY_NO_UID), other = terms(2, POLICY_NO_UID);
+
+        ck_assert_int_eq(share(a, &plain, &token), GPUMEM_E_NOT_SHAREABLE);
+        ck_assert_int_eq(share(b, &held, &token), GPUMEM_E_NO_LEASE);
+        token.n_bytes = 4 * MIB + 1;
+        ck_assert_int_eq(share(a, &held, &token), GPUMEM_E_BAD_REQUEST);
+        token.n_bytes = 0;
+        ck_assert_int_eq(share(a, &held, &token), GPUMEM_E_BAD_REQUEST);
+        token.n_bytes = 1000;
+        ck_assert_int_eq(share(a, &held, &token), 0);
+        ck_assert_int_eq(share(a, &held, &token), -EEXIST);
+        attached.id = lease_id(must_attach(b, &token));
+        ck_assert_int_eq(share(b, &attached, &other), GPUMEM_E_NOT_SHAREABLE);
+        for (uint8_t name = 2; name < 2 + 63; name++) {
+                other = terms(name, POLICY_NO_UID);
+                ck_assert_int_eq(share(a, &held, &other), 0);
+        }
+        other = terms(99, POLICY_NO_UID);
+        ck_assert_int_eq(share(a, &held, &other), GPUMEM_E_TOO_MANY);
+        give_back(a, held.lease, RETURN_MAPPED);
+        ck_assert_int_eq(share(a, &held, &other), GPUMEM_E_NO_LEASE);
+}
+
+POLICY_TEST(a_token_is_for_its_tenant_and_one_that_is_granted, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2), *c = join(3);
+        struct client *d = join(1);
+        struct held held = hold_shareable(a, 4 * MIB);
+        struct policy_share own = terms(1, POLICY_NO_UID), granted = terms(2, 2);
+        struct policy_share none = terms(3, POLICY_NO_UID);
+        struct lease *lease;
+
+        ck_assert_int_eq(share(a, &held, &own), 0);
+        ck_assert_int_eq(share(a, &held, &granted), 0);
+        ck_assert_int_eq(attach(b, &none, &lease), GPUMEM_E_NO_TOKEN);
+        ck_assert_int_eq(attach(b, &own, &lease), GPUMEM_E_NO_TOKEN);
+        ck_assert_int_eq(attach(c, &granted, &lease), GPUMEM_E_NO_TOKEN);
+        lease = must_attach(b, &granted);
+        (void)must_attach(d, &granted);
+        ck_assert_int_eq(unshare(b, &granted), GPUMEM_E_NO_TOKEN);
+        ck_assert_int_eq(unshare(d, &granted), 0);
+        ck_assert_int_eq(unshare(d, &granted), GPUMEM_E_NO_TOKEN);
+        ck_assert(!policy_client_eof(world.policy, d, 0));
+        ck_assert(policy_client_dead(world.policy, d, 0));
+        give_back(a, held.lease, RETURN_UNMAPPED);
+        /* The other tenant has it now, and is charged for it. */
+        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
+        expect_totals(4 * MIB, 0, 0);
+        give_back(b, lease, RETURN_UNMAPPED);
+        expect_release(held.block);
+        ck_assert_int_eq(attach(d = join(1), &own, &lease), GPUMEM_E_NO_TOKEN);
+}
+
+/* Whose charge it all becomes when the others leave. */
+POLICY_TEST(limits_are_for_all_that_is_attached, 64 * MIB)
+{
+        struct client *owner = join(1), *c = join(1), *d = join(2);
+        struct held held[3];
+        struct policy_share tokens[3];
+        struct lease *lease;
+
+        for (unsigned i = 0; i < 3; i++) {
+                held[i] = hold_shareable(owner, 4 * MIB);
+                tokens[i] = terms(i + 1, 2);
+                ck_assert_int_eq(share(owner, &held[i], &tokens[i]), 0);
+        }
+        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_DEVICE_BYTES, 8 * MIB);
+        (void)must_attach(c, &tokens[0]);
+        (void)must_attach(c, &tokens[1]);
+        (void)must_attach(c, &tokens[1]);
+        ck_assert_int_eq(attach(c, &tokens[2], &lease), GPUMEM_E_LIMIT);
+        for (unsigned i = 0; i < 2; i++)
+                give_back(owner, held[i].lease, RETURN_UNMAPPED);
+        ck_assert_uint_eq(client_charged(c, 0), 8 * MIB);
+        ck_assert_int_eq(attach(c, &tokens[2], &lease), GPUMEM_E_LIMIT);
+        set_limit(LIMIT_OF_TENANT, 2, LIMIT_DEVICE_BYTES, 4 * MIB);
+        lease = must_attach(d, &tokens[2]);
+        ck_assert_int_eq(attach(join(2), &tokens[0], &lease), GPUMEM_E_LIMIT);
+        (void)must_attach(join(2), &tokens[2]);
+}
+
+/* For each call that gets memory: it fails, and nothing has changed. */
+POLICY_TEST(every_failure_leaves_things_as_they_were, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+        struct held held = hold_shareable(a, 4 * MIB);
+        struct policy_share token = terms(1, POLICY_NO_UID);
+        struct lease *lease = NULL;
+        uint64_t n_bytes;
+        int r, n = 0;
+
+        do {
+                n_until_failure = n++;
+                r = policy_share(world.policy, a, held.id, &token);
+                n_until_failure = -1;
+                ck_assert(r == 0 || r == -ENOMEM);
+                policy_check(world.policy);
+        } while (r);
+        ck_assert_int_ge(n, 3);
+        n = 0;
+        do {
+                n_until_failure = n++;
+                r = policy_attach(world.policy, b, &token.token, &lease, &n_bytes);
+                n_until_failure = -1;
+                ck_assert(r == -ENOMEM ? !lease : r == 0);
+                policy_check(world.policy);
+        } while (r);
+        ck_assert_int_ge(n, 3);
+        ck_assert_uint_eq(lease_slot(lease), 0);
+}
+
+TESTS_MAIN("policy: share")

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When the frees of a heap are to look. */
+#include "client/reserve/trim_trigger.h"
+#include "tests/suite.h"
+#include "tests/unit/heap/heap_world.h"
+
+static struct heap_world world;
+static struct heap heap;
+static struct trim_trigger trigger;
+static struct heap_set set;
+
+static void start(void)
+{
+        world_init(&world, 64 * MIB);
+        heap_init(&heap, world.arena, HEAP_JOINED);
+        (void)world_add(&world, &heap, 0, 48 * MIB);
+        heap_set_init(&set);
+        set.n_heaps = 2;
+        trim_trigger_init(&trigger);
+}
+
+static void stop(void)
+{
+        heap_deinit(&heap);
+        world_deinit(&world);
+}
+
+/* Frees of so many bytes until it is time. */
+static unsigned count_frees(uint64_t n_bytes)
+{
+        unsigned n = 0;
+        bool is_time;
+
+        do {
+                heap.n_freed_bytes += n_bytes;
+                is_time = trim_trigger_count_free(&trigger, &heap);
+                n++;
+        } while (!is_time);
+        return n;
+}
+
+TEST(frees_look_once_in_so_many)
+{
+        ck_assert_uint_eq(count_frees(4 * MIB), TRIM_TRIGGER_FREES);
+        ck_assert_uint_eq(count_frees(4 * MIB), TRIM_TRIGGER_FREES);
+}
+
+TEST(they_look_sooner_when_more_is_held)
+{
+        trim_trigger_done(&trigger, &set, &heap, 1);
+        ck_assert_uint_eq(count_frees(1), TRIM_TRIGGER_FREES_SOON);
+        trim_trigger_done(&trigger, &set, &heap, 0);
+        ck_assert_uint_eq(count_frees(1), TRIM_TRIGGER_FREES);
+}
+
+TEST(who_is_wanted_looks_at_once_and_then_by_bytes)
+{
+        trim_trigger_note_lack(&trigger);
+        for (unsigned i = 0; i < TRIM_TRIGGER_LACKS; i++) {
+                ck_assert_uint_eq(count_frees(MIB), i ? 3 : 1);
+                trim_trigger_done(&trigger, &set, &heap, 0);
+        }
+        ck_assert_uint_eq(count_frees(MIB), TRIM_TRIGGER_FREES);
+}
+
+TEST(in_small_heaps_it_is_a_block)
+{
+        heap.n_reserved_bytes = 0;
+        trim_trigger_note_lack(&trigger);
+        trim_trigger_done(&trigger, &set, &heap, 0);
+        ck_assert_uint_eq(count_frees(MIB), 2);
+        heap.n_reserved_bytes = 48 * MIB;
+}
+
+TEST(a_second_want_lets_a_look_come_when_it_was_to_come)
+{
+        trim_trigger_note_lack(&trigger);
+        ck_assert_uint_eq(count_frees(MIB), 1);
+        trim_trigger_done(&trigger, &set, &heap, 0);
+        trim_trigger_note_lack(&trigger);
+        ck_assert_uint_eq(trigger.n_lacks, TRIM_TRIGGER_LACKS);
+        ck_assert_uint_eq(count_frees(MIB), 3);
+}
+
+TEST(nobody_is_there_who_wants_anything)
+{
+        set.n_heaps = 1;
+        trim_trigger_note_lack(&trigger);
+        ck_assert_uint_eq(count_frees(MIB), 1);
+        trim_trigger_done(&trigger, &set, &heap, 0);
+        ck_assert_uint_eq(count_frees(MIB), TRIM_TRIGGER_FREES);
+}
+
+TEST(the_last_free_looks_where_there_are_others)
+{
+        uint64_t addresses[2];
+
+        for (unsigned i = 0; i < 2; i++)
+                addresses[i] = world_alloc(&heap, 4096);
+        trim_trigger_note_other(&trigger);
+        (void)world_free(&heap, addresses[0]);
+        ck_assert(!trim_trigger_count_free(&trigger, &heap));
+        ck_assert(!trim_trigger_asks(&trigger, &heap));
+        (void)world_free(&heap, addresses[1]);
+        ck_assert(trim_trigger_count_free(&trigger, &heap));
+        ck_assert(trim_trigger_asks(&trigger, &heap));
+}
+
+/* As if so much were allocated, and freed in parts. Says how many of the frees are recorded. */
+static unsigned fall(uint64_t n_from, uint64_t n_to, uint64_t n_part)
+{
+        unsigned n = 0;
+
+        for (heap.n_allocated_bytes = n_from; heap.n_allocated_bytes > n_to;) {
+                heap.n_allocated_bytes -= n_part;
+                trim_trigger_note_free(&trigger, &heap, n_part, TRIM_TRIGGER_FREE_ORDERED);
+                if (!trim_trigger_fell(&trigger, &heap))
+                        continue;
+                ck_assert(trim_trigger_is_due(&trigger, &heap));
+                trim_trigger_raise(&trigger, &set, &heap);
+                n++;
+        }
+        return n;
+}
+
+TEST(a_burst_is_recorded_to_its_end)
+{
+        trim_trigger_lower(&trigger);
+        ck_assert_uint_eq(fall(100 * GIB, 0, 8 * MIB), 100 * GIB / TRIM_TRIGGER_RECORD_BYTES);
+        ck_assert_uint_eq(trigger.n_record_bytes, TRIM_TRIGGER_RECORD_BYTES);
+}
+
+TEST(a_loop_is_recorded_where_it_is_lowest)
+{
+        trim_trigger_lower(&trigger);
+        ck_assert_uint_eq(fall(GIB, 8 * MIB, 8 * MIB), 15);
+        (void)fall(GIB, 256 * MIB, 8 * MIB);
+        ck_assert_uint_eq(trigger.n_falls, TRIM_TRIGGER_FALLS);
+        for (unsigned i = 0; i < 20; i++) {
+                ck_assert_uint_le(fall(GIB, 8 * MIB, 8 * MIB), 2);
+                ck_assert_uint_lt(trigger.n_top_bytes, 8 * MIB + TRIM_TRIGGER_RECORD_BYTES);
+                ck_assert_uint_eq(fall(GIB, 256 * MIB, 8 * MIB), 0);
+        }
+}
+
+TEST(a_loop_has_no_more_records_than_so_many_until_somebody_looks)
+{
+        unsigned n = 0;
+
+        trim_trigger_lower(&trigger);
+        for (unsigned i = 0; i < 1000; i++)
+                n += fall(GIB, 0, 256 * MIB);
+        ck_assert_uint_le(n, GIB / TRIM_TRIGGER_RECORD_BYTES + TRIM_TRIGGER_FALLS_DEEP);
+        ck_assert_uint_eq(trigger.n_falls, TRIM_TRIGGER_FALLS_DEEP);
+        trim_trigger_lower(&trigger);
+        ck_assert_uint_eq(fall(GIB, 0, 256 * MIB), 4);
+}
+
+TEST(there_are_fewer_where_much_stays_allocated)
+{
+        trim_trigger_lower(&trigger);
+        for (unsigned i = 0; i < 1000; i++)
+                (void)fall(2 * GIB, GIB + 512 * MIB, 64 * MIB);
+        ck_assert_uint_eq(trigger.n_falls, TRIM_TRIGGER_FALLS_LOW);
+        ck_assert_uint_eq(fall(GIB + 512 * MIB, 0, 64 * MIB), 24);
+}
+
+TEST(what_is_over_needs_no_record)
+{
+        trim_trigger_lower(&trigger);
+        heap.n_allocated_bytes = GIB;
+        trim_trigger_note_free(&trigger, &heap, 0, TRIM_TRIGGER_FREE_ORDERED);
+        for (unsigned i = 0; i < 8; i++) {
+                heap.n_allocated_bytes -= 64 * MIB;
+                trim_trigger_note_free(&trigger, &heap, 64 * MIB, TRIM_TRIGGER_FREE_OVER);
+                ck_assert(!trim_trigger_fell(&trigger, &heap));
+        }
+        ck_assert_uint_eq(fall(512 * MIB, 448 * MIB, 64 * MIB), 1);
+}
+
+TEST(where_nothing_is_put_idle_no_fall_counts)
+{
+        ck_assert_uint_eq(fall(GIB, 0, 64 * MIB), 0);
+}
+
+TESTS_MAIN("trim_trigger", .start = start, .stop = stop)
