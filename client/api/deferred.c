@@ -46,14 +46,15 @@ int free_or_defer(struct gpumem_client *client, struct stream_heap *heap,
 
 static void free_over_ones(struct gpumem_client *client, uint32_t n_looks_max)
 {
-        const void *pointer;
+        struct stream_use *use;
 
         streams_poll(&client->streams);
-        while ((pointer = stream_uses_next_over(&client->uses, &client->streams, n_looks_max))) {
-                struct stream_heap *heap = heap_of(client, pointer);
+        while ((use = stream_uses_next_over(&client->uses, &client->streams, n_looks_max))) {
+                struct stream_heap *heap = heap_of(client, use->pointer);
 
                 if (heap)
-                        (void)free_in(heap, pointer, NULL);
+                        (void)free_in(heap, use->pointer, NULL);
+                stream_use_free(use, &client->cuda);
         }
 }
 

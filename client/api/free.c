@@ -364,14 +364,17 @@ static bool is_own_stream(const struct stream_heap *heap, const struct stream_ke
                heap->key.capture == key->capture;
 }
 
+/* A deferred one is asked for first: its free may end in between. */
 static bool is_allocation(struct gpumem_client *client, const void *pointer)
 {
         struct shared_alloc_info info;
 
+        if (client_has_deferred(client, pointer))
+                return false;
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 if (pool_find(&client->pools[i], pointer) == 0 ||
                     shared_alloc_find(&client->pools[i], pointer, &info) == 0)
-                        return !client_has_deferred(client, pointer);
+                        return true;
         }
         return false;
 }

@@ -345,22 +345,19 @@ static struct stream_use *find_over(struct stream_uses *uses, struct streams *st
         return NULL;
 }
 
-const void *stream_uses_next_over(struct stream_uses *uses, struct streams *streams,
-                                  uint32_t n_looks_max)
+struct stream_use *stream_uses_next_over(struct stream_uses *uses, struct streams *streams,
+                                         uint32_t n_looks_max)
 {
-        const void *pointer = NULL;
         struct stream_use *use;
 
         pthread_mutex_lock(&uses->lock);
         use = find_over(uses, streams, n_looks_max);
-        if (use)
+        if (use) {
                 sub_deferred(uses, use);
+                atomic_fetch_sub(use->n_uses, 1);
+        }
         pthread_mutex_unlock(&uses->lock);
-        if (!use)
-                return NULL;
-        pointer = use->pointer;
-        stream_use_drop(streams->cuda, use);
-        return pointer;
+        return use;
 }
 
 /* The next context whose work is not over that those up to a number wait for; 0: there is none above `above`. The

@@ -68,10 +68,11 @@ int stream_uses_wait(struct stream_uses *uses, const struct cuda *cuda, const vo
  * streams live then. */
 void stream_uses_mark(struct stream_uses *uses, const struct cuda *cuda);
 
-/* A pointer that is deferred no more, since everything is over. NULL: there is none among n_looks_max. The caller has
- * polled the rounds. */
-const void *stream_uses_next_over(struct stream_uses *uses, struct streams *streams,
-                                  uint32_t n_looks_max);
+/* One that is deferred no more, and not counted: everything is over. The caller frees its allocation first, at once, as
+ * until then it is neither deferred nor free; and the use after it, with stream_use_free. NULL: there is none among
+ * n_looks_max. The caller has polled the rounds. */
+struct stream_use *stream_uses_next_over(struct stream_uses *uses, struct streams *streams,
+                                         uint32_t n_looks_max);
 
 /* Waits for the work of all that is deferred now: once a context, however many there are. */
 void stream_uses_wait_deferred(struct stream_uses *uses, const struct cuda *cuda);
