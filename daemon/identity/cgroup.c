@@ -166,13 +166,13 @@ static bool is_of_host(struct piece path)
         return equals(name, "init.scope") || ends(name, ".slice") || ends(name, ".service");
 }
 
-struct fair_queue {
+struct cgroup_line {
         struct piece controllers;
         struct piece path;
 };
 
 /* "HIERARCHY:CONTROLLERS:PATH"; the first ':' of the path is the third. */
-static int read_line(const char **text, struct fair_queue *ret_line)
+static int read_line(const char **text, struct cgroup_line *ret_line)
 {
         const char *at = *text, *end = strchrnul(at, '\n');
         const char *first = memchr(at, ':', (size_t)(end - at)), *second;
@@ -187,7 +187,7 @@ static int read_line(const char **text, struct fair_queue *ret_line)
 }
 
 /* Of v2 and of systemd's own tree: these say of everything where it belongs. */
-static bool is_of_units(const struct fair_queue *line)
+static bool is_of_units(const struct cgroup_line *line)
 {
         return line->controllers.n == 0 || begins(line->controllers, "name=");
 }
@@ -199,7 +199,7 @@ int cgroup_find_container(const char *cgroups, char ret_path[static CGROUP_PATH_
         if (!*cgroups)
                 return -EPROTO;
         while (*cgroups) {
-                struct fair_queue line;
+                struct cgroup_line line;
                 struct piece path;
                 int r = read_line(&cgroups, &line);
 

@@ -2,7 +2,7 @@
 /* Limits that change while the policy works. */
 
 #include "daemon/policy/policy.h"
-#include "daemon/policy/scheduling/eviction.h"
+#include "daemon/policy/scheduling/evict_cached.h"
 #include "daemon/policy/state/limits.h"
 #include "gpumem.h"
 
@@ -60,7 +60,7 @@ int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes
         if (pool >= policy->n_pools)
                 return GPUMEM_E_NO_POOL;
         policy->pools[pool]->settings.max_bytes = max_bytes;
-        eviction_trim_to_limit(policy->pools[pool]);
+        evict_cached_to_limit(policy->pools[pool]);
         policy_expire(policy, now_ns);
         return 0;
 }

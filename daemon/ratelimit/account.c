@@ -30,7 +30,7 @@ static void sweep_user(struct user *user, uint64_t now_ns)
 
         HASH_ITER(hh, user->accounts, account, next)
         {
-                if (!account->n_refs && account->pace.full_ns <= now_ns &&
+                if (!account->n_refs && account->bucket.full_ns <= now_ns &&
                     account->share.full_ns <= now_ns)
                         account_remove(account);
         }
@@ -43,7 +43,7 @@ static void sweep(struct accounts *all, uint64_t now_ns)
         HASH_ITER(hh, all->users, user, next)
         {
                 sweep_user(user, now_ns);
-                if (!user->n_accounts && user->pace.full_ns <= now_ns)
+                if (!user->n_accounts && user->bucket.full_ns <= now_ns)
                         user_remove(all, user);
         }
 }
@@ -181,18 +181,18 @@ void accounts_deinit(struct accounts *all)
         assert(!all->users);
 }
 
-static struct pace_rule rule_of_user(const struct account *account)
+static struct token_bucket_rule rule_of_user(const struct account *account)
 {
-        struct pace_rule rule = account->all->pace;
+        struct token_bucket_rule rule = account->all->rule;
 
         rule.step_ns = rule.step_ns / USER_TIMES ? rule.step_ns / USER_TIMES : 1;
         return rule;
 }
 
 /* Of what the user has, one of as many parts as there are accounts; one request at least at a time. */
-static struct pace_rule rule_of_share(const struct account *account)
+static struct token_bucket_rule rule_of_share(const struct account *account)
 {
-        struct pace_rule rule = rule_of_user(account);
+        struct token_bucket_rule rule = rule_of_user(account);
 
         rule.step_ns *= account->user->n_accounts;
         if (rule.burst_ns < rule.step_ns)
@@ -202,16 +202,16 @@ static struct pace_rule rule_of_share(const struct account *account)
 
 static uint64_t ready_for_user(const struct account *account, uint64_t now_ns)
 {
-        struct pace_rule rule = rule_of_user(account), share = rule_of_share(account);
-        uint64_t of_user_ns = pace_ready_ns(&account->user->pace, &rule, now_ns);
-        uint64_t of_share_ns = pace_ready_ns(&account->share, &share, now_ns);
+        struct token_bucket_rule rule = rule_of_user(account), share = rule_of_share(account);
+        uint64_t of_user_ns = token_bucket_ready_ns(&account->user->bucket, &rule, now_ns);
+        uint64_t of_share_ns = token_bucket_ready_ns(&account->share, &share, now_ns);
 
         return of_user_ns < of_share_ns ? of_user_ns : of_share_ns;
 }
 
 uint64_t account_ready_ns(const struct account *account, uint64_t now_ns)
 {
-        uint64_t own_ns = pace_ready_ns(&account->pace, &account->all->pace, now_ns);
+        uint64_t own_ns = token_bucket_ready_ns(&account->bucket, &account->all->rule, now_ns);
         uint64_t user_ns = ready_for_user(account, now_ns);
 
         return own_ns > user_ns ? own_ns : user_ns;
@@ -220,11 +220,11 @@ uint64_t account_ready_ns(const struct account *account, uint64_t now_ns)
 /* What is asked beyond the user's pace is the account's own debt, and not that of the user's others. */
 void account_pay(struct account *account, uint64_t now_ns)
 {
-        struct pace_rule rule = rule_of_user(account), share = rule_of_share(account);
+        struct token_bucket_rule rule = rule_of_user(account), share = rule_of_share(account);
 
-        pace_take(&account->pace, &account->all->pace, now_ns);
-        if (pace_may(&account->user->pace, &rule, now_ns))
-                pace_take(&account->user->pace, &rule, now_ns);
+        token_bucket_take(&account->bucket, &account->all->rule, now_ns);
+        if (token_bucket_has_one(&account->user->bucket, &rule, now_ns))
+                token_bucket_take(&account->user->bucket, &rule, now_ns);
         else
-                pace_take(&account->share, &share, now_ns);
+                token_bucket_take(&account->share, &share, now_ns);
 }

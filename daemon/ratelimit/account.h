@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/table.h"
 #include "daemon/ratelimit/allowance.h"
-#include "daemon/ratelimit/pace.h"
+#include "daemon/ratelimit/token_bucket.h"
 
 #define ACCOUNTS_A_USER   256
 #define ACCOUNT_REALM_MAX 252 /* bytes of a realm's name, with the 0 at its end */
@@ -32,7 +32,7 @@ struct user {
         unsigned n_accounts;
         struct account *accounts; /* table by realm */
         struct allowance allowance;
-        struct pace pace; /* of them together */
+        struct token_bucket bucket; /* of them together */
         UT_hash_handle hh;
 };
 
@@ -43,8 +43,8 @@ struct account {
         unsigned n_refs;
         struct allowance own;
         struct allowance *allowance; /* of which dues are taken: its own, or the user's */
-        struct pace pace;
-        struct pace share;         /* of the user's pace, while others use that up */
+        struct token_bucket bucket;
+        struct token_bucket share; /* of the user's pace, while others use that up */
         struct log_limit refusals; /* what it may cause in the log */
         UT_hash_handle hh;
 };
@@ -52,8 +52,8 @@ struct account {
 struct accounts {
         struct user *users; /* table by uid */
         struct allowances allowances;
-        struct pace_rule pace; /* of each account */
-        bool one_a_user;       /* containers make no difference */
+        struct token_bucket_rule rule; /* of each account */
+        bool one_a_user;               /* containers make no difference */
 };
 
 /* The account of that user's in that realm, or the one for those that are too many; -ENOMEM. */

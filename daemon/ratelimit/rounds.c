@@ -92,3 +92,38 @@ bool rounds_turn(struct rounds *rounds)
         }
         return !TAILQ_EMPTY(rounds->now);
 }
+
+void stall_begin(struct stall *stall, uint64_t n_unread, uint64_t now_ns)
+{
+        *stall = (struct stall){.since_ns = now_ns, .n_unread = n_unread};
+}
+
+bool stall_is_over(struct stall *stall, uint64_t n_unread, uint64_t patience_ns, uint64_t now_ns)
+{
+        if (n_unread < stall->n_unread || !n_unread)
+                stall->since_ns = now_ns;
+        stall->n_unread = n_unread;
+        return now_ns - stall->since_ns >= patience_ns;
+}
+
+void backoff_begin(struct backoff *backoff, uint64_t n, uint64_t now_ns)
+{
+        *backoff = (struct backoff){
+                .next_ns = now_ns + BACKOFF_MIN_NS, .wait_ns = BACKOFF_MIN_NS, .n_seen = n};
+}
+
+bool backoff_is_over(const struct backoff *backoff, uint64_t now_ns)
+{
+        return now_ns >= backoff->next_ns;
+}
+
+void backoff_go_on(struct backoff *backoff, uint64_t n, uint64_t now_ns)
+{
+        if (n != backoff->n_seen) {
+                backoff_begin(backoff, n, now_ns);
+                return;
+        }
+        if (backoff->wait_ns < BACKOFF_MAX_NS)
+                backoff->wait_ns *= 2;
+        backoff->next_ns = now_ns + backoff->wait_ns;
+}

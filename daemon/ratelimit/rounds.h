@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 
 struct rounds_member;
@@ -47,3 +48,32 @@ void rounds_begin(struct rounds *rounds);
 
 /* Looks at some. Returns whether more are left in this round. */
 bool rounds_turn(struct rounds *rounds);
+
+/* Somebody for whom something is left to read, and since when he has read nothing of it. */
+struct stall {
+        uint64_t since_ns;
+        uint64_t n_unread;
+};
+
+void stall_begin(struct stall *stall, uint64_t n_unread, uint64_t now_ns);
+
+/* He is left so much now; whether that was so, or less, for patience_ns. */
+bool stall_is_over(struct stall *stall, uint64_t n_unread, uint64_t patience_ns, uint64_t now_ns);
+
+/* Looks at a number of which nobody tells when it changes: the rarer, the longer it has not. */
+struct backoff {
+        uint64_t next_ns;
+        uint64_t wait_ns;
+        uint64_t n_seen;
+};
+
+#define BACKOFF_MIN_NS UINT64_C(5000000)
+#define BACKOFF_MAX_NS (16 * BACKOFF_MIN_NS)
+
+void backoff_begin(struct backoff *backoff, uint64_t n, uint64_t now_ns);
+
+/* It is to be looked at again. */
+bool backoff_is_over(const struct backoff *backoff, uint64_t now_ns);
+
+/* It was, and is so much. */
+void backoff_go_on(struct backoff *backoff, uint64_t n, uint64_t now_ns);

@@ -5,7 +5,7 @@
 
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/scheduling/backfill.h"
-#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
 #include "daemon/policy/state/types.h"
 #include "tests/model/leases_world.h"
 
@@ -129,7 +129,7 @@ static uint64_t index_of(const struct client *client)
 /* Whom it is not for at present. */
 static uint64_t barred_of(const struct block *block)
 {
-        if (!block->taken_from || world->now_ns >= block->taken_ns + REVOCATION_BACK_NS)
+        if (!block->taken_from || world->now_ns >= block->taken_ns + REVOKE_IDLE_BACK_NS)
                 return 0;
         for (unsigned i = 0; i < ARRAY_SIZE(world->parties); i++) {
                 const struct client *client = world->parties[i].client;
@@ -164,7 +164,7 @@ static bool is_spared(const struct tenant *tenant)
         const struct holding *holding = &tenant->holdings[0];
 
         return holding->was_revoked_from &&
-               world->now_ns < holding->revoked_ns + REVOCATION_OTHERS_NS;
+               world->now_ns < holding->revoked_ns + REVOKE_IDLE_OTHERS_NS;
 }
 
 /* Whether its requests hold up others, or may not just now. */

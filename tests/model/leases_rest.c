@@ -2,7 +2,7 @@
 /* From any state on, all memory can come free: those who run finish what they do and want nothing more; what those who
  * stand still hold comes free when they end. */
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
 #include "daemon/policy/state/types.h"
 #include "tests/model/leases_world.h"
 
@@ -133,7 +133,7 @@ static void check_obtainable(struct party *party)
         unsigned n = count_obtainable(party);
         struct step step;
 
-        world->now_ns += REVOCATION_BACK_NS;
+        world->now_ns += REVOKE_IDLE_BACK_NS;
         for (unsigned i = 0; i < n && i < N_SLOTS - 1; i++) {
                 ask.serial = i + 1;
                 policy_lease(world->policy, party->client, &ask, world->now_ns);

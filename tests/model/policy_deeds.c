@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/backfill.h"
-#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
 #include "proto/board.h"
 
 #define MAX_N_CLIENTS 8
@@ -215,8 +215,9 @@ static void pass_time(struct play *play)
         if (play_one_in(play, 100))
                 play->model.now_ns += play_below(play, BACKFILL_ROUND_NS);
         else
-                play->model.now_ns += play_one_in(play, 20) ? play_below(play, REVOCATION_OTHERS_NS)
-                                                            : play_below(play, 40);
+                play->model.now_ns += play_one_in(play, 20)
+                                              ? play_below(play, REVOKE_IDLE_OTHERS_NS)
+                                              : play_below(play, 40);
         if (play_one_in(play, 100))
                 play->model.now_ns += UNMAP_TIMEOUT_NS;
         model_expire(&play->model);

@@ -3,7 +3,7 @@
 #include "tests/model/policy_deeds.h"
 
 #include "base/err.h"
-#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
 
 void deed_release_all(struct play *play)
 {
@@ -55,7 +55,7 @@ void deed_change_keep(struct play *play)
                 return_after_ns = play_one_in(play, 4)
                                           ? 0
                                           : play_below(play, play_one_in(play, 3)
-                                                                     ? REVOCATION_OTHERS_NS
+                                                                     ? REVOKE_IDLE_OTHERS_NS
                                                                      : 500);
         model_set_pool_keep(&play->model, pool, play_one_in(play, 3) ? 0 : keep_bytes,
                             return_after_ns);

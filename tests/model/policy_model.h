@@ -148,7 +148,7 @@ struct model_pool {
         bool was_limited;       /* or for one that was refused in the end */
         bool had_action;        /* since then a new block, beside which unused ones do not stay */
         uint64_t n_backs;
-        uint64_t n_given_bytes[MODEL_N_TENANTS]; /* of new blocks, see fair_queue.h */
+        uint64_t n_given_bytes[MODEL_N_TENANTS]; /* of new blocks, see waiting_queue.h */
         uint64_t reached;
         struct model_rest rests[MODEL_N_TENANTS];
         uint64_t keep_bytes; /* of what is cached, see daemon/policy/prewarm.h */

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
 
 bool model_maps(const struct model_client *client, const struct model_block *block)
 {
@@ -111,7 +111,7 @@ static void check_taken(struct model *model, const struct model_request *request
                         struct model_block *block, bool known)
 {
         bool is_taken_back = block->taken_from == request->client &&
-                             model->now_ns < block->taken_ns + REVOCATION_BACK_NS;
+                             model->now_ns < block->taken_ns + REVOKE_IDLE_BACK_NS;
 
         if (is_taken_back && !known && model->kind == MODEL_EXACT && !has_limits(model))
                 must(model, request->ask.deadline_ns <= model->now_ns);

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/state/fair_queue.h"
+#include "daemon/policy/state/waiting_queue.h"
 
 int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *settings,
              struct pool **ret_pool)
@@ -22,7 +22,7 @@ int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *setti
         TAILQ_INIT(&pool->cached);
         TAILQ_INIT(&pool->leased);
         TAILQ_INIT(&pool->expected);
-        fair_queue_init(&pool->queue);
+        waiting_queue_init(&pool->queue);
         *ret_pool = pool;
         return 0;
 }

@@ -10,7 +10,7 @@
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/state/bins.h"
-#include "daemon/policy/state/fair_queue.h"
+#include "daemon/policy/state/waiting_queue.h"
 #include "gpumem.h"
 
 static const unsigned legal_next[REQUEST_N_STATES] = {
@@ -99,13 +99,13 @@ static void abandon_block(struct request *request)
 
 static void enter_queue(struct request *request)
 {
-        fair_queue_enqueue(request);
+        waiting_queue_enqueue(request);
         request->pool->n_waiting++;
 }
 
 static void leave_queue(struct request *request)
 {
-        fair_queue_dequeue(request);
+        waiting_queue_dequeue(request);
         request->pool->n_waiting--;
 }
 
@@ -224,7 +224,7 @@ int request_create(struct request *request)
 
         if (r)
                 return r;
-        fair_queue_give(request->block->holding, request->n_bytes);
+        waiting_queue_give(request->block->holding, request->n_bytes);
         set_state(request, REQUEST_CREATING);
         request->covered = false;
         request->n_backs = request->pool->n_backs;
@@ -233,7 +233,7 @@ int request_create(struct request *request)
 
 void request_device_full(struct request *request)
 {
-        fair_queue_take_back(request->block->holding, request->n_bytes);
+        waiting_queue_take_back(request->block->holding, request->n_bytes);
         request->block = block_uncreate(request->block);
         request->device_full = true;
         set_state(request, REQUEST_WAITING);

@@ -6,7 +6,7 @@
 
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/state/bins.h"
-#include "daemon/policy/state/fair_queue.h"
+#include "daemon/policy/state/waiting_queue.h"
 
 static void holding_init(struct holding *holding, struct tenant *tenant, struct pool *pool)
 {
@@ -107,7 +107,7 @@ struct tenant *tenant_unref(struct tenant *tenant)
         if (!tenant || --tenant->n_refs)
                 return NULL;
         for (uint32_t i = 0; i < tenant->n_holdings; i++)
-                fair_queue_end(&tenant->holdings[i]);
+                waiting_queue_end(&tenant->holdings[i]);
         HASH_DEL(tenant->policy->tenants, tenant);
         if (tenant->policy->unowned == tenant)
                 tenant->policy->unowned = NULL;

@@ -14,11 +14,11 @@
 #include "daemon/policy/scheduling/backfill.h"
 #include "daemon/policy/scheduling/block_search.h"
 #include "daemon/policy/scheduling/deadlock.h"
-#include "daemon/policy/scheduling/eviction.h"
+#include "daemon/policy/scheduling/evict_cached.h"
 #include "daemon/policy/scheduling/fd_budget.h"
 #include "daemon/policy/scheduling/group.h"
-#include "daemon/policy/scheduling/revocation.h"
-#include "daemon/policy/state/fair_queue.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
+#include "daemon/policy/state/waiting_queue.h"
 #include "gpumem.h"
 
 #define BLOCK_UNIT (2 * MIB)
@@ -26,7 +26,7 @@
 /* One walk along a pool's queue: a request is before those that are looked at later. */
 struct turn {
         struct pool *pool;
-        struct fair_queue_walk walk;
+        struct waiting_queue_walk walk;
         uint64_t now_ns;
         uint64_t number;
         uint64_t n_owed_bytes; /* above the pool's limit; then nothing is sure */
@@ -54,11 +54,11 @@ static bool is_hopeless(const struct request *request)
 static bool cover_hopeless(struct turn *turn, const struct request *request)
 {
         if (request->pool->totals.incoming > 0 ||
-            eviction_release(holding_of(request), request->n_room_bytes, EVICTION_UNMAPPED) > 0)
+            evict_cached(holding_of(request), request->n_room_bytes, EVICT_UNMAPPED) > 0)
                 return true;
         if (request->deadline_ns > turn->now_ns)
-                eviction_recall(turn->pool, request->client, request->n_room_bytes, EVICTION_SOME,
-                                turn->now_ns, &turn->budget);
+                evict_cached_recall(turn->pool, request->client, request->n_room_bytes, EVICT_SOME,
+                                    turn->now_ns, &turn->budget);
         return false;
 }
 
@@ -74,12 +74,11 @@ static bool cover(struct turn *turn, const struct request *request)
         n_missing_bytes = request->n_room_bytes + turn->n_owed_bytes - turn->n_sure_bytes;
         if (turn->pool->totals.evictable < n_missing_bytes) {
                 if (request->deadline_ns > turn->now_ns)
-                        eviction_recall(turn->pool, request->client, n_missing_bytes,
-                                        EVICTION_ENOUGH, turn->now_ns, &turn->budget);
+                        evict_cached_recall(turn->pool, request->client, n_missing_bytes,
+                                            EVICT_ENOUGH, turn->now_ns, &turn->budget);
                 return false;
         }
-        turn->n_sure_bytes += eviction_release(holding_of(request), n_missing_bytes,
-                                               EVICTION_UNMAPPED);
+        turn->n_sure_bytes += evict_cached(holding_of(request), n_missing_bytes, EVICT_UNMAPPED);
         turn->n_sure_bytes -= turn->n_owed_bytes;
         turn->n_owed_bytes = 0;
         return true;
@@ -100,14 +99,14 @@ static unsigned take_scans(struct turn *turn, unsigned n)
         return n;
 }
 
-/* Before blocks are made: see eviction.h. */
+/* Before blocks are made: see evict_cached.h. */
 static void trim_cache(struct turn *turn, const struct client *asker, uint64_t n_bytes)
 {
-        struct scan_budget budget = {.n_left = take_scans(turn, EVICTION_SCANS_A_BLOCK),
+        struct scan_budget budget = {.n_left = take_scans(turn, EVICT_SCANS_A_BLOCK),
                                      .asker = asker};
 
-        turn->n_sure_bytes += eviction_trim_cache(turn->pool, asker, n_bytes, turn->now_ns,
-                                                  &budget);
+        turn->n_sure_bytes += evict_cached_surplus(turn->pool, asker, n_bytes, turn->now_ns,
+                                                   &budget);
         turn->n_scans += budget.n_left;
 }
 
@@ -189,7 +188,7 @@ static void serve_fresh(struct turn *turn, struct request *request)
         request->covered = is_allowed && cover(turn, request);
         if (request->covered) {
                 backfill_assign(&turn->backfill);
-                fair_queue_assign(&turn->walk, n_bytes);
+                waiting_queue_assign(&turn->walk, n_bytes);
                 if (serve_covered(turn, request))
                         turn->n_sure_bytes -= n_bytes < turn->n_sure_bytes ? n_bytes
                                                                            : turn->n_sure_bytes;
@@ -222,7 +221,7 @@ static enum relief relieve(struct turn *turn, struct request *request, const str
 
         if (request->in_group)
                 return hit->why == LIMIT_WOULD_BE_PASSED &&
-                                       revocation_relieve(request, hit, &turn->budget)
+                                       revoke_idle_relieve(request, hit, &turn->budget)
                                ? RELIEF_ENOUGH
                                : RELIEF_NONE;
         if (hit->why != LIMIT_WOULD_BE_PASSED)
@@ -230,7 +229,7 @@ static enum relief relieve(struct turn *turn, struct request *request, const str
         turn->budget.back_too = request->deadline_ns <= turn->now_ns;
         if (serve_by(turn, request, block_search_find_charged(request, scope, &turn->budget)))
                 relief = RELIEF_SERVED;
-        else if (revocation_relieve(request, hit, &turn->budget))
+        else if (revoke_idle_relieve(request, hit, &turn->budget))
                 relief = RELIEF_ENOUGH;
         turn->budget.back_too = false;
         return relief;
@@ -295,8 +294,8 @@ static bool serve_from_unowned(struct turn *turn, struct request *request)
                 return false;
         backfill_assign(&turn->backfill);
         backfill_count(&turn->backfill);
-        fair_queue_assign(&turn->walk, block->bin->n_bytes);
-        fair_queue_give(block->holding, block->bin->n_bytes);
+        waiting_queue_assign(&turn->walk, block->bin->n_bytes);
+        waiting_queue_give(block->holding, block->bin->n_bytes);
         return serve_by(turn, request, block);
 }
 
@@ -325,7 +324,7 @@ static void serve_one(struct turn *turn, struct request *request)
 /* Scans are shared out, or one that waits in vain would leave none for those behind it. */
 static void serve_with_budget(struct turn *turn, struct request *request)
 {
-        turn->budget = (struct scan_budget){.n_left = take_scans(turn, REVOCATION_SCANS_A_REQUEST),
+        turn->budget = (struct scan_budget){.n_left = take_scans(turn, REVOKE_IDLE_SCANS_A_REQUEST),
                                             .asker = request->client};
         serve_one(turn, request);
         turn->n_scans += turn->budget.n_left;
@@ -338,7 +337,7 @@ static void walk_once(struct pool *pool, uint64_t now_ns)
                 .now_ns = now_ns,
                 .number = ++pool->policy->n_walks,
                 .n_owed_bytes = pool_debt(pool),
-                .n_scans = REVOCATION_SCANS_A_WALK,
+                .n_scans = REVOKE_IDLE_SCANS_A_WALK,
         };
         struct request *request;
 
@@ -346,8 +345,8 @@ static void walk_once(struct pool *pool, uint64_t now_ns)
         if (!turn.n_owed_bytes)
                 turn.n_sure_bytes = pool->settings.max_bytes + pool->totals.incoming -
                                     totals_reserved(&pool->totals);
-        turn.walk = fair_queue_begin(&pool->queue);
-        while ((request = fair_queue_next(&turn.walk))) {
+        turn.walk = waiting_queue_begin(&pool->queue);
+        while ((request = waiting_queue_next(&turn.walk))) {
                 if (request->state == REQUEST_WAITING)
                         serve_with_budget(&turn, request);
                 else if (pool->driver_status != DRIVER_SERVES)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is served next: every request goes through its pool's queue.
+/* Admission: whether a request is served now, waits or is refused. Every request goes through its pool's queue.
  *
  * A request is served by a cached block of its tenant, else by one that another client of the tenant
  * leases and does not use, else by one that was prewarmed (prewarm.h), else by a new block in the room that the pool has left, else by one in the
- * room that releasing blocks makes (eviction.h). While bytes that
+ * room that releasing blocks makes (evict_cached.h). While bytes that
  * come for certain will serve it, it is kept whatever its deadline: that is no waiting for others.
  *
  * What nobody uses does not pile up beside what is used: where a new block of a device is made although more than a
- * little is cached or idle that did not serve the request, as much of that goes (eviction.h).
+ * little is cached or idle that did not serve the request, as much of that goes (evict_cached.h).
  *
  * Fairness: within a tenant room goes to requests in the order of asking, between tenants by turns
- * (fair_queue.h). A request that fits may bypass larger ones that do not, so many times (backfill.h): it takes room
+ * (waiting_queue.h). A request that fits may bypass larger ones that do not, so many times (backfill.h): it takes room
  * that they wait for, or lets it go for itself. So a large request is not starved by small ones, nor may one
  * that cannot be met bring the others to a stand. One thing
  * bypasses without being counted: a cached block serves the oldest request of its own tenant that it fits.

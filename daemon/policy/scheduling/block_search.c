@@ -5,7 +5,7 @@
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/request.h"
 #include "daemon/policy/scheduling/fd_budget.h"
-#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
 #include "daemon/policy/state/bins.h"
 
 static struct holding *holding_of(const struct request *request)
@@ -29,7 +29,7 @@ static bool may_have(const struct request *request, const struct block *block)
 
         if (block->state == BLOCK_CACHED)
                 return !quota_bars_cached(client, block);
-        return revocation_is_allowed(block, client);
+        return revoke_idle_is_allowed(block, client);
 }
 
 /* One that the client gave back, or had to give, and maps still: it costs no call of the driver. */
@@ -52,7 +52,7 @@ static struct block *find_known(const struct request *request, struct scan_budge
         }
         if (!found || found->state == BLOCK_CACHED)
                 return found;
-        return revocation_try(found) ? found : NULL;
+        return revoke_idle_try(found) ? found : NULL;
 }
 
 /* Among equals the one that the client still maps is cheapest: it was cached last of these. */
@@ -154,12 +154,12 @@ static struct block *find_idle(const struct request *request, struct scan_budget
 {
         struct bin_range fits = request_fits(request), less = request_takes(request);
         struct holding *holding = holding_of(request);
-        struct block *block = revocation_take_one(holding, request->client, &fits,
-                                                  REVOCATION_SMALLEST, budget);
+        struct block *block = revoke_idle_take_one(holding, request->client, &fits,
+                                                   REVOKE_IDLE_SMALLEST, budget);
 
         return block ? block
-                     : revocation_take_one(holding, request->client, &less, REVOCATION_LARGEST,
-                                           budget);
+                     : revoke_idle_take_one(holding, request->client, &less, REVOKE_IDLE_LARGEST,
+                                            budget);
 }
 
 struct block *block_search_find(const struct request *request, struct scan_budget *budget)
@@ -186,8 +186,8 @@ struct block *block_search_find_charged(const struct request *request,
         if (!block && !request->only_known)
                 block = find_charged(request, scope, budget);
         if (!block && !request->only_known)
-                block = revocation_take_one(holding_of(request), request->client, &fits,
-                                            REVOCATION_SMALLEST, budget);
+                block = revoke_idle_take_one(holding_of(request), request->client, &fits,
+                                             REVOKE_IDLE_SMALLEST, budget);
         return block && !quota_bars_cached(request->client, block) ? block : NULL;
 }
 

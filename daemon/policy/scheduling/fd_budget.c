@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/scheduling/fd_budget.h"
 
-#include "daemon/policy/scheduling/eviction.h"
-#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/scheduling/evict_cached.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
 
 /* A block is released whole: one byte of it is enough to ask for. */
 #define ONE_BLOCK 1
@@ -65,11 +65,11 @@ bool fd_budget_has_room(const struct tenant *tenant, uint32_t n_more)
         return has_room(tenant, n_open(tenant), n_more);
 }
 
-static bool evict_own(struct tenant *tenant, enum eviction_kind kind)
+static bool evict_own(struct tenant *tenant, enum evict_kind kind)
 {
         for (uint32_t i = 0; i < tenant->n_holdings; i++) {
                 if (closes(tenant->holdings[i].pool) &&
-                    eviction_release_own(&tenant->holdings[i], ONE_BLOCK, kind))
+                    evict_cached_own(&tenant->holdings[i], ONE_BLOCK, kind))
                         return true;
         }
         return false;
@@ -79,10 +79,10 @@ static bool release_idle(const struct request *request, struct scan_budget *budg
 {
         struct idle_leases own = {.n = 0};
 
-        revocation_add_own(&own, &request->client->tenant->holdings[request->pool->id], NULL,
-                           budget);
-        revocation_drop_kept(&own);
-        return revocation_release(&own, NULL, ONE_BLOCK) > 0;
+        revoke_idle_add_own(&own, &request->client->tenant->holdings[request->pool->id], NULL,
+                            budget);
+        revoke_idle_drop_kept(&own);
+        return revoke_idle_release(&own, NULL, ONE_BLOCK) > 0;
 }
 
 /* What others have cached goes only where that is enough: it may be the tenant's own share that is used up. */
@@ -97,7 +97,7 @@ static bool evict_others(struct tenant *tenant, uint32_t n_more)
                 return false;
         for (uint32_t i = 0; i < tenant->n_holdings; i++) {
                 if (closes(tenant->holdings[i].pool) &&
-                    eviction_release(&tenant->holdings[i], ONE_BLOCK, EVICTION_UNMAPPED))
+                    evict_cached(&tenant->holdings[i], ONE_BLOCK, EVICT_UNMAPPED))
                         return true;
         }
         return false;
@@ -108,7 +108,7 @@ bool fd_budget_recall(const struct request *request, struct scan_budget *budget)
         struct tenant *tenant = request->client->tenant;
 
         while (!has_room(tenant, n_open_soon(tenant), request->n_to_make)) {
-                if (!evict_own(tenant, EVICTION_UNMAPPED) && !evict_own(tenant, EVICTION_MAPPED) &&
+                if (!evict_own(tenant, EVICT_UNMAPPED) && !evict_own(tenant, EVICT_MAPPED) &&
                     !evict_others(tenant, request->n_to_make) && !release_idle(request, budget))
                         return false;
         }

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/objects/request.h"
-#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
 #include "daemon/policy/state/bins.h"
 #include "gpumem.h"
 
@@ -181,7 +181,7 @@ static void take_idle(struct request *leader, struct scan_budget *budget)
         const struct request *part;
         unsigned n = 0;
 
-        revocation_add_own(&idle, holding_of(leader), NULL, budget);
+        revoke_idle_add_own(&idle, holding_of(leader), NULL, budget);
         TAILQ_FOREACH (part, &leader->client->requests, client_link) {
                 if (!is_of(part, leader) || has_cached(part, leader) || !pick(&idle, n, part))
                         continue;
@@ -191,7 +191,7 @@ static void take_idle(struct request *leader, struct scan_budget *budget)
         if (n_bytes + other_bytes(leader->pool) < leader->n_all_bytes)
                 return;
         for (unsigned i = 0; i < n; i++)
-                (void)revocation_try(idle.leases[i]->block);
+                (void)revoke_idle_try(idle.leases[i]->block);
 }
 
 void group_look(struct request *leader, struct scan_budget *budget)

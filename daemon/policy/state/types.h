@@ -100,10 +100,10 @@ struct bins {
         TAILQ_HEAD(bin_class, bin) classes[SIZE_N_CLASSES];
 };
 
-/* The holdings whose requests wait for a pool's memory; see fair_queue.h. */
-struct fair_queue {
-        TAILQ_HEAD(fair_queue_holdings, holding) holdings; /* that wait; sorted in a walk only */
-        uint64_t n_enqueued;                               /* requests, ever: dates them */
+/* The holdings whose requests wait for a pool's memory; see waiting_queue.h. */
+struct waiting_queue {
+        TAILQ_HEAD(waiting_queue_holdings, holding) holdings; /* that wait; sorted in a walk only */
+        uint64_t n_enqueued;                                  /* requests, ever: dates them */
         uint64_t reached; /* where a tenant stands at least that begins to wait */
 };
 
@@ -198,7 +198,7 @@ struct pool {
         uint64_t n_searches; /* for idle leases of others, ever */
         uint64_t n_cachings; /* ever: dates a block's place among the cached */
 
-        struct fair_queue queue; /* who waits */
+        struct waiting_queue queue; /* who waits */
         uint64_t n_waiting;
         bool unserved;           /* something has happened since the queue was walked */
         uint64_t stuck_since_ns; /* these two: see deadlock.h; 0: it is not */
@@ -226,7 +226,7 @@ struct holding {
         struct holding_blocks
                 leased; /* that may be idle; leased, or seen in use, longest ago first */
         TAILQ_HEAD(holding_waiting, request) waiting; /* the one that asked first is first */
-        uint64_t n_given_bytes;                       /* of new blocks; see fair_queue.h */
+        uint64_t n_given_bytes;                       /* of new blocks; see waiting_queue.h */
         uint64_t place; /* these three in a walk along the queue, and while the tenant waits */
         struct request *next;
         struct backfill_hold hold;

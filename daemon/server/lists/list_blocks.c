@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* BLOCKS: a row for each block. */
 #include "daemon/server/lists/rows.h"
-#include "daemon/server/session/paying.h"
+#include "daemon/server/session/rate_limit.h"
 #include "gpumem.h"
 
 struct walk {
@@ -99,7 +99,7 @@ void list_blocks_take(struct session *session, const struct frame *frame)
                 if (pool == i || pool == PROTO_ALL_POOLS)
                         walk_pool(&walk, i);
         }
-        paying_take_rows(session, walk.buffer.n_rows, walk.n_looks);
+        rate_limit_take_rows(session, walk.buffer.n_rows, walk.n_looks);
         rows_reply(session, frame, MESSAGE_BLOCKS_REPLY, &walk.buffer);
         row_buffer_deinit(&walk.buffer);
 }

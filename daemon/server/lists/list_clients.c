@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "daemon/server/lists/board_stats.h"
 #include "daemon/server/lists/rows.h"
-#include "daemon/server/session/paying.h"
+#include "daemon/server/session/rate_limit.h"
 #include "gpumem.h"
 
 /* One half of a row: what a client has of one kind of memory. */
@@ -203,7 +203,7 @@ void list_clients_take(struct session *session, const struct frame *frame)
                 chosen.failed = true;
         else
                 choose(session, &table, &chosen);
-        paying_take_rows(session, table.buffer.n_rows, table.n_looks);
+        rate_limit_take_rows(session, table.buffer.n_rows, table.n_looks);
         row_buffer_deinit(&table.buffer);
         rows_reply(session, frame, MESSAGE_CLIENTS_REPLY, &chosen);
 }

@@ -8,7 +8,7 @@
 #include "daemon/policy/report/event_history.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/authorization.h"
-#include "daemon/server/session/paying.h"
+#include "daemon/server/session/rate_limit.h"
 #include "daemon/server/session/reply_files.h"
 #include "gpumem.h"
 
@@ -150,7 +150,7 @@ void list_events_take(struct session *session, const struct frame *frame)
         walk.buffer.failed = !walk.buffer.rows;
         if (!walk.buffer.failed)
                 list(&walk, frame->events.since);
-        paying_take_rows(session, walk.buffer.n_rows, walk.n_looked);
+        rate_limit_take_rows(session, walk.buffer.n_rows, walk.n_looked);
         if (walk.buffer.failed ||
             reply_files_make(session, walk.buffer.rows,
                              walk.buffer.n_rows * walk.buffer.n_row_bytes, &fd)) {

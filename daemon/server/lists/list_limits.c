@@ -7,7 +7,7 @@
 #include "base/fdset.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/authorization.h"
-#include "daemon/server/session/paying.h"
+#include "daemon/server/session/rate_limit.h"
 #include "daemon/server/session/reply_files.h"
 #include "gpumem.h"
 
@@ -181,7 +181,7 @@ static int make(struct session *session, uint32_t *ret_n_rows, int *ret_fd)
         r = add_pools(&rows, session->server);
         if (!r && table)
                 r = add_parties(&rows, session, table, &n_looked);
-        paying_take_rows(session, rows.n, n_looked);
+        rate_limit_take_rows(session, rows.n, n_looked);
         if (!r)
                 r = reply_files_make(session, rows.rows, rows.n * sizeof(*rows.rows), ret_fd);
         if (!r)

@@ -7,7 +7,7 @@
 #include "daemon/server/lists/board_stats.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_health.h"
-#include "daemon/server/session/paying.h"
+#include "daemon/server/session/rate_limit.h"
 #include "daemon/server/session/reply_files.h"
 
 static void add_client(const struct session *session, uint32_t pool, struct stats_row *row)
@@ -87,6 +87,6 @@ int list_stats_make(struct session *session, int *ret_fd)
                 if (r)
                         return r;
         }
-        paying_take_rows(session, server->n_pools, n_looks);
+        rate_limit_take_rows(session, server->n_pools, n_looks);
         return reply_files_make(session, rows, server->n_pools * sizeof(*rows), ret_fd);
 }

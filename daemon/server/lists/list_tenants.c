@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "daemon/server/lists/rows.h"
-#include "daemon/server/session/paying.h"
+#include "daemon/server/session/rate_limit.h"
 #include "gpumem.h"
 
 struct walk {
@@ -98,7 +98,7 @@ void list_tenants_take(struct session *session, const struct frame *frame)
                 if (others[i].tenants)
                         row_buffer_add(&walk.buffer, &others[i]);
         }
-        paying_take_rows(session, walk.n_described, count_looks(&walk));
+        rate_limit_take_rows(session, walk.n_described, count_looks(&walk));
         rows_reply(session, frame, MESSAGE_TENANTS_REPLY, &walk.buffer);
         row_buffer_deinit(&walk.buffer);
 }

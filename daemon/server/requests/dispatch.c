@@ -23,7 +23,7 @@
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/event_log.h"
-#include "daemon/server/session/paying.h"
+#include "daemon/server/session/rate_limit.h"
 #include "gpumem.h"
 #include "proto/board.h"
 
@@ -221,7 +221,7 @@ static void take_stats(struct session *session, const struct frame *frame)
         int fd = -1;
         struct frame reply = FRAME_NULL;
 
-        paying_take_rows(session, 0, policy_see_idle(session->server->policy));
+        rate_limit_take_rows(session, 0, policy_see_idle(session->server->policy));
         if (list_stats_make(session, &fd)) {
                 refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a reply");
                 return;
@@ -262,7 +262,7 @@ static void take_free_all(struct session *session, const struct frame *frame)
         }
         r = policy_release_all(session->server->policy, session->client, frame->serial, scope,
                                frame->free_all_blocks.pool);
-        paying_take_rows(session, 0, policy_release_scans(session->server->policy) - n_looks);
+        rate_limit_take_rows(session, 0, policy_release_scans(session->server->policy) - n_looks);
         if (r == GPUMEM_E_NO_POOL)
                 session_refuse_pool(session, frame->serial, frame->free_all_blocks.pool);
         else if (r)
@@ -315,7 +315,7 @@ static void take_cancel(struct session *session, const struct frame *frame)
 {
         if (!policy_cancel(session->server->policy, session->client, frame->cancel.request,
                            server_now_ns(session->server)))
-                paying_note_vain(session, frame);
+                rate_limit_note_vain(session, frame);
 }
 
 static void refuse_hello(struct session *session, const struct frame *frame)
@@ -355,13 +355,13 @@ static void serve_request(struct session *session, const struct frame *frame)
 {
         unsigned n_errors = session->n_errors;
 
-        if (!paying_may_serve(session, frame))
+        if (!rate_limit_may_serve(session, frame))
                 return;
         /* proto_decode lets no message of ours through. */
         assert(frame->kind < ARRAY_SIZE(handlers) && handlers[frame->kind]);
         handlers[frame->kind](session, frame);
         if (session->n_errors != n_errors)
-                paying_note_vain(session, frame);
+                rate_limit_note_vain(session, frame);
 }
 
 void dispatch_frame(struct session *session, int r, const struct frame *frame)
@@ -371,7 +371,7 @@ void dispatch_frame(struct session *session, int r, const struct frame *frame)
         log_debug("client %d (%s): %s %u", (int)session->peer.pid, session->program,
                   proto_name(frame->kind), frame->serial);
         if (session->state == SESSION_HELLO) {
-                paying_take(session);
+                rate_limit_take(session);
                 if (r == 0 && frame->kind == MESSAGE_HELLO) {
                         take_hello(session, frame);
                 } else {
@@ -379,7 +379,7 @@ void dispatch_frame(struct session *session, int r, const struct frame *frame)
                         session_end_connection(session);
                 }
         } else if (r) {
-                paying_take(session);
+                rate_limit_take(session);
                 refuse(session, frame, GPUMEM_E_UNKNOWN_KIND, NULL);
         } else {
                 serve_request(session, frame);

@@ -11,7 +11,7 @@
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/event_log.h"
-#include "daemon/server/session/paying.h"
+#include "daemon/server/session/rate_limit.h"
 #include "daemon/server/session/process_sessions.h"
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/session/timeouts.h"
@@ -283,13 +283,13 @@ static void start(struct session *session, int take_fd)
         session->transport.on_end = on_end;
         session->transport.on_unread = on_unread;
         session->transport.find_block_fd = find_block_fd;
-        session->transport.hold_until = paying_hold_until;
+        session->transport.hold_until = rate_limit_hold_until;
         session->transport.on_closed = on_transport_closed;
         if (transport_init(&session->transport, server, session->account, take_fd)) {
                 session_free(session);
                 return;
         }
-        paying_begin(session);
+        rate_limit_begin(session);
         session->n_open_handles = 1;
         if (uv_poll_init(&server->loop, &session->pidfd_poll, session->peer.pidfd)) {
                 set_state(session, SESSION_CLOSING);

@@ -18,7 +18,7 @@ static struct accounts all;
 
 static void start(void)
 {
-        all = (struct accounts){.pace = pace_rule_of(A_SECOND)};
+        all = (struct accounts){.rule = token_bucket_rule_of(A_SECOND)};
         for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++) {
                 all.allowances.max[kind] = 1000;
                 all.allowances.max_each[kind] = 10;

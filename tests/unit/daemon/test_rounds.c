@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rounds: how much a turn looks at, who comes when, and what a look may do to others. */
+/* rounds: how much a turn looks at, who comes when, and what a look may do to others;
+ * when a peer that does not read has stalled, and how often a number that does not change is looked at. */
 #include "base/err.h"
 #include "daemon/ratelimit/rounds.h"
 #include "tests/suite.h"
 
-#define N_MAX 300
+#define N_MAX  300
+#define SECOND UINT64_C(1000000000)
+#define START  (1000 * SECOND)
 
 static struct rounds rounds;
 static struct thing {
@@ -202,6 +205,45 @@ TEST(what_is_put_in_meanwhile_is_in_once)
         (void)count_turns();
         ck_assert_uint_eq(n_looks, N_MAX);
         ck_assert_uint_eq(rounds.n, N_MAX);
+}
+
+TEST(who_reads_is_not_stalled)
+{
+        struct stall stall;
+
+        stall_begin(&stall, 100, START);
+        ck_assert(!stall_is_over(&stall, 100, 5 * SECOND, START + 5 * SECOND - 1));
+        ck_assert(stall_is_over(&stall, 100, 5 * SECOND, START + 5 * SECOND));
+        ck_assert(!stall_is_over(&stall, 99, 5 * SECOND, START + 6 * SECOND));
+        /* More to read is no reading. */
+        ck_assert(!stall_is_over(&stall, 150, 5 * SECOND, START + 8 * SECOND));
+        ck_assert(stall_is_over(&stall, 150, 5 * SECOND, START + 11 * SECOND));
+        ck_assert(!stall_is_over(&stall, 120, 5 * SECOND, START + 12 * SECOND));
+        ck_assert(!stall_is_over(&stall, 0, 5 * SECOND, START + 100 * SECOND));
+        ck_assert(!stall_is_over(&stall, 0, 5 * SECOND, START + 200 * SECOND));
+}
+
+TEST(what_does_not_change_is_looked_at_less_often)
+{
+        struct backoff backoff;
+        uint64_t at_ns = START, wait_ns = BACKOFF_MIN_NS;
+
+        backoff_begin(&backoff, 7, START);
+        for (unsigned i = 0; i < 10; i++) {
+                ck_assert(!backoff_is_over(&backoff, at_ns + wait_ns - 1));
+                at_ns += wait_ns;
+                ck_assert(backoff_is_over(&backoff, at_ns));
+                backoff_go_on(&backoff, 7, at_ns);
+                wait_ns = wait_ns < BACKOFF_MAX_NS ? 2 * wait_ns : wait_ns;
+        }
+        ck_assert_uint_eq(wait_ns, BACKOFF_MAX_NS);
+        /* More or less: it does again. */
+        backoff_go_on(&backoff, 6, at_ns);
+        ck_assert(backoff_is_over(&backoff, at_ns + BACKOFF_MIN_NS));
+        backoff_go_on(&backoff, 6, at_ns);
+        ck_assert(!backoff_is_over(&backoff, at_ns + BACKOFF_MIN_NS));
+        backoff_go_on(&backoff, 7, at_ns);
+        ck_assert(backoff_is_over(&backoff, at_ns + BACKOFF_MIN_NS));
 }
 
 TESTS_MAIN("rounds")

@@ -211,7 +211,7 @@ POLICY_TEST(what_is_over_goes_back_when_it_is_old_enough, 64 * MIB)
         expect_totals(0, 4 * MIB, 0);
 }
 
-/* As admission does with what is more (eviction.h). */
+/* As admission does with what is more (evict_cached.h). */
 POLICY_TEST(what_is_kept_stays_beside_new_blocks, 1024 * MIB, .to = 2)
 {
         const uint64_t kept_bytes = _i * 256 * MIB;

@@ -2,11 +2,11 @@
 /* What nobody uses does not pile up beside new blocks. */
 #include "base/err.h"
 #include "daemon/policy/objects/client.h"
-#include "daemon/policy/scheduling/eviction.h"
-#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/scheduling/evict_cached.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
 #include "tests/unit/policy/policy_world.h"
 
-#define LARGE (8 * EVICTION_SPARE_BYTES)
+#define LARGE (8 * EVICT_SPARE_BYTES)
 
 POLICY_TEST(as_much_goes_as_is_made_and_the_oldest_of_it, LARGE)
 {
@@ -14,7 +14,7 @@ POLICY_TEST(as_much_goes_as_is_made_and_the_oldest_of_it, LARGE)
         struct held held[4];
 
         for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
-                held[i] = hold(a, EVICTION_SPARE_BYTES);
+                held[i] = hold(a, EVICT_SPARE_BYTES);
         for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
                 mark_idle(a, held[i].lease);
         /* Its properties are others. */
@@ -25,7 +25,7 @@ POLICY_TEST(as_much_goes_as_is_made_and_the_oldest_of_it, LARGE)
         expect_idle();
         /* What is on its way counts no more: two are to stay less than one of these. */
         ask_with(b, &(struct policy_ask){.serial = 2,
-                                         .n_bytes = 2 * EVICTION_SPARE_BYTES,
+                                         .n_bytes = 2 * EVICT_SPARE_BYTES,
                                          .properties = POLICY_SHAREABLE});
         expect_taken(a, &held[1]);
         expect_taken(a, &held[2]);
@@ -37,15 +37,15 @@ POLICY_TEST(as_much_goes_as_is_made_and_the_oldest_of_it, LARGE)
 POLICY_TEST(the_askers_own_goes_before_cached_ones_and_those_before_others, LARGE)
 {
         struct client *a = join(1), *kin = join(1), *other = join(2);
-        struct held others = hold(other, EVICTION_SPARE_BYTES);
-        struct held kins = hold(kin, EVICTION_SPARE_BYTES), own = hold(a, 2 * MIB);
+        struct held others = hold(other, EVICT_SPARE_BYTES);
+        struct held kins = hold(kin, EVICT_SPARE_BYTES), own = hold(a, 2 * MIB);
         struct held cached = cache(kin, 2 * MIB, RETURN_UNMAPPED);
         const struct held *order[] = {&own, &cached, &kins, &others};
 
         mark_idle(other, others.lease);
         mark_idle(kin, kins.lease);
         mark_idle(a, own.lease);
-        ask(a, 1, 3 * EVICTION_SPARE_BYTES, 0);
+        ask(a, 1, 3 * EVICT_SPARE_BYTES, 0);
         for (unsigned i = 0; i + 1 < ARRAY_SIZE(order); i++) {
                 expect_release(order[i]->block);
                 if (order[i] != &cached)
@@ -63,7 +63,7 @@ POLICY_TEST(it_is_not_revoked_from_another_tenant_twice_at_once, LARGE)
         struct held held[4];
 
         for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
-                held[i] = hold(other, EVICTION_SPARE_BYTES);
+                held[i] = hold(other, EVICT_SPARE_BYTES);
         for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
                 mark_idle(other, held[i].lease);
         ask(a, 1, 2 * MIB, 0);
@@ -71,7 +71,7 @@ POLICY_TEST(it_is_not_revoked_from_another_tenant_twice_at_once, LARGE)
         (void)take(ACTION_CREATE);
         expect_new(a, 2, 4 * MIB, 0);
         expect_idle();
-        world.now_ns += REVOCATION_OTHERS_NS;
+        world.now_ns += REVOKE_IDLE_OTHERS_NS;
         ask(a, 3, 6 * MIB, 0);
         expect_taken(other, &held[1]);
         (void)take(ACTION_CREATE);
@@ -85,10 +85,10 @@ static void lose_two(struct client *client, struct held *held)
         struct lease *lease[2];
 
         for (unsigned i = 0; i < 2; i++)
-                held[i] = hold(client, EVICTION_SPARE_BYTES);
+                held[i] = hold(client, EVICT_SPARE_BYTES);
         for (uint32_t i = 0; i < 2; i++) {
                 mark_idle(client, held[i].lease);
-                ask(kin, i, EVICTION_SPARE_BYTES, 0);
+                ask(kin, i, EVICT_SPARE_BYTES, 0);
                 lease[i] = expect_grant(kin, i);
         }
         for (unsigned i = 0; i < 2; i++)
@@ -96,11 +96,11 @@ static void lose_two(struct client *client, struct held *held)
         ck_assert_uint_eq(client_tenant_usage(client)->n[LIMIT_DEVICE_BYTES], 0);
 }
 
-/* A new block of 10 MiB, beside one of EVICTION_SPARE_BYTES that its tenant maps and need not have; what lingers is
+/* A new block of 10 MiB, beside one of EVICT_SPARE_BYTES that its tenant maps and need not have; what lingers is
  * charged to those who map it still. */
 POLICY_TEST(no_limit_is_passed_for_it, LARGE, .to = 2)
 {
-        const uint64_t max_bytes = EVICTION_SPARE_BYTES + (_i ? 10 : 8) * MIB;
+        const uint64_t max_bytes = EVICT_SPARE_BYTES + (_i ? 10 : 8) * MIB;
         const struct policy_ask shareable = {
                 .serial = 1, .n_bytes = 10 * MIB, .properties = POLICY_SHAREABLE};
         struct client *a = join(1), *kin = join(1);

@@ -2,7 +2,7 @@
 /* Idle leases change hands without the holder's help: within a tenant, back and forth between two processes, and of
  * other tenants what is not taken. */
 #include "base/err.h"
-#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
 #include "proto/board.h"
 #include "tests/unit/policy/policy_world.h"
 
@@ -103,7 +103,7 @@ POLICY_TEST(smaller_blocks_serve_if_they_may, 200 * MIB)
 /* Searches are bounded, and each goes on where the last one ended. */
 POLICY_TEST(many_busy_leases_do_not_hide_an_idle_one, 100 * GIB)
 {
-        struct client *holders[2 * REVOCATION_SCANS_A_REQUEST / WORLD_N_SLOTS + 1];
+        struct client *holders[2 * REVOKE_IDLE_SCANS_A_REQUEST / WORLD_N_SLOTS + 1];
         struct client *b = join(1);
         struct held last;
         unsigned n = 0;
@@ -113,7 +113,7 @@ POLICY_TEST(many_busy_leases_do_not_hide_an_idle_one, 100 * GIB)
                 for (unsigned j = 0; j < WORLD_N_SLOTS; j++, n++)
                         last = hold(holders[i], 2 * MIB);
         }
-        ck_assert_uint_gt(n, 2 * REVOCATION_SCANS_A_REQUEST);
+        ck_assert_uint_gt(n, 2 * REVOKE_IDLE_SCANS_A_REQUEST);
         mark_idle(holders[ARRAY_SIZE(holders) - 1], last.lease);
         for (uint32_t i = 0; i < 2; i++) {
                 ask(b, i, 2 * MIB, 0);
@@ -185,7 +185,7 @@ static struct held take_over(struct client *client, uint64_t n_bytes)
 {
         struct lease *lease;
 
-        ask(client, 7, n_bytes, world.now_ns + REVOCATION_OTHERS_NS);
+        ask(client, 7, n_bytes, world.now_ns + REVOKE_IDLE_OTHERS_NS);
         lease = expect_grant(client, 7);
         return (struct held){.lease = lease, .block = lease_block(lease), .id = lease_id(lease)};
 }
@@ -201,7 +201,7 @@ POLICY_TEST(where_there_is_none_it_comes_back_after_a_while, 16 * MIB)
         expect_wait(a, 1, 16 * MIB, UINT64_MAX);
         /* Nor by way of the driver, for another size. */
         expect_wait(a, 2, 4 * MIB, UINT64_MAX);
-        later(REVOCATION_BACK_NS - 1);
+        later(REVOKE_IDLE_BACK_NS - 1);
         expect_idle();
         later(1);
         ck_assert_ptr_eq(take(ACTION_GRANT).block, first.block);
@@ -251,7 +251,7 @@ POLICY_TEST(it_is_not_revoked_from_a_tenant_twice_at_once, 24 * MIB)
         unmap(a, first.id);
         (void)expect_made(b, 1);
         ask(b, 2, 8 * MIB, UINT64_MAX);
-        later(REVOCATION_OTHERS_NS - 1);
+        later(REVOKE_IDLE_OTHERS_NS - 1);
         expect_idle();
         /* Another one may be meanwhile. */
         mark_idle(c, third.lease);
@@ -286,7 +286,7 @@ POLICY_TEST(a_tenant_keeps_its_minimum, 24 * MIB)
         unmap(a, first.id);
         (void)take(ACTION_CREATE);
         ask(b, 2, 8 * MIB, UINT64_MAX);
-        later(REVOCATION_OTHERS_NS);
+        later(REVOKE_IDLE_OTHERS_NS);
         expect_idle();
         ck_assert(!was_revoked(a, second.lease));
         ck_assert(!was_revoked(a, busy.lease));
@@ -323,4 +323,4 @@ POLICY_TEST(what_is_cached_is_in_no_minimum, 16 * MIB)
         ck_assert_int_eq(policy_set_pool_min(world.policy, 9, 0, 0), GPUMEM_E_NO_POOL);
 }
 
-TESTS_MAIN("policy: revocation")
+TESTS_MAIN("policy: revoke_idle")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/policy/state/fair_queue.h"
+#include "daemon/policy/state/waiting_queue.h"
 
 #include <assert.h>
 
@@ -8,15 +8,15 @@ static struct holding *holding_of(const struct request *request)
         return &request->client->tenant->holdings[request->pool->id];
 }
 
-void fair_queue_init(struct fair_queue *queue)
+void waiting_queue_init(struct waiting_queue *queue)
 {
         TAILQ_INIT(&queue->holdings);
 }
 
-void fair_queue_enqueue(struct request *request)
+void waiting_queue_enqueue(struct request *request)
 {
         struct holding *holding = holding_of(request);
-        struct fair_queue *queue = &request->pool->queue;
+        struct waiting_queue *queue = &request->pool->queue;
 
         if (TAILQ_EMPTY(&holding->waiting)) {
                 TAILQ_INSERT_TAIL(&queue->holdings, holding, queue_link);
@@ -27,7 +27,7 @@ void fair_queue_enqueue(struct request *request)
         TAILQ_INSERT_TAIL(&holding->waiting, request, queue_link);
 }
 
-void fair_queue_dequeue(struct request *request)
+void waiting_queue_dequeue(struct request *request)
 {
         struct holding *holding = holding_of(request);
 
@@ -36,24 +36,24 @@ void fair_queue_dequeue(struct request *request)
                 TAILQ_REMOVE(&request->pool->queue.holdings, holding, queue_link);
 }
 
-void fair_queue_give(struct holding *holding, uint64_t n_bytes)
+void waiting_queue_give(struct holding *holding, uint64_t n_bytes)
 {
-        struct fair_queue *queue = &holding->pool->queue;
+        struct waiting_queue *queue = &holding->pool->queue;
 
         if (queue->reached < holding->n_given_bytes)
                 queue->reached = holding->n_given_bytes;
         holding->n_given_bytes += n_bytes;
 }
 
-void fair_queue_take_back(struct holding *holding, uint64_t n_bytes)
+void waiting_queue_take_back(struct holding *holding, uint64_t n_bytes)
 {
         assert(holding->n_given_bytes >= n_bytes);
         holding->n_given_bytes -= n_bytes;
 }
 
-void fair_queue_end(const struct holding *holding)
+void waiting_queue_end(const struct holding *holding)
 {
-        struct fair_queue *queue = &holding->pool->queue;
+        struct waiting_queue *queue = &holding->pool->queue;
         uint64_t n_given_bytes = holding->n_given_bytes;
         const struct holding *other;
 
@@ -73,17 +73,17 @@ static bool is_before(const struct holding *a, const struct holding *b)
 }
 
 /* Few have changed places since the last walk: nobody is compared with many. */
-static void sort(struct fair_queue *queue)
+static void sort(struct waiting_queue *queue)
 {
-        struct fair_queue_holdings unsorted = TAILQ_HEAD_INITIALIZER(unsorted);
+        struct waiting_queue_holdings unsorted = TAILQ_HEAD_INITIALIZER(unsorted);
         struct holding *holding, *other;
 
         TAILQ_CONCAT(&unsorted, &queue->holdings, queue_link);
         while ((holding = TAILQ_FIRST(&unsorted))) {
                 TAILQ_REMOVE(&unsorted, holding, queue_link);
-                other = TAILQ_LAST(&queue->holdings, fair_queue_holdings);
+                other = TAILQ_LAST(&queue->holdings, waiting_queue_holdings);
                 while (other && is_before(holding, other))
-                        other = TAILQ_PREV(other, fair_queue_holdings, queue_link);
+                        other = TAILQ_PREV(other, waiting_queue_holdings, queue_link);
                 if (other)
                         TAILQ_INSERT_AFTER(&queue->holdings, other, holding, queue_link);
                 else
@@ -91,7 +91,7 @@ static void sort(struct fair_queue *queue)
         }
 }
 
-struct fair_queue_walk fair_queue_begin(struct fair_queue *queue)
+struct waiting_queue_walk waiting_queue_begin(struct waiting_queue *queue)
 {
         struct holding *holding;
 
@@ -100,11 +100,11 @@ struct fair_queue_walk fair_queue_begin(struct fair_queue *queue)
                 holding->next = TAILQ_FIRST(&holding->waiting);
         }
         sort(queue);
-        return (struct fair_queue_walk){.queue = queue, .after = TAILQ_FIRST(&queue->holdings)};
+        return (struct waiting_queue_walk){.queue = queue, .after = TAILQ_FIRST(&queue->holdings)};
 }
 
 /* Puts the tenant where its next request belongs; returns the one that is first now. */
-static struct holding *move_back(struct fair_queue_walk *walk)
+static struct holding *move_back(struct waiting_queue_walk *walk)
 {
         struct holding *holding = walk->at, *other = walk->after;
 
@@ -120,7 +120,7 @@ static struct holding *move_back(struct fair_queue_walk *walk)
         return walk->after;
 }
 
-struct request *fair_queue_next(struct fair_queue_walk *walk)
+struct request *waiting_queue_next(struct waiting_queue_walk *walk)
 {
         struct request *request;
 
@@ -133,7 +133,7 @@ struct request *fair_queue_next(struct fair_queue_walk *walk)
         return request;
 }
 
-void fair_queue_assign(struct fair_queue_walk *walk, uint64_t n_bytes)
+void waiting_queue_assign(struct waiting_queue_walk *walk, uint64_t n_bytes)
 {
         walk->at->place += n_bytes;
 }

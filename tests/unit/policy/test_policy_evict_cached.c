@@ -223,4 +223,4 @@ POLICY_TEST(revoked_leases_are_recalled_once_when_their_block_goes, 100 * MIB)
         expect_idle();
 }
 
-TESTS_MAIN("policy: eviction")
+TESTS_MAIN("policy: evict_cached")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/server/session/paying.h"
+#include "daemon/server/session/rate_limit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,10 +7,10 @@
 #include "gpumem.h"
 
 /* Rows of an answer that cost as much as a request. */
-#define ROWS_A_PACE 8
+#define ROWS_A_TOKEN 8
 
 /* Blocks, clients' boards and events that were looked at for it. */
-#define LOOKS_A_PACE 256
+#define LOOKS_A_TOKEN 256
 
 /* What a frame of a client's costs of its tenant's pace. */
 enum price {
@@ -43,18 +43,18 @@ static enum price price_of(const struct session *session, const struct frame *fr
         }
 }
 
-static void refuse_pace(struct session *session, const struct frame *frame)
+static void refuse_rate(struct session *session, const struct frame *frame)
 {
         char text[96];
 
         (void)snprintf(text, sizeof(text),
                        "more than %" PRIu64 " requests a second of uid %u; ask again later",
-                       NS_PER_S / session->server->accounts.pace.step_ns,
+                       NS_PER_S / session->server->accounts.rule.step_ns,
                        (unsigned)session->peer.uid);
         session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY, text);
 }
 
-uint64_t paying_hold_until(struct transport *transport)
+uint64_t rate_limit_hold_until(struct transport *transport)
 {
         uint64_t now_ns = server_now_ns(transport->server);
         uint64_t ready_ns = account_ready_ns(transport->account, now_ns);
@@ -77,7 +77,7 @@ static bool pay(struct session *session)
 }
 
 /* Who hung up while he was held waits for no answer. */
-bool paying_may_serve(struct session *session, const struct frame *frame)
+bool rate_limit_may_serve(struct session *session, const struct frame *frame)
 {
         enum price price = price_of(session, frame);
 
@@ -87,40 +87,40 @@ bool paying_may_serve(struct session *session, const struct frame *frame)
                 return false;
         if (pay(session) || price != PRICE_ANSWER)
                 return true;
-        refuse_pace(session, frame);
+        refuse_rate(session, frame);
         return false;
 }
 
-void paying_begin(struct session *session)
+void rate_limit_begin(struct session *session)
 {
-        uint64_t until_ns = paying_hold_until(&session->transport);
+        uint64_t until_ns = rate_limit_hold_until(&session->transport);
 
         if (until_ns && session->way == SESSION_AS_CLIENT)
                 transport_hold(&session->transport, until_ns);
 }
 
-void paying_take(struct session *session)
+void rate_limit_take(struct session *session)
 {
         if (session->way == SESSION_AS_CLIENT)
                 (void)pay(session);
 }
 
-void paying_take_rows(struct session *session, uint64_t n_rows, uint64_t n_looks)
+void rate_limit_take_rows(struct session *session, uint64_t n_rows, uint64_t n_looks)
 {
         uint64_t now_ns = server_now_ns(session->server), ready_ns;
-        uint64_t n_paces = n_rows / ROWS_A_PACE + n_looks / LOOKS_A_PACE;
+        uint64_t n_tokens = n_rows / ROWS_A_TOKEN + n_looks / LOOKS_A_TOKEN;
 
         if (session->way != SESSION_AS_CLIENT)
                 return;
-        for (uint64_t n = 0; n < n_paces; n++)
+        for (uint64_t n = 0; n < n_tokens; n++)
                 account_pay(session->account, now_ns);
         ready_ns = account_ready_ns(session->account, now_ns);
-        if (n_paces && ready_ns != now_ns)
+        if (n_tokens && ready_ns != now_ns)
                 transport_hold(&session->transport, ready_ns);
 }
 
-void paying_note_vain(struct session *session, const struct frame *frame)
+void rate_limit_note_vain(struct session *session, const struct frame *frame)
 {
         if (price_of(session, frame) == PRICE_NONE)
-                paying_take(session);
+                rate_limit_take(session);
 }

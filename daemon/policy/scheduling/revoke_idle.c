@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
 
 #include "daemon/policy/accounting/charge_owner.h"
 #include "daemon/policy/accounting/quota.h"
@@ -23,17 +23,17 @@ static bool is_within_limit(const struct client *client, const struct bin *bin,
 static bool would_go_back(const struct block *block, const struct scan_budget *budget)
 {
         return !budget->back_too && block->taken_from == budget->asker->number &&
-               budget->asker->policy->now_ns < block->taken_ns + REVOCATION_BACK_NS;
+               budget->asker->policy->now_ns < block->taken_ns + REVOKE_IDLE_BACK_NS;
 }
 
-bool revocation_is_allowed(const struct block *block, const struct client *client)
+bool revoke_idle_is_allowed(const struct block *block, const struct client *client)
 {
         return block_may_be_idle(block) && lease_of(block)->client != client &&
                lease_is_idle(lease_of(block)) &&
                is_within_limit(client, block->bin, block_its_pool(block));
 }
 
-bool revocation_try(struct block *block)
+bool revoke_idle_try(struct block *block)
 {
         const struct client *holder = lease_of(block)->client;
 
@@ -58,7 +58,7 @@ static struct block *revoke_in(struct bin *bin, const struct client *asker,
                 was_last = block == last;
                 budget->n_left--;
                 if (lease_of(block)->client != asker && !would_go_back(block, budget) &&
-                    revocation_try(block))
+                    revoke_idle_try(block))
                         return block;
                 if (block_may_be_idle(block)) {
                         TAILQ_REMOVE(blocks, block, bin_link);
@@ -68,21 +68,21 @@ static struct block *revoke_in(struct bin *bin, const struct client *asker,
         return NULL;
 }
 
-struct block *revocation_take_one(struct holding *holding, const struct client *asker,
-                                  const struct bin_range *range, enum revocation_choice choice,
-                                  struct scan_budget *budget)
+struct block *revoke_idle_take_one(struct holding *holding, const struct client *asker,
+                                   const struct bin_range *range, enum revoke_idle_choice choice,
+                                   struct scan_budget *budget)
 {
         struct bin_range rest = *range;
         struct block *block = NULL;
 
         while (!block && budget->n_left && rest.n_least_bytes <= rest.n_most_bytes) {
-                struct bin *bin = choice == REVOCATION_SMALLEST
+                struct bin *bin = choice == REVOKE_IDLE_SMALLEST
                                           ? bins_find(&holding->bins, BIN_LEASED, &rest)
                                           : bins_find_last(&holding->bins, BIN_LEASED, &rest);
 
                 if (!bin)
                         break;
-                if (choice == REVOCATION_SMALLEST)
+                if (choice == REVOKE_IDLE_SMALLEST)
                         rest.n_least_bytes = bin->n_bytes + 1;
                 else
                         rest.n_most_bytes = bin->n_bytes - 1;
@@ -94,7 +94,7 @@ struct block *revocation_take_one(struct holding *holding, const struct client *
 
 static bool is_full(const struct idle_leases *idle)
 {
-        return idle->n == REVOCATION_SCANS_A_REQUEST;
+        return idle->n == REVOKE_IDLE_SCANS_A_REQUEST;
 }
 
 /* Whether it is idle, and noted. */
@@ -111,8 +111,8 @@ static bool add_if_idle(struct idle_leases *idle, const struct block *block,
         return true;
 }
 
-void revocation_add_own(struct idle_leases *idle, struct holding *holding,
-                        const struct client *client, struct scan_budget *budget)
+void revoke_idle_add_own(struct idle_leases *idle, struct holding *holding,
+                         const struct client *client, struct scan_budget *budget)
 {
         struct holding_blocks *blocks = &holding->leased;
         const struct block *last = TAILQ_LAST(blocks, holding_blocks);
@@ -155,7 +155,7 @@ static void spare(struct idle_leases *idle, bool (*is_spared)(const struct block
         idle->n = n;
 }
 
-void revocation_drop_kept(struct idle_leases *idle)
+void revoke_idle_drop_kept(struct idle_leases *idle)
 {
         spare(idle, block_is_kept);
 }
@@ -173,7 +173,7 @@ static bool may_be_revoked_from(const struct block *block, uint64_t now_ns)
 {
         struct holding *holding = block->holding;
 
-        if (holding->was_revoked_from && now_ns < holding->revoked_ns + REVOCATION_OTHERS_NS)
+        if (holding->was_revoked_from && now_ns < holding->revoked_ns + REVOKE_IDLE_OTHERS_NS)
                 return false;
         if (holding->search != holding->pool->n_searches) {
                 holding->search = holding->pool->n_searches;
@@ -182,8 +182,8 @@ static bool may_be_revoked_from(const struct block *block, uint64_t now_ns)
         return keeps_enough(block);
 }
 
-void revocation_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
-                           uint64_t now_ns, struct scan_budget *budget)
+void revoke_idle_add_others(struct idle_leases *idle, const struct holding *asker, uint64_t n_bytes,
+                            uint64_t now_ns, struct scan_budget *budget)
 {
         struct pool_blocks_by_age *blocks = &asker->pool->leased;
         const struct block *last = TAILQ_LAST(blocks, pool_blocks_by_age);
@@ -209,8 +209,8 @@ void revocation_add_others(struct idle_leases *idle, const struct holding *asker
         }
 }
 
-uint64_t revocation_release(const struct idle_leases *idle, const struct client *client,
-                            uint64_t n_bytes)
+uint64_t revoke_idle_release(const struct idle_leases *idle, const struct client *client,
+                             uint64_t n_bytes)
 {
         uint64_t n_gone_bytes = 0;
 
@@ -225,7 +225,7 @@ uint64_t revocation_release(const struct idle_leases *idle, const struct client 
         return n_gone_bytes;
 }
 
-void revocation_release_others(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns)
+void revoke_idle_release_others(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns)
 {
         uint64_t n_gone_bytes = 0;
 
@@ -254,13 +254,13 @@ static void add_limited(struct idle_leases *idle, const struct client *client,
 
                 if (hit->kind == LIMIT_LEASES ||
                     holding->pool->settings.kind == pool->settings.kind)
-                        revocation_add_own(idle, holding,
-                                           hit->scope == LIMIT_OF_CLIENT ? client : NULL, budget);
+                        revoke_idle_add_own(idle, holding,
+                                            hit->scope == LIMIT_OF_CLIENT ? client : NULL, budget);
         }
 }
 
-bool revocation_relieve(const struct request *request, const struct limit_hit *hit,
-                        struct scan_budget *budget)
+bool revoke_idle_relieve(const struct request *request, const struct limit_hit *hit,
+                         struct scan_budget *budget)
 {
         bool is_count = hit->kind == LIMIT_LEASES;
         uint64_t n_asked = is_count ? request->n_parts : request->n_all_bytes;

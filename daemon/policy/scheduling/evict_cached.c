@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/policy/scheduling/eviction.h"
+#include "daemon/policy/scheduling/evict_cached.h"
 
 #include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/pool.h"
-#include "daemon/policy/scheduling/revocation.h"
+#include "daemon/policy/scheduling/revoke_idle.h"
 
 /* A block that is about to be made, and charged. */
 struct newcomer {
@@ -14,11 +14,11 @@ struct newcomer {
         struct usage usage;
 };
 
-static bool is_kind(const struct block *block, enum eviction_kind kind)
+static bool is_kind(const struct block *block, enum evict_kind kind)
 {
         if (block_is_kept(block))
-                return kind == EVICTION_KEPT;
-        return block_is_mapped(block) ? kind == EVICTION_MAPPED : kind == EVICTION_UNMAPPED;
+                return kind == EVICT_KEPT;
+        return block_is_mapped(block) ? kind == EVICT_MAPPED : kind == EVICT_UNMAPPED;
 }
 
 /* Whether the block, charged to its mapper again until that has unmapped it, would pass a limit, or leave
@@ -38,14 +38,14 @@ static bool would_pass_limit(const struct block *block, const struct newcomer *n
                           is_tenant ? &newcomer->usage : &nothing);
 }
 
-static bool is_meant(const struct block *block, enum eviction_kind kind,
+static bool is_meant(const struct block *block, enum evict_kind kind,
                      const struct newcomer *newcomer)
 {
         return is_kind(block, kind) &&
                (!newcomer || !block_is_mapped(block) || !would_pass_limit(block, newcomer));
 }
 
-static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum eviction_kind kind,
+static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum evict_kind kind,
                           const struct newcomer *newcomer)
 {
         struct block *block, *next;
@@ -62,12 +62,12 @@ static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum evicti
         return n_evicted_bytes;
 }
 
-uint64_t eviction_release_own(struct holding *holding, uint64_t n_bytes, enum eviction_kind kind)
+uint64_t evict_cached_own(struct holding *holding, uint64_t n_bytes, enum evict_kind kind)
 {
         return evict_own(holding, n_bytes, kind, NULL);
 }
 
-static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum eviction_kind kind,
+static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum evict_kind kind,
                           const struct newcomer *newcomer)
 {
         struct block *block, *next;
@@ -83,7 +83,7 @@ static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum eviction_kin
         return n_evicted_bytes;
 }
 
-static uint64_t evict(struct holding *asker, uint64_t n_bytes, enum eviction_kind kind,
+static uint64_t evict(struct holding *asker, uint64_t n_bytes, enum evict_kind kind,
                       const struct newcomer *newcomer)
 {
         uint64_t n_own_bytes = evict_own(asker, n_bytes, kind, newcomer);
@@ -94,7 +94,7 @@ static uint64_t evict(struct holding *asker, uint64_t n_bytes, enum eviction_kin
         return n_own_bytes + evict_any(asker->pool, n_bytes - n_own_bytes, kind, newcomer);
 }
 
-uint64_t eviction_release(struct holding *asker, uint64_t n_bytes, enum eviction_kind kind)
+uint64_t evict_cached(struct holding *asker, uint64_t n_bytes, enum evict_kind kind)
 {
         return evict(asker, n_bytes, kind, NULL);
 }
@@ -104,8 +104,8 @@ static uint64_t less(uint64_t n_bytes, uint64_t n_gone_bytes)
         return n_bytes > n_gone_bytes ? n_bytes - n_gone_bytes : 0;
 }
 
-void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
-                     enum eviction_amount amount, uint64_t now_ns, struct scan_budget *budget)
+void evict_cached_recall(struct pool *pool, const struct client *asker, uint64_t n_missing_bytes,
+                         enum evict_amount amount, uint64_t now_ns, struct scan_budget *budget)
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
         struct idle_leases own = {.n = 0}, others = {.n = 0};
@@ -116,28 +116,28 @@ void eviction_recall(struct pool *pool, const struct client *asker, uint64_t n_m
 
         if (!n_left_bytes)
                 return;
-        revocation_add_own(&own, holding, NULL, budget);
-        revocation_drop_kept(&own);
+        revoke_idle_add_own(&own, holding, NULL, budget);
+        revoke_idle_drop_kept(&own);
         n_there_bytes += own.n_bytes;
         if (n_there_bytes < n_left_bytes) {
-                revocation_add_others(&others, holding, n_left_bytes - n_there_bytes, now_ns,
-                                      budget);
+                revoke_idle_add_others(&others, holding, n_left_bytes - n_there_bytes, now_ns,
+                                       budget);
                 n_there_bytes += others.n_bytes;
         }
-        if (n_there_bytes < n_left_bytes && amount == EVICTION_ENOUGH)
+        if (n_there_bytes < n_left_bytes && amount == EVICT_ENOUGH)
                 return;
-        n_left_bytes = less(n_left_bytes, revocation_release(&own, asker, n_left_bytes));
-        n_left_bytes = less(n_left_bytes, revocation_release(&own, NULL, n_left_bytes));
-        n_left_bytes = less(n_left_bytes, eviction_release(holding, n_left_bytes, EVICTION_MAPPED));
-        revocation_release_others(&others, n_left_bytes, now_ns);
+        n_left_bytes = less(n_left_bytes, revoke_idle_release(&own, asker, n_left_bytes));
+        n_left_bytes = less(n_left_bytes, revoke_idle_release(&own, NULL, n_left_bytes));
+        n_left_bytes = less(n_left_bytes, evict_cached(holding, n_left_bytes, EVICT_MAPPED));
+        revoke_idle_release_others(&others, n_left_bytes, now_ns);
 }
 
 static uint64_t spare_bytes(const struct pool *pool)
 {
-        uint64_t n_bytes = pool->reserved_peak / EVICTION_SPARE_PART;
+        uint64_t n_bytes = pool->reserved_peak / EVICT_SPARE_PART;
 
-        if (n_bytes < EVICTION_SPARE_BYTES)
-                n_bytes = EVICTION_SPARE_BYTES;
+        if (n_bytes < EVICT_SPARE_BYTES)
+                n_bytes = EVICT_SPARE_BYTES;
         return n_bytes > pool->keep_bytes ? n_bytes : pool->keep_bytes;
 }
 
@@ -149,10 +149,10 @@ static uint64_t find_unused(struct holding *holding, uint64_t n_bytes, uint64_t 
         const struct totals *totals = &holding->pool->totals;
         uint64_t n_found_bytes = totals->evictable + totals->mapped_cached;
 
-        revocation_add_own(own, holding, NULL, budget);
+        revoke_idle_add_own(own, holding, NULL, budget);
         n_found_bytes += own->n_bytes;
         if (n_found_bytes < n_bytes)
-                revocation_add_others(others, holding, n_bytes - n_found_bytes, now_ns, budget);
+                revoke_idle_add_others(others, holding, n_bytes - n_found_bytes, now_ns, budget);
         return n_found_bytes + others->n_bytes;
 }
 
@@ -167,8 +167,8 @@ static void ask_others(const struct pool *pool, const struct client *asker, uint
         }
 }
 
-uint64_t eviction_trim_cache(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
-                             uint64_t now_ns, struct scan_budget *budget)
+uint64_t evict_cached_surplus(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
+                              uint64_t now_ns, struct scan_budget *budget)
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
         struct idle_leases own = {.n = 0}, others = {.n = 0};
@@ -182,13 +182,13 @@ uint64_t eviction_trim_cache(struct pool *pool, const struct client *asker, uint
                 n_spare_bytes);
         if (n_left_bytes > n_new_bytes)
                 n_left_bytes = n_new_bytes;
-        n_left_bytes = less(n_left_bytes, revocation_release(&own, asker, n_left_bytes));
-        n_sure_bytes = eviction_release(holding, n_left_bytes, EVICTION_UNMAPPED);
+        n_left_bytes = less(n_left_bytes, revoke_idle_release(&own, asker, n_left_bytes));
+        n_sure_bytes = evict_cached(holding, n_left_bytes, EVICT_UNMAPPED);
         n_left_bytes = less(n_left_bytes, n_sure_bytes);
-        n_left_bytes = less(n_left_bytes, revocation_release(&own, NULL, n_left_bytes));
+        n_left_bytes = less(n_left_bytes, revoke_idle_release(&own, NULL, n_left_bytes));
         usage_add(&newcomer.usage, pool->settings.kind, n_new_bytes);
-        n_left_bytes = less(n_left_bytes, evict(holding, n_left_bytes, EVICTION_MAPPED, &newcomer));
-        revocation_release_others(&others, n_left_bytes, now_ns);
+        n_left_bytes = less(n_left_bytes, evict(holding, n_left_bytes, EVICT_MAPPED, &newcomer));
+        revoke_idle_release_others(&others, n_left_bytes, now_ns);
         if (totals_reserved(&pool->totals) + n_new_bytes > pool->reserved_peak)
                 ask_others(pool, asker, now_ns);
         return n_sure_bytes;
@@ -205,10 +205,10 @@ static void revoke_excess(struct pool *pool)
         }
 }
 
-void eviction_trim_to_limit(struct pool *pool)
+void evict_cached_to_limit(struct pool *pool)
 {
-        (void)evict_any(pool, pool_excess(pool), EVICTION_UNMAPPED, NULL);
-        (void)evict_any(pool, pool_excess(pool), EVICTION_MAPPED, NULL);
-        (void)evict_any(pool, pool_excess(pool), EVICTION_KEPT, NULL);
+        (void)evict_any(pool, pool_excess(pool), EVICT_UNMAPPED, NULL);
+        (void)evict_any(pool, pool_excess(pool), EVICT_MAPPED, NULL);
+        (void)evict_any(pool, pool_excess(pool), EVICT_KEPT, NULL);
         revoke_excess(pool);
 }
