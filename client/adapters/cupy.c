@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What CuPy's CFunctionAllocator calls. CuPy names no stream: `stream_function`, CuPy's own, says which is the
- * thread's. It frees whenever Python drops an array, on any thread, perhaps after the stream has gone. */
+ * thread's. It frees whenever Python drops an array, on any thread, perhaps after the stream has gone. It holds the GIL
+ * while it calls: what may wait lets go of it. */
 #include "client/adapters/adapter.h"
+#include "client/adapters/python.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
 #include "driver/stream.h"
@@ -13,13 +15,16 @@ static int alloc(void *param, size_t n_bytes, int device, void **ret_pointer)
 {
         stream_function *function;
         struct gpumem_client *client = NULL;
+        struct python_lock lock;
         void *stream = NULL;
         int r;
 
         *(void **)&function = param;
         if (function)
                 stream = (void *)function();
+        python_lock_lend(&lock);
         r = adapter_alloc(n_bytes, device, stream, ret_pointer);
+        python_lock_take_again(&lock);
         /* Its frees name no stream, and it is known to live only now. */
         if (!r && stream_is_created(stream) && client_enter(&client) == 0)
                 client_record_frees(client, *ret_pointer, stream);
@@ -41,8 +46,13 @@ void *gpumem_cupy_alloc(void *param, size_t n_bytes, int device)
 
 void gpumem_cupy_free(void *param, void *pointer, int device)
 {
+        struct python_lock lock;
+
         (void)param;
         (void)device;
-        if (pointer)
-                adapter_free_in_order(pointer);
+        if (!pointer)
+                return;
+        python_lock_lend(&lock);
+        adapter_free_in_order(pointer);
+        python_lock_take_again(&lock);
 }

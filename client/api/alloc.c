@@ -7,6 +7,7 @@
 #include "client/api/default_client.h"
 #include "client/connection/retry.h"
 #include "client/pool/shared_alloc.h"
+#include "client/runtime/before_wait.h"
 #include "client/runtime/last_error.h"
 #include "client/watch/trace.h"
 
@@ -329,6 +330,7 @@ static int alloc_until_deadline(struct gpumem_client *client, struct gpumem_requ
 {
         struct waiting_alloc waiting = {client, request, ret_pointer};
 
+        before_wait_begin();
         if (!(request->flags & GPUMEM_PRIMARY))
                 return alloc_here(client, request, ret_pointer);
         if (!client->has_cuda)

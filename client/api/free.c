@@ -8,6 +8,7 @@
 #include "client/api/heap_free.h"
 #include "client/pool/idle_marking.h"
 #include "client/pool/shared_alloc.h"
+#include "client/runtime/before_wait.h"
 #include "client/watch/trace.h"
 #include "driver/context.h"
 
@@ -222,6 +223,7 @@ static int free_sync(struct gpumem_client *client, void *pointer)
         struct stream_heap *heap = heap_of(client, pointer);
         int r = 0;
 
+        before_wait_begin();
         if (client_has_deferred(client, pointer))
                 r = GPUMEM_E_NOT_OURS;
         else

@@ -2,6 +2,7 @@
 """Memory of this process: shapes and types, whose it is, what it costs, and what is refused."""
 
 import gc
+import os
 import threading
 import unittest
 
@@ -64,6 +65,43 @@ class Numbers(unittest.TestCase):
         import gpumem
         self.assertTrue(issubclass(gpumem.OutOfMemory, MemoryError))
         self.assertTrue(issubclass(gpumem.OutOfMemory, gpumem.Error))
+
+
+WAITS = '''
+import ctypes, sys, threading
+import gpumem, world
+from gpumem import _library
+
+cuda = world.Cuda()
+cuda.make_current()
+library = _library.load()
+library.adapters_set_wait_ms(60_000)
+# As CuPy calls it: with the GIL.
+gives = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+alloc = gives(library.address("gpumem_cupy_alloc"))
+held = [gpumem.empty(60 << 20, device=0)]
+waits = threading.Event()
+
+def free():
+    waits.wait()
+    held.clear()
+
+thread = threading.Thread(target=free)
+thread.start()
+# No thread takes the GIL from this one: it runs when this one lets go of it.
+sys.setswitchinterval(1e6)
+waits.set()
+assert alloc(None, 60 << 20, 0)
+print(len(held))
+'''
+
+
+class Adapters(unittest.TestCase):
+    """What frameworks call, as they call it."""
+
+    def test_other_threads_run_while_cupys_allocation_waits(self):
+        ran = MACHINE.run('-c', WAITS, cwd=os.path.dirname(world.__file__))
+        self.assertEqual((ran.stdout, ran.stderr), ('0\n', ''))
 
 
 class Buffers(unittest.TestCase):

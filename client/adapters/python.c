@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/adapters/python.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* All of them are in the stable ABI, or in every version that the Python package runs with. */
+static const struct {
+        const char *name;
+        size_t offset;
+} functions[] = {
+        {"Py_IsInitialized", offsetof(struct python, is_initialized)},
+        {"PyGILState_Check", offsetof(struct python, holds_lock)},
+        {"PyGILState_Ensure", offsetof(struct python, lock)},
+        {"PyGILState_Release", offsetof(struct python, unlock)},
+        {"PyEval_SaveThread", offsetof(struct python, let_go)},
+        {"PyEval_RestoreThread", offsetof(struct python, take_again)},
+        {"Py_IncRef", offsetof(struct python, ref)},
+        {"Py_DecRef", offsetof(struct python, unref)},
+        {"PyErr_NoMemory", offsetof(struct python, no_memory)},
+        {"PyCapsule_New", offsetof(struct python, capsule_new)},
+        {"PyCapsule_IsValid", offsetof(struct python, capsule_is_valid)},
+        {"PyCapsule_GetPointer", offsetof(struct python, capsule_pointer)},
+};
+
+static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER;
+static struct python python;
+static atomic_bool is_filled;
+
+static bool fill(void)
+{
+        for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+                void *found = dlsym(RTLD_DEFAULT, functions[i].name);
+
+                if (!found)
+                        return false;
+                *(void **)((char *)&python + functions[i].offset) = found;
+        }
+        return true;
+}
+
+const struct python *python_find(void)
+{
+        if (!atomic_load_explicit(&is_filled, memory_order_acquire)) {
+                pthread_mutex_lock(&filling);
+                atomic_store(&is_filled, atomic_load(&is_filled) || fill());
+                pthread_mutex_unlock(&filling);
+        }
+        return atomic_load_explicit(&is_filled, memory_order_acquire) ? &python : NULL;
+}
+
+static void let_go(struct before_wait *before)
+{
+        struct python_lock *lock = (struct python_lock *)before;
+        const struct python *found = python_find();
+
+        if (found && found->is_initialized() && found->holds_lock())
+                lock->thread = found->let_go();
+}
+
+void python_lock_lend(struct python_lock *lock)
+{
+        *lock = (struct python_lock){.before = {.begin = let_go}};
+        before_wait_set(&lock->before);
+}
+
+void python_lock_take_again(struct python_lock *lock)
+{
+        before_wait_set(NULL);
+        if (lock->thread)
+                python_find()->take_again(lock->thread);
+}
