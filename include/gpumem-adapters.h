@@ -79,6 +79,12 @@ GPUMEM_API int gpumem_to_dlpack(struct gpumem_client *client, void *pointer, int
                                 const int64_t *shape, const struct gpumem_dlpack_type *type,
                                 struct DLManagedTensorVersioned **ret_tensor);
 
+/* A DLPack capsule of Python's over memory that the Python object `owner` has: "dltensor_versioned", or without
+ * is_versioned "dltensor". `tensor` is a DLTensor with shape and strides, and is copied with both. The capsule, and its
+ * consumer, hold a reference to `owner`. The caller holds the GIL. The deleter may be called by any thread; it does
+ * nothing after the interpreter's end. NULL: with Python's MemoryError, or the process has no Python. */
+GPUMEM_API void *gpumem_python_capsule(void *owner, const void *tensor, int is_versioned);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/adapters/adapter.h"
+#include "client/adapters/python.h"
 #include "gpumem-adapters.h"
 #include "gpumem.h"
 
@@ -23,6 +24,13 @@ struct dlpack_tensor {
         uint16_t lanes;
         int64_t *shape, *strides;
         uint64_t n_offset_bytes;
+};
+
+/* As it was before version 1. */
+struct managed_tensor {
+        struct dlpack_tensor tensor;
+        void *manager;
+        void (*deleter)(struct managed_tensor *tensor);
 };
 
 struct DLManagedTensorVersioned {
@@ -120,4 +128,102 @@ int gpumem_to_dlpack(struct gpumem_client *client, void *pointer, int32_t n_dims
         fill(managed, &info, n_dims, type);
         *ret_tensor = &managed->tensor;
         return 0;
+}
+
+/* A tensor over memory that a Python object has. The capsule owns it until a consumer takes it and renames the capsule. */
+struct exported {
+        union {
+                struct managed_tensor old;
+                struct DLManagedTensorVersioned versioned;
+        };
+        void *owner;    /* a reference */
+        int64_t dims[]; /* the shape, then the strides */
+};
+
+#define NAME           "dltensor"
+#define NAME_VERSIONED "dltensor_versioned"
+
+/* By the thread that has the GIL, perhaps while an exception of its own is under way. */
+static void drop(const struct python *python, struct exported *exported)
+{
+        python->unref(exported->owner);
+        free(exported);
+}
+
+/* By any thread. Consumers may outlive the interpreter: then the owner is not to be reached any more. */
+static void end_exported(struct exported *exported)
+{
+        const struct python *python = python_find();
+        int state;
+
+        if (!python || !python->is_initialized())
+                return;
+        state = python->lock();
+        drop(python, exported);
+        python->unlock(state);
+}
+
+static void end_old(struct managed_tensor *tensor)
+{
+        end_exported(tensor->manager);
+}
+
+static void end_versioned(struct DLManagedTensorVersioned *tensor)
+{
+        end_exported(tensor->manager);
+}
+
+static void end_capsule(void *capsule)
+{
+        const struct python *python = python_find();
+
+        if (python->capsule_is_valid(capsule, NAME_VERSIONED))
+                drop(python, python->capsule_pointer(capsule, NAME_VERSIONED));
+        else if (python->capsule_is_valid(capsule, NAME))
+                drop(python, python->capsule_pointer(capsule, NAME));
+}
+
+static struct exported *export(void *owner, const struct dlpack_tensor *tensor, bool is_versioned)
+{
+        size_t n_bytes = (size_t)tensor->n_dims * sizeof(int64_t);
+        struct exported *exported = calloc(1, sizeof(*exported) + 2 * n_bytes);
+        struct dlpack_tensor own = *tensor;
+
+        if (!exported)
+                return NULL;
+        exported->owner = owner;
+        own.shape = exported->dims;
+        own.strides = exported->dims + tensor->n_dims;
+        if (n_bytes) {
+                memcpy(own.shape, tensor->shape, n_bytes);
+                memcpy(own.strides, tensor->strides, n_bytes);
+        }
+        if (is_versioned)
+                exported->versioned = (struct DLManagedTensorVersioned){.major = MAJOR_VERSION,
+                                                                        .manager = exported,
+                                                                        .deleter = end_versioned,
+                                                                        .tensor = own};
+        else
+                exported->old = (struct managed_tensor){
+                        .tensor = own, .manager = exported, .deleter = end_old};
+        return exported;
+}
+
+void *gpumem_python_capsule(void *owner, const void *tensor, int is_versioned)
+{
+        const struct python *python = python_find();
+        struct exported *exported;
+        void *capsule;
+
+        if (!python)
+                return NULL;
+        exported = export(owner, tensor, is_versioned);
+        if (!exported)
+                return python->no_memory();
+        capsule = python->capsule_new(exported, is_versioned ? NAME_VERSIONED : NAME, end_capsule);
+        if (capsule)
+                python->ref(owner);
+        else
+                free(exported);
+        return capsule;
 }

@@ -6,11 +6,11 @@ Consumers that know version 1 get "dltensor_versioned"; NumPy takes the other ki
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 from typing import Any
 
 from . import _dtypes
+from ._library import load
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 
@@ -62,9 +62,6 @@ class _ManagedVersioned(ctypes.Structure):
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 _api = ctypes.pythonapi
-_new_capsule = _api.PyCapsule_New
-_new_capsule.restype = ctypes.py_object
-_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_IsValid", _api)
 )
@@ -74,35 +71,6 @@ _get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char
 _set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_SetName", _api)
 )
-_keep_for_ever = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", _api))
-
-# Address of a managed tensor that is in use: the struct, its dimensions, the memory's owner.
-_live: dict[int, tuple[Any, ...]] = {}
-
-
-@_DELETER
-def _delete(address):
-    _live.pop(address, None)
-
-
-@_DELETER
-def _end_of_capsule(capsule):
-    """A capsule that was not consumed ends."""
-    for name in (_NAME, _NAME_VERSIONED):
-        if _is_valid(capsule, name):
-            _live.pop(_get_pointer(capsule, name), None)
-
-
-_delete_address = ctypes.cast(_delete, ctypes.c_void_p).value
-_end_of_capsule_address = ctypes.cast(_end_of_capsule, ctypes.c_void_p).value
-
-
-@atexit.register
-def _leave_to_consumers() -> None:
-    """Consumers may outlive the interpreter: a deleter must not enter it then."""
-    for entry in list(_live.values()):
-        entry[0].deleter = None
-        _keep_for_ever(entry)
 
 
 def _contiguous_strides(shape: tuple[int, ...]) -> list[int]:
@@ -115,22 +83,17 @@ def _contiguous_strides(shape: tuple[int, ...]) -> list[int]:
 def capsule(owner: Any, device: tuple[int, int], max_version: tuple[int, int] | None) -> Any:
     """A capsule over `owner` (pointer, shape, strides, dtype), which lives as long as its consumer.
 
-    owner.strides: in elements, or None where the elements follow one another."""
+    owner.strides: in elements, or None where the elements follow one another. C has the capsule's
+    end: it comes while exceptions are under way, where Python's functions cannot be called."""
     n = len(owner.shape)
     dimensions = ctypes.c_int64 * n
-    shape = dimensions(*owner.shape)
-    strides = dimensions(*(owner.strides or _contiguous_strides(owner.shape)))
-    versioned = max_version is not None and tuple(max_version) >= (1, 0)
-    managed = _ManagedVersioned(1, 0) if versioned else _Managed()
-    managed.dl_tensor = _Tensor(
+    tensor = _Tensor(
         owner.pointer or None, device[0], device[1], n, owner.dtype.code, owner.dtype.bits, 1,
-        shape, strides, 0,
+        dimensions(*owner.shape), dimensions(*(owner.strides or _contiguous_strides(owner.shape))),
+        0,
     )  # fmt: skip
-    managed.deleter = _delete_address
-    address = ctypes.addressof(managed)
-    made = _new_capsule(address, _NAME_VERSIONED if versioned else _NAME, _end_of_capsule_address)
-    _live[address] = (managed, shape, strides, owner)
-    return made
+    versioned = max_version is not None and tuple(max_version) >= (1, 0)
+    return load().python_capsule(owner, ctypes.byref(tensor), versioned)
 
 
 class Taken:

@@ -13,6 +13,7 @@ import os
 import pathlib
 import threading
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import py_object as c_object
 from typing import Any
 
 from . import _errors, _structs
@@ -44,6 +45,7 @@ _FUNCTIONS: dict[str, tuple[bool, Any, list[Any]]] = {
     "graph_pool_end": (True, c_int, [c_void_p, c_uint64, c_void_p]),
     "last_refusal": (False, c_int, [c_void_p, POINTER(_structs.Refusal)]),
     "pressure": (True, c_uint64, [c_void_p]),
+    "python_capsule": (False, c_object, [c_object, c_void_p, c_int]),
     "record_use": (True, c_int, [c_void_p, c_void_p, c_void_p]),
     "reserve": (True, c_int, [c_void_p, c_int32, c_uint64, c_uint32]),
     "reset_peaks": (True, c_int, [c_void_p, c_int, c_int32]),

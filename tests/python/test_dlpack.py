@@ -3,8 +3,10 @@
 
 import ctypes
 import gc
+import operator
 import subprocess
 import sys
+import threading
 import unittest
 
 import world
@@ -47,6 +49,10 @@ class Capsules(unittest.TestCase):
         cls.cuda = world.Cuda()
         cls.cuda.make_current()
 
+    def address(self, made):
+        """Of the tensor in a capsule."""
+        return self.dlpack._get_pointer(id(made), b'dltensor_versioned')
+
     def requested(self):
         gc.collect()
         return self.gpumem.stats(0).requested_bytes
@@ -68,7 +74,39 @@ class Capsules(unittest.TestCase):
             self.assertEqual(self.requested(), before + 1000)
             del made
             self.assertEqual(self.requested(), before)
-        self.assertEqual(self.dlpack._live, {})
+
+    def test_a_capsule_that_ends_while_an_exception_is_under_way(self):
+        """operator.index drops its argument after it has raised, as consumers in C do."""
+        before = self.requested()
+        for version in (None, (1, 0)):
+            with self.assertRaisesRegex(TypeError, 'PyCapsule'):
+                operator.index(self.gpumem.empty(1000).__dlpack__(max_version=version))
+            self.assertEqual(self.requested(), before)
+
+    def test_a_consumer_that_fails_loses_nothing(self):
+        """Its error is seen, and the memory ends with what the consumer had."""
+        before = self.requested()
+        buffer = self.gpumem.empty(1000)
+        ended = []
+
+        class Owner:
+            pointer, shape, strides, dtype = buffer.pointer, (1000,), None, buffer.dtype
+
+            def __del__(self):
+                ended.append(sys.exc_info()[0])
+        made = self.dlpack.capsule(Owner(), (2, 0), (1, 0))
+        address = self.address(made)
+        self.dlpack._set_name(id(made), b'used_dltensor_versioned')
+        del made
+        gc.collect()
+        self.assertEqual(ended, [])
+        deleter = self.dlpack._ManagedVersioned.from_address(address).deleter
+        thread = threading.Thread(target=self.dlpack._DELETER(deleter), args=(address,))
+        thread.start()
+        thread.join()
+        self.assertEqual(ended, [None])
+        del buffer
+        self.assertEqual(self.requested(), before)
 
     def test_consumers_keep_the_memory(self):
         before = self.requested()
@@ -94,17 +132,14 @@ class Capsules(unittest.TestCase):
 
     def test_read_only_memory_is_refused(self):
         made = self.gpumem.empty(8).__dlpack__(max_version=(1, 0))
-        address = next(iter(self.dlpack._live))
-        self.dlpack._ManagedVersioned.from_address(address).flags = 1
+        self.dlpack._ManagedVersioned.from_address(self.address(made)).flags = 1
         with self.assertRaises(BufferError):
             self.dlpack.Taken(made)
-        del made
-        self.assertEqual(self.dlpack._live, {})
 
     def test_strides_are_kept(self):
         buffer = self.gpumem.empty((4, 5), 'f4')
         made = buffer.__dlpack__(max_version=(1, 0))
-        managed = self.dlpack._ManagedVersioned.from_address(next(iter(self.dlpack._live)))
+        managed = self.dlpack._ManagedVersioned.from_address(self.address(made))
         managed.dl_tensor.strides[0] = 10
         managed.dl_tensor.byte_offset = 4
 
@@ -167,17 +202,14 @@ class Exit(unittest.TestCase):
 
     def test_deleters_are_harmless_at_exit(self):
         program = '''
-import atexit, ctypes, gpumem
+import ctypes, gpumem
 from gpumem import _dlpack
 made = gpumem.pinned(8).__dlpack__(max_version=(1, 0))
-address = next(iter(_dlpack._live))
-del made
-made = gpumem.pinned(8).__dlpack__(max_version=(1, 0))
-address = next(iter(_dlpack._live))
+address = _dlpack._get_pointer(id(made), b"dltensor_versioned")
+deleter = ctypes.c_void_p(_dlpack._ManagedVersioned.from_address(address).deleter)
 _dlpack._set_name(id(made), b"used_dltensor_versioned")
-del made
-_dlpack._leave_to_consumers()
-assert _dlpack._ManagedVersioned.from_address(address).deleter is None
+# exit() calls it when the interpreter has ended.
+ctypes.CDLL(None).__cxa_atexit(deleter, ctypes.c_void_p(address), None)
 '''
         ran = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True,
                              check=False)
