@@ -13,14 +13,14 @@
 #include "ctl/options.h"
 
 static const char help_head[] =
-        "Usage: gpumemctl COMMAND [OPTION]...  COMMAND --help says more; --version\n\n";
+        "Usage: gpumemctl [COMMAND] [OPTION]... | --help | --version    alone: status\n";
 
 static const char help_tail[] =
         "  --socket PATH      where gpumemd listens; default: $GPUMEM_SOCKET,\n"
         "      /run/gpumemd/gpumemd.sock, then $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
         "  --wait SECONDS     for a gpumemd that does not listen yet; default: 0\n"
-        "  --timeout SECONDS  for one that is there and says nothing; default: 10\n"
-        "Exit: 0 done, 1 refused or failed, 2 wrong option or command, 3 no daemon\n";
+        "  --timeout SECONDS  for a gpumemd that does not answer; default: 10\n"
+        "gpumemctl help COMMAND says more. Exit: 0 done, 1 failed, 2 usage, 3 no daemon\n";
 
 static int show_help(const struct command *command)
 {

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "ctl/core/nearest.h"
+#include "ctl/output/parse.h"
 #include "ctl/query/event_rows.h"
 #include "ctl/query/filter.h"
 #include "proto/proto.h"
@@ -14,7 +16,7 @@
 #define WAIT_S_MAX  86400
 #define COLUMNS_MAX 512
 
-/* What every command has; the numbers are beyond those that commands use. */
+/* The options of every command; the numbers are beyond those that commands use. */
 enum common_id {
         COMMON_SOCKET = 1024,
         COMMON_WAIT,
@@ -33,7 +35,7 @@ static const struct option options_common[] = {
         COMMAND_OPTIONS_END,
 };
 
-/* For shells that complete, as ctl/completion.bash says; no person needs it, and no help names it. */
+/* For shells that complete: ctl/completion.bash. No help names it. */
 static const struct option options_hidden[] = {
         {"list-options", no_argument, NULL, COMMON_LIST},
         COMMAND_OPTIONS_END,
@@ -41,6 +43,12 @@ static const struct option options_hidden[] = {
 
 /* Of all commands together, each name once. */
 #define OPTIONS_MAX 64
+
+/* Words that a mistyped one is compared with. */
+#define WORDS_MAX (OPTIONS_MAX + ARRAY_SIZE(options_common))
+
+/* The command that gpumemctl alone runs. */
+#define DEFAULT_COMMAND "status"
 
 /* Of every command that has such an option. */
 static const struct command_value common_values[] = {
@@ -50,7 +58,7 @@ static const struct command_value common_values[] = {
         COMMAND_VALUES_END,
 };
 
-/* An option as it was given: which command it is for is known behind the last word only. */
+/* An option as it was given. Its command is known only after the last word. */
 struct given {
         const char *name;
         const char *value;
@@ -67,6 +75,9 @@ static const struct command *const commands[] = {
 #undef COMMAND
 };
 
+/* These are no commands with options of their own. */
+static const char word_help[] = "help", word_version[] = "version";
+
 const struct command *command_at(unsigned n)
 {
         return n < ARRAY_SIZE(commands) ? commands[n] : NULL;
@@ -81,7 +92,7 @@ static const struct option *find_option(const struct option *options, const char
         return NULL;
 }
 
-/* Adds those that are not there yet: getopt is to know each name once. */
+/* Adds those that are missing: getopt must know each name once. */
 static void join_options(const struct option *options, struct option *all, unsigned *n)
 {
         for (; options->name; options++) {
@@ -130,13 +141,10 @@ static bool is_given(const struct given_list *list, const char *name)
 
 static enum parsed parse_pool(const char *text, uint32_t *ret_pool)
 {
-        char *end;
-        unsigned long value = strtoul(text, &end, 10);
+        uint64_t value;
 
-        if (*text < '0' || *text > '9' || *end || value >= PROTO_POOLS_MAX) {
-                (void)fprintf(stderr,
-                              "gpumemctl: --pool: \"%s\" is no pool; gpumemctl stats lists them\n",
-                              text);
+        if (parse_number(text, &value) || value >= PROTO_POOLS_MAX) {
+                (void)parse_refuse("--pool", text, "a pool's number, see gpumemctl stats");
                 return PARSED_WRONG;
         }
         *ret_pool = (uint32_t)value;
@@ -146,13 +154,12 @@ static enum parsed parse_pool(const char *text, uint32_t *ret_pool)
 static enum parsed parse_seconds(const char *option, const char *text, unsigned least,
                                  unsigned *ret_seconds)
 {
-        char *end;
-        unsigned long value = strtoul(text, &end, 10);
+        char expected[64];
+        uint64_t value;
 
-        if (*text < '0' || *text > '9' || *end || value < least || value > WAIT_S_MAX) {
-                (void)fprintf(stderr,
-                              "gpumemctl: %s: \"%s\" is no time; allowed: %u to %d seconds\n",
-                              option, text, least, WAIT_S_MAX);
+        if (parse_number(text, &value) || value < least || value > WAIT_S_MAX) {
+                (void)snprintf(expected, sizeof(expected), "%u-%d seconds", least, WAIT_S_MAX);
+                (void)parse_refuse(option, text, expected);
                 return PARSED_WRONG;
         }
         *ret_seconds = (unsigned)value;
@@ -162,9 +169,10 @@ static enum parsed parse_seconds(const char *option, const char *text, unsigned 
 static enum parsed refuse_option(const struct command *command, const char *name)
 {
         if (strcmp(name, "set") == 0)
-                (void)fprintf(stderr, "gpumemctl: --set: only limits can be set\n");
+                (void)fprintf(stderr, "gpumemctl: only limits takes --set\n");
         else
-                (void)fprintf(stderr, "gpumemctl: %s takes no --%s\n", command->name, name);
+                (void)fprintf(stderr, "gpumemctl: %s takes no --%s; see gpumemctl help %s\n",
+                              command->name, name, command->name);
         return PARSED_WRONG;
 }
 
@@ -213,45 +221,130 @@ static enum parsed take_option(const struct given *given, struct invocation *inv
         }
 }
 
-/* The one word that is no option. */
+static void add_words(const struct option *options, const char **words, unsigned *n)
+{
+        for (; options->name && *n + 1 < WORDS_MAX; options++)
+                words[(*n)++] = options->name;
+}
+
+static enum parsed refuse_command(const char *word)
+{
+        const char *words[WORDS_MAX] = {word_help, word_version}, *nearest;
+        const struct command *command;
+
+        for (unsigned i = 0; (command = command_at(i)) && i + 3 < WORDS_MAX; i++)
+                words[i + 2] = command->name;
+        nearest = nearest_word(word, words);
+        (void)fprintf(stderr, "gpumemctl: unknown command \"%s\"%s%s%s see gpumemctl help\n", word,
+                      nearest ? "; did you mean \"" : ";", nearest ? nearest : "",
+                      nearest ? "\"?" : "");
+        return PARSED_WRONG;
+}
+
+/* "help" may have the name of a command behind it, and each command stands alone. */
 static enum parsed take_command(int argc, char **argv, struct invocation *invocation)
 {
-        if (optind + 1 < argc) {
-                (void)fprintf(
-                        stderr,
-                        "gpumemctl: \"%s\": only one command is taken; see gpumemctl --help\n",
-                        argv[optind + 1]);
-                return PARSED_WRONG;
-        }
-        if (optind == argc) {
-                (void)fprintf(stderr, "gpumemctl: one command is needed; see gpumemctl --help\n");
-                return PARSED_WRONG;
-        }
-        invocation->command = find_command(argv[optind]);
-        if (!invocation->command) {
+        const char *word = optind < argc ? argv[optind] : DEFAULT_COMMAND;
+        bool is_help = strcmp(word, word_help) == 0;
+        int n = argc - optind;
+
+        if (n > (is_help ? 2 : 1)) {
                 (void)fprintf(stderr,
-                              "gpumemctl: there is no command \"%s\"; see gpumemctl --help\n",
-                              argv[optind]);
+                              "gpumemctl: unexpected word \"%s\" after %s; see gpumemctl help\n",
+                              argv[argc - 1], word);
                 return PARSED_WRONG;
         }
-        return PARSED_RUN;
+        if (strcmp(word, word_version) == 0)
+                return PARSED_VERSION;
+        if (is_help && n == 1)
+                return PARSED_HELP;
+        if (is_help)
+                word = argv[optind + 1];
+        invocation->command = find_command(word);
+        if (!invocation->command)
+                return refuse_command(word);
+        return is_help ? PARSED_HELP : PARSED_RUN;
+}
+
+/* The first word that names one; options do not matter here. */
+static const struct command *guess_command(int argc, char **argv)
+{
+        const struct command *command = NULL;
+
+        for (int i = 1; i < argc && !command; i++)
+                command = find_command(argv[i]);
+        return command;
+}
+
+/* The option that getopt took a word like --NAME=VALUE for, if there is one. */
+static const struct option *option_of_word(const struct option *options, const char *word)
+{
+        size_t n = strcspn(word, "=");
+        const struct option *found = NULL;
+
+        for (; options->name; options++) {
+                if (strncmp(options->name, word, n) != 0)
+                        continue;
+                if (!options->name[n])
+                        return options;
+                if (found)
+                        return NULL;
+                found = options;
+        }
+        return found;
+}
+
+static enum parsed refuse_unknown_option(int argc, char **argv, const struct option *all,
+                                         const char *word)
+{
+        const struct command *command = guess_command(argc, argv);
+        const char *words[WORDS_MAX] = {NULL}, *nearest;
+        char name[NEAREST_WORD_MAX + 1];
+        unsigned n = 0;
+
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+        add_words(options_common, words, &n);
+        add_words(command ? command->options : all, words, &n);
+        nearest = nearest_word(name, words);
+        (void)fprintf(stderr, "gpumemctl: unknown option \"--%s\"%s%s%s see gpumemctl help%s%s\n",
+                      name, nearest ? "; did you mean \"--" : ";", nearest ? nearest : "",
+                      nearest ? "\"?" : "", command ? " " : "", command ? command->name : "");
+        return PARSED_WRONG;
+}
+
+/* getopt refused the word before argv[optind], or the letter optopt. */
+static enum parsed refuse_word(int argc, char **argv, const struct option *all)
+{
+        const char *word = argv[optind - 1];
+        const struct option *option;
+
+        if (optopt) {
+                (void)fprintf(stderr, "gpumemctl: unknown option \"-%c\"; see gpumemctl help\n",
+                              optopt);
+                return PARSED_WRONG;
+        }
+        option = option_of_word(all, word + 2);
+        if (!option)
+                return refuse_unknown_option(argc, argv, all, word + 2);
+        (void)fprintf(stderr, "gpumemctl: --%s %s; see gpumemctl help\n", option->name,
+                      option->has_arg ? "needs a value" : "takes no value");
+        return PARSED_WRONG;
 }
 
 static enum parsed read_options(int argc, char **argv, struct given_list *list)
 {
-        static char program[] = "gpumemctl";
         struct option all[OPTIONS_MAX];
         int id, index;
 
         join_all(all);
-        /* What getopt says of an option begins as all that is said. */
-        argv[0] = program;
-        while ((id = getopt_long(argc, argv, "", all, &index)) != -1) {
-                if (id) {
-                        (void)fprintf(stderr, "gpumemctl: see gpumemctl --help\n");
-                        return PARSED_WRONG;
-                }
-                list->given[list->n++] = (struct given){all[index].name, optarg};
+        opterr = 0;
+        while ((id = getopt_long(argc, argv, "h", all, &index)) != -1) {
+                if (id == 'h')
+                        list->given[list->n++] = (struct given){word_help, NULL};
+                else if (id)
+                        return refuse_word(argc, argv, all);
+                else
+                        list->given[list->n++] = (struct given){all[index].name, optarg};
         }
         return PARSED_RUN;
 }
@@ -268,7 +361,7 @@ static enum parsed take_all(const struct given_list *list, struct invocation *in
                 .own = calloc(1, command->n_own_bytes + 1),
         };
         if (!arguments->own) {
-                (void)fprintf(stderr, "gpumemctl: no memory\n");
+                (void)fprintf(stderr, "gpumemctl: out of memory\n");
                 return PARSED_WRONG;
         }
         for (unsigned i = 0; i < list->n; i++) {
@@ -285,6 +378,17 @@ static void given_list_deinit(struct given_list *list)
         free(list->given);
 }
 
+/* "help" is completed by the names of commands. */
+static enum parsed take_listed(int argc, char **argv, struct invocation *invocation)
+{
+        enum parsed parsed;
+
+        if (optind == argc || (optind + 1 == argc && strcmp(argv[optind], word_help) == 0))
+                return PARSED_LIST;
+        parsed = take_command(argc, argv, invocation);
+        return parsed == PARSED_WRONG ? PARSED_WRONG : PARSED_LIST;
+}
+
 enum parsed options_parse(int argc, char **argv, struct invocation *ret_invocation)
 {
         CLEANUP(given_list_deinit)
@@ -293,7 +397,7 @@ enum parsed options_parse(int argc, char **argv, struct invocation *ret_invocati
 
         *ret_invocation = (struct invocation){.command = NULL};
         if (!list.given) {
-                (void)fprintf(stderr, "gpumemctl: no memory\n");
+                (void)fprintf(stderr, "gpumemctl: out of memory\n");
                 return PARSED_WRONG;
         }
         parsed = read_options(argc, argv, &list);
@@ -301,18 +405,18 @@ enum parsed options_parse(int argc, char **argv, struct invocation *ret_invocati
                 return parsed;
         if (is_given(&list, "version"))
                 return PARSED_VERSION;
+        if (is_given(&list, "list-options"))
+                return take_listed(argc, argv, ret_invocation);
+        parsed = take_command(argc, argv, ret_invocation);
+        if (parsed != PARSED_RUN)
+                return parsed;
         if (is_given(&list, "help")) {
-                /* The command's own, if there is one command. */
-                if (optind + 1 == argc)
-                        ret_invocation->command = find_command(argv[optind]);
+                /* Without a word it is asked of gpumemctl as a whole. */
+                if (optind == argc)
+                        ret_invocation->command = NULL;
                 return PARSED_HELP;
         }
-        if (is_given(&list, "list-options") && optind == argc)
-                return PARSED_LIST;
-        parsed = take_command(argc, argv, ret_invocation);
-        if (is_given(&list, "list-options") && parsed == PARSED_RUN)
-                return PARSED_LIST;
-        return parsed == PARSED_RUN ? take_all(&list, ret_invocation) : parsed;
+        return take_all(&list, ret_invocation);
 }
 
 void invocation_deinit(struct invocation *invocation)
@@ -373,6 +477,8 @@ void options_list(const struct command *command)
 
         for (unsigned i = 0; !command && (one = command_at(i)); i++)
                 (void)puts(one->name);
+        if (!command)
+                (void)printf("%s\n%s\n", word_help, word_version);
         list_options(options_common, NULL);
         if (command)
                 list_options(command->options, command->values);

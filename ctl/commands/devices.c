@@ -147,7 +147,7 @@ static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE
 
 const struct command devices_command = {
         .name = "devices",
-        .line = "each GPU's free memory, what others use, MIG, errors, its state",
+        .line = "each GPU: free memory, other programs, MIG, errors, health",
         .help = help,
         .options = options,
         .run = run,

@@ -224,7 +224,7 @@ static int take_pid(const char *value, struct event_rows_choice *choice)
         uint64_t pid;
 
         if (parse_number(value, &pid) || pid == 0 || pid > INT32_MAX)
-                return parse_refuse("--pid", value, "process", "a process's number");
+                return parse_refuse("--pid", value, "1-2147483647");
         choice->pid = (uint32_t)pid;
         return 0;
 }
@@ -232,7 +232,7 @@ static int take_pid(const char *value, struct event_rows_choice *choice)
 static int take_uid(const char *value, struct event_rows_choice *choice)
 {
         if (parse_user(value, &choice->uid))
-                return parse_refuse("--uid", value, "user", "a uid, or the name of a user");
+                return parse_refuse("--uid", value, "a uid or a user name");
         choice->has_uid = true;
         return 0;
 }
@@ -244,7 +244,7 @@ static int take_what(const char *value, struct event_rows_choice *choice)
 
         event_rows_list_kinds(allowed);
         if (!kind)
-                return parse_refuse("--what", value, "kind", allowed);
+                return parse_refuse("--what", value, allowed);
         choice->kinds |= kind;
         return 0;
 }
@@ -252,7 +252,7 @@ static int take_what(const char *value, struct event_rows_choice *choice)
 static int take_last(const char *value, struct event_rows_choice *choice)
 {
         if (parse_number(value, &choice->last) || choice->last == 0 || choice->last > INT32_MAX)
-                return parse_refuse("--last", value, "number", "1 to 2147483647");
+                return parse_refuse("--last", value, "1-2147483647");
         return 0;
 }
 
@@ -275,7 +275,7 @@ static int take(int id, const char *value, struct arguments *arguments)
                 return take_last(value, &events->choice);
         default:
                 if (parse_number(value, &events->since))
-                        return parse_refuse("--since", value, "number", "one of the column EVENT");
+                        return parse_refuse("--since", value, "a number of the column EVENT");
                 return 0;
         }
 }
@@ -298,7 +298,7 @@ static const struct command_value values[] = {
 
 const struct command events_command = {
         .name = "events",
-        .line = "what has happened; --follow: and what happens",
+        .line = "what happened; --follow shows new events as they come",
         .help = help,
         .options = options,
         .values = values,

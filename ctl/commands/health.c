@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumemctl health: is all well? For a probe, by the exit status; for people, in a line each. */
+/* gpumemctl health: are gpumemd and its devices healthy? For probes by the exit status, for people in lines. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,31 +9,27 @@
 #include "ctl/core/connect.h"
 #include "ctl/core/report.h"
 #include "ctl/output/parse.h"
-#include "ctl/query/event_rows.h"
-#include "ctl/query/health_rules.h"
-#include "ctl/query/listing.h"
-#include "ctl/query/pool_stats.h"
+#include "ctl/query/node_health.h"
 #include "gpumem.h"
 
-#define LINGERING_S     60
 #define LINGERING_S_MAX 1000000
 
 static const char help[] =
         "Usage: gpumemctl health [OPTION]...\n"
-        "Says whether gpumemd and its devices are well, a line each finding; for probes\n"
-        "by the exit status: 0 well, 1 ill, 3 no gpumemd, or none that answers.\n"
+        "Checks gpumemd and its devices; prints a line for each finding. Exit status for\n"
+        "probes: 0 healthy, 1 unhealthy, 3 daemon not reachable.\n"
         "\n"
-        "  ill   a driver that does not answer, has lost its device, does not clear\n"
-        "        memory, or does not take it back for long; a device that NVML wants\n"
-        "        to be reset or replaced; a gpumemd that is ending\n"
-        "  note  worth a look, and yet 0: errors of a device that works; no NVML; memory\n"
-        "        that lingers for long with a process, which may still map it\n"
+        "  unhealthy  a driver that does not answer, has lost its device, does not clear\n"
+        "             memory, or does not take memory back for long; a device that NVML\n"
+        "             wants reset or replaced; a gpumemd that is shutting down\n"
+        "  note       worth a look, exit status 0: errors of a device that works; no\n"
+        "             NVML; memory that lingers for long with a process\n"
         "\n"
-        "  --strict             1 with a note, too\n"
-        "  --lingering SECONDS  what is long; default: 60\n"
+        "  --strict             exit with 1 for a note, too\n"
+        "  --lingering SECONDS  how long is long; default: 60\n"
         "  --json               for programs\n"
-        "  --timeout SECONDS    for a gpumemd that says nothing; default: 10. Less than\n"
-        "                       the probe's own is right\n"
+        "  --timeout SECONDS    for a gpumemd that does not answer; default: 10. Set it\n"
+        "                       lower than the probe's own timeout\n"
         "  --socket, --wait     as in gpumemctl --help\n"
         "Only root and gpumemd's user see how long other tenants' memory lingers.\n";
 
@@ -45,80 +41,20 @@ struct health {
         uint64_t lingering_s;
 };
 
-/* What was found, and by asking what. */
-struct examined {
-        struct pool_stats pool_stats;
-        struct findings findings;
-};
-
-static void examined_deinit(struct examined *examined)
+static int print_lines(const struct node_health *health, unsigned n_unhealthy)
 {
-        pool_stats_deinit(&examined->pool_stats);
-        findings_deinit(&examined->findings);
-}
+        const struct findings *findings = &health->findings;
+        uint32_t n_pools = health->node.pool_stats.n;
+        const char *pools = n_pools == 1 ? "pool" : "pools";
+        bool is_daemon_unhealthy = findings_has_daemon(findings);
 
-static int examine(struct link *link, uint64_t lingering_ms, struct examined *examined)
-{
-        CLEANUP(listed_deinit)
-        struct listed blocks = {.n_rows = 0};
-        CLEANUP(event_rows_deinit)
-        struct event_rows event_rows = {.n = 0};
-        struct frame request = FRAME_NULL;
-        int r;
-
-        request.blocks.pool = PROTO_ALL_POOLS;
-        r = pool_stats_fetch(link, &examined->pool_stats);
-        if (!r)
-                r = listing_fetch(link, &listing_blocks, &request, &blocks);
-        if (!r)
-                r = event_rows_fetch(link, 0, EVENT_ROWS_BIT(CANARY) | EVENT_ROWS_BIT(STOPPING),
-                                     &event_rows);
-        if (r)
-                return r;
-        for (uint32_t i = 0; i < examined->pool_stats.n; i++)
-                health_check_pool(&examined->pool_stats.pools[i], &examined->pool_stats.stats[i],
-                                  &examined->findings);
-        health_check_blocks((const void *)blocks.rows, blocks.n_rows, lingering_ms,
-                            &examined->findings);
-        health_check_events(event_rows.rows, event_rows.n, &examined->findings);
-        return examined->findings.is_short_of_memory ? -ENOMEM : 0;
-}
-
-static const char *level_name(enum finding_level level)
-{
-        return level == FINDING_ILL ? "ill" : "note";
-}
-
-static const char *pool_name(const struct pool_stats *pool_stats, uint32_t pool)
-{
-        for (uint32_t i = 0; i < pool_stats->n; i++) {
-                if (pool_stats->pools[i].id == pool)
-                        return pool_stats->pools[i].name;
-        }
-        return "unknown";
-}
-
-static void print_finding(const struct pool_stats *pool_stats, const struct finding *finding)
-{
-        if (finding->pool == LISTING_NOBODY)
-                (void)printf("%s: %s\n", level_name(finding->level), finding->text);
-        else
-                (void)printf("%s: pool %u (%s): %s\n", level_name(finding->level), finding->pool,
-                             pool_name(pool_stats, finding->pool), finding->text);
-}
-
-static int print_lines(const struct examined *examined, unsigned n_ill)
-{
-        const char *pools = examined->pool_stats.n == 1 ? "pool" : "pools";
-        bool is_daemon_ill = findings_has_daemon(&examined->findings);
-
-        for (unsigned i = 0; i < examined->findings.n; i++)
-                print_finding(&examined->pool_stats, &examined->findings.findings[i]);
-        if (n_ill)
-                (void)printf("ill: %u of %u %s\n", n_ill, examined->pool_stats.n, pools);
-        else if (!is_daemon_ill)
-                (void)printf("well: %u %s\n", examined->pool_stats.n, pools);
-        return n_ill || is_daemon_ill ? STATUS_FAILURE : STATUS_OK;
+        for (unsigned i = 0; i < findings->n; i++)
+                node_health_print(health, &findings->findings[i]);
+        if (n_unhealthy)
+                (void)printf("unhealthy: %u of %u %s\n", n_unhealthy, n_pools, pools);
+        else if (!is_daemon_unhealthy)
+                (void)printf("healthy: %u %s\n", n_pools, pools);
+        return n_unhealthy || is_daemon_unhealthy ? STATUS_FAILURE : STATUS_OK;
 }
 
 /* null: of the daemon itself. */
@@ -134,24 +70,25 @@ static json_t *findings_to_json(const struct findings *findings)
         for (unsigned i = 0; i < findings->n; i++) {
                 const struct finding *finding = &findings->findings[i];
 
-                (void)json_array_append_new(array, json_pack("{s:s, s:o, s:s, s:s}", "judged",
-                                                             level_name(finding->level), "pool",
-                                                             pool_to_json(finding->pool), "what",
-                                                             finding->what, "text", finding->text));
+                (void)json_array_append_new(array,
+                                            json_pack("{s:s, s:o, s:s, s:s}", "level",
+                                                      finding_level_name(finding->level), "pool",
+                                                      pool_to_json(finding->pool), "what",
+                                                      finding->what, "text", finding->text));
         }
         return array;
 }
 
-static int print_json(bool well, const char *daemon, json_t *take_findings, int status)
+static int print_json(bool is_healthy, const char *daemon, json_t *take_findings, int status)
 {
-        int printed = print_json_value(json_pack("{s:b, s:s, s:o}", "well", well, "daemon", daemon,
-                                                 "findings", take_findings));
+        int printed = print_json_value(json_pack("{s:b, s:s, s:o}", "healthy", is_healthy, "daemon",
+                                                 daemon, "findings", take_findings));
 
         return printed == STATUS_OK ? status : printed;
 }
 
-/* No connection, or an answer that did not come. */
-static int report_unwell(struct link *link, const char *what, int result, enum output output)
+/* No connection, or no answer. */
+static int report_unreachable(struct link *link, const char *what, int result, enum output output)
 {
         int status = link ? report_refusal(link, what, result) : report_failure(what, result);
 
@@ -163,23 +100,23 @@ static int report_unwell(struct link *link, const char *what, int result, enum o
 
 static int run_linked(struct link *link, const struct arguments *arguments)
 {
-        const struct health *health = arguments->own;
-        uint64_t lingering_s = health->has_lingering ? health->lingering_s : LINGERING_S;
-        CLEANUP(examined_deinit)
-        struct examined examined = {.pool_stats = {.n = 0}};
-        int r = examine(link, lingering_s * 1000, &examined);
-        unsigned n_ill;
-        bool is_well;
+        const struct health *own = arguments->own;
+        uint64_t lingering_s = own->has_lingering ? own->lingering_s : NODE_HEALTH_LINGERING_S;
+        CLEANUP(node_health_deinit)
+        struct node_health health = NODE_HEALTH_NULL;
+        int r = node_health_fetch(link, lingering_s * 1000, &health);
+        unsigned n_unhealthy;
+        bool is_healthy;
 
         if (r)
-                return report_unwell(link, "health", r, arguments->output);
-        n_ill = findings_count_pools(&examined.findings,
-                                     health->is_strict ? FINDING_NOTE : FINDING_ILL);
-        is_well = !n_ill && !findings_has_daemon(&examined.findings);
+                return report_unreachable(link, "health", r, arguments->output);
+        n_unhealthy = findings_count_pools(&health.findings,
+                                           own->is_strict ? FINDING_NOTE : FINDING_UNHEALTHY);
+        is_healthy = !n_unhealthy && !findings_has_daemon(&health.findings);
         if (arguments->output == OUTPUT_JSON)
-                return print_json(is_well, "answers", findings_to_json(&examined.findings),
-                                  is_well ? STATUS_OK : STATUS_FAILURE);
-        return print_lines(&examined, n_ill);
+                return print_json(is_healthy, "answers", findings_to_json(&health.findings),
+                                  is_healthy ? STATUS_OK : STATUS_FAILURE);
+        return print_lines(&health, n_unhealthy);
 }
 
 static int run(struct link *none, const struct arguments *arguments)
@@ -190,7 +127,7 @@ static int run(struct link *none, const struct arguments *arguments)
         (void)none;
         r = connect_to_daemon(arguments, &link);
         if (r)
-                return report_unwell(NULL, "no connection to gpumemd", r, arguments->output);
+                return report_unreachable(NULL, "no connection to gpumemd", r, arguments->output);
         status = run_linked(link, arguments);
         link_free(link);
         return status;
@@ -205,7 +142,7 @@ static int take(int id, const char *value, struct arguments *arguments)
                 return 0;
         }
         if (parse_number(value, &health->lingering_s) || health->lingering_s > LINGERING_S_MAX)
-                return parse_refuse("--lingering", value, "time", "0 to 1000000 seconds");
+                return parse_refuse("--lingering", value, "0-1000000 seconds");
         health->has_lingering = true;
         return 0;
 }
@@ -219,7 +156,7 @@ static const struct option options[] = {
 
 const struct command health_command = {
         .name = "health",
-        .line = "is all well? 0 yes, 1 no, 3 no daemon: for probes",
+        .line = "for probes: exit 0 healthy, 1 unhealthy, 3 no daemon",
         .help = help,
         .options = options,
         .take = take,

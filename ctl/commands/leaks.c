@@ -190,7 +190,7 @@ static int take(int id, const char *value, struct arguments *arguments)
 
         (void)id;
         if (parse_number(value, &older->seconds) || older->seconds > OLDER_S_MAX)
-                return parse_refuse("--older", value, "time", "0 to 1000000 seconds");
+                return parse_refuse("--older", value, "0-1000000 seconds");
         older->is_given = true;
         return 0;
 }
@@ -203,7 +203,7 @@ static const struct option options[] = {
 
 const struct command leaks_command = {
         .name = "leaks",
-        .line = "memory that nobody may want any more, and what to do",
+        .line = "memory that may be leaked, which process has it, what to do",
         .help = help,
         .options = options,
         .take = take,

@@ -15,9 +15,9 @@
 #define LIMITS_OF_POOL   "max_bytes, min_bytes"
 #define LIMITS_OF_OTHERS "device_bytes, pinned_bytes, leases"
 
-static int wrong(const char *part, const char *what, const char *allowed)
+static int wrong(const char *part, const char *expected)
 {
-        return parse_refuse("--set", part, what, allowed);
+        return parse_refuse("--set", part, expected);
 }
 
 static int parse_who(const char *text, struct limit_change *change)
@@ -36,7 +36,7 @@ static int parse_who(const char *text, struct limit_change *change)
         if (strncmp(text, "tenant/", 7) == 0) {
                 change->scope = PROTO_LIMIT_OF_TENANT;
                 return parse_user(text + 7, &change->holder)
-                               ? wrong(text + 7, "user", "a uid, or the name of a user")
+                               ? wrong(text + 7, "a uid or a user name")
                                : 0;
         }
         if (strncmp(text, "pool/", 5) == 0 && parse_number(text + 5, &pool) == 0 &&
@@ -45,7 +45,7 @@ static int parse_who(const char *text, struct limit_change *change)
                 change->holder = (uint32_t)pool;
                 return 0;
         }
-        return wrong(text, "holder", "client, tenant, tenant/USER, pool/ID");
+        return wrong(text, "client, tenant, tenant/USER, pool/ID");
 }
 
 static int parse_what(const char *text, struct limit_change *change)
@@ -59,7 +59,7 @@ static int parse_what(const char *text, struct limit_change *change)
                         return 0;
                 }
         }
-        return wrong(text, "limit of this holder", of_pool ? LIMITS_OF_POOL : LIMITS_OF_OTHERS);
+        return wrong(text, of_pool ? LIMITS_OF_POOL : LIMITS_OF_OTHERS);
 }
 
 static int parse_max(const char *text, struct limit_change *change)
@@ -78,16 +78,15 @@ static int parse_max(const char *text, struct limit_change *change)
         if (change->kind == PROTO_LIMIT_LEASES) {
                 if (parse_number(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
                         return 0;
-                return wrong(text, "number of leases",
-                             has_default ? "0 and more, none, default" : "0 and more, none");
+                return wrong(text, has_default ? "a number of leases, none, default"
+                                               : "a number of leases, none");
         }
         if (size_parse(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
                 return 0;
         if (change->kind == PROTO_LIMIT_MIN_BYTES)
-                return wrong(text, "size", "bytes or with a unit: 12GiB; 0");
-        return wrong(text, "size",
-                     has_default ? "bytes or with a unit: 12GiB; none; default"
-                                 : "bytes or with a unit: 12GiB; none");
+                return wrong(text, "a size such as 12GiB or 0");
+        return wrong(text, has_default ? "a size such as 12GiB, none, default"
+                                       : "a size such as 12GiB, none");
 }
 
 /* Cuts `text` at the first `mark`: what stands before it goes to `word`. */
@@ -112,8 +111,8 @@ int limit_change_parse(const char *text, struct limit_change *ret_change)
         rest = cut(text, ':', who);
         max = rest ? cut(rest, '=', what) : NULL;
         if (!max || !*max)
-                return wrong(text, "limit",
-                             "WHO:WHAT=N, such as client:leases=100; see gpumemctl limits --help");
+                return wrong(text,
+                             "WHO:WHAT=N, such as client:leases=100; see gpumemctl help limits");
         r = parse_who(who, &change);
         if (!r)
                 r = parse_what(what, &change);

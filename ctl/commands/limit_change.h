@@ -16,5 +16,5 @@ struct limit_change {
 
 #define LIMIT_CHANGES_MAX PROTO_LIMIT_CHANGES_MAX
 
-/* Reads WHO:WHAT=N. -EINVAL: it is none, and a sentence on stderr says what is allowed. */
+/* Reads WHO:WHAT=N. -EINVAL: it is not valid, and stderr says what is expected. */
 int limit_change_parse(const char *text, struct limit_change *ret_change);

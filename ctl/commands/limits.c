@@ -243,7 +243,7 @@ static const struct command_value values[] = {
 
 const struct command limits_command = {
         .name = "limits",
-        .line = "what clients, tenants and pools may have; --set changes it",
+        .line = "limits of clients, tenants and pools; --set changes one",
         .help = help,
         .options = options,
         .values = values,

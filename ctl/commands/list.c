@@ -36,7 +36,7 @@ static int take_pid(struct filter *filter, const struct row_list *list, const ch
 
         /* 0 is the pid of nobody: of a block that is not charged, of other tenants. */
         if (parse_number(text, &pid) || pid == 0 || pid > INT32_MAX)
-                return parse_refuse("--pid", text, "process", "a process's number");
+                return parse_refuse("--pid", text, "1-2147483647");
         filter_add(filter, list, "pid", FILTER_EQUAL, pid);
         return 0;
 }
@@ -46,7 +46,7 @@ static int take_uid(struct filter *filter, const struct row_list *list, const ch
         uint32_t uid;
 
         if (parse_user(text, &uid))
-                return parse_refuse("--uid", text, "user", "a uid, or the name of a user");
+                return parse_refuse("--uid", text, "a uid or a user name");
         filter_add(filter, list, "uid", FILTER_EQUAL, uid);
         return 0;
 }
@@ -60,7 +60,7 @@ static int take_state(struct filter *filter, const struct row_list *list, const 
                         return 0;
                 }
         }
-        return parse_refuse("--state", text, "state", allowed);
+        return parse_refuse("--state", text, allowed);
 }
 
 /* A sum says nothing of each of several blocks. */
@@ -69,7 +69,7 @@ static int take_min_size(struct filter *filter, const struct row_list *list, con
         uint64_t n_bytes;
 
         if (size_parse(text, &n_bytes))
-                return parse_refuse("--min-size", text, "size", "bytes, or with a unit: 64MiB");
+                return parse_refuse("--min-size", text, "a size such as 64MiB");
         filter_add(filter, list, "bytes", FILTER_AT_LEAST, n_bytes);
         filter_add(filter, list, "blocks", FILTER_EQUAL, 1);
         return 0;
@@ -82,7 +82,7 @@ static int take_sort(struct filter *filter, const struct row_list *list, const c
         if (filter_set_sort(filter, list, text) == 0)
                 return 0;
         filter_list_columns(list, columns, sizeof(columns));
-        return parse_refuse("--sort", text, "column", columns);
+        return parse_refuse("--sort", text, columns);
 }
 
 /* As struct command's `take`, of a command whose own memory is a struct filter. */
@@ -163,7 +163,7 @@ static const struct command_value clients_values[] = {
 
 const struct command clients_command = {
         .name = "clients",
-        .line = "who holds what, a row each connected program",
+        .line = "each connected program and what it holds",
         .help = clients_help,
         .options = clients_options,
         .values = clients_values,
@@ -224,7 +224,7 @@ static const struct command_value blocks_values[] = {
 
 const struct command blocks_command = {
         .name = "blocks",
-        .line = "each block: its size, state, owner and age",
+        .line = "each block: size, state, owner, age",
         .help = blocks_help,
         .options = blocks_options,
         .values = blocks_values,

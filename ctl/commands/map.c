@@ -301,7 +301,7 @@ static const struct command_value values[] = {
 
 const struct command map_command = {
         .name = "map",
-        .line = "a picture of each pool, by state and owner: in cells, or --svg",
+        .line = "a picture of each pool by state and owner; --svg writes a file",
         .help = help,
         .options = options,
         .values = values,

@@ -99,7 +99,7 @@ static int take(int id, const char *value, struct arguments *arguments)
         else if (strcmp(value, "text") == 0)
                 own->format = METRICS_TEXT;
         else
-                return parse_refuse("--format", value, "format", "openmetrics, text");
+                return parse_refuse("--format", value, "openmetrics, text");
         return 0;
 }
 
@@ -118,7 +118,7 @@ static const struct command_value values[] = {
 
 const struct command metrics_command = {
         .name = "metrics",
-        .line = "figures for Prometheus, once; gpumemd-exporter serves them",
+        .line = "statistics for Prometheus, once; gpumemd-exporter serves them",
         .help = help,
         .options = options,
         .values = values,

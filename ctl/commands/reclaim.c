@@ -289,12 +289,12 @@ static int take(int id, const char *value, struct arguments *arguments)
 
         if (id == RECLAIM_UID) {
                 if (parse_user(value, &wanted->uid) || wanted->uid == LISTING_NOBODY)
-                        return parse_refuse("--uid", value, "user", "a uid, or the name of one");
+                        return parse_refuse("--uid", value, "a uid or a user name");
                 wanted->has_uid = true;
                 return 0;
         }
         if (!*value || strlen(value) >= sizeof(((struct message_reclaim *)0)->container))
-                return parse_refuse("--cgroup", value, "container", "1 to 251 bytes");
+                return parse_refuse("--cgroup", value, "a name of 1-251 bytes");
         wanted->container = value;
         return 0;
 }
@@ -308,7 +308,7 @@ static const struct option options[] = {
 
 const struct command reclaim_command = {
         .name = "reclaim",
-        .line = "gives a user's or a container's memory back: for epilogs",
+        .line = "gives back the memory of a user or a container: for epilogs",
         .help = help,
         .options = options,
         .take = take,

@@ -36,7 +36,7 @@ static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_POOL
 
 const struct command reset_peaks_command = {
         .name = "reset-peaks",
-        .line = "PEAK of tenants, reserved_peak of stats --json begin anew",
+        .line = "resets PEAK of tenants and reserved_peak of stats --json",
         .help = help,
         .options = options,
         .run = run,

@@ -205,7 +205,7 @@ static const struct command_value values[] = {
 
 const struct command snapshot_command = {
         .name = "snapshot",
-        .line = "what there is, in the layout of PyTorch's snapshots",
+        .line = "all blocks, in the format of PyTorch's memory snapshots",
         .help = help,
         .options = options,
         .values = values,

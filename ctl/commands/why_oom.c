@@ -181,13 +181,12 @@ static int take(int id, const char *value, struct arguments *arguments)
 
         if (id == WHY_UID) {
                 if (parse_user(value, &why->uid))
-                        return parse_refuse("--uid", value, "user", "a uid, or the name of one");
+                        return parse_refuse("--uid", value, "a uid or a user name");
                 why->has_uid = true;
                 return 0;
         }
         if (parse_number(value, &number) || !number || number > INT32_MAX)
-                return parse_refuse(id == WHY_PID ? "--pid" : "--last", value,
-                                    id == WHY_PID ? "process" : "number", "1 to 2147483647");
+                return parse_refuse(id == WHY_PID ? "--pid" : "--last", value, "1-2147483647");
         if (id == WHY_PID)
                 why->pid = (uint32_t)number;
         else
@@ -205,7 +204,7 @@ static const struct option options[] = {
 
 const struct command why_oom_command = {
         .name = "why-oom",
-        .line = "what was refused for want of memory, and how it is now",
+        .line = "why requests were refused for lack of memory; the pool now",
         .help = help,
         .options = options,
         .take = take,

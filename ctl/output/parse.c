@@ -38,9 +38,9 @@ int parse_user(const char *text, uint32_t *ret_uid)
         return 0;
 }
 
-int parse_refuse(const char *option, const char *text, const char *what, const char *allowed)
+int parse_refuse(const char *option, const char *text, const char *expected)
 {
-        (void)fprintf(stderr, "gpumemctl: %s: \"%s\" is no %s; allowed: %s\n", option, text, what,
-                      allowed);
+        (void)fprintf(stderr, "gpumemctl: invalid %s \"%s\" (expected %s)\n", option, text,
+                      expected);
         return -EINVAL;
 }

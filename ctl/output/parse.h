@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of options, as a person writes them. Pure, but that names of users are looked up. */
+/* Values of options, as a person writes them. Pure, except that names of users are looked up. */
 #pragma once
 
 #include <stdint.h>
@@ -10,5 +10,5 @@ int parse_number(const char *text, uint64_t *ret_number);
 /* A uid, or the name of a user. -EINVAL: it is neither. */
 int parse_user(const char *text, uint32_t *ret_uid);
 
-/* Says on stderr that an option's value is none, and what is allowed; returns -EINVAL. */
-int parse_refuse(const char *option, const char *text, const char *what, const char *allowed);
+/* Prints on stderr: gpumemctl: invalid --pid "x" (expected 1-2147483647). Returns -EINVAL. */
+int parse_refuse(const char *option, const char *text, const char *expected);

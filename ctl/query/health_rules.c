@@ -43,13 +43,13 @@ static void judge_driver(const struct pool_row *pool, const struct stats_row *st
         uint64_t s = stats->driver_for / 1000;
 
         if (stats->driver == PROTO_DRIVER_STALLED)
-                add(findings, FINDING_ILL, pool->id, "driver_stalled",
+                add(findings, FINDING_UNHEALTHY, pool->id, "driver_stalled",
                     "its driver has not answered for %" PRIu64 " s", s);
         else if (stats->driver == PROTO_DRIVER_LOST)
-                add(findings, FINDING_ILL, pool->id, "driver_lost",
+                add(findings, FINDING_UNHEALTHY, pool->id, "driver_lost",
                     "its driver has lost the device, %" PRIu64 " s ago", s);
         else if (stats->driver != PROTO_DRIVER_ANSWERS)
-                add(findings, FINDING_ILL, pool->id, "driver_unknown",
+                add(findings, FINDING_UNHEALTHY, pool->id, "driver_unknown",
                     "its driver is in a state that this gpumemctl does not know");
 }
 
@@ -63,17 +63,18 @@ static void judge_device(const struct pool_row *pool, const struct stats_row *st
                 [PROTO_DEVICE_UNKNOWN] = {FINDING_NOTE, "device_unknown",
                                           "NVML does not say how the device is"},
                 [PROTO_DEVICE_WELL] = {FINDING_NOTE, NULL, NULL},
-                [PROTO_DEVICE_WORN] = {FINDING_ILL, "device_worn",
+                [PROTO_DEVICE_WORN] = {FINDING_UNHEALTHY, "device_worn",
                                        "NVML says: to be drained, and reset or replaced"},
-                [PROTO_DEVICE_NEEDS_RESET] = {FINDING_ILL, "device_needs_reset",
+                [PROTO_DEVICE_NEEDS_RESET] = {FINDING_UNHEALTHY, "device_needs_reset",
                                               "NVML says: the device needs a reset"},
-                [PROTO_DEVICE_NEEDS_REBOOT] = {FINDING_ILL, "device_needs_reboot",
+                [PROTO_DEVICE_NEEDS_REBOOT] = {FINDING_UNHEALTHY, "device_needs_reboot",
                                                "NVML says: the device needs a reboot"},
-                [PROTO_DEVICE_LOST] = {FINDING_ILL, "device_lost", "NVML says: the device is lost"},
+                [PROTO_DEVICE_LOST] = {FINDING_UNHEALTHY, "device_lost",
+                                       "NVML says: the device is lost"},
         };
 
         if (stats->device >= ARRAY_SIZE(states))
-                add(findings, FINDING_ILL, pool->id, "device_unknown",
+                add(findings, FINDING_UNHEALTHY, pool->id, "device_unknown",
                     "the device is in a state that this gpumemctl does not know");
         else if (states[stats->device].what)
                 add(findings, states[stats->device].level, pool->id, states[stats->device].what,
@@ -116,14 +117,14 @@ static void add_lingering(struct lingering *lingering, const struct block_row *b
                 lingering->oldest_ms = block->state_age;
 }
 
-/* What a process may still map is that process's affair: a user must not be able to make a node ill. */
+/* Memory that a process may still map is a note only: no user's program may make a node unhealthy. */
 static void judge_lingering(const struct lingering *mapped, const struct lingering *stuck,
                             uint32_t pool, struct findings *findings)
 {
         char text[SIZE_TEXT_MAX];
 
         if (stuck->n)
-                add(findings, FINDING_ILL, pool, "stuck",
+                add(findings, FINDING_UNHEALTHY, pool, "stuck",
                     "its driver does not take back %s in %" PRIu64 " %s, for up to %" PRIu64 " s",
                     size_format(stuck->n_bytes, text), stuck->n, stuck->n == 1 ? "block" : "blocks",
                     stuck->oldest_ms / 1000);
@@ -165,11 +166,10 @@ void health_check_blocks(const struct block_row *blocks, uint32_t n_blocks, uint
         }
 }
 
-/* Of a daemon that has ended nobody hears. */
 static void judge_stopping(struct findings *findings)
 {
         if (!findings_has_daemon(findings))
-                add(findings, FINDING_ILL, LISTING_NOBODY, "ending", EVENT_ROWS_END);
+                add(findings, FINDING_UNHEALTHY, LISTING_NOBODY, "ending", EVENT_ROWS_END);
 }
 
 void health_check_events(const struct event_row *events, uint32_t n_events,
@@ -184,7 +184,7 @@ void health_check_events(const struct event_row *events, uint32_t n_events,
                     seen[events[i].pool])
                         continue;
                 seen[events[i].pool] = 1;
-                add(findings, FINDING_ILL, events[i].pool, "memory_not_cleared",
+                add(findings, FINDING_UNHEALTHY, events[i].pool, "memory_not_cleared",
                     "its driver does not clear memory between owners: one tenant only is served");
         }
 }

@@ -181,7 +181,7 @@ static int take_sort(const char *value, struct top_options *own)
                         return 0;
                 }
         }
-        return parse_refuse("--sort", value, "key",
+        return parse_refuse("--sort", value,
                             "leased, idle, lingering, blocks, waiting, age, pid, program");
 }
 
@@ -198,7 +198,7 @@ static int take(int id, const char *value, struct arguments *arguments)
                 return 0;
         default:
                 if (parse_number(value, &delay_s) || delay_s < 1 || delay_s > DELAY_S_MAX)
-                        return parse_refuse("--delay", value, "time", "1 to 3600 seconds");
+                        return parse_refuse("--delay", value, "1-3600 seconds");
                 own->delay_s = (unsigned)delay_s;
                 return 0;
         }
@@ -219,7 +219,7 @@ static const struct command_value values[] = {
 
 const struct command top_command = {
         .name = "top",
-        .line = "what changes, on a whole screen: bars of pools, rows of clients",
+        .line = "a live screen: a bar for each pool, a row for each client",
         .help = help,
         .options = options,
         .values = values,

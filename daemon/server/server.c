@@ -125,7 +125,7 @@ static int set_up(struct server *server, const struct server_options *options)
                 r = event_log_open(server);
         if (!r)
                 event_log_note_node(server, LISTED_EVENT_STARTED, PROTO_ALL_POOLS,
-                                    "gpumemd started");
+                                    "gpumemd " PROJECT_VERSION " started");
         if (!r)
                 policy_set_max_blocks(server->policy, fd_limits_max_blocks());
         if (!r)

@@ -79,7 +79,7 @@ ok "promtool takes hostile names" hostile_is_linted
 ok "the parser of OpenMetrics takes hostile names" hostile_is_parsed
 
 ok "gpumemctl metrics --help fits a screen" fits_a_screen gpumemctl metrics --help
-ok "gpumemctl metrics: no format" said 2 '"csv" is no format; allowed: openmetrics, text' \
+ok "gpumemctl metrics: no format" said 2 'invalid --format "csv" (expected openmetrics, text)' \
         gpumemctl metrics --format csv
 ok "gpumemctl metrics: without a daemon" said 3 "gpumemd_up 0" gpumemctl metrics
 ok "gpumemctl metrics: without a daemon it says why" said 3 "is gpumemd running" gpumemctl metrics

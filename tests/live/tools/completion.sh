@@ -54,7 +54,8 @@ listed() { gpumemctl --help | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p' | sort; }
 
 mapfile -t commands < <(listed)
 ok "there are commands" [ ${#commands[@]} -ge 12 ]
-ok "bash: commands" equal "$(words gpumemctl '')" "$(printf '%s\n' "${commands[@]}")"
+ok "bash: commands" equal "$(words gpumemctl '')" "$(printf '%s\n' "${commands[@]}" help version | sort)"
+ok "bash: help of a command" equal "$(words gpumemctl help sta | paste -sd ' ')" "stats status"
 ok "bash: a command that was begun" equal "$(words gpumemctl reset)" reset-peaks
 ok "bash: options before a command" equal "$(words gpumemctl --)" \
         "$(printf '%s\n' --help --socket --timeout --version --wait)"
@@ -96,14 +97,14 @@ for pair in metrics--format events--what blocks--state clients--state blocks--so
         allowed=$(gpumemctl "${pair%%--*}" "--${pair#*--}" none-of-them 2>&1 || true)
         ok "bash: words behind ${pair%%--*} --${pair#*--}" \
                 equal "$(words gpumemctl "${pair%%--*}" "--${pair#*--}" '')" \
-                "$(printf '%s\n' "${allowed##*allowed: }" | sed 's/, /\n/g' | sort)"
+                "$(printf '%s\n' "${allowed##*(expected }" | sed 's/)$//; s/, /\n/g' | sort)"
 done
 
 if command -v zsh >/dev/null; then
         for command in "${commands[@]}"; do
                 ok "zsh: the options of $command" equal "$(zsh_words gpumemctl "$command" --)" "$(words gpumemctl "$command" --)"
         done
-        ok "zsh: the commands" equal "$(zsh_words gpumemctl '')" "$(printf '%s\n' "${commands[@]}")"
+        ok "zsh: the commands" equal "$(zsh_words gpumemctl '')" "$(printf '%s\n' "${commands[@]}" help version | sort)"
         ok "zsh: --option=value" equal "$(zsh_words gpumemctl blocks --state=le)" --state=leased
         ok "zsh: a user's limit" equal "$(zsh_words gpumemctl limits --set tenant/roo)" tenant/root:
         ok "zsh: a folder" equal "$(zsh_words gpumemctl --socket "$place/sock")" "$place/sockets/"

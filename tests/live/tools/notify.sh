@@ -77,6 +77,8 @@ if is_emulated; then
         hung=$!
         wait_until 20 somebody_waits
         ok "a driver that hangs is not the loop's end" goes_on_telling
+        ok "gpumemctl alone warns of a request that waits" \
+                contains "$(gpumemctl)" "waiting: pool 0 (Emulated GPU 0): 1 request waits for memory"
         kill -KILL "$hung"
         wait "$hung" 2>/dev/null || true
         rm "$place/devices/faults"
@@ -106,18 +108,18 @@ ok "stats: none that ends" stays
 kill -TERM "$daemon"
 ok "what an end waits for is told" wait_until 20 heard \
         'STATUS=ending: waits [0-9]* s at most for .*, held by clients: 1; EXTEND_TIMEOUT_USEC=15000000'
-is_ill_by() {
+is_unhealthy_by() {
         local status=0 line=$1
         shift
         gpumemctl health "$@" >"$place/health" || status=$?
         equal "$status" 1 && grep -q -- "$line" "$place/health"
 }
-ok "meanwhile it is not well" is_ill_by "^ill: gpumemd is ending and leases nothing more$"
+ok "meanwhile it is unhealthy" is_unhealthy_by "^unhealthy: gpumemd is ending and leases nothing more$"
 ok "meanwhile stats says so" equal "$(gpumemctl stats | tail -n 1)" "gpumemd is ending and leases nothing more"
 ok "meanwhile stats says so: JSON" grep -q '"ending": true' <(gpumemctl stats --json)
 ok "meanwhile devices says so" equal "$(gpumemctl devices | tail -n 1)" "gpumemd is ending and leases nothing more"
 ok "meanwhile nothing is had" equal "$(gpumemctl why-oom | tail -n 1)" "gpumemd is ending and leases nothing more"
-ok "meanwhile it is not well: JSON" is_ill_by '"well": false' --json
+ok "meanwhile it is unhealthy: JSON" is_unhealthy_by '"healthy": false' --json
 kill -KILL "$holder"
 wait "$holder" 2>/dev/null || true
 status=0

@@ -19,7 +19,7 @@ if [ ! -d "$source_folder/proto" ]; then
         exit
 fi
 
-commands=("stats" "stats --json" "devices" "devices --json" "clients --sort program" "clients --json"
+commands=("status" "stats" "stats --json" "devices" "devices --json" "clients --sort program" "clients --json"
         "blocks --sort size --min-size 1" "blocks --json" "tenants --sort container" "tenants --json"
         "map" "map --json" "map --svg -" "snapshot" "snapshot --output $place/snapshot"
         "health" "health --json")

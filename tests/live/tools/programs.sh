@@ -89,17 +89,35 @@ sys.exit(r.returncode)' "$place/other$1" "$1" "$place/empty.conf"
 ok "gpumemd: another program's stream socket" said 1 "it is left alone" other_listener 1
 ok "gpumemd: another program's seqpacket socket" said 1 "it is left alone" other_listener 5
 ok "gpumemctl: no daemon" said 3 "$GPUMEM_SOCKET: No such file or directory: is gpumemd running" gpumemctl stats
-ok "gpumemctl: no command" said 2 "one command is needed" gpumemctl
-ok "gpumemctl: two commands" said 2 '"free-all": only one command' gpumemctl stats free-all
-ok "gpumemctl: no time to wait" said 2 '"soon" is no time; allowed: 0 to' gpumemctl --wait soon stats
+ok "gpumemctl alone: no daemon: what to do" said 3 "systemctl start gpumemd" gpumemctl
+ok "gpumemctl status: no daemon" said 3 "is gpumemd running" gpumemctl status
+ok "gpumemctl: two commands" said 2 'unexpected word "free-all" after stats' gpumemctl stats free-all
+ok "gpumemctl: no time to wait" said 2 'invalid --wait "soon" (expected 0-' gpumemctl --wait soon stats
 ok "gpumemctl: waits in vain" said 3 "No such file or directory" gpumemctl --wait 1 stats
-ok "gpumemctl: no time for an answer" said 2 '"0" is no time; allowed: 1 to' gpumemctl --timeout 0 stats
+ok "gpumemctl: no time for an answer" said 2 'invalid --timeout "0" (expected 1-' gpumemctl --timeout 0 stats
 ok "gpumemctl: an empty path" said 1 'path "" is empty' gpumemctl --socket "" stats
 ok "gpumemctl: a path too long" said 1 "is longer than 107 bytes" gpumemctl --socket "$place/$(printf '%0110d' 0)" stats
-ok "gpumemctl: an unknown command" said 2 'no command "dance"' gpumemctl dance
-ok "gpumemctl: an unknown option" said 2 "see gpumemctl --help" gpumemctl --nonsense
+ok "gpumemctl: an unknown command" said 2 'unknown command "dance"; see gpumemctl help' gpumemctl dance
+ok "gpumemctl: a mistyped command" said 2 'unknown command "stast"; did you mean "stats"?' gpumemctl stast
+ok "gpumemctl: help of a mistyped command" said 2 'did you mean "stats"?' gpumemctl help stast
+ok "gpumemctl: an unknown option" said 2 'unknown option "--nonsense"; see gpumemctl help' gpumemctl --nonsense
+ok "gpumemctl: a mistyped option" said 2 'unknown option "--jsno"; did you mean "--json"? see gpumemctl help stats' \
+        gpumemctl stats --jsno
+ok "gpumemctl: a mistyped option with a value" said 2 'unknown option "--sockte"; did you mean "--socket"?' \
+        gpumemctl --sockte=x stats
+ok "gpumemctl: only options of the command are meant" said 2 'unknown option "--followw"; see gpumemctl help stats' \
+        gpumemctl stats --followw
+ok "gpumemctl: an unknown letter" said 2 'unknown option "-x"' gpumemctl stats -x
+ok "gpumemctl: an option without its value" said 2 "--socket needs a value" gpumemctl stats --socket
+ok "gpumemctl: an option with a value that it has not" said 2 "--json takes no value" gpumemctl stats --json=yes
+ok "gpumemctl help is --help" equal "$(gpumemctl help)" "$(gpumemctl --help)"
+ok "gpumemctl -h is --help" equal "$(gpumemctl -h)" "$(gpumemctl --help)"
+ok "gpumemctl help COMMAND is COMMAND --help" equal "$(gpumemctl help stats)" "$(gpumemctl stats --help)"
+ok "gpumemctl COMMAND -h is COMMAND --help" equal "$(gpumemctl stats -h)" "$(gpumemctl stats --help)"
+ok "gpumemctl help takes one command" said 2 'unexpected word "top" after help' gpumemctl help stats top
+ok "gpumemctl version is --version" equal "$(gpumemctl version)" "$(gpumemctl --version)"
 ok "gpumemctl: an unknown option: by whom, however it was called" says_first "gpumemctl: " "$(type -P gpumemctl)" --nonsense
-ok "gpumemctl: no pool" said 2 '"x" is no pool' gpumemctl --pool x free-all
+ok "gpumemctl: no pool" said 2 'invalid --pool "x" (expected ' gpumemctl --pool x free-all
 
 # config TEXT: the configuration file of the cases below.
 config() {
@@ -137,18 +155,18 @@ config '{"log": "info",
  "pools": [}'
 ok "--config: wrong syntax" said 2 "gpumemd: $place/gpumemd.conf:2:12: " gpumemd --config "$place/gpumemd.conf"
 ok "--config: no such file" said 2 "$place/none: No such file" gpumemd --config "$place/none"
-ok "gpumemctl: no limit" said 2 '"x" is no limit; allowed: WHO:WHAT=N' gpumemctl limits --set x
-ok "gpumemctl: a limit of nobody" said 2 '"x" is no holder; allowed: client, tenant' gpumemctl limits --set x:leases=1
-ok "gpumemctl: no user" said 2 '"no one" is no user' gpumemctl limits --set "tenant/no one:leases=1"
-ok "gpumemctl: not what a pool is limited in" said 2 '"leases" is no limit of this holder; allowed: max_bytes, min' \
+ok "gpumemctl: no limit" said 2 'invalid --set "x" (expected WHO:WHAT=N' gpumemctl limits --set x
+ok "gpumemctl: a limit of nobody" said 2 'invalid --set "x" (expected client, tenant' gpumemctl limits --set x:leases=1
+ok "gpumemctl: no user" said 2 'invalid --set "no one" (expected a uid or a user name)' gpumemctl limits --set "tenant/no one:leases=1"
+ok "gpumemctl: not what a pool is limited in" said 2 'invalid --set "leases" (expected max_bytes, min' \
         gpumemctl limits --set pool/0:leases=1
-ok "gpumemctl: no minimum" said 2 '"none" is no size; allowed: bytes or with a unit: 12GiB; 0' \
+ok "gpumemctl: no minimum" said 2 'invalid --set "none" (expected a size such as 12GiB or 0)' \
         gpumemctl limits --set pool/0:min_bytes=none
-ok "gpumemctl: no number" said 2 '"1KiB" is no number of leases' gpumemctl limits --set client:leases=1KiB
-ok "gpumemctl: no size of a limit" said 2 '"big" is no size' gpumemctl limits --set tenant:device_bytes=big
-ok "gpumemctl: no default of a default" said 2 '"default" is no size; allowed: bytes or with a unit: 12GiB; none' \
+ok "gpumemctl: no number" said 2 'invalid --set "1KiB" (expected a number of leases, none)' gpumemctl limits --set client:leases=1KiB
+ok "gpumemctl: no size of a limit" said 2 'invalid --set "big" (expected a size such as 12GiB, none)' gpumemctl limits --set tenant:device_bytes=big
+ok "gpumemctl: no default of a default" said 2 'invalid --set "default" (expected a size such as 12GiB, none)' \
         gpumemctl limits --set tenant:device_bytes=default
-ok "gpumemctl: --set elsewhere" said 2 "only limits can be set" gpumemctl stats --set client:leases=1
+ok "gpumemctl: --set elsewhere" said 2 "only limits takes --set" gpumemctl stats --set client:leases=1
 
 start_daemon --pinned-bytes 100TiB
 ok "--pinned-bytes: more than there is" \

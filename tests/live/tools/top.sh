@@ -15,8 +15,8 @@ build=$(cd "$1" && pwd)
 make_place 2 1GiB
 
 ok "no terminal" said 1 "standard input and output are no terminal; gpumemctl stats" gpumemctl top
-ok "no key to sort by" said 2 '--sort: "x" is no key; allowed: leased, idle, ' gpumemctl top --sort x
-ok "no delay" said 2 '--delay: "0" is no time; allowed: 1 to 3600' gpumemctl top --delay 0
+ok "no key to sort by" said 2 'invalid --sort "x" (expected leased, idle, ' gpumemctl top --sort x
+ok "no delay" said 2 'invalid --delay "0" (expected 1-3600 seconds)' gpumemctl top --delay 0
 ok "no JSON" said 2 "top takes no --json" gpumemctl top --json
 if ! command -v tmux >/dev/null; then
         skip "a screen" "no tmux"

@@ -16,15 +16,15 @@ make_place 2 1GiB
 mapfile -t devices < <(gpumem-replay --list-devices)
 
 # What is refused before anybody is asked.
-ok "blocks: no process" said 2 '--pid: "0" is no process; allowed: ' gpumemctl blocks --pid 0
-ok "blocks: no user" said 2 '--uid: "no one" is no user; allowed: a uid' gpumemctl blocks --uid "no one"
-ok "blocks: no state" said 2 '"ready" is no state; allowed: leased, idle, cached, lingering, others' \
+ok "blocks: no process" said 2 'invalid --pid "0" (expected 1-2147483647)' gpumemctl blocks --pid 0
+ok "blocks: no user" said 2 'invalid --uid "no one" (expected a uid or a user name)' gpumemctl blocks --uid "no one"
+ok "blocks: no state" said 2 'invalid --state "ready" (expected leased, idle, cached, lingering, others' \
         gpumemctl blocks --state ready
-ok "clients: no state" said 2 '"leased" is no state; allowed: ready, left, orphaned, others' \
+ok "clients: no state" said 2 'invalid --state "leased" (expected ready, left, orphaned, others' \
         gpumemctl clients --state leased
-ok "blocks: no size" said 2 '--min-size: "big" is no size; allowed: ' gpumemctl blocks --min-size big
-ok "blocks: no column" said 2 '"x" is no column; allowed: block, pool, kind, state, ' gpumemctl blocks --sort x
-ok "tenants: no column" said 2 '"pid" is no column; allowed: uid, pool, ' gpumemctl tenants --sort pid
+ok "blocks: no size" said 2 'invalid --min-size "big" (expected a size such as 64MiB)' gpumemctl blocks --min-size big
+ok "blocks: no column" said 2 'invalid --sort "x" (expected block, pool, kind, state, ' gpumemctl blocks --sort x
+ok "tenants: no column" said 2 'invalid --sort "pid" (expected uid, pool, ' gpumemctl tenants --sort pid
 ok "tenants: no process" said 2 'tenants takes no --pid' gpumemctl tenants --pid 1
 ok "blocks: no daemon" said 3 "is gpumemd running" gpumemctl blocks --sort size
 
@@ -32,13 +32,30 @@ ok "snapshot: no daemon" said 3 "is gpumemd running" gpumemctl snapshot --output
 ok "map: no daemon" said 3 "is gpumemd running" gpumemctl map
 ok "health: no daemon" said 3 "is gpumemd running" gpumemctl health
 ok "health: no daemon: JSON" said 3 '"daemon": "away"' gpumemctl health --json
-ok "health: no time" said 2 '--lingering: "x" is no time; allowed: 0 to' gpumemctl health --lingering x
+ok "health: no time" said 2 'invalid --lingering "x" (expected 0-1000000 seconds)' gpumemctl health --lingering x
 
 start_daemon --canary off
 me=$(id -u)
 hold first device 64MiB
 hold second device 4MiB
 hold third pinned 2MiB
+
+# Ages differ from one call to the next.
+without_age() {
+        sed 's/, started .* ago/, started/'
+}
+ok "status: which daemon answers" said 0 "gpumemd (process $daemon) at $GPUMEM_SOCKET answers." gpumemctl status
+ok "status: its version" said 0 "Version $(gpumemctl version | cut -d ' ' -f 2), started " gpumemctl status
+ok "status: how many clients" said 0 "Clients: 3" gpumemctl status
+ok "status: a client" said 0 "  $(printf %-7s "${holders[first]}") gpumem-share-demo      64.00 MiB leased" gpumemctl status
+ok "status: what to try next" said 0 "gpumemctl clients  what each process holds" gpumemctl status
+ok "status fits a screen" fits_a_screen gpumemctl status
+ok "gpumemctl alone is status" equal "$(gpumemctl | without_age)" "$(gpumemctl status | without_age)"
+if is_emulated; then
+        ok "status: a pool's bar" grep -Eq '^  0 Emulated GPU 0 +\[\|\|? +\] +(64|68).00 MiB of +1.00 GiB$' <(gpumemctl)
+else
+        skip "status: a pool's bar" "a GPU has a name and a size of its own"
+fi
 
 # column N COMMAND...: of the table.
 column() {
@@ -62,7 +79,7 @@ has_all_columns() {
         local allowed
         allowed=$(gpumemctl "$1" --sort none-of-them 2>&1) || true
         equal "$(gpumemctl "$1" --wide | head -n 1 | tr '[:upper:]' '[:lower:]' | xargs -n 1 | sort)" \
-                "$(printf '%s\n' "${allowed##*allowed: }" | sed 's/, /\n/g' | sort)"
+                "$(printf '%s\n' "${allowed##*(expected }" | sed 's/)$//; s/, /\n/g' | sort)"
 }
 for command in clients blocks tenants; do
         ok "the table of $command fits 80 columns" fits_80_columns "$command"
@@ -170,24 +187,27 @@ if is_emulated; then
                 mv "$place/devices/nvml.new" "$place/devices/nvml"
         }
         # NVML is asked once a second.
-        ok "health: all is well" wait_until 20 said 0 "well: $((n_devices + 1)) pools" gpumemctl health --strict
+        ok "health: healthy" wait_until 20 said 0 "healthy: $((n_devices + 1)) pools" gpumemctl health --strict
         ok "health: JSON" equal "$(gpumemctl health --json | tr -d ' \n')" \
-                '{"well":true,"daemon":"answers","findings":[]}'
+                '{"healthy":true,"daemon":"answers","findings":[]}'
         nvml_says "uncorrected=0:2"
         ok "health: a note" wait_until 20 said 0 "loaded: 2" gpumemctl health
-        ok "health: a note is no illness" said 0 "well: " gpumemctl health
-        ok "health: but is to the strict" said 1 "ill: " gpumemctl health --strict
+        ok "health: a note is healthy" said 0 "healthy: " gpumemctl health
+        ok "health: but not to the strict" said 1 "unhealthy: " gpumemctl health --strict
         nvml_says "recovery=0:1"
-        ok "health: an illness" wait_until 20 said 1 "NVML says: the device needs a reset" gpumemctl health
-        ok "health: an illness: the pool" said 1 "ill: pool 0 (${devices[0]%, *}): " gpumemctl health
-        ok "health: an illness: of how many" said 1 "ill: 1 of $((n_devices + 1)) pools" gpumemctl health
-        ok "health: an illness: JSON" said 1 '"what": "device_needs_reset"' gpumemctl health --json
+        ok "health: a device that needs a reset" wait_until 20 said 1 "NVML says: the device needs a reset" gpumemctl health
+        ok "health: an unhealthy pool" said 1 "unhealthy: pool 0 (${devices[0]%, *}): " gpumemctl health
+        ok "health: an unhealthy pool: of how many" said 1 "unhealthy: 1 of $((n_devices + 1)) pools" gpumemctl health
+        ok "status: a warning" said 0 "unhealthy: pool 0 (${devices[0]%, *}): NVML says: the device needs a reset" gpumemctl
+        ok "status: what to try then" said 0 "gpumemctl events   what happened lately" gpumemctl
+        ok "health: a device that needs a reset: JSON" said 1 '"what": "device_needs_reset"' gpumemctl health --json
         nvml_says ""
-        ok "health: well again" wait_until 20 gpumemctl health --strict
+        ok "health: healthy again" wait_until 20 gpumemctl health --strict
 else
-        skip "health: all is well" "a GPU is as it is"
+        skip "health: healthy" "a GPU is as it is"
 fi
 kill -STOP "$daemon"
+ok "status: a daemon that does not answer" said 3 "has not answered for 1 s" gpumemctl --timeout 1
 ok "health: a daemon that says nothing" said 3 "has not answered for 1 s" gpumemctl health --timeout 1
 kill -CONT "$daemon"
 

@@ -46,25 +46,25 @@ TEST(a_device_that_is_well_is_nothing_to_speak_of)
 TEST(a_driver_that_does_not_serve_is_ill)
 {
         judge_state(PROTO_DEVICE_WELL, PROTO_DRIVER_STALLED);
-        expect(FINDING_ILL, 3, "driver_stalled", "for 12 s");
+        expect(FINDING_UNHEALTHY, 3, "driver_stalled", "for 12 s");
         judge_state(PROTO_DEVICE_WELL, PROTO_DRIVER_LOST);
-        expect(FINDING_ILL, 3, "driver_lost", "12 s ago");
+        expect(FINDING_UNHEALTHY, 3, "driver_lost", "12 s ago");
         judge_state(PROTO_DEVICE_WELL, 77);
-        expect(FINDING_ILL, 3, "driver_unknown", "does not know");
+        expect(FINDING_UNHEALTHY, 3, "driver_unknown", "does not know");
 }
 
 TEST(so_is_a_device_that_nvml_gives_up)
 {
         judge_state(PROTO_DEVICE_WORN, PROTO_DRIVER_ANSWERS);
-        expect(FINDING_ILL, 3, "device_worn", "reset or replaced");
+        expect(FINDING_UNHEALTHY, 3, "device_worn", "reset or replaced");
         judge_state(PROTO_DEVICE_NEEDS_RESET, PROTO_DRIVER_ANSWERS);
-        expect(FINDING_ILL, 3, "device_needs_reset", "needs a reset");
+        expect(FINDING_UNHEALTHY, 3, "device_needs_reset", "needs a reset");
         judge_state(PROTO_DEVICE_NEEDS_REBOOT, PROTO_DRIVER_ANSWERS);
-        expect(FINDING_ILL, 3, "device_needs_reboot", "needs a reboot");
+        expect(FINDING_UNHEALTHY, 3, "device_needs_reboot", "needs a reboot");
         judge_state(PROTO_DEVICE_LOST, PROTO_DRIVER_ANSWERS);
-        expect(FINDING_ILL, 3, "device_lost", "is lost");
+        expect(FINDING_UNHEALTHY, 3, "device_lost", "is lost");
         judge_state(UINT64_MAX, PROTO_DRIVER_ANSWERS);
-        expect(FINDING_ILL, 3, "device_unknown", "does not know");
+        expect(FINDING_UNHEALTHY, 3, "device_unknown", "does not know");
         judge_state(PROTO_DEVICE_UNKNOWN, PROTO_DRIVER_ANSWERS);
         expect(FINDING_NOTE, 3, "device_unknown", "NVML does not say");
 }
@@ -96,7 +96,7 @@ TEST(pinned_memory_has_no_device)
         ck_assert_uint_eq(findings.n, 0);
         stats.driver = PROTO_DRIVER_STALLED;
         health_check_pool(&pinned_pool, &stats, &findings);
-        expect(FINDING_ILL, 4, "driver_stalled", "not answered");
+        expect(FINDING_UNHEALTHY, 4, "driver_stalled", "not answered");
 }
 
 TEST(what_the_driver_does_not_take_back_is_one_finding_a_pool)
@@ -111,7 +111,7 @@ TEST(what_the_driver_does_not_take_back_is_one_finding_a_pool)
         };
 
         health_check_blocks(blocks, ARRAY_SIZE(blocks), 60000, &findings);
-        expect(FINDING_ILL, 1, "stuck", "not take back 6.00 MiB in 2 blocks, for up to 90 s");
+        expect(FINDING_UNHEALTHY, 1, "stuck", "not take back 6.00 MiB in 2 blocks, for up to 90 s");
         health_check_blocks(blocks, ARRAY_SIZE(blocks), 100000, &findings);
         ck_assert_uint_eq(findings.n, 0);
         health_check_blocks(NULL, 0, 0, &findings);
@@ -137,13 +137,13 @@ TEST(what_a_process_may_map_is_no_illness)
 TEST(pools_are_counted_once_by_their_worst)
 {
         static struct finding all[] = {
-                {.level = FINDING_NOTE, .pool = 1}, {.level = FINDING_ILL, .pool = 1},
-                {.level = FINDING_NOTE, .pool = 2}, {.level = FINDING_ILL, .pool = 1},
-                {.level = FINDING_ILL, .pool = 4},
+                {.level = FINDING_NOTE, .pool = 1},      {.level = FINDING_UNHEALTHY, .pool = 1},
+                {.level = FINDING_NOTE, .pool = 2},      {.level = FINDING_UNHEALTHY, .pool = 1},
+                {.level = FINDING_UNHEALTHY, .pool = 4},
         };
         const struct findings some = {.n = ARRAY_SIZE(all), .findings = all};
 
-        ck_assert_uint_eq(findings_count_pools(&some, FINDING_ILL), 2);
+        ck_assert_uint_eq(findings_count_pools(&some, FINDING_UNHEALTHY), 2);
         ck_assert_uint_eq(findings_count_pools(&some, FINDING_NOTE), 3);
         ck_assert_uint_eq(findings_count_pools(&findings, FINDING_NOTE), 0);
 }
@@ -159,7 +159,7 @@ TEST(a_daemon_that_is_ending_is_ill_and_no_pool)
         health_check_events(events, ARRAY_SIZE(events), &findings);
         ck_assert(findings_has_daemon(&findings));
         ck_assert_uint_eq(findings_count_pools(&findings, FINDING_NOTE), 0);
-        expect(FINDING_ILL, LISTING_NOBODY, "ending", "leases nothing more");
+        expect(FINDING_UNHEALTHY, LISTING_NOBODY, "ending", "leases nothing more");
 }
 
 TEST(memory_that_is_not_cleared_is_one_finding_a_pool)
@@ -172,7 +172,7 @@ TEST(memory_that_is_not_cleared_is_one_finding_a_pool)
         };
 
         health_check_events(events, ARRAY_SIZE(events), &findings);
-        expect(FINDING_ILL, 1, "memory_not_cleared", "one tenant only is served");
+        expect(FINDING_UNHEALTHY, 1, "memory_not_cleared", "one tenant only is served");
         health_check_events(NULL, 0, &findings);
         ck_assert_uint_eq(findings.n, 0);
 }
