@@ -95,7 +95,7 @@ static struct events_slot *find_first(struct events *events)
         return first;
 }
 
-/* Takes the event that is to be told next, in the order in which things happened; the caller has the lock. */
+/* Takes the waiting event that was noted first. The caller has the lock. */
 static bool take(struct events *events, struct gpumem_event *ret_event)
 {
         struct events_slot *slot = find_first(events);

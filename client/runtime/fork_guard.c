@@ -11,7 +11,7 @@
 
 #define WORD_BYTES sizeof(_Atomic uint32_t)
 
-/* The process's sockets, for the one moment that concerns them all: fork. */
+/* All open sockets of the process: a forked child closes them. */
 static pthread_mutex_t sockets_lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, fork_socket) sockets = LIST_HEAD_INITIALIZER(sockets);
 static pthread_once_t watch_once = PTHREAD_ONCE_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A forked child has no client. Its copies of the sockets are closed, so that the end of the parent is
- * still seen by the daemon: of every socket, from the moment that it is made to the moment that it is
- * closed. A word that the kernel wipes at fork tells the child apart in one load. Any thread. */
+/* Detects a forked child, which has no client. The child's copies of the sockets are closed, so that the daemon still
+ * sees the parent's end. This holds for each socket from its creation to its close. A word that the kernel zeroes at
+ * fork identifies a child with one load. Any thread. */
 #pragma once
 
 #include <stdatomic.h>
@@ -10,7 +10,7 @@
 
 #include "gpumem.h"
 
-/* A socket for connections to a daemon. Not to be moved while it is open. */
+/* A socket for connections to a daemon. It must not be moved while it is open. */
 struct fork_socket {
         LIST_ENTRY(fork_socket) link;
         int fd; /* -1: none, also in a child */
@@ -18,7 +18,7 @@ struct fork_socket {
 
 int fork_socket_open(struct fork_socket *socket);
 
-/* Legal also for one that is not open. */
+/* Legal for a socket that is not open, too. */
 void fork_socket_close(struct fork_socket *socket);
 
 struct fork_guard {

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 
-/* The kernel's own bound. */
+/* The kernel's limit. */
 #define ERRNO_MAX 4095
 
 static _Thread_local struct {
@@ -42,7 +42,8 @@ void last_error_set_bad_setting(int code, const char *variable, const char *valu
 {
         char text[GPUMEM_TEXT_BYTES];
 
-        (void)snprintf(text, sizeof(text), "%s: \"%.200s\" is no %s", variable, value, allowed);
+        (void)snprintf(text, sizeof(text), "%s: \"%.200s\" is not a valid %s", variable, value,
+                       allowed);
         log_debug("%s", text);
         last_error_set(code, text);
 }

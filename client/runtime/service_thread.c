@@ -14,10 +14,10 @@
 #include "base/thread.h"
 #include "client/runtime/last_error.h"
 
-/* While another thread reads the socket. */
+/* The pause after which the thread polls again while another thread reads the socket. */
 #define READER_MS 1
 
-/* The process's services, for its end. */
+/* All service threads of the process, which its end joins. */
 static pthread_mutex_t services_lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, service_thread) services = LIST_HEAD_INITIALIZER(services);
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
@@ -38,7 +38,7 @@ static void ring(const struct service_thread *service)
                 ;
 }
 
-/* Until it is woken, has something to read, or a look is due. */
+/* Waits until the thread is woken, the socket is readable, or a look is due. */
 static void wait_for_news(struct service_thread *service, int timeout_ms)
 {
         struct pollfd fds[2] = {{.fd = service->wake_fd, .events = POLLIN}};
@@ -55,8 +55,8 @@ static void wait_for_news(struct service_thread *service, int timeout_ms)
                 service->calls->leave(held);
 }
 
-/* Before it sleeps it says so and looks once more: who has made work for it before that is seen by this
- * look, who does so after it wakes the thread. */
+/* Before it sleeps, the thread clears `awake` and looks once more. Work that was made before is seen by this look; a
+ * thread that makes work later sees `awake` cleared, and wakes this one. */
 static int look(struct service_thread *service)
 {
         int again_ms = service->calls->look(service->owner);
@@ -84,7 +84,7 @@ static void *run(void *argument)
         return NULL;
 }
 
-/* The thread takes no lock that is held here. The caller has services_lock. */
+/* The thread takes no lock that the caller holds. The caller has services_lock. */
 static void join(struct service_thread *service)
 {
         LIST_REMOVE(service, link);
@@ -112,21 +112,21 @@ static void after_fork_in_parent(void)
         pthread_mutex_unlock(&services_lock);
 }
 
-/* It has none of the threads. */
+/* The child has none of the threads. */
 static void after_fork_in_child(void)
 {
         LIST_INIT(&services);
         pthread_mutex_unlock(&services_lock);
 }
 
-/* Later than the driver's own end, which was registered when the driver was loaded: so before it. */
+/* Registered after the driver's own exit handler, which loading the driver registered; so it runs before that one. */
 static void prepare_end(void)
 {
         (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
         (void)atexit(join_all);
 }
 
-/* The caller has services_lock. What fails once is not tried again. */
+/* The caller has services_lock. A start that fails is not tried again. */
 static void begin(struct service_thread *service)
 {
         int r;

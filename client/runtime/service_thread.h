@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's one thread of its own: it looks at the pools every few milliseconds while blocks are
- * about to become idle, and reads what the daemon says unasked. It begins when it is first needed, and
- * sleeps without a wake-up while there is nothing to do.
+/* The service thread: the only thread that the client starts. While blocks are about to become idle, it looks at the
+ * pools every few milliseconds. It also reads the daemon's notices, which come unasked. It begins when it is first
+ * needed, and sleeps without wake-ups while there is nothing to do.
  *
- * It is joined at the client's end and, for clients that are never ended, at the process's, so that it
- * makes no driver call when the driver itself is going. GPUMEM_SERVICE_THREAD=0 in the environment: there
- * is none; those who free look themselves, and what the daemon says waits for the next call. */
+ * The end of the client joins it. For clients that never end, the end of the process does, so that the thread makes
+ * no driver call while the driver shuts down. With GPUMEM_SERVICE_THREAD=0 in the environment there is no thread:
+ * threads that free do its work, and the daemon's notices wait for the next call. */
 #pragma once
 
 #include <pthread.h>
@@ -13,19 +13,19 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
-/* Between two looks. Two of them pass until a block that has become idle is another's. */
+/* The time between two looks. Two pass before a block that has become idle can be revoked for another process. */
 #define SERVICE_THREAD_SOON_MS 3
 
 struct service_thread_owner {
-        /* In the thread, before anything else. */
+        /* Called in the thread, before anything else. */
         void (*begin)(void *owner);
-        /* Looks once; says in how many ms to look again, at the latest: SERVICE_THREAD_SOON_MS while something is
-         * about to happen that nobody tells of, -1 if nothing is. */
+        /* Looks once. Returns in how many ms to look again, at the latest: SERVICE_THREAD_SOON_MS while something is
+         * about to happen that causes no wake-up, -1 if nothing is. */
         int (*look)(void *owner);
-        /* The socket to wait for, or -1. A reference is held until leave(). */
+        /* The socket to wait for, or -1. ret_held is a reference, which leave() gives back. */
         int (*listen)(void *owner, void **ret_held);
         void (*leave)(void *held);
-        /* The socket has something to be read. False: somebody else reads, or it is over. */
+        /* The socket is readable. False: another thread reads it, or the connection is over. */
         bool (*read)(void *held);
 };
 
@@ -33,10 +33,9 @@ struct service_thread {
         const struct service_thread_owner *calls;
         void *owner;
         pthread_t thread;
-        _Atomic bool
-                allowed; /* set, as the beginning and the end are, under a lock of the process's */
+        _Atomic bool allowed; /* set, like the beginning and the end, under a lock of the process */
         _Atomic bool running;
-        _Atomic bool awake; /* looks again by itself */
+        _Atomic bool awake; /* it will look again without a wake-up */
         _Atomic bool ending;
         int wake_fd;
         LIST_ENTRY(service_thread) link;
@@ -46,23 +45,23 @@ struct service_thread {
 int service_thread_init(struct service_thread *service, const struct service_thread_owner *calls,
                         void *owner);
 
-/* Joins the thread. Legal also for one that is zero. */
+/* Joins the thread. Legal for a zeroed struct, too. */
 void service_thread_deinit(struct service_thread *service);
 
-/* There is something to look at. False: there is no thread, nor will there be one. */
+/* Wakes the thread, and starts it if need be. False: there is no thread, and there will not be one. */
 bool service_thread_wake(struct service_thread *service);
 
-/* There is a thread. */
+/* Is there a thread? */
 static inline bool service_thread_is_running(const struct service_thread *service)
 {
         return atomic_load(&service->running);
 }
 
-/* There may be one, now or later. */
+/* May there be a thread, now or later? */
 static inline bool service_thread_is_allowed(const struct service_thread *service)
 {
         return atomic_load(&service->allowed);
 }
 
-/* The same as service_thread_wake, but begins no thread: the daemon is another one. */
+/* Wakes the thread if there is one: the client is connected to another daemon. */
 void service_thread_nudge(struct service_thread *service);

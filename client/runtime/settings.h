@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much a client may keep of what it does not use: GPUMEM_CACHE_SIZE. */
+/* GPUMEM_CACHE_SIZE: how much unused memory a client may keep. */
 #pragma once
 
 #include <stdint.h>
 
-/* Bytes of empty blocks in each pool; UINT64_MAX when it is not set. GPUMEM_E_BAD_REQUEST: it is no size. */
+/* Bytes of empty blocks in each pool; UINT64_MAX when it is not set. GPUMEM_E_BAD_CACHE_SIZE: it is not a valid size. */
 int settings_read_cache_size(uint64_t *ret_n_bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lock for a few dozen instructions that hardly ever two threads want at once: taking it is one exchange, letting go
- * of it a plain store, which is half of what a mutex costs. The price is that no thread is woken: one that finds it
- * taken looks again, and sleeps a little longer each time, so that a holder that was preempted gets the processor
- * whatever its priority. Nothing that can block is done while it is held. */
+/* A lock for sections of a few dozen instructions, which two threads hardly ever want at once. Taking it is one
+ * exchange, and releasing it a plain store: half of what a mutex costs. The price is that no thread is woken. A
+ * thread that finds it taken looks again, and sleeps a little longer each time. So a preempted holder gets the
+ * processor, whatever its priority. A holder must not do anything that can block. */
 #pragma once
 
 #include <stdatomic.h>
