@@ -13,7 +13,7 @@ void fences_deinit(struct fences *fences, const struct cuda *cuda)
         marks_deinit(&fences->marks, cuda);
 }
 
-/* What was freed in the epoch that ends; 0: nothing, and it does not end. */
+/* Ends the epoch. Returns how much was freed in it; 0: nothing was, and the epoch goes on. */
 static uint64_t end_epoch(struct heap *heap, uint64_t *ret_epoch)
 {
         uint64_t n_bytes;
@@ -26,7 +26,7 @@ static uint64_t end_epoch(struct heap *heap, uint64_t *ret_epoch)
         return n_bytes;
 }
 
-/* It ended without a mark: the next one is to be for its frees too. */
+/* The epoch ended without a mark: the next mark must cover its frees, too. */
 static void take_back(struct heap *heap, uint64_t n_bytes)
 {
         spin_lock(&heap->lock);
@@ -34,7 +34,7 @@ static void take_back(struct heap *heap, uint64_t n_bytes)
         spin_unlock(&heap->lock);
 }
 
-/* The epoch ends before the mark is recorded: what is freed meanwhile is the next one's. */
+/* The epoch ends before the mark is recorded, so that frees made meanwhile belong to the next one. */
 void fences_record(struct fences *fences, struct heap *heap, struct streams *streams,
                    uint64_t context, void *stream)
 {

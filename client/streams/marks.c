@@ -10,7 +10,7 @@
 #include "gpumem.h"
 
 struct mark {
-        uint64_t first; /* number that it stands for */
+        uint64_t first; /* the first number that it stands for */
         uint64_t number;
         uint64_t round;
         bool is_lost;
@@ -48,7 +48,7 @@ static void put_spare(struct marks *marks, struct mark *mark)
         TAILQ_INSERT_HEAD(&marks->spare, mark, link);
 }
 
-/* The last one is taken where it says nothing, or where there are too many: it is recorded again. */
+/* Takes a mark to record: the last one if it is lost or there are too many, else a new one. */
 static struct mark *take_one(struct marks *marks)
 {
         struct mark *mark = TAILQ_LAST(&marks->pending, mark_list);
@@ -72,10 +72,10 @@ static void put_last(struct marks *marks, struct mark *mark)
         marks->n_pending++;
 }
 
-/* A mark that was pending stays so, without an event: its number is not forgotten. */
+/* A mark that was pending stays pending without an event, so that its number is not forgotten. */
 static void fail(struct marks *marks, const struct cuda *cuda, struct mark *mark)
 {
-        /* The event may be of a context that has gone. */
+        /* The event's context may be gone. */
         event_free(cuda, &mark->event);
         mark->is_lost = true;
         if (mark->number)
@@ -106,15 +106,15 @@ struct adding {
         const struct mark_place *place;
 };
 
-/* A capture that began and ended between the two checks may have caught the event. Now it can be asked, and now the
- * stream is alive, in which it is recorded again. */
+/* A capture that began and ended between the two checks may have caught the event. It is safe to query the event now,
+ * and the stream is still alive, so that the mark can be recorded in it again. */
 static int check_caught(const struct cuda *cuda, const struct mark *mark)
 {
         return event_ask(cuda, &mark->event) == EVENT_LOST ? GPUMEM_E_CAPTURES : 0;
 }
 
-/* Another thread may begin a capture in the stream between the two checks. The context is current: which stream a
- * default stream is depends on it. */
+/* Checks before and after the record, since another thread may begin a capture in between. The context is current: it
+ * decides which stream a default stream is. */
 static int add(const struct cuda *cuda, void *argument)
 {
         const struct adding *adding = argument;
@@ -183,7 +183,7 @@ static enum event_state ask(struct mark *mark, const struct cuda *cuda, uint64_t
         return state;
 }
 
-/* Most often the last one is over, too. */
+/* Asks for the last mark first: most often it is over, and then all are. */
 uint64_t marks_poll(struct marks *marks, const struct cuda *cuda, uint64_t n_done_rounds)
 {
         struct mark *mark = TAILQ_LAST(&marks->pending, mark_list);

@@ -58,7 +58,7 @@ int stream_use_add(struct stream_use *use, const struct used_in *in)
         return 0;
 }
 
-/* With a context its streams end. */
+/* A stream whose context has ended is over, too. */
 static int mark(const struct cuda *cuda, struct used_in *in)
 {
         struct mark_place place = {.context = in->key.context,
@@ -105,7 +105,7 @@ bool stream_use_are_done(struct streams *streams,
         return true;
 }
 
-/* Rounds first: to ask for them asks no driver. */
+/* Rounds first: their state is known without a driver call. */
 bool stream_use_is_over(struct streams *streams, struct stream_use *use)
 {
         if (!stream_use_are_done(streams, use->rounds))
@@ -139,7 +139,8 @@ int stream_use_wait(const struct stream_use *use, const struct cuda *cuda)
         return r;
 }
 
-/* The streams beside those that were recorded: the one that orders the free, and what GPUMEM_FENCE=context asks for. */
+/* Adds the streams that were not recorded: the one that orders the free, and with GPUMEM_FENCE=context all of the
+ * context. */
 static int add_own(struct stream_use *use, const struct streams *streams,
                    const struct stream_use_end *how)
 {
@@ -162,8 +163,8 @@ static int add_own(struct stream_use *use, const struct streams *streams,
         return r;
 }
 
-/* It is alive now, and perhaps not later: where it has no mark, all of its context is waited for, which spoils no
- * capture. */
+/* The own stream is alive now, and perhaps not later. If it could not be marked, the use waits for its whole context,
+ * which invalidates no capture. */
 static int settle_own(const struct cuda *cuda, struct stream_use *use)
 {
         int r = 0;

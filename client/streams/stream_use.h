@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one allocation waits for that other streams use too: streams that were recorded, the one that ordered the free,
- * and rounds of registered streams. From the free on marks say how far its streams have come. The caller has the lock
- * of stream_uses.h, or the use for itself. */
+/* The streams that use one allocation, and so what its free must wait for: recorded streams (gpumem_record_use), the
+ * stream that orders the free, and rounds of registered streams. From the free on, marks tell which of them are done.
+ * The caller has the lock of stream_uses.h, or is the only one with the use. */
 #pragma once
 
 #include <stdatomic.h>
@@ -13,7 +13,7 @@
 #include "client/streams/marks.h"
 #include "client/streams/streams.h"
 
-/* Memory is of one context, and may be freed in a stream of another. */
+/* Memory belongs to one context, and may be freed in a stream of another. */
 #define STREAM_USE_CONTEXTS 2
 
 enum used_state { USED_UNMARKED, USED_MARKED, USED_OVER };
@@ -21,13 +21,13 @@ enum used_state { USED_UNMARKED, USED_MARKED, USED_OVER };
 struct used_in {
         void *stream;
         struct stream_key key;
-        bool is_context_wide; /* all streams of the context, instead of one */
-        bool is_own;          /* orders the free, and may be gone after it */
+        bool is_context_wide; /* stands for all streams of the context */
+        bool is_own;          /* orders the free; may be destroyed after it */
         enum used_state state;
         struct marks marks; /* from the free on */
 };
 
-/* That it waits for; 0: none. */
+/* A round that the free waits for; number 0: none. */
 struct stream_use_round {
         uint64_t context;
         uint64_t number;
@@ -38,12 +38,12 @@ struct stream_use {
         _Atomic uint32_t *n_uses;
         struct stream_use_round rounds[STREAM_USE_CONTEXTS];
         bool is_freed;
-        bool is_unmarked; /* in that list of stream_uses.h */
+        bool is_unmarked; /* it is in the list `unmarked` of stream_uses.h */
         uint32_t n_streams;
-        uint32_t n_recorded; /* of them */
+        uint32_t n_recorded; /* of n_streams */
         uint32_t n_room;
         struct used_in *streams;
-        uint64_t number; /* of those that were ever deferred */
+        uint64_t number; /* counts deferred frees, from 1 */
         TAILQ_ENTRY(stream_use) pending_link;
         TAILQ_ENTRY(stream_use) unmarked_link;
         UT_hash_handle hh;
@@ -53,42 +53,43 @@ struct stream_use {
 struct stream_use_end {
         const void *pointer;
         _Atomic uint32_t *n_uses;
-        /* Whose registered streams may use it: that of the memory, and that of the stream that the free names. 0: none. */
+        /* The contexts whose registered streams may use the memory: its own, and that of the stream that the free
+         * names. 0: none. */
         uint64_t contexts[STREAM_USE_CONTEXTS];
         struct stream_key own;
-        void *const
-                *own_stream; /* orders the free, and is alive now; NULL: its work was waited for */
+        void *const *
+                own_stream; /* orders the free, and is alive now; NULL: the caller has waited for its work */
 };
 
-/* NULL: no memory. `n_uses` counts it until it is dropped. */
+/* NULL: out of memory. `n_uses` counts the use until it is dropped. */
 struct stream_use *stream_use_new(const void *pointer, _Atomic uint32_t *n_uses);
 void stream_use_drop(const struct cuda *cuda, struct stream_use *use);
-void stream_use_free(struct stream_use *use, const struct cuda *cuda); /* without the count */
+void stream_use_free(struct stream_use *use, const struct cuda *cuda); /* does not lower n_uses */
 
-/* Once, however often it is said. -ENOMEM. */
+/* Adds a stream, once however often it is called. -ENOMEM. */
 int stream_use_add(struct stream_use *use, const struct used_in *in);
 
-/* From here on no stream is added, and marks are made. The own stream is not used after this. -ENOMEM, or what the
- * driver says: then stream_use_undo_end leaves it as it was recorded. */
+/* Makes the marks; no stream may be added from here on. The own stream is not used after this call. On -ENOMEM, or
+ * the driver's error, stream_use_undo_end restores the use as it was recorded. */
 int stream_use_begin_end(struct stream_use *use, const struct streams *streams,
                          const struct stream_use_end *how);
 void stream_use_undo_end(struct stream_use *use, const struct cuda *cuda);
 
-/* Marks the streams that are not marked yet, up to one that cannot be. */
+/* Marks the streams that are not marked yet. Stops with an error at the first that cannot be marked. */
 int stream_use_mark(const struct cuda *cuda, struct stream_use *use);
 bool stream_use_is_marked(const struct stream_use *use);
 
-/* The rounds are known to be over; asks no driver. */
+/* Are the rounds known to be over? Asks no driver. */
 bool stream_use_are_done(struct streams *streams,
                          const struct stream_use_round rounds[STREAM_USE_CONTEXTS]);
 
-/* All that it waits for is. */
+/* Is everything over that the free waits for? */
 bool stream_use_is_over(struct streams *streams, struct stream_use *use);
 
 int stream_use_wait(const struct stream_use *use, const struct cuda *cuda);
 
-/* The lowest context above `above`, and below `lowest` unless that is 0, that it waits for. */
+/* Lowers *lowest to the lowest context that the use waits for, if that is above `above`; *lowest 0: none found yet. */
 void stream_use_next_context(const struct stream_use *use, uint64_t above, uint64_t *lowest);
 
-/* The context's work was waited for. */
+/* The caller has waited for the context's work. */
 void stream_use_pass_context(struct stream_use *use, uint64_t context);

@@ -60,7 +60,7 @@ static struct stream_use *find(struct stream_use *table, const void *pointer)
         return use;
 }
 
-/* The table's own, made if need be. */
+/* Finds the use in the table of recorded ones, or makes it. */
 static int get(struct stream_uses *uses, const void *pointer, _Atomic uint32_t *n_uses,
                struct stream_use **ret_use)
 {
@@ -115,7 +115,7 @@ bool stream_uses_has_deferred(struct stream_uses *uses, const void *pointer)
         return found;
 }
 
-/* Takes it out of the recorded ones: no other thread comes by it then. */
+/* Takes the use out of the recorded ones, so that no other thread can reach it. */
 static struct stream_use *take(struct stream_uses *uses, const void *pointer)
 {
         struct stream_use *use;
@@ -128,7 +128,7 @@ static struct stream_use *take(struct stream_uses *uses, const void *pointer)
         return use;
 }
 
-/* The caller has the lock. There is memory for it, if it was in such a table a moment ago. */
+/* The caller has the lock. The table has memory for the use if it was in such a table a moment ago. */
 static int add_to(struct stream_use **table, struct stream_use *use)
 {
         HASH_ADD_PTR(*table, pointer, use);
@@ -169,8 +169,8 @@ static void sub_deferred(struct stream_uses *uses, struct stream_use *use)
         unlist_unmarked(uses, use);
 }
 
-/* It is another thread's from the moment that the lock is gone, which frees it when its work is over.
- * GPUMEM_E_NOT_OURS: another thread has freed it at the same time. */
+/* As soon as the lock is released, another thread may free the use when its work is over. GPUMEM_E_NOT_OURS: another
+ * thread has freed the allocation at the same time. */
 static int defer(struct stream_uses *uses, struct stream_use *use)
 {
         int r;
@@ -181,7 +181,7 @@ static int defer(struct stream_uses *uses, struct stream_use *use)
         return r;
 }
 
-/* It lives on, as it was recorded. */
+/* The allocation lives on, with its recorded streams. */
 static void undo_end(struct stream_uses *uses, const struct cuda *cuda, struct stream_use *use)
 {
         stream_use_undo_end(use, cuda);
@@ -200,7 +200,7 @@ static int wait_out(struct stream_uses *uses, const struct cuda *cuda, struct st
         return r;
 }
 
-/* When there is no memory the work is waited for. */
+/* Without memory for the deferral, this waits for the work. */
 static int wait_instead(struct stream_uses *uses, const struct cuda *cuda, struct stream_use *use,
                         const struct stream_use_end *how, enum stream_uses_end *ret_end)
 {
@@ -240,7 +240,7 @@ static int defer_or_wait(struct stream_uses *uses, struct streams *streams, stru
         return r;
 }
 
-/* One round a context. */
+/* Begins one round for each context. */
 static void begin_rounds(struct streams *streams, const struct stream_use_end *how,
                          struct stream_use_round ret_rounds[STREAM_USE_CONTEXTS])
 {
@@ -253,7 +253,7 @@ static void begin_rounds(struct streams *streams, const struct stream_use_end *h
         }
 }
 
-/* No stream is known to use it beyond its free. */
+/* Is no stream known to use it after its free? */
 static bool is_unused(struct streams *streams, const struct stream_use_end *how,
                       const struct stream_use_round rounds[STREAM_USE_CONTEXTS])
 {
@@ -312,7 +312,7 @@ int stream_uses_wait(struct stream_uses *uses, const struct cuda *cuda, const vo
         return wait_out(uses, cuda, use);
 }
 
-/* One that cannot be marked yet lets others go first the next time. */
+/* A use that cannot be marked yet goes to the end, so that the next call tries others first. */
 void stream_uses_mark(struct stream_uses *uses, const struct cuda *cuda)
 {
         struct stream_use *use;
@@ -328,7 +328,7 @@ void stream_uses_mark(struct stream_uses *uses, const struct cuda *cuda)
         pthread_mutex_unlock(&uses->lock);
 }
 
-/* One that is not over lets others go first the next time. The caller has the lock. */
+/* A use that is not over goes to the end, so that the next call polls others first. The caller has the lock. */
 static struct stream_use *find_over(struct stream_uses *uses, struct streams *streams,
                                     uint32_t n_looks_max)
 {
@@ -360,8 +360,7 @@ struct stream_use *stream_uses_next_over(struct stream_uses *uses, struct stream
         return use;
 }
 
-/* The next context whose work is not over that those up to a number wait for; 0: there is none above `above`. The
- * caller has the lock. */
+/* The lowest context above `above` that uses up to `number` still wait for; 0: none. The caller has the lock. */
 static uint64_t next_context(const struct stream_uses *uses, uint64_t above, uint64_t number)
 {
         const struct stream_use *use;
@@ -374,7 +373,7 @@ static uint64_t next_context(const struct stream_uses *uses, uint64_t above, uin
         return lowest;
 }
 
-/* The context's work was waited for that those up to a number may wait for. The caller has the lock. */
+/* Notes for all uses up to `number` that the context's work was waited for. The caller has the lock. */
 static void pass_context(struct stream_uses *uses, uint64_t context, uint64_t number)
 {
         struct stream_use *use;

@@ -15,25 +15,25 @@
 struct marked {
         void *stream;
         uint64_t id;
-        unsigned n_registered; /* 0: the stream may be gone; its marks are pending */
+        unsigned n_registered; /* 0: the stream may be destroyed; its marks are pending */
         struct marks marks;
         LIST_ENTRY(marked) link;
 };
 LIST_HEAD(marked_list, marked);
 
-/* Rounds that are under way at most, each of which is an event in every registered stream. A stream may be busy for
- * long: the next round is owed then, for all frees until it begins. */
+/* The most rounds that may be pending; each is an event in every registered stream. If a stream is busy for long, the
+ * next round is owed, and covers all frees until it begins. */
 #define ROUNDS_MAX 64
 
 /* Kept until the client ends, so that the numbers of its rounds grow. */
 struct stream_set {
         uint64_t context;
-        uint64_t context_id; /* 0: the driver does not say */
+        uint64_t context_id; /* 0: the driver does not tell */
         struct marked_list all;
         uint64_t n_begun; /* rounds */
         uint64_t n_done;
         bool is_owed;            /* round n_begun + 1 */
-        struct marked *captures; /* it is owed because of that one; NULL: because of the driver */
+        struct marked *captures; /* the stream that holds it up; NULL: the driver does */
         UT_hash_handle hh;
 };
 
@@ -123,8 +123,9 @@ void streams_deinit(struct streams *streams)
         pthread_mutex_destroy(&streams->lock);
 }
 
-/* With a context its streams end, and all rounds are over; another context may have its handle later. A driver that
- * does not say its id says nothing of the kind. The caller has the lock. */
+/* Finds the context's set. If the context has ended, so have its streams, and all rounds are over; another context
+ * may have its handle later. This is not noticed if the driver does not tell the context's id. The caller has the
+ * lock. */
 static struct stream_set *find(struct streams *streams, uint64_t context)
 {
         struct stream_set *set;
@@ -231,7 +232,7 @@ bool streams_cover(struct streams *streams, const struct stream_key *key)
                (streams->way == FENCE_STREAMS && streams_find(streams, key, &stream));
 }
 
-/* Rounds are over up to the first one that has a mark which is not. The caller has the lock. */
+/* A round is over when none of its marks is pending, in order. The caller has the lock. */
 static void count_done(struct stream_set *set)
 {
         uint64_t n_done = set->n_begun, first;
@@ -245,7 +246,7 @@ static void count_done(struct stream_set *set)
         set->n_done = n_done;
 }
 
-/* No later round is over before the work that is there now. */
+/* Marks the stream for the next round, so that no later round is over before its present work. */
 static int part_with(struct streams *streams, struct stream_set *set, struct marked *marked)
 {
         struct mark_place place = {
@@ -283,13 +284,13 @@ int streams_unregister(struct streams *streams, const struct stream_key *key)
         return r;
 }
 
-/* The set whose streams are to be marked, and which of them could not be. */
+/* A set whose streams are to be marked, and the stream that could not be. */
 struct attempt {
         struct stream_set *set;
         struct marked *failed;
 };
 
-/* Asked before anything is recorded, so that what a capture holds up costs little. */
+/* Checks all streams before anything is recorded, so that a round that a capture holds up costs little. */
 static int check_all(const struct cuda *cuda, struct attempt *attempt)
 {
         struct marked *marked;
@@ -306,7 +307,7 @@ static int check_all(const struct cuda *cuda, struct attempt *attempt)
         return 0;
 }
 
-/* Of a round that did not come about no mark counts: they are recorded again with the next attempt. */
+/* The round has failed, so none of its marks counts: the next attempt records them again. */
 static void lose(struct stream_set *set)
 {
         struct marked *marked;
@@ -352,7 +353,7 @@ static bool is_full(const struct stream_set *set)
         return set->n_begun - set->n_done >= ROUNDS_MAX;
 }
 
-/* The number of the round that covers all work that is there now. The caller has the lock. */
+/* Returns the number of the round that covers all present work. The caller has the lock. */
 static uint64_t begin_round(struct streams *streams, struct stream_set *set)
 {
         struct attempt attempt = {.set = set};
@@ -391,7 +392,7 @@ uint64_t streams_done_rounds(struct streams *streams, uint64_t context)
         return n_done;
 }
 
-/* A mark that a capture caught is found out here: the round of it is owed again. The caller has the lock. */
+/* Finds marks that a capture caught: their round is owed again. The caller has the lock. */
 static void poll_set(struct streams *streams, struct stream_set *set)
 {
         struct marked *marked, *next;
@@ -460,8 +461,8 @@ int streams_wait_others(struct streams *streams, uint64_t context)
         return count_in(streams, context) ? stream_synchronize_context(streams->cuda, context) : 0;
 }
 
-/* The stream that captured last time is asked first: programs make many calls while they capture. The caller has the
- * lock. */
+/* Asks the stream that captured last time first, since programs make many calls while they capture. The caller has
+ * the lock. */
 static void pay(struct streams *streams, struct stream_set *set)
 {
         const struct marked *captures = set->captures;
@@ -480,7 +481,7 @@ void streams_pay(struct streams *streams)
                 return;
         HASH_ITER(hh, streams->sets, set, next)
         {
-                /* Its context may have ended. */
+                /* find() notices that the context has ended */
                 if (set->is_owed && !is_full(set) && find(streams, set->context)->is_owed)
                         pay(streams, set);
         }

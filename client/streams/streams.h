@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The streams that the program registered, and rounds: how far all of them had come at one moment.
+/* The streams that the program has registered, and rounds: a round tells when the work is over that all of them had
+ * at one moment.
  *
  * Memory leaves the heap of its stream, for another stream, another process or the driver, only when two things are
- * over: the work that was in the memory's own stream at the free, which fences.h sees to, and the round that began at
- * the free. So work of a registered stream may still use memory that was freed in another one, as long as its own
- * stream waits for that work before it uses the memory again. PyTorch's allocator allows that, and programs rely on it.
+ * over: the work that was in the memory's own stream at the free (fences.h), and the round that began at the free. So
+ * work of a registered stream may still use memory that was freed in another stream. The memory's own stream must
+ * then wait for that work before it uses the memory again. PyTorch's allocator allows that, and programs rely on it.
  *
- * A round marks each registered stream of a context. While one of them captures there can be no mark: the round is
- * owed, and the next public call of any thread after the capture begins it. So it is while many rounds are under way,
- * since a registered stream is busy: the next begins when it is known that one is over. Only streams that must be alive
- * are marked, since a driver may crash at the handle of a stream that was destroyed.
+ * A round marks each registered stream of a context. While one of them captures, no mark is possible: the round is
+ * owed, and the next public call of any thread after the capture begins it. A round is also owed while too many
+ * rounds are pending, because a registered stream is busy: the next begins when one of them is known to be over. Only
+ * streams that must be alive are marked, since a driver may crash on the handle of a destroyed stream.
  *
- * GPUMEM_FENCE says what a round is: `streams` as above; `context` one mark of all work of the context, which the
- * driver refuses, and which ends the capture, while any stream captures; `own` none.
- * Any thread. The lock is taken last, and held during calls of the driver that wait for nothing. */
+ * GPUMEM_FENCE says what a round is. `streams`: as above. `context`: one mark of all work of the context; while any
+ * stream captures, the driver refuses it and ends the capture. `own`: no rounds.
+ *
+ * Any thread. No other lock is taken under the lock; it is held during driver calls that do not wait. */
 #pragma once
 
 #include <pthread.h>
@@ -34,50 +36,50 @@ struct streams {
         enum fence_way way;
         struct stream_set *sets; /* by context */
         struct after_call *after_call;
-        /* Read without the lock too: sets that owe a round, and streams that count: those that are registered, and
-         * those that were, until their work is known to be over. */
+        /* Read without the lock, too. n_owed: sets that owe a round. n_counted: streams that are registered, or whose
+         * work from before they were unregistered is not known to be over. */
         _Atomic uint32_t n_owed;
         _Atomic uint32_t n_counted;
 };
 
-/* Reads GPUMEM_FENCE. GPUMEM_E_BAD_FENCE, with which deinit is legal too. */
+/* Reads GPUMEM_FENCE. GPUMEM_E_BAD_FENCE; deinit is legal then, too. */
 int streams_init(struct streams *streams, struct after_call *after_call);
 void streams_deinit(struct streams *streams);
 
-/* The driver that is asked from now on. GPUMEM_E_BAD_FENCE: it cannot do what GPUMEM_FENCE asks for. */
+/* Sets the driver. GPUMEM_E_BAD_FENCE: it cannot do what GPUMEM_FENCE asks for. */
 int streams_open(struct streams *streams, const struct cuda *cuda);
 
-/* The stream, which is alive and does not capture, is registered once more. -ENOMEM. */
+/* Registers the stream once more; it is alive and does not capture. -ENOMEM. */
 int streams_register(struct streams *streams, void *stream, const struct stream_key *key);
 
-/* Once less; with the last one its work so far is marked, and the stream is not used any more. GPUMEM_E_NOT_REGISTERED;
- * or what the driver says, with which nothing has changed. */
+/* Takes back one registration. The last one marks the stream's work so far, and the stream is not used any more.
+ * GPUMEM_E_NOT_REGISTERED; after a driver's error nothing has changed. */
 int streams_unregister(struct streams *streams, const struct stream_key *key);
 
-/* Is it registered? Then its handle; it is alive for as long as it stays so. */
+/* Is it registered? ret_stream is its handle, which is alive as long as it stays registered. */
 bool streams_find(struct streams *streams, const struct stream_key *key, void **ret_stream);
 
-/* Is a round of its context over only after the work that is now in the stream? */
+/* Does a round of the stream's context cover the work that is now in it? */
 bool streams_cover(struct streams *streams, const struct stream_key *key);
 
-/* Begins a round of that context: when it is over, so is all work that is in registered streams now. 0: it is over
- * already, since there is no such stream. */
+/* Begins a round of that context: when it is over, all work that is now in registered streams is over. 0: there is no
+ * such stream, so nothing is to be waited for. */
 uint64_t streams_begin_round(struct streams *streams, uint64_t context);
 
-/* The rounds of the context up to that number are known to be over. Asks no driver. */
+/* The number of the last round of the context that is known to be over, with all before it. Asks no driver. */
 uint64_t streams_done_rounds(struct streams *streams, uint64_t context);
 
-/* Asks the driver which rounds are over, and which streams count no more. */
+/* Asks the driver which rounds are over, and which unregistered streams can be forgotten. */
 void streams_poll(struct streams *streams);
 
-/* Waits for all work that may use memory which is freed in `stream` now: that of the stream, and where other streams
- * count, too, that of the whole context. NULL: the caller has no stream. */
+/* Waits for all work that may use memory that is freed in `stream` now: that of the stream, and if other streams
+ * count, of the whole context. NULL: the caller has no stream. */
 int streams_wait(struct streams *streams, uint64_t context, void *const *stream);
 
-/* The same for memory of a context that the stream is not of: only where other streams count. */
+/* The same for memory of another context than the stream's; waits only if other streams count. */
 int streams_wait_others(struct streams *streams, uint64_t context);
 
-/* May work of other streams use memory that is freed, though it was neither waited for nor recorded? */
+/* May work of other streams use freed memory, though the program has neither waited for it nor recorded it? */
 static inline bool streams_forgive(const struct streams *streams)
 {
         return streams->way == FENCE_CONTEXT ||
@@ -86,7 +88,7 @@ static inline bool streams_forgive(const struct streams *streams)
 
 void streams_pay(struct streams *streams);
 
-/* At the end of a public call: begins the rounds that are owed, where nothing captures any more. */
+/* Called at the end of a public call: begins the rounds that are owed, where no stream captures any more. */
 static inline void streams_catch_up(struct streams *streams)
 {
         if (__builtin_expect(atomic_load_explicit(&streams->n_owed, memory_order_relaxed), 0))
