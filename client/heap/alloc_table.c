@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/heap/alloc_table.h"
 
-/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+/* Wrong bookkeeping would allocate the same bytes twice, so these asserts stay in every build. */
 #undef NDEBUG
 #include <assert.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 /* 2 MiB. */
 #define LARGE_BITS 18
 
-/* Fibonacci hashing: neighbours in memory fall far apart, and the table's order is the product's. */
+/* Fibonacci hashing: neighbours in memory fall far apart. The table is sorted by the product. */
 static uint32_t product(uint32_t unit)
 {
         return unit * UINT32_C(0x9e3779b1);
@@ -28,15 +28,15 @@ static uint32_t place_of(const struct alloc_table *table, uint32_t unit)
         return product(unit) >> (32 - table->n_bits);
 }
 
-/* A table that a processor's own caches hold has room to spare for look-ups that end at once; in a larger one fewer
- * lines to fetch are worth more. */
+/* A table that fits a core's own caches is kept sparse, so that look-ups end at once. In a larger one, touching fewer
+ * cache lines is worth more. */
 static uint32_t n_entries_max(unsigned n_bits)
 {
         assert(n_bits >= FIRST_BITS);
         return (n_bits < LARGE_BITS ? UINT32_C(1) : UINT32_C(3)) << (n_bits - 2);
 }
 
-/* An entry never wraps around to the front: behind the last place there is room for as long a chain as there can be. */
+/* Entries never wrap around to the front: behind the last place there is room for the longest chain. */
 static size_t n_places(unsigned n_bits)
 {
         return ((size_t)1 << n_bits) + n_entries_max(n_bits) + 1;
@@ -48,7 +48,7 @@ void alloc_table_deinit(struct alloc_table *table)
         *table = (struct alloc_table){.entries = NULL};
 }
 
-/* The entries are in order already, so each goes behind the last one. */
+/* The entries are sorted already, so each goes behind the last one. */
 static void copy(struct alloc_table *to, const struct alloc_table *from)
 {
         size_t next = 0;
@@ -85,7 +85,7 @@ int alloc_table_grow(struct alloc_table *table)
         return 0;
 }
 
-/* An entry and those that follow it go one place on. */
+/* Moves an entry and those that follow it one place on. */
 static NOINLINE void push_on(struct alloc_table_entry *entry)
 {
         struct alloc_table_entry moved = *entry;
@@ -98,7 +98,7 @@ static NOINLINE void push_on(struct alloc_table_entry *entry)
         }
 }
 
-/* Among equal places in the order of the product, so that the whole table is sorted by it. */
+/* Entries with equal places are sorted by the product, so that the whole table is. */
 void alloc_table_add(struct alloc_table *table, uint32_t unit, uint32_t extent)
 {
         struct alloc_table_entry *entry = &table->entries[place_of(table, unit)];
@@ -140,7 +140,7 @@ uint32_t alloc_table_remove(struct alloc_table *table, uint32_t unit)
         if (!entry)
                 return 0;
         extent = entry->extent;
-        /* Those behind it move up, as far as they do not stand where they belong. */
+        /* Entries behind it move up, unless they stand where they belong. */
         for (; entry[1].extent &&
                place_of(table, entry[1].unit) < (uint32_t)(entry + 1 - table->entries);
              entry++)

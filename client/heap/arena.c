@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/heap/arena.h"
 
-/* A block in two places is memory handed out twice: asserts stay in every build. */
+/* A block in two places would be memory allocated twice, so these asserts stay in every build. */
 #undef NDEBUG
 #include <assert.h>
 #include <errno.h>
@@ -109,11 +109,11 @@ static uint32_t first_above(const struct arena *arena, uint64_t address)
         return low;
 }
 
-/* From an address in the range up to the next block, or to the range's end. */
+/* The free bytes from an address in the range up to the next block, or to the range's end. */
 static uint64_t gap_from(const struct arena *arena, const struct arena_range *range,
                          uint64_t address)
 {
-        /* A block that starts at the address leaves none. */
+        /* A block that starts at the address leaves no gap. */
         uint32_t index = address ? first_above(arena, address - 1) : 0;
 
         if (index < arena->n_blocks && arena->blocks[index]->start < range->end)
@@ -124,7 +124,7 @@ static uint64_t gap_from(const struct arena *arena, const struct arena_range *ra
 struct gap {
         uint64_t start;
         uint64_t n_bytes;
-        bool is_first; /* of its range */
+        bool is_first; /* the first gap of its range */
 };
 
 static void find_largest(const struct arena *arena, const struct arena_range *range,

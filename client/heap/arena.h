@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pool's addresses in this process: reserved ranges in granules of 2 MiB, which blocks stand in, and for each granule
- * its block, so that a pointer finds its block by arithmetic. There is one range, where the system had addresses enough
- * when the arena was made; others may come later, within the arena's span.
+/* A pool's addresses in this process: reserved ranges of address space, in granules of 2 MiB, in which blocks stand.
+ * Each granule has a pointer to its block, so that an address finds its block by arithmetic. If the system had enough
+ * addresses when the arena was made, there is one range. Others may be added later, within the arena's span.
  *
- * The arena knows addresses only; what is mapped there is its user's matter. Pure. The owner locks, but for arena_find,
- * which may run beside all else: it answers for a block that stands there throughout, and for others with one that
- * stood there or NULL. */
+ * The arena knows addresses only; what is mapped there is its owner's concern. Pure. The owner locks, except for
+ * arena_find, which may run beside every other call. For a block that stands there throughout, it returns that block;
+ * otherwise it returns a block that stood there, or NULL. */
 #pragma once
 
 #include <stdatomic.h>
@@ -22,13 +22,14 @@ struct arena_block {
         uint64_t n_bytes;
 };
 
-/* Between two of them there is a granule at least that is neither's: no block, and no run of blocks, crosses it. */
+/* Between two ranges at least one granule belongs to neither, so that no block and no run of blocks crosses from one
+ * into another. */
 struct arena_range {
         uint64_t start;
         uint64_t end;
 };
 
-/* To look into for arena_find only, which is in every free. */
+/* Defined here for arena_find only, which every free calls. */
 struct arena {
         uint64_t start; /* of the span */
         uint64_t n_bytes;
@@ -40,33 +41,33 @@ struct arena {
         uint32_t n_ranges;
 };
 
-/* Over addresses that the caller has reserved and keeps reserved. Both in whole granules. */
+/* Makes an arena of addresses that the caller has reserved and keeps reserved. Both numbers are in whole granules. */
 int arena_new(uint64_t start, uint64_t n_bytes, struct arena **ret_arena);
 
-/* The same without addresses yet: those that are added stand within this span. */
+/* The same without addresses yet: ranges that are added later lie within this span. */
 int arena_new_span(uint64_t start, uint64_t n_bytes, struct arena **ret_arena);
 
-/* Blocks may stand there too from now on; a granule at either end is left out where another range begins or ends.
- * -ERANGE: not within the span, or nothing would be left; -ENOMEM. */
+/* Adds a range in which blocks may stand. Where it would touch another range, a granule at that end is left out.
+ * -ERANGE: it is not within the span, or nothing would be left; -ENOMEM. */
 int arena_add(struct arena *arena, uint64_t start, uint64_t n_bytes);
 
-/* Forgets the addresses; blocks that were not taken out stay what they are. NULL is legal; returns NULL. */
+/* Frees the arena. Blocks that are still in it are left as they are. NULL is legal; returns NULL. */
 struct arena *arena_free(struct arena *arena);
 
 uint64_t arena_start(const struct arena *arena);
 
-/* Addresses for a block far from the others, so that those have room to grow into, or next to each other where it is
- * known that they will not grow. -ENOMEM when no gap is long enough. */
+/* Chooses addresses for a block. ARENA_APART: far from the others, so that those have room to grow into. ARENA_CLOSE:
+ * next to another, if it is known that they will not grow. -ENOMEM: no gap is long enough. */
 enum arena_wish { ARENA_APART, ARENA_CLOSE };
 int arena_choose(const struct arena *arena, uint64_t n_bytes, enum arena_wish wish,
                  uint64_t *ret_start);
 
-/* What is free from an address on, up to the next block or the end; and down from it. */
+/* Free bytes from an address up to the next block or the end; and from it downwards. */
 uint64_t arena_room_above(const struct arena *arena, uint64_t address);
 uint64_t arena_room_below(const struct arena *arena, uint64_t address);
 
-/* Puts a block, whose start and n_bytes are set, where nothing stands. -ENOMEM. It must stay where it is in memory for
- * as long as arena_find may be asked, even after it was taken out. */
+/* Adds a block where nothing stands; the caller has set its start and n_bytes. -ENOMEM. The struct must stay in
+ * memory as long as arena_find may be called, even after arena_take_out. */
 int arena_put(struct arena *arena, struct arena_block *block);
 void arena_take_out(struct arena *arena, struct arena_block *block);
 

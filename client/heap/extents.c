@@ -5,7 +5,7 @@
 #include "base/pages.h"
 #include "client/heap/free_index.h"
 
-/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+/* Wrong bookkeeping would allocate the same bytes twice, so these asserts stay in every build. */
 #undef NDEBUG
 #include <assert.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ void extents_deinit(struct extents *extents)
         extents_init(extents);
 }
 
-/* Doubled: a large array is moved by moving its pages, not its bytes. What was never touched is not there yet. */
+/* Doubles the array. A large one is moved by remapping its pages, and pages that were never touched take no memory. */
 static int grow(struct extents *extents)
 {
         uint32_t n_extents = extents->n_extents ? extents->n_extents * 2 : FIRST_EXTENTS;
@@ -79,7 +79,7 @@ static void drop_extent(struct extents *extents, uint32_t index)
         extents->n_unused++;
 }
 
-/* An extent between two others. Beyond an edge is index 0, which is nobody's: what is written there is never read. */
+/* Inserts an extent between two others. Beyond an edge that is index 0, whose fields are written but never read. */
 static ALWAYS_INLINE uint32_t insert(struct extents *extents, enum extent_state state,
                                      uint32_t start, uint32_t n_units, uint32_t before,
                                      uint32_t after)
@@ -132,7 +132,7 @@ struct run_edges extents_add(struct extents *extents, uint32_t start, uint32_t n
         return made;
 }
 
-/* A part of an old hole, between two extents. */
+/* Makes a hole of what is left of an old one, between two extents. */
 static void put_free(struct extents *extents, uint32_t start, uint32_t end, uint32_t before,
                      uint32_t after)
 {
@@ -149,7 +149,7 @@ struct run_edges extents_remove(struct extents *extents, uint32_t free_extent, u
         assert(start >= old.start && end <= old_end && n_units);
         free_index_unlink(extents, free_extent);
         take_out(extents, free_extent);
-        /* The run falls in two, for the moment with nothing at the cut. */
+        /* The run is cut in two; for the moment neither part has an edge at the cut. */
         extents_at(extents, old.before)->after = 0;
         extents_at(extents, old.after)->before = 0;
         if (start == old.start && extents_at(extents, old.before)->state == EXTENT_EDGE) {
@@ -192,7 +192,7 @@ static bool is_free(const struct extents *extents, uint32_t index)
         return extents_at(extents, index)->state == EXTENT_FREE;
 }
 
-/* The hole behind an extent goes, whose memory the extent is to take in; its units. */
+/* Removes the hole behind an extent, which is to take in its memory. Returns the hole's units. */
 static uint32_t take_next(struct extents *extents, struct extent *extent, uint32_t index)
 {
         uint32_t free_extent = extent->after, n_units = extents_at(extents, free_extent)->n_units;
@@ -205,7 +205,7 @@ static uint32_t take_next(struct extents *extents, struct extent *extent, uint32
         return n_units;
 }
 
-/* A hole takes in the extent beside it, which is in no list, and so many units that were beside that. */
+/* Merges a hole with the adjacent extent, which is in no list, and with n_more_units beyond that. */
 static ALWAYS_INLINE void take_in(struct extents *extents, uint32_t free_extent, uint32_t beside,
                                   uint32_t n_more_units)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/heap/free_index.h"
 
-/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+/* Wrong bookkeeping would allocate the same bytes twice, so these asserts stay in every build. */
 #undef NDEBUG
 #include <assert.h>
 #include <string.h>
 
 #include "base/err.h"
 
-/* Where there is no hole its start is behind all others: that of index 0. */
+/* A class without holes has head 0, so index 0 starts behind all others. */
 void free_index_open(struct extents *extents)
 {
         extents_at(extents, 0)->start = UINT32_MAX;
@@ -34,7 +34,7 @@ static ALWAYS_INLINE uint32_t *choose_place(bool is_first, uint32_t *first, uint
         return (uint32_t *)(((uintptr_t)first & mask) | ((uintptr_t)second & ~mask));
 }
 
-/* Which of the two places is the hole's nobody foresees: it is computed, without a branch. */
+/* Chooses between the two places without a branch, since the choice is not predictable. */
 static ALWAYS_INLINE void put_in(struct extents *extents, uint32_t index, unsigned class)
 {
         struct extent *extent = extents_at(extents, index);
@@ -47,7 +47,7 @@ static ALWAYS_INLINE void put_in(struct extents *extents, uint32_t index, unsign
         extents->starts[class] = first < start ? first : start;
         extent->previous = head;
         extent->next = *place;
-        /* Index 0 is nobody's: what is written there is never read. */
+        /* `*place` may be 0: the fields of index 0 are written but never read. */
         extents_at(extents, *place)->previous = index;
         *place = index;
 }
@@ -88,7 +88,7 @@ void free_index_unlink(struct extents *extents, uint32_t index)
         extents->n_units -= extent->n_units;
 }
 
-/* It keeps its place in the list of its class, as that of a large one mostly stays the same. */
+/* The hole keeps its place in its class's list: the class of a large hole mostly stays the same. */
 void free_index_resize(struct extents *extents, uint32_t index, uint32_t n_units)
 {
         struct extent *extent = extents_at(extents, index);
@@ -104,7 +104,7 @@ void free_index_resize(struct extents *extents, uint32_t index, uint32_t n_units
                 extents->starts[to] = free_index_order(extent->start);
 }
 
-/* Four classes at a time, each lane for itself. */
+/* Four classes at a time, one in each lane. */
 typedef int32_t four __attribute__((vector_size(16)));
 
 static inline four choose(four mask, four yes, four no)
@@ -112,7 +112,7 @@ static inline four choose(four mask, four yes, four no)
         return (mask & yes) | (~mask & no);
 }
 
-/* A start and its class, to be compared together. */
+/* A start and its class as one number, so that the lowest start wins, then the lowest class. */
 static inline int64_t pair(four starts, four classes, unsigned lane)
 {
         return (int64_t)starts[lane] * (INT64_C(1) << 32) + classes[lane];
@@ -123,7 +123,7 @@ static inline int64_t least(int64_t one, int64_t other)
         return one < other ? one : other;
 }
 
-/* Which of the EXTENTS_LOOK classes from `from` on have holes: as many as a word has bits. */
+/* A bit for each of the EXTENTS_LOOK classes from `from` on: does it have holes? */
 static inline uint64_t window(const struct extents *extents, unsigned from)
 {
         uint64_t bits = extents->words[from / 64] >> (from % 64);
@@ -131,7 +131,7 @@ static inline uint64_t window(const struct extents *extents, unsigned from)
         return from % 64 ? bits | extents->words[from / 64 + 1] << (64 - from % 64) : bits;
 }
 
-/* Of the next EXTENTS_FEW classes that have holes, the one whose first hole starts lowest, and below `start`;
+/* Of the next EXTENTS_FEW classes that have holes, returns the one whose first hole starts lowest and below `start`;
  * or `class`. */
 static inline unsigned lowest_of_few(const struct extents *extents, unsigned class, int32_t start)
 {
@@ -156,7 +156,7 @@ static inline unsigned lowest_of_few(const struct extents *extents, unsigned cla
         return lowest;
 }
 
-/* The same of those that have holes from `from` on, four at a time and a doubling of sizes after the other. */
+/* The same for all classes in `bits`, from `from` on: four at a time, one doubling of sizes after another. */
 static unsigned lowest_of_many(const struct extents *extents, unsigned from, uint64_t bits,
                                unsigned class, int32_t start)
 {
@@ -179,7 +179,7 @@ static unsigned lowest_of_many(const struct extents *extents, unsigned from, uin
                                least(pair(lowest, found, 2), pair(lowest, found, 3)));
 }
 
-/* Not every processor that this is compiled for counts bits by itself. */
+/* Masks to count bits: not every processor that this is compiled for has an instruction for it. */
 #define ODD       UINT64_C(0x5555555555555555)
 #define ODD_PAIRS UINT64_C(0x3333333333333333)
 #define ODD_FOURS UINT64_C(0x0f0f0f0f0f0f0f0f)
@@ -193,8 +193,8 @@ static inline bool are_few(uint64_t bits)
         return bits * ODD_BYTES >> 56 <= EXTENTS_FEW;
 }
 
-/* What was just written is not to be read in fours: a processor waits until all four are in its cache.
- * Where there are many, few of them were. */
+/* Reading four starts right after a store to one of them stalls the processor until that store is in the cache. If
+ * many classes have holes, few of them were just written. */
 static inline unsigned lowest_above(const struct extents *extents, unsigned class, int32_t start)
 {
         uint64_t bits = window(extents, class + 1);
@@ -243,7 +243,7 @@ uint32_t extents_find_free(const struct extents *extents, uint32_t n_units)
         return found ? found : find_in(extents, class, n_units);
 }
 
-/* The highest class with a hole; any class where there is none. */
+/* The highest class with a hole; any class if there is no hole. */
 static unsigned last_class(const struct extents *extents)
 {
         unsigned word = EXTENTS_WORDS;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of free extents, by size. For extents.c alone, which says what the sizes of classes are and what
- * a search costs. */
+/* The index of free extents, by size. Internal to extents.c; extents.h tells the size classes and the cost of a
+ * search. */
 #pragma once
 
 #include <string.h>
 
 #include "client/heap/extents.h"
 
-/* Classes a doubling of sizes. */
+/* The number of classes for each doubling of the size. */
 #define FREE_INDEX_STEPS 16
 
-/* In a class: of 16 units and more the exponent and the next 4 bits, as they stand side by side in a
- * double, which holds every number of units. Without a branch, as nobody foresees what sizes come. */
+/* The class of a size. From 16 units on it is the exponent and the next 4 bits, which stand side by side in a double;
+ * a double holds every number of units exactly. No branch, since sizes are not predictable. */
 static inline unsigned free_index_class(uint32_t n_units)
 {
         unsigned is_small = -(unsigned)(n_units < FREE_INDEX_STEPS);
@@ -23,23 +23,23 @@ static inline unsigned free_index_class(uint32_t n_units)
                (((unsigned)(bits >> 48) - (1023 + 3) * FREE_INDEX_STEPS) & ~is_small);
 }
 
-/* Starts in an order that the processor compares several of at once: there it has signed numbers only. */
+/* Maps starts to signed numbers in the same order, since vector instructions compare only those. */
 static inline int32_t free_index_order(uint32_t start)
 {
         return (int32_t)(start ^ UINT32_C(0x80000000));
 }
 
-/* The array of extents is there for the first time. */
+/* The array of extents has just been made. */
 void free_index_open(struct extents *extents);
 
-/* An extent that is in no list becomes a hole. */
+/* Makes a hole of an extent that is in no list. */
 void free_index_link(struct extents *extents, uint32_t index);
 
-/* It is in no list any more, and keeps its state. */
+/* Takes a hole out of its list; its state stays. */
 void free_index_unlink(struct extents *extents, uint32_t index);
 
-/* It has so many units now, and its start may be another one. */
+/* Sets a hole's units; the caller may have changed its start, too. */
 void free_index_resize(struct extents *extents, uint32_t index, uint32_t n_units);
 
-/* Asserts that the lists are in order; adds their holes. */
+/* Asserts that the lists are consistent; adds their holes to the tally. */
 void free_index_tally(const struct extents *extents, struct extents_tally *tally);

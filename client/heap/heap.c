@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/heap/heap.h"
 
-/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+/* Wrong bookkeeping would allocate the same bytes twice, so these asserts stay in every build. */
 #undef NDEBUG
 #include <assert.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static_assert(offsetof(struct heap, lock) == 0, "heap_init passes it over");
 
 void heap_init(struct heap *heap, const struct arena *arena, enum heap_runs runs)
 {
-        /* Not the lock, which others may look at. */
+        /* Without the lock, which other threads may read. */
         memset((char *)heap + sizeof(heap->lock), 0, sizeof(*heap) - sizeof(heap->lock));
         extents_init(&heap->extents);
         heap->arena = arena;
@@ -68,7 +68,7 @@ static ALWAYS_INLINE int cut(struct heap *heap, uint32_t n_units, uint32_t n_sla
         return 0;
 }
 
-/* Where nothing speaks for a slab, or there is no room for one, a small one is an extent as others are. */
+/* A small allocation is an extent as others are, if a slab is not worth it or has no room. */
 static NOINLINE int cut_small(struct heap *heap, uint32_t n_units, uint32_t n_slack,
                               uint32_t *ret_unit)
 {
@@ -114,8 +114,8 @@ int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
         return 0;
 }
 
-/* Most allocations lie in one block. Of the others the records are found side by side, so that a processor need
- * not wait for one to fetch the next. */
+/* Notes the epoch in each block of the allocation; most have one block. The records of the others are found in a loop
+ * of their own, so that the processor can fetch them in parallel. */
 static ALWAYS_INLINE void date(const struct heap *heap, const struct heap_block *first,
                                uint64_t address, uint64_t n_bytes)
 {
@@ -126,7 +126,7 @@ static ALWAYS_INLINE void date(const struct heap *heap, const struct heap_block 
                 (*++block)->epoch = heap->epoch;
 }
 
-/* Ends the entry of the allocation that starts there; its extent, or 0: there is none. */
+/* Removes the table's entry for the address. Returns its extent, or 0: no allocation starts there. */
 static ALWAYS_INLINE uint32_t find_given(struct heap *heap, uint64_t address,
                                          struct heap_freed *ret_freed)
 {
@@ -142,7 +142,7 @@ static ALWAYS_INLINE uint32_t find_given(struct heap *heap, uint64_t address,
         return index;
 }
 
-/* In a slab; false: no allocation starts there. */
+/* Ends an allocation in a slab; false: none starts there. */
 static ALWAYS_INLINE bool give_place(struct heap *heap, uint32_t slab, uint64_t address,
                                      struct heap_freed *ret_freed)
 {
@@ -174,8 +174,8 @@ static ALWAYS_INLINE void note_use(struct heap *heap, const struct heap_block *b
         heap->n_freed_bytes += freed->n_allocated_bytes;
 }
 
-/* Blocks are dated before the hole is made: nothing in that waits for the records of blocks, which come
- * from memory meanwhile. */
+/* Blocks are dated before the hole is made: their records come from memory while the hole is made, which does not
+ * need them. */
 static ALWAYS_INLINE int end(struct heap *heap, uint64_t address, bool is_idle,
                              struct heap_freed *ret_freed)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A heap: the blocks that a client leases from one pool for one stream, and the allocations cut out of them. Pure: no
- * driver, socket, clock or environment; addresses are numbers and are never followed, since the CPU cannot touch device
- * memory, so all bookkeeping lives outside.
+ * driver, socket, clock or environment. Addresses are numbers and are never followed, since the CPU cannot touch
+ * device memory; so all bookkeeping lives outside the blocks.
  *
- * Blocks that touch are one run to allocations: one may begin in a block and end in the next. What a heap lacks for a
- * request it can therefore lease as exactly the missing bytes behind a hole that it has, and blocks can be small
- * against the heap without being small against its allocations. Where memory must not be cut across blocks (the driver
+ * Adjacent blocks are one run for allocations: one may begin in a block and end in the next. So a heap that lacks
+ * room for a request can lease exactly the missing bytes behind one of its holes. Blocks can be small compared with
+ * the heap without being small compared with its allocations. Where memory must not be cut across blocks (the driver
  * copies from one registration at a time), runs are kept apart: HEAP_SPLIT.
  *
- * Ownership: the heap owns its bookkeeping. A block's memory and its record are the caller's, who leases and maps it
- * before heap_add_block and lets go of it after heap_remove_block.
- * Threads: none of its own; the caller holds the heap's lock for every call.
+ * Ownership: the heap owns its bookkeeping. The caller owns a block's memory and its record. It must lease and map
+ * the block before heap_add_block, and may release it after heap_remove_block. Threads: none of its own; the caller
+ * holds the heap's lock for every call.
  *
- * Small allocations, where there are several of a size, have places in slabs, which are extents too: see slabs.h.
+ * Small allocations, if there are several of a size, get places in slabs, which are extents, too: see slabs.h.
  *
- * Cost: an allocation and a free each do one look-up in a table of starts and one search of the holes, constant both;
- * or, in a slab, neither. A call that fails leaves the heap as it was. */
+ * Cost: an allocation and a free each do one look-up in the allocation table and one search of the holes, both
+ * constant; or neither, in a slab. A call that fails leaves the heap unchanged. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,10 +28,10 @@
 #include "client/heap/slabs.h"
 #include "client/runtime/spinlock.h"
 
-/* Allocations are aligned to, and their sizes rounded up to, this many bytes. */
+/* The alignment of allocations; their sizes are rounded up to it. */
 #define HEAP_UNIT UINT64_C(512)
 
-/* What an allocation of so many bytes takes. */
+/* How many bytes an allocation of n_bytes takes. */
 static inline uint64_t heap_round_up(uint64_t n_bytes)
 {
         return (n_bytes + HEAP_UNIT - 1) & ~(HEAP_UNIT - 1);
@@ -40,29 +40,29 @@ static inline uint64_t heap_round_up(uint64_t n_bytes)
 /* Blocks start at, and are, multiples of this many bytes. */
 #define HEAP_BLOCK_UNIT ARENA_GRANULE
 
-/* What extents can number. */
+/* The largest arena whose units extents can number. */
 #define HEAP_ARENA_MAX ((UINT64_C(1) << 41) - ARENA_GRANULE)
 
 struct heap;
 
-/* What every free looks at is in one line of a cache. */
+/* The fields that every free reads share one cache line. */
 struct heap_block {
-        _Alignas(64) struct arena_block at; /* the caller sets it, and lease and word */
-        _Atomic(struct heap *) heap;        /* NULL: in none */
-        uint64_t epoch;         /* the latest one that anything in it was freed in; 0: none */
-        uint16_t *cells;        /* see heap_slabs.h; NULL: no slab has been in it */
-        uint32_t place;         /* in its heap's `blocks` */
-        struct run_edges edges; /* of the run, where the block is at its end */
+        _Alignas(64) struct arena_block at; /* the caller sets it, and `lease` and `word` */
+        _Atomic(struct heap *) heap;        /* NULL: the block is in no heap */
+        uint64_t epoch;                     /* of the latest free in it; 0: none */
+        uint16_t *cells;                    /* see heap_slabs.h; NULL: no slab has been in it */
+        uint32_t place;                     /* index into its heap's `blocks` */
+        struct run_edges edges;             /* of the run, if the block is its first or last */
         _Atomic uint32_t
-                n_uses; /* the caller's: of its allocations, that frees look for in stream_uses.h */
+                n_uses; /* kept by the caller: allocations in it with uses in stream_uses.h */
         uint64_t lease; /* 0: not leased yet */
-        _Atomic uint64_t *word;  /* of the lease, on the board; NULL: it has none, or no more */
+        _Atomic uint64_t *word;  /* the lease's word on the board; NULL: none, or no more */
         struct heap_block *next; /* see idle_list.h */
         bool is_pledged;         /* see heap_set_pledge; under the heap's lock */
-        uint64_t n_earlier;      /* how many blocks came to its heap before it */
+        uint64_t n_earlier;      /* how many blocks were added to its heap before it */
 };
 
-/* The block at an address, or NULL, where all that stands in the arena are blocks of heaps. As arena_find. */
+/* The block at an address, or NULL, in an arena where only blocks of heaps stand. As arena_find. */
 static inline struct heap_block *heap_block_at(const struct arena *arena, uint64_t address)
 {
         struct arena_block *at = arena_find(arena, address);
@@ -74,11 +74,12 @@ enum heap_runs { HEAP_JOINED, HEAP_SPLIT };
 
 struct heap {
         struct spinlock lock;
-        uint64_t epoch;            /* of frees; heap_new_epoch begins the next one */
-        uint64_t n_done_epochs;    /* those below it: the work that was enqueued before is over */
-        uint64_t n_settled_epochs; /* those below it were over for a while; see heap_set_settle */
-        uint64_t n_adds;           /* of blocks, ever */
-        uint64_t n_settled_adds;   /* those blocks were here for a while */
+        uint64_t epoch;         /* of frees; heap_new_epoch begins the next one */
+        uint64_t n_done_epochs; /* the work of epochs below it is over */
+        uint64_t
+                n_settled_epochs; /* epochs below it have been over for a while; see heap_set_settle */
+        uint64_t n_adds;          /* blocks that were ever added */
+        uint64_t n_settled_adds; /* the first so many have been here for a while */
         uint64_t base;
         const struct arena *arena;
         enum heap_runs runs;
@@ -94,17 +95,17 @@ struct heap {
         struct slabs slabs;
 };
 
-/* Blocks will stand in that arena. Not to be moved afterwards. */
+/* Its blocks will stand in that arena. The heap must not be moved afterwards. */
 void heap_init(struct heap *heap, const struct arena *arena, enum heap_runs runs);
 
-/* Frees the bookkeeping. Allocations may live on: their memory is the caller's, and with a device or a client gone
- * there is nobody left to free them. Blocks are in no heap from then on. */
+/* Frees the bookkeeping. Allocations may be left: the caller owns their memory, and when a device or a client is
+ * gone, no code is left that could free them. Afterwards the blocks are in no heap. */
 void heap_deinit(struct heap *heap);
 
-/* The block, which stands in the arena and which no work uses, is free memory from now on. -ENOMEM. */
+/* Adds a block as free memory. It stands in the arena, and no work uses it. -ENOMEM. */
 int heap_add_block(struct heap *heap, struct heap_block *block);
 
-/* One more block, or the end of one, needs no memory. -ENOMEM. */
+/* Makes room, so that one more heap_add_block or heap_remove_block needs no memory. -ENOMEM. */
 int heap_reserve(struct heap *heap);
 
 /* The hole that covers all of the block; 0: something in it is allocated. */
@@ -114,41 +115,39 @@ uint32_t heap_block_extent(const struct heap *heap, const struct heap_block *blo
 bool heap_covers(const struct heap *heap, const struct extent *free_extent,
                  const struct heap_block *block);
 
-/* The first block of the heap that the hole covers, or NULL; the ones that it covers follow each other. */
+/* The first block of the heap that the hole covers, or NULL; the covered blocks follow each other. */
 struct heap_block *heap_first_covered(const struct heap *heap, const struct extent *free_extent);
 
-/* The one above it, if the hole covers that too. */
+/* The block above it, if the hole covers that too; or NULL. */
 struct heap_block *heap_next_covered(const struct heap *heap, const struct extent *free_extent,
                                      const struct heap_block *block);
 
-/* Forgets a block that is empty. -ENOMEM. */
+/* Removes an empty block. -ENOMEM. */
 int heap_remove_block(struct heap *heap, struct heap_block *block);
 
-/* Some block, allocations in it or not, is in no heap any more; NULL: there is none. Afterwards only that and
- * heap_deinit may be called. */
+/* Takes some block out of the heap, whether or not it has allocations; NULL: there is none. Afterwards only this
+ * function and heap_deinit may be called. */
 struct heap_block *heap_abandon_block(struct heap *heap);
 
-/* Cuts an allocation from the smallest hole that is found to hold n_bytes rounded up to HEAP_UNIT, or has a place
- * in a slab for it.
- * GPUMEM_E_REFUSED: no hole is large enough. GPUMEM_E_TOO_LARGE: none could be.
- * GPUMEM_E_BAD_REQUEST: n_bytes is 0. -ENOMEM. */
+/* Makes an allocation of n_bytes, rounded up to HEAP_UNIT: from a hole that extents.h chooses, or as a place in a
+ * slab. GPUMEM_E_REFUSED: no hole is large enough. GPUMEM_E_TOO_LARGE: none could be. GPUMEM_E_BAD_REQUEST: n_bytes
+ * is 0. -ENOMEM. */
 int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address);
 
 struct heap_freed {
         uint64_t n_requested_bytes;
         uint64_t n_allocated_bytes;
-        uint64_t
-                n_extent_bytes; /* of the hole that it became part of; 0: it was one of several in a slab */
+        uint64_t n_extent_bytes; /* of the hole that it is part of now; 0: its slab lives on */
 };
 
 /* GPUMEM_E_NOT_OURS: the address is not the start of a live allocation; nothing is freed. */
 int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed);
 
-/* The same when no work uses the allocation any more. What was enqueued for those that had the memory before it may
- * still do: it is as idle as it was then. */
+/* The same if no work uses the allocation any more. Work of earlier owners of the memory may still be pending: the
+ * memory is as idle as it was when it was allocated. */
 NOINLINE int heap_free_idle(struct heap *heap, uint64_t address, struct heap_freed *ret_freed);
 
-/* What was freed before can be told from what will be. Returns the epoch that ended. */
+/* Begins the next epoch, so that earlier frees can be told from later ones. Returns the epoch that ended. */
 uint64_t heap_new_epoch(struct heap *heap);
 
 struct heap_allocation {
@@ -157,11 +156,11 @@ struct heap_allocation {
         uint64_t n_allocated_bytes;
 };
 
-/* The live allocation that the address lies in. Constant for its start, and in a slab; for another address inside
- * linear in the extents of its run. GPUMEM_E_NOT_OURS. */
+/* The live allocation that the address lies in. Constant for its start, and in a slab; else linear in the extents of
+ * its run. GPUMEM_E_NOT_OURS. */
 int heap_find(const struct heap *heap, uint64_t address, struct heap_allocation *ret_allocation);
 
-/* No work uses what was freed in the block any more. */
+/* Is all work over that may use freed memory of the block? */
 static inline bool heap_is_idle(const struct heap *heap, const struct heap_block *block)
 {
         return block->epoch < heap->n_done_epochs;
@@ -177,5 +176,5 @@ static inline uint64_t heap_address_of(const struct heap *heap, uint32_t unit)
         return heap->base + unit * HEAP_UNIT;
 }
 
-/* Derives all of it anew and asserts that it agrees. Linear in blocks and extents. */
+/* Computes all bookkeeping again from scratch and asserts that it agrees. Linear in blocks and extents. */
 void heap_check(const struct heap *heap);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/heap/heap_blocks.h"
 
-/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+/* Wrong bookkeeping would allocate the same bytes twice, so these asserts stay in every build. */
 #undef NDEBUG
 #include <assert.h>
 #include <errno.h>
@@ -10,10 +10,10 @@
 
 #include "client/heap/heap_slabs.h"
 
-/* What one call may need. */
+/* The most extents that one call makes. */
 #define N_EXTENTS 4
 
-/* Where a block of that start is, or would be. */
+/* The index at which a block with that start is, or would be inserted. */
 static uint32_t place_of(const struct heap *heap, uint64_t start)
 {
         uint32_t low = 0, high = heap->n_blocks;
@@ -37,7 +37,7 @@ struct heap_block *heap_own_block(const struct heap *heap, uint64_t address)
         return block;
 }
 
-/* The records from that place on are told theirs. */
+/* Updates `place` in the records from that index on. */
 static void number(const struct heap *heap, uint32_t place)
 {
         for (; place < heap->n_blocks; place++)
@@ -66,7 +66,7 @@ int heap_reserve(struct heap *heap)
         return r ? r : extents_reserve(&heap->extents, N_EXTENTS);
 }
 
-/* The blocks that a block of this heap at that place touches, NULL where there is none. */
+/* The adjacent blocks of a block of this heap; NULL where there is none. */
 struct neighbours {
         struct heap_block *below, *above;
 };
@@ -129,7 +129,7 @@ uint32_t heap_first_edge(const struct heap *heap, const struct heap_block *block
         return heap->blocks[place]->edges.before;
 }
 
-/* Of the holes that are large enough there are few. */
+/* A linear search: few holes are that large. */
 uint32_t heap_block_extent(const struct heap *heap, const struct heap_block *block)
 {
         uint32_t unit = heap_unit_of(heap, block->at.start);
@@ -226,8 +226,7 @@ struct heap_block *heap_abandon_block(struct heap *heap)
         return block;
 }
 
-/* One block after another: a run begins where the block before does not touch, and its edges are
- * where the blocks at its ends say. */
+/* A run begins where the block before is not adjacent. The blocks at its ends name its edges. */
 void heap_check_block(const struct heap *heap, uint32_t place)
 {
         const struct heap_block *block = heap->blocks[place];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the bookkeeping of a heap must always be. For tests. */
+/* The invariants of a heap's bookkeeping. For tests. */
 #include "client/heap/heap.h"
 
 #undef NDEBUG
@@ -32,7 +32,7 @@ static uint32_t slab_at(const struct heap *heap, uint32_t unit)
         return heap_slab_at(heap, heap_own_block(heap, address), address);
 }
 
-/* All of its extent is the slab's, each address finds it, and no other allocation is told of there. */
+/* The slab fills its extent, each of its addresses finds it, and the table has no entry there. */
 static void check_slab(const struct heap *heap, uint32_t index, const struct extent *extent,
                        struct sums *sums)
 {
@@ -54,7 +54,7 @@ static void check_slab(const struct heap *heap, uint32_t index, const struct ext
         sums->n_slabs++;
 }
 
-/* The taken extents of a run are in the table, or are slabs, and add up to what the heap says. */
+/* Each taken extent of a run is in the table or is a slab, and they add up to the heap's sums. */
 static void check_extents(const struct heap *heap, uint32_t edge, struct sums *sums)
 {
         for (uint32_t i = edge; i; i = extents_at(&heap->extents, i)->after) {
@@ -78,7 +78,7 @@ static void check_extents(const struct heap *heap, uint32_t edge, struct sums *s
         }
 }
 
-/* A cell that names a slab lies in it. */
+/* The first address of each cell lies in the slab that the cell names. */
 static void check_cells(const struct heap *heap, const struct heap_block *block)
 {
         for (uint64_t i = 0; block->cells && i < block->at.n_bytes / HEAP_CELL_BYTES; i++) {

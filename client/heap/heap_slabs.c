@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/heap/heap_slabs.h"
 
-/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+/* Wrong bookkeeping would allocate the same bytes twice, so these asserts stay in every build. */
 #undef NDEBUG
 #include <assert.h>
 #include <stdlib.h>
 
 #include "client/heap/heap_blocks.h"
 
-/* A slab, and what is cut off before it. */
+/* A slab, and the rest that is cut off before it. */
 #define N_EXTENTS 2
 
 static_assert(HEAP_BLOCK_UNIT % HEAP_CELL_BYTES == 0, "cells begin where blocks do");
@@ -20,7 +20,7 @@ static int make_block_cells(struct heap_block *block)
         return block->cells ? 0 : -ENOMEM;
 }
 
-/* All blocks from the address on get cells. */
+/* Gives cells to all blocks between the two addresses. */
 static int make_cells(const struct heap *heap, uint64_t address, uint64_t end)
 {
         uint32_t place = heap_own_block(heap, address)->place;
@@ -54,7 +54,7 @@ static uint32_t round_up(uint32_t unit)
         return (unit + HEAP_CELL_UNITS - 1) & ~(HEAP_CELL_UNITS - 1);
 }
 
-/* The largest that a hole holds, up to the wish. Where memory is short this is asked for each small allocation, so no
+/* The largest slab that a hole holds, up to the wish. Where memory is short every small allocation asks this, so no
  * list is walked. */
 static uint32_t find_free_extent(const struct heap *heap, uint32_t n_units, unsigned *n_places)
 {

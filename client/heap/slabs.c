@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/heap/slabs.h"
 
-/* Wrong bookkeeping hands the same bytes out twice: its asserts stay in every build. */
+/* Wrong bookkeeping would allocate the same bytes twice, so these asserts stay in every build. */
 #undef NDEBUG
 #include <assert.h>
 #include <errno.h>
@@ -20,7 +20,7 @@ void slabs_deinit(struct slabs *slabs)
         *slabs = (struct slabs){.slabs = NULL};
 }
 
-/* Doubled; what was never touched is not there yet. */
+/* Doubles an array; pages that were never touched take no memory. */
 static int move(void **array, size_t n_bytes)
 {
         void *larger = realloc(*array, n_bytes);
@@ -65,10 +65,10 @@ unsigned slabs_wish(const struct slabs *slabs, uint32_t n_units)
         return n_places;
 }
 
-/* So small a part of what is live may be free without being many. */
+/* Up to this part of the live places may be free before they count as many. */
 #define DENSE_PART 8
 
-/* Many of the places of that size are free. */
+/* Are many places of that size free? */
 static bool is_sparse(const struct slabs *slabs, unsigned n_units)
 {
         return slabs->n_free[n_units] > slabs->n_live[n_units] / DENSE_PART;
@@ -79,7 +79,7 @@ static bool is_lower(const struct slabs *slabs, const struct slab *slab)
         return slab->start < slabs_at(slabs, slabs->heads[slab->n_units])->start;
 }
 
-/* What is written at index 0 is never read. */
+/* The fields of index 0 are written but never read. */
 static void put_in(struct slabs *slabs, uint32_t index)
 {
         struct slab *slab = slabs_at(slabs, index);
@@ -148,7 +148,7 @@ uint32_t slabs_remove(struct slabs *slabs, uint32_t index)
         return slabs->rests[index].extent;
 }
 
-/* Sizes are multiples of a unit mostly. */
+/* Most sizes are multiples of a unit, and have no slack. */
 static void set_slack(struct slabs *slabs, uint32_t index, unsigned place, uint32_t n_slack)
 {
         uint64_t bit = UINT64_C(1) << place;
@@ -196,7 +196,7 @@ bool slabs_give(struct slabs *slabs, uint32_t index, uint32_t unit, uint32_t *re
         return true;
 }
 
-/* Those with free places, of one size. */
+/* Checks the list of slabs of one size with free places. */
 static uint32_t check_list(const struct slabs *slabs, unsigned n_units)
 {
         uint32_t n = 0, previous = 0;
