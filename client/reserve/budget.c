@@ -3,21 +3,21 @@
 
 #include <math.h>
 
-/* Above the peak: 1/32, so that a heap grows in steps; 1/12 when only waiting would help. */
+/* Above the peak: 1/32, so that a heap grows in steps; 1/12 if the alternative is to wait. */
 #define STEP_PART 32
 #define HARD_PART 12
 
-/* Of the peak, and of what is held against leasing and returning in turn. */
+/* A block's part of the peak, and of the slack. */
 #define BLOCK_PEAK_PART  1024
 #define BLOCK_SLACK_PART 16
 
-/* Against leasing and returning in turn. So many returns, faded, are one each 180 us; the programs whose
- * traces are in bench/ come to half of it at most. */
+/* Against leasing and returning in turn. So many faded returns are one each 180 us; the programs whose traces are in
+ * bench/ come to half of it at most. */
 #define CHURN_MANY 400
 #define SLACK_PART 4
 
-/* A wait of that many us counts as a return: so programs that wait for an 18th of their time come to
- * CHURN_MANY, and may hold a sixth of the peak more. FSDP on two H200s waited 7 ms of each step of 24. */
+/* A wait of so many us counts as a return. So a program that waits for an 18th of its time comes to CHURN_MANY, and
+ * may hold a sixth of the peak more. FSDP on two H200s waited 7 ms of each step of 24. */
 #define WAIT_US         10
 #define WAIT_SLACK_PART 6
 
@@ -64,7 +64,7 @@ void budget_return(struct budget *budget)
         churn(budget, 1);
 }
 
-/* What it may hold more for that is a part of the peak only. */
+/* Waits add at most a part of the peak to the slack. */
 void budget_wait(struct budget *budget, uint64_t us)
 {
         uint64_t n_most_bytes = budget->n_peak_bytes / WAIT_SLACK_PART;

@@ -12,7 +12,7 @@ static uint64_t free_bytes(const struct heap *heap, uint32_t extent)
         return free_extent->state == EXTENT_FREE ? free_extent->n_units * HEAP_UNIT : 0;
 }
 
-/* Of the heap's hole that ends, or begins, at the address. */
+/* The bytes of the heap's hole that ends at the address, or that begins there. */
 static uint64_t bytes_below(const struct heap *heap, uint64_t address)
 {
         const struct heap_block *block = heap_block_at(heap->arena, address - 1);

@@ -6,17 +6,17 @@
 #include "base/err.h"
 #include "base/size.h"
 
-/* How often others may be faster with a block. */
+/* How often another thread or the daemon may be faster with a block. */
 #define TRIES_MAX 16
 
-/* Addresses cost nothing. */
+/* How many times the pool's size is reserved; addresses cost nothing. */
 #define ARENA_TIMES 16
 
-/* How small a block may be beside what is asked for. */
+/* How small a block may be, compared with what is asked for. */
 #define LEAST_PART  4
 #define LEAST_BYTES (4 * MIB)
 
-/* What is larger is not worth one block. */
+/* A larger first request is not worth one block. */
 #define FIRST_MAX (64 * MIB)
 
 #define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
@@ -106,7 +106,7 @@ void heap_set_forget(struct heap_set *set, uint64_t n_bytes)
         budget_return(&set->budget);
 }
 
-/* The idle block to part with first: one in the smallest hole, which is of least use. */
+/* The idle block to give away first: one in the smallest hole, which is of least use. */
 struct candidate {
         struct heap *heap;
         struct heap_block *block;
@@ -137,7 +137,7 @@ static void look_for_idle(struct heap *heap, uint64_t start, uint64_t end, struc
         }
 }
 
-/* 1: another thread has cut from it since it was looked at. -ENOMEM. */
+/* 1: another thread has allocated from it since it was found. -ENOMEM. */
 static int take_out(struct heap *heap, struct heap_block *block)
 {
         uint32_t free_extent;
@@ -158,7 +158,8 @@ static void look_in(struct heap *heap, uint64_t start, uint64_t end, struct cand
         spin_unlock(&heap->lock);
 }
 
-/* 1: it was another's first. Of the daemon's there may be many, which are not tried one by one. */
+/* 1: another thread or the daemon was faster. The daemon may have revoked many blocks, so all of those are swept out
+ * at once. */
 static int take(struct heap_set *set, const struct candidate *candidate)
 {
         int r;
@@ -214,7 +215,7 @@ bool heap_set_has_empty(struct heap_set *set)
         return found;
 }
 
-/* The first of idle blocks that the hole covers one after another and that hold n_bytes, or NULL. */
+/* The first of consecutive idle blocks that the hole covers and that hold n_bytes, or NULL. */
 static struct heap_block *find_room(const struct heap *heap, const struct extent *free_extent,
                                     uint64_t n_bytes)
 {
@@ -234,7 +235,7 @@ static struct heap_block *find_room(const struct heap *heap, const struct extent
         return NULL;
 }
 
-/* In the smallest hole. */
+/* Finds room in the smallest hole that has it. */
 static void look_for_room(struct heap *heap, uint64_t n_bytes, struct candidate *best)
 {
         uint32_t index = 0;
@@ -251,7 +252,7 @@ static void look_for_room(struct heap *heap, uint64_t n_bytes, struct candidate 
         }
 }
 
-/* Moves one block; it stays where it is. Nobody else ever holds two locks. */
+/* Moves one block to another heap; its address stays. No other function holds two heaps' locks. */
 static bool move(struct heap *from, struct heap *to, struct heap_block *block)
 {
         bool moved = false;
@@ -310,8 +311,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
         return a < b ? a : b;
 }
 
-/* What comes first is waited for, and nobody knows yet what will come after it: it gets one block, unless
- * that is more than may be kept of it. */
+/* The first request waits for its lease, and later requests are not known yet: it gets one block, unless that is more
+ * than may be kept of it. */
 static uint64_t block_bytes(const struct heap_set *set, uint64_t n_needed)
 {
         uint64_t n_bytes = budget_block_bytes(&set->budget);

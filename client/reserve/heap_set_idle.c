@@ -6,7 +6,7 @@
 #include "client/reserve/free_run.h"
 #include "client/reserve/heap_set.h"
 
-/* How often the daemon may be faster with a block. */
+/* How often the daemon may revoke a block first. */
 #define TRIES_MAX 64
 
 #define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
@@ -34,7 +34,7 @@ static struct heap_block *find_settled(const struct heap *heap)
         return NULL;
 }
 
-/* 1: there was one that the idle list cannot have, and that is not met again. */
+/* 1: a block had lost its word, so the idle list cannot have it; find_settled does not return it again. */
 static int put_one_idle(struct heap_set *set, struct heap *heap)
 {
         struct heap_block *block;
@@ -96,7 +96,7 @@ bool heap_set_begin_look(struct heap_set *set, uint64_t now_us)
         return true;
 }
 
-/* The smallest one that holds n_bytes. */
+/* Finds the smallest run of the idle list that holds n_bytes. */
 static bool find_free_run(struct heap_set *set, struct heap *heap, uint64_t n_bytes,
                           struct free_run *ret_run)
 {
@@ -120,7 +120,7 @@ static bool find_free_run(struct heap_set *set, struct heap *heap, uint64_t n_by
         return best.start != 0;
 }
 
-/* 1: the daemon was faster. */
+/* 1: the daemon has revoked it. */
 static int reuse_one(struct heap_set *set, struct heap *heap, struct heap_block *block)
 {
         int r;
@@ -145,7 +145,7 @@ static int reuse(struct heap_set *set, struct heap *heap, struct free_run rest, 
         return r;
 }
 
-/* Where the daemon was faster with one it may have been so with many: they are not tried one by one. */
+/* If the daemon has revoked one block, it may have revoked many: they are swept out instead of tried one by one. */
 bool heap_set_reuse_idle(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes)
 {
         struct free_run run;

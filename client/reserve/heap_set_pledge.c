@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is held for later allocations: blocks of the idle list that the daemon cannot revoke. */
+/* Pledges: memory that is held for later allocations, in blocks of the idle list that the daemon cannot revoke. */
 #include <stddef.h>
 
 #include "client/reserve/heap_set.h"
 
-/* A stream takes whole blocks, so each stream may leave such a part of a pledge unused. */
+/* A stream takes whole blocks, so each stream may leave up to this part of a pledge unused. */
 #define PLEDGE_PARTS 32
 
-/* The smallest run that holds n_bytes. */
+/* Finds the smallest run of the idle list that holds n_bytes. */
 static bool find_run(const struct heap *idle_list, uint64_t n_bytes, struct placement *ret_run)
 {
         uint64_t n_best_bytes = UINT64_MAX;

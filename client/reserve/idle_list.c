@@ -9,7 +9,7 @@
 void idle_list_init(struct idle_list *idle_list, const struct arena *arena, enum heap_runs runs)
 {
         heap_init(&idle_list->heap, arena, runs);
-        /* Nothing comes here before its work is over. */
+        /* Work is over before a block comes here. */
         idle_list->heap.n_done_epochs = UINT64_MAX;
         idle_list->revoked = NULL;
 }
@@ -19,7 +19,7 @@ void idle_list_deinit(struct idle_list *idle_list)
         heap_deinit(&idle_list->heap);
 }
 
-/* A daemon that did not set the word as it should will not serve the block to others. */
+/* If the step fails, the daemon has not set the word as it should; it will not give the block to others. */
 static bool give(struct heap_block *block)
 {
         if (block->is_pledged)
@@ -30,7 +30,7 @@ static bool give(struct heap_block *block)
         return false;
 }
 
-/* All that can fail comes before the mark, which the daemon may act on at once. */
+/* All that can fail comes before the mark: the daemon may act on the mark at once. */
 int idle_list_put(struct idle_list *idle_list, struct heap_block *block)
 {
         struct heap *from = block->heap;
@@ -65,7 +65,7 @@ static void add_revoked(struct idle_list *idle_list, struct heap_block *block)
         idle_list->revoked = block;
 }
 
-/* Without a word the lease was over with its connection, and was idle then: the block is others'. */
+/* Without a word, the lease ended idle, with its connection: the block belongs to others. */
 static bool take_back(const struct heap_block *block)
 {
         return block->is_pledged ||

@@ -8,17 +8,17 @@
 #define REQUEST_PART 8
 #define AHEAD_PART   128
 
-/* Smaller blocks than that are leased only where no more is missing. */
+/* Smaller blocks are leased only if no more is missing. */
 #define BLOCK_LEAST (2 * HEAP_BLOCK_UNIT)
 
-/* A place with more gaps than that is not worth its leases; with fewer it can always be cut. */
+/* A place with more gaps is not worth its leases; one with fewer can always be cut. */
 #define GAPS_MAX 16
 
 /* For memory in runs of one block each. */
 #define SPLIT_GROWTH 8
 #define SPLIT_MAX    (64 * MIB)
 
-/* A place for the request, with the bytes that are missing there. */
+/* A place for the request, and the bytes that are missing there. */
 struct place {
         uint64_t start, end; /* of what will be one hole; covers the request */
         uint64_t n_missing;
@@ -30,7 +30,7 @@ static uint64_t round_up(uint64_t n_bytes)
         return (n_bytes + HEAP_BLOCK_UNIT - 1) & ~(HEAP_BLOCK_UNIT - 1);
 }
 
-/* Two sizes a doubling, rounded up: what one heap gives back another can use. */
+/* Rounds up to one of two sizes a doubling, so that other heaps can use the blocks of this one. */
 static uint64_t round_common(uint64_t n_bytes)
 {
         uint64_t power = HEAP_BLOCK_UNIT;
@@ -52,7 +52,7 @@ static uint64_t free_bytes(const struct heap *heap, uint32_t index)
         return extent->state == EXTENT_FREE ? extent->n_units * HEAP_UNIT : 0;
 }
 
-/* The hole that ends where the run of the block at that place ends. */
+/* The bytes of the hole at the end of the run that ends with the block at that index. */
 static uint64_t free_below_end(const struct heap *heap, uint32_t place)
 {
         uint32_t edge = heap->blocks[place]->edges.after;
@@ -60,7 +60,7 @@ static uint64_t free_below_end(const struct heap *heap, uint32_t place)
         return free_bytes(heap, extents_at(&heap->extents, edge)->before);
 }
 
-/* The hole with which the run that starts with that block begins. */
+/* The bytes of the hole at the start of the run that begins with that block. */
 static uint64_t free_above_start(const struct heap *heap, uint32_t place)
 {
         uint32_t edge = heap->blocks[place]->edges.before;
@@ -76,7 +76,7 @@ static uint32_t last_of_run(const struct heap *heap, uint32_t place)
         return place;
 }
 
-/* Fewer bytes are better, and a lease costs as much as half a granule of them is worth. */
+/* Fewer missing bytes are better; each lease counts as half a granule. */
 static uint64_t cost_of(const struct place *place)
 {
         return place->n_missing + place->n_gaps * (HEAP_BLOCK_UNIT / 2);
@@ -88,8 +88,8 @@ static void offer(struct place *best, const struct place *place)
                 *best = *place;
 }
 
-/* Upwards from the hole at the end of a run, over what is missing and over runs that are empty, into
- * the hole at the beginning of the next one if need be. */
+/* Tries the place that begins with the hole at the end of a run, and goes up: over missing bytes, over empty runs,
+ * and into the hole at the start of the next run if need be. */
 static void try_above(const struct heap *heap, uint32_t at, uint64_t n_bytes, struct place *best)
 {
         uint64_t n_have = free_below_end(heap, at), end = end_of(heap->blocks[at]);
@@ -99,7 +99,7 @@ static void try_above(const struct heap *heap, uint32_t at, uint64_t n_bytes, st
                 uint64_t n_room = arena_room_above(heap->arena, end);
                 uint64_t n_more, n_next, n_run;
 
-                /* Another thread has freed what is needed, since. */
+                /* Another thread has freed enough meanwhile. */
                 if (n_have >= n_bytes)
                         return;
                 n_more = round_up(n_bytes - n_have);
@@ -111,7 +111,7 @@ static void try_above(const struct heap *heap, uint32_t at, uint64_t n_bytes, st
                         offer(best, &place);
                         return;
                 }
-                /* The gap is filled to the block behind it, which must be the heap's own. */
+                /* The gap is filled up to the next block, which must be the heap's own. */
                 if (++at >= heap->n_blocks || heap->blocks[at]->at.start != end + n_room)
                         return;
                 n_next = free_above_start(heap, at);
@@ -130,7 +130,7 @@ static void try_above(const struct heap *heap, uint32_t at, uint64_t n_bytes, st
         }
 }
 
-/* Downwards from the hole at the beginning of a run. */
+/* The same downwards from the hole at the start of a run. */
 static void try_below(const struct heap *heap, uint32_t at, uint64_t n_bytes, struct place *best)
 {
         uint64_t start = heap->blocks[at]->at.start, n_have = free_above_start(heap, at);
@@ -168,8 +168,8 @@ static int choose(const struct heap *heap, uint64_t n_bytes, struct place *ret_p
         return 0;
 }
 
-/* The place ends where the arena is free: it may be longer than the request needs. One that is a run
- * of its own stands close to what is above it, and begins where the arena is free. */
+/* Makes the place longer than the request needs, where addresses next to it are free. A place that is a run of its
+ * own grows downwards, so that it stands close to what is above it. */
 static void extend(const struct heap *heap, struct place *place, uint64_t n_wanted,
                    uint64_t n_spare_bytes)
 {
@@ -197,8 +197,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
         return a > b ? a : b;
 }
 
-/* Cuts the gaps of a place into blocks. When there are more than a placement holds, the blocks are
- * too small, and are tried twice as large. */
+/* Cuts the gaps of a place into blocks. -E2BIG: they are more than a placement holds. */
 static int cut(const struct heap *heap, const struct place *place, uint64_t n_block_bytes,
                struct placement *placement)
 {
@@ -228,7 +227,8 @@ static int cut(const struct heap *heap, const struct place *place, uint64_t n_bl
         return 0;
 }
 
-/* Blocks as large as the gaps are few enough. */
+/* Doubles the block size until the blocks are few enough. At worst each gap is one block, and there are at most
+ * GAPS_MAX of them. */
 static void cut_well(const struct heap *heap, const struct place *place, uint64_t n_block_bytes,
                      struct placement *placement)
 {

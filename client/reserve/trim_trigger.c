@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/reserve/trim_trigger.h"
 
-/* A heap's frees are looked at when they come to that part of what it holds. */
+/* With another heap in need, a look is due when this part of what the heap holds was freed. */
 #define RECORD_PART 16
 
-/* There was no record since the last look; any fall comes to a new low. */
+/* No record since the last look: any fall is to a new low. */
 #define TRIM_TRIGGER_NO_LOW (UINT64_MAX / 2)
 
 void trim_trigger_init(struct trim_trigger *trigger)
@@ -24,7 +24,7 @@ void trim_trigger_note_lack(struct trim_trigger *trigger)
         trigger->n_lacks = TRIM_TRIGGER_LACKS;
 }
 
-/* How much may be freed in the epoch. */
+/* How much may be freed in the epoch before a look is due. */
 static uint64_t bytes_until(const struct heap *heap)
 {
         uint64_t n_bytes = heap->n_reserved_bytes / RECORD_PART;
@@ -66,14 +66,14 @@ void trim_trigger_lower(struct trim_trigger *trigger)
         trigger->n_below_bytes = falls_below(trigger);
 }
 
-/* It fell to where it was not since somebody looked: this may be the end of much. */
+/* It fell to a new low since the last look: the program may free nothing after this. */
 static bool fell_lowest(const struct trim_trigger *trigger, const struct heap *heap)
 {
         return trim_trigger_fell(trigger, heap) &&
                trim_trigger_is_lowest(trigger, trim_trigger_allocated(heap));
 }
 
-/* What is allocated is what a fall begins at. */
+/* The next fall is measured from what is allocated now. */
 static void count_record(struct trim_trigger *trigger, const struct heap *heap)
 {
         if (!fell_lowest(trigger, heap)) {

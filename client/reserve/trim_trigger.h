@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides after which frees a heap is scanned for empty blocks, which go back or to another heap. That is once in so
- * many frees; sooner when there was more than could go. Where other heaps lacked blocks it is, for a while, each time
- * when a part of what the heap holds was freed. Where there are other heaps it is also when nothing is allocated any
- * more: that may be the last free of a stream that is about to end, whose memory could never be known to be idle
- * without an event. Pure; under the heap's lock. */
+/* Decides after which frees a heap is scanned for empty blocks, which are returned or moved to another heap.
+ *   - Always: once in TRIM_TRIGGER_FREES frees; earlier if the last look left more than the budget.
+ *   - If other heaps lacked blocks: for a while, whenever a part of what the heap holds was freed.
+ *   - If there are other heaps: also when nothing is allocated any more. That may be the last free of a stream that is
+ *     about to end, and without an event its memory could never be known to be idle.
+ * Pure; the caller has the heap's lock. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,20 +15,20 @@
 #define TRIM_TRIGGER_FREES      128
 #define TRIM_TRIGGER_FREES_SOON 32
 
-/* So many looks for others. */
+/* For so many looks, the lack of another heap counts. */
 #define TRIM_TRIGGER_LACKS 16
 
 struct trim_trigger {
         uint32_t n_until; /* frees */
         uint32_t n_lacks;
-        uint64_t n_bytes;        /* freed in the epoch */
-        uint64_t n_record_bytes; /* what is freed from one record to the next */
-        uint64_t n_top_bytes;    /* most that was allocated since the last record */
-        uint64_t n_low_bytes;    /* least that was at a record, since somebody looked at the pool */
-        uint32_t n_falls;        /* records for falls to no new low, since then */
+        uint64_t n_bytes;        /* freed in the epoch before a look is due */
+        uint64_t n_record_bytes; /* how much is freed from one record to the next */
+        uint64_t n_top_bytes;    /* most bytes allocated since the last record */
         uint64_t
-                n_below_bytes; /* falls count that end below that; 0: blocks are not put on the idle list */
-        bool has_others; /* or had */
+                n_low_bytes; /* least bytes allocated at a record since the last look at the pool */
+        uint32_t n_falls;    /* records since then for falls to no new low */
+        uint64_t n_below_bytes; /* falls that end below it count; 0: the idle list is not used */
+        bool has_others;        /* there are other heaps, or were */
 };
 
 void trim_trigger_init(struct trim_trigger *trigger);
@@ -38,20 +39,21 @@ void trim_trigger_note_other(struct trim_trigger *trigger);
 /* Another heap lacks blocks, or may. */
 void trim_trigger_note_lack(struct trim_trigger *trigger);
 
-/* Nothing is allocated. */
+/* Nothing is allocated, and other heaps may want the memory. */
 static inline bool trim_trigger_is_last(const struct trim_trigger *trigger, const struct heap *heap)
 {
         return trigger->has_others && !heap->n_requested_bytes;
 }
 
-/* Where blocks are put on the idle list: so much may be freed before a record says how far the stream has come, so that
- * the rest can be known to be idle. */
+/* With an idle list: so much may be freed before a record marks how far the stream has come, so that the rest can be
+ * known to be idle. */
 #define TRIM_TRIGGER_RECORD_BYTES (64 * MIB)
 
-/* That much less is allocated than once since the last record, and it matters: after the last free of many nobody else
- * can make a record, so what is let go of is recorded in parts of that size. A loop that lets go and allocates again
- * would have a record each time: from one look to the next these are a few for any fall, some for those that come as
- * low as the lowest, more for such ones by half at least, and all for those that come lower still. */
+/* A fall: at least TRIM_TRIGGER_RECORD_BYTES less is allocated than at some time since the last record. After the
+ * last of many frees no thread can make a record any more, so what is freed is recorded in parts of that size. A loop
+ * that frees and allocates in turn would make a record each time. So the records between two looks are limited:
+ * TRIM_TRIGGER_FALLS for any fall; TRIM_TRIGGER_FALLS_LOW for falls to about the lowest level;
+ * TRIM_TRIGGER_FALLS_DEEP for those by half at least. A fall to a new low always counts. */
 #define TRIM_TRIGGER_FALLS      4
 #define TRIM_TRIGGER_FALLS_LOW  16
 #define TRIM_TRIGGER_FALLS_DEEP 64
@@ -76,7 +78,7 @@ static inline bool trim_trigger_fell(const struct trim_trigger *trigger, const s
                 trim_trigger_is_lowest(trigger, n_bytes));
 }
 
-/* So much was freed: in the order of the heap's stream, whose work may not be over, or so that it is. */
+/* So much was freed: in the order of the heap's stream, whose work may not be over; or after all work was over. */
 enum trim_trigger_free { TRIM_TRIGGER_FREE_ORDERED, TRIM_TRIGGER_FREE_OVER };
 static inline void trim_trigger_note_free(struct trim_trigger *trigger, const struct heap *heap,
                                           uint64_t n_bytes, enum trim_trigger_free how)
@@ -89,7 +91,7 @@ static inline void trim_trigger_note_free(struct trim_trigger *trigger, const st
                 trigger->n_top_bytes -= n_bytes;
 }
 
-/* After a free: it is time. */
+/* Called after a free: is a look due? */
 static inline bool trim_trigger_count_free(struct trim_trigger *trigger, const struct heap *heap)
 {
         bool is_early = --trigger->n_until && heap->n_freed_bytes < trigger->n_bytes &&
@@ -101,13 +103,13 @@ static inline bool trim_trigger_count_free(struct trim_trigger *trigger, const s
         return true;
 }
 
-/* The look is to find out how far the stream has come, though nothing is above the budget. */
+/* Must the look ask how far the stream has come, even if nothing is above the budget? */
 static inline bool trim_trigger_asks(const struct trim_trigger *trigger, const struct heap *heap)
 {
         return trigger->n_lacks || trim_trigger_is_last(trigger, heap);
 }
 
-/* It was looked; n_excess_bytes more than the budget are still held. */
+/* A look was made; n_excess_bytes more than the budget are still held. */
 void trim_trigger_done(struct trim_trigger *trigger, const struct heap_set *set,
                        const struct heap *heap, uint64_t n_excess_bytes);
 
@@ -117,11 +119,11 @@ static inline bool trim_trigger_is_due(const struct trim_trigger *trigger, const
                trim_trigger_is_last(trigger, heap);
 }
 
-/* Somebody has looked at the pool: the next record is due after so much, or sooner. */
+/* The pool was looked at: the next record is due after TRIM_TRIGGER_RECORD_BYTES, or sooner. */
 void trim_trigger_lower(struct trim_trigger *trigger);
 
-/* A record was made, or cannot be. But for falls to a new low, the next one is due after a part more than the last one
- * was, until somebody looks: a loop that frees much in little time records a few times only. Where another heap lacks
- * blocks it is due sooner, a few times. */
+/* A record was made, or cannot be made. Until the next look, each record is due after half more than the one before;
+ * falls to a new low do not count. So a loop that frees much in little time makes a few records only. If another heap
+ * lacks blocks the next one is due sooner, a few times. */
 void trim_trigger_raise(struct trim_trigger *trigger, const struct heap_set *set,
                         const struct heap *heap);
