@@ -74,12 +74,11 @@ enum heap_runs { HEAP_JOINED, HEAP_SPLIT };
 
 struct heap {
         struct spinlock lock;
-        uint64_t epoch;         /* of frees; heap_new_epoch begins the next one */
-        uint64_t n_done_epochs; /* the work of epochs below it is over */
-        uint64_t
-                n_settled_epochs; /* epochs below it have been over for a while; see heap_set_settle */
-        uint64_t n_adds;          /* blocks that were ever added */
-        uint64_t n_settled_adds; /* the first so many have been here for a while */
+        uint64_t epoch;            /* of frees; heap_new_epoch begins the next one */
+        uint64_t n_done_epochs;    /* the work of epochs below it is over */
+        uint64_t n_settled_epochs; /* those below it were over for a while; see heap_set_settle */
+        uint64_t n_adds;           /* blocks that were ever added */
+        uint64_t n_settled_adds;   /* the first so many have been here for a while */
         uint64_t base;
         const struct arena *arena;
         enum heap_runs runs;

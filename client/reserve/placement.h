@@ -26,10 +26,9 @@
 
 struct placement {
         unsigned n_parts;
-        struct arena_block
-                parts[PLACEMENT_PARTS]; /* by address: blocks to lease, and where to put them */
-        uint64_t n_bytes;               /* of all parts */
-        uint64_t start, end;            /* what will be one hole then */
+        struct arena_block parts[PLACEMENT_PARTS]; /* by address: blocks to lease there */
+        uint64_t n_bytes;                          /* of all parts */
+        uint64_t start, end;                       /* what will be one hole then */
 };
 
 struct placement_terms {
