@@ -24,7 +24,7 @@ static const char *advice(int error)
         case EPERM:
                 return "the socket's owner and group may connect";
         case EAGAIN:
-                return "gpumemd takes nobody in: is it stopped, or hung?";
+                return "gpumemd accepts no connections: is it stopped, or hung?";
         case EPROTOTYPE:
                 return "another program's socket";
         default:
@@ -44,7 +44,7 @@ static int explain(const struct sockaddr_un *address, int error)
         return r;
 }
 
-/* Of the path's own. */
+/* Explains an invalid path. */
 static int explain_path(const char *socket_path, int r)
 {
         char text[GPUMEM_TEXT_BYTES];
@@ -57,8 +57,8 @@ static int explain_path(const char *socket_path, int r)
         return r;
 }
 
-/* Where more wait to be taken in than the daemon lets wait, connect() itself waits: until a signal comes,
- * be its handler one that restarts calls or not. */
+/* If the daemon's backlog is full, connect() waits. A signal interrupts that wait even if its handler restarts calls,
+ * so this loops. */
 static int connect_timeout(int fd, const struct sockaddr_un *address, uint32_t answer_ms)
 {
         uint64_t at_ms = clock_now_ms(), until_ms = at_ms + answer_ms;

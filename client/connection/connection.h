@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection to a daemon, with what WELCOME brought: the daemon's incarnation, the board, the
- * pools as that daemon numbers them.
+/* One connection to a daemon, with the contents of WELCOME: the daemon's incarnation, the board, and the pools as
+ * that daemon numbers them.
  *
- * Counted: who is in a call, or writes to the board, holds a reference; the last one says BYE. All
- * fields stay as they are. Any thread. */
+ * Reference-counted: a thread that is in a call or writes to the board holds a reference. The last one says BYE. The
+ * fields never change. Any thread. */
 #pragma once
 
 #include <stdatomic.h>
@@ -20,12 +20,12 @@ struct connection {
         uint64_t features; /* PROTO_FEATURE_*, in force */
         void *board;
         size_t n_board_bytes;
-        uint32_t n_slots;      /* lease words there */
+        uint32_t n_slots;      /* lease words on the board */
         struct pool_row *rows; /* row i has id i */
         uint32_t n_rows;
 };
 
-/* Errors as link_open; -EPROTO when what came does not fit together. */
+/* Errors as link_open; -EPROTO: the parts of WELCOME do not fit together. */
 int connection_new(const char *socket_path, const struct link_hello *hello, uint64_t serial,
                    struct connection **ret_connection);
 

@@ -14,12 +14,12 @@
 #include "gpumem.h"
 #include "proto/wire.h"
 
-/* Frames that are taken at a time where none is waited for. */
+/* The most frames that one call reads when no thread waits for an answer. */
 #define DRAIN_MAX 1024
 
 #define CHATTER_STEP_MS 1000
 
-/* Somebody who waits for an answer. Lives on that caller's stack. */
+/* A call that waits for an answer. Lives on the caller's stack. */
 struct waiter {
         LIST_ENTRY(waiter) link;
         uint32_t serial;
@@ -58,7 +58,7 @@ static struct waiter *find_waiter(struct link *link, uint32_t serial)
         return NULL;
 }
 
-/* A LEASE may have either of two. */
+/* A LEASE has one of two replies: LEASED or KNOWN. */
 static bool is_reply(const struct waiter *waiter, const struct frame *frame)
 {
         return frame->kind == waiter->reply_kind ||
@@ -79,8 +79,8 @@ static bool is_refusal(const struct frame *frame, int *ret_code, const char **re
         return true;
 }
 
-/* An answer to nobody is an ERROR for something sent by link_send, or a reply whose waiter was told of the end: nothing
- * hangs on it. */
+/* Without a waiter this is an ERROR about a message of link_send, or a reply that came after its waiter was told of
+ * the end. Either is ignored. */
 static void take_answer(struct link *link, const struct frame *frame, struct fdset *fds)
 {
         struct waiter *waiter = find_waiter(link, frame->serial);
@@ -122,7 +122,7 @@ static void take_frame(struct link *link, int r, const struct frame *frame, stru
                 link->notice(link->owner, &frame->notice);
 }
 
-/* 0 is not a request's: an ERROR of serial 0 is about the connection. The caller has the lock. */
+/* Skips 0: an ERROR of serial 0 is about the connection. The caller has the lock. */
 static uint32_t draw_serial(struct link *link)
 {
         if (++link->last_serial == 0)
@@ -137,7 +137,7 @@ static bool has_news(const struct link *link)
         return poll(&poll_fd, 1, 0) > 0;
 }
 
-/* -EAGAIN: nothing came for half of the time that the daemon has to say something. */
+/* -EAGAIN: nothing came for half of answer_ms. */
 static int receive(struct link *link, struct frame *frame, struct fdset *fds)
 {
         struct proto_reason reason = {"the connection failed", NULL};
@@ -154,8 +154,8 @@ static int receive(struct link *link, struct frame *frame, struct fdset *fds)
 
 static int transmit(struct link *link, const struct frame *frame);
 
-/* A request may wait for memory as long as it likes, but a daemon that is there answers what needs no waiting. The
- * caller has the lock, which is given up meanwhile. */
+/* A request may wait for memory for any time, but a daemon that is there answers this question at once. The caller
+ * has the lock, which is dropped meanwhile. */
 static void ask_whether_there(struct link *link)
 {
         struct frame frame = FRAME_NULL;
@@ -167,7 +167,7 @@ static void ask_whether_there(struct link *link)
         pthread_mutex_lock(&link->lock);
 }
 
-/* This process may have stood still itself: what has come by now is no silence. */
+/* This process may have been stopped itself: if something has come by now, the daemon was not silent. */
 static void note_silence(struct link *link)
 {
         if (has_news(link) || link->dead)
@@ -181,7 +181,7 @@ static void note_silence(struct link *link)
         pthread_cond_broadcast(&link->news);
 }
 
-/* Reads one frame for whom it may concern; false: none came. The lock is given up meanwhile. */
+/* Reads one frame, for any waiter; false: none came. The lock is dropped meanwhile. */
 static bool read_for_all(struct link *link)
 {
         CLEANUP(fdset_deinit)
@@ -205,7 +205,7 @@ static bool read_for_all(struct link *link)
         return r != -EAGAIN;
 }
 
-/* What a dead link cannot answer is not asked: the daemon would lease a block to nobody. */
+/* Refuses requests on a dead link: the daemon would lease a block that no client uses. */
 static int enlist(struct link *link, struct waiter *waiters, unsigned n)
 {
         bool dead;
@@ -220,16 +220,16 @@ static int enlist(struct link *link, struct waiter *waiters, unsigned n)
         return dead ? GPUMEM_E_DISCONNECTED : 0;
 }
 
-/* A daemon may send NOTICEs all the time and answer nothing: how long one waiter has seen that. */
+/* A daemon may send NOTICEs all the time and answer nothing: measures for how long a waiter has seen that. */
 struct chatter {
-        uint64_t n_answers; /* answers */
+        uint64_t n_answers; /* the link's, at the last look */
         uint64_t last_ms;
         uint64_t n_ms;
         bool asked;
 };
 
-/* What this process stood still itself is little of that time. The caller has the lock, which may be given up
- * meanwhile. */
+/* Counts a long gap as CHATTER_STEP_MS only, since this process may have been stopped. The caller has the lock, which
+ * may be dropped meanwhile. */
 static void note_chatter(struct link *link, struct chatter *chatter)
 {
         uint64_t ms = clock_now_ms(), n_ms = ms - chatter->last_ms;
@@ -272,7 +272,7 @@ static int await(struct link *link, struct waiter *waiter)
         return waiter->result;
 }
 
-/* Takes what has come and waits for nothing, unless somebody reads anyway; not for ever, though more comes for ever. */
+/* Handles received frames without waiting, unless another thread reads. Bounded, since more may come for ever. */
 static void drain(struct link *link)
 {
         pthread_mutex_lock(&link->lock);
@@ -299,7 +299,7 @@ bool link_read_news(struct link *link)
         return can;
 }
 
-/* Every waiter may be answered by the reader already, so there is one place only that takes them off the list. */
+/* The reader may already have answered any waiter, so only `answer` takes waiters off the list. */
 static void give_up(struct link *link, bool is_silent)
 {
         pthread_mutex_lock(&link->lock);
@@ -309,7 +309,7 @@ static void give_up(struct link *link, bool is_silent)
         pthread_mutex_unlock(&link->lock);
 }
 
-/* The daemon reads nothing from a client that does not listen: whoever waits to speak, listens. */
+/* The daemon reads nothing from a client that does not read: so this reads while it waits to send. */
 static void await_room(struct link *link)
 {
         struct pollfd poll_fd = {.fd = link->socket.fd, .events = POLLIN | POLLOUT};
@@ -318,7 +318,7 @@ static void await_room(struct link *link)
                 drain(link);
 }
 
-/* The caller has the sender's lock. */
+/* The caller has send_lock. */
 static int send_one(struct link *link, const struct frame *frame)
 {
         uint64_t since_ms = 0;
@@ -337,7 +337,7 @@ static int send_one(struct link *link, const struct frame *frame)
 /* A frame that could not be sent ends the link. */
 static int conclude(struct link *link, int r)
 {
-        /* Whoever has hung up may have said why. */
+        /* The daemon may have sent a reason before it closed the connection. */
         if (r && r != -EAGAIN)
                 drain(link);
         if (r)
@@ -366,7 +366,7 @@ static void transmit_together(struct link *link, const struct link_exchange *exc
         (void)conclude(link, r);
 }
 
-/* Why there is no answer, as the calling thread's last error. */
+/* Sets the calling thread's last error: why there is no answer. */
 static void set_error_of_end(struct link *link)
 {
         char name[CONNECT_NAME_MAX], text[GPUMEM_TEXT_BYTES];
@@ -376,8 +376,8 @@ static void set_error_of_end(struct link *link)
         if (link->is_silent)
                 (void)snprintf(
                         text, sizeof(text),
-                        "%s has not answered for %.3g s: is it stopped, or hung? What programs "
-                        "hold outlives its restart",
+                        "%s has not answered for %.3g s: is it stopped, or hung? Programs keep "
+                        "their memory while it restarts",
                         name, link->answer_ms / 1000.0);
         else
                 (void)snprintf(text, sizeof(text), "%s has ended the connection%s%.200s", name,
@@ -435,7 +435,7 @@ int link_send(struct link *link, struct frame *frame, enum message_kind kind)
 {
         uint32_t serial;
 
-        /* Of one who only frees, nobody else would take the errors off the socket. */
+        /* A program that only frees waits for no reply, so the errors must be taken off the socket here. */
         drain(link);
         pthread_mutex_lock(&link->lock);
         serial = draw_serial(link);

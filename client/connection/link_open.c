@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a connection to the daemon begins and ends. */
+/* Opens and closes links. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 #include "client/runtime/last_error.h"
 #include "gpumem.h"
 
-/* What is read waits no longer than until the daemon is asked whether it is there. */
+/* Limits each read to half of answer_ms: then the daemon is asked whether it is there. */
 static int limit_reading(const struct link *link)
 {
         uint32_t ms = link->answer_ms / 2;
@@ -27,9 +27,9 @@ static bool is_turned_away(const struct link *link)
         return link->last_code == GPUMEM_E_DENIED || link->last_code == GPUMEM_E_TOO_MANY;
 }
 
-/* The daemon answers a HELLO with an ERROR, or turns the connection away before it reads one. In the second case
- * the ERROR is about the connection, and the connection's end is no news: what the caller gets is the ERROR's code. No
- * other thread has the link yet. */
+/* The daemon answers a HELLO with an ERROR, or closes the connection before it reads one. In the second case the
+ * ERROR is about the connection, and the caller gets its code instead of GPUMEM_E_DISCONNECTED. No other thread has
+ * the link yet. */
 static int set_error_of_answer(const struct link *link, int r)
 {
         char name[CONNECT_NAME_MAX], text[GPUMEM_TEXT_BYTES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a link is made of: for link.c and link_open.c only. */
+/* The inside of a link: for link.c and link_open.c only. */
 #pragma once
 
 #include <pthread.h>
@@ -16,18 +16,18 @@ struct link {
         struct fork_socket socket;
         pthread_mutex_t send_lock; /* one frame at a time; taken before `lock` */
         pthread_mutex_t lock;      /* guards what follows */
-        pthread_cond_t news;       /* an answer came, or the reader's place is free */
+        pthread_cond_t news;       /* an answer came, or no thread reads any more */
         LIST_HEAD(, waiter) waiters;
         uint32_t last_serial;
         void (*notice)(void *owner, const struct message_notice *notice);
         void *owner;
         char refusal[LINK_REFUSAL_MAX];
-        char last_words[LINK_REFUSAL_MAX]; /* why the daemon ended it, if it said so */
-        int last_code;                     /* of these words; 0: it said nothing */
+        char last_words[LINK_REFUSAL_MAX]; /* why the daemon ended the connection, if it said so */
+        int last_code;                     /* the code of these words; 0: it said nothing */
         uint32_t answer_ms;
-        bool reading;       /* one of the waiters is in wire_receive */
-        bool is_asked;      /* whether anybody is there; nothing but NOTICEs has come since */
+        bool reading;  /* a thread is in wire_receive */
+        bool is_asked; /* the daemon was asked whether it is there; only NOTICEs have come since */
         uint64_t n_answers; /* frames but NOTICEs */
-        bool is_silent;     /* the end was that nobody answered */
+        bool is_silent;     /* the link ended because the daemon did not answer */
         bool dead;
 };

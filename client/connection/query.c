@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "client/connection/rows.h"
 
-/* An answer is taken back when it was not read for seconds. Who is that slow each time has not the time to ask. */
+/* The daemon takes rows back that were not read for seconds. A client that is that slow three times gets no answer. */
 #define TURNS_MAX 3
 
 static void read_head(const struct frame *reply, uint32_t *ret_n_rows, uint32_t *ret_n_row_bytes)

@@ -61,7 +61,7 @@ static void tell(struct reconnector *reconnector, enum gpumem_event_kind kind)
         events_note(reconnector->events, &event);
 }
 
-/* The last one's reference goes when nobody can come by it any more. */
+/* The reference to the last connection is dropped when no thread can reach it here any more. */
 static void publish(struct reconnector *reconnector, struct connection *take_connection)
 {
         struct connection *last;
@@ -75,8 +75,8 @@ static void publish(struct reconnector *reconnector, struct connection *take_con
         connection_unref(last);
 }
 
-/* A daemon that takes no more connections now may take one later: for a client that had one it is away, and a caller
- * that waits for it tries again. The last error still has the daemon's text. */
+/* A daemon that accepts no more connections now may accept some later. So a client that had one treats it as away,
+ * and a caller that waits tries again. The last error keeps the daemon's text. */
 static int as_away(int r)
 {
         char text[GPUMEM_TEXT_BYTES];
@@ -88,7 +88,7 @@ static int as_away(int r)
         return GPUMEM_E_DISCONNECTED;
 }
 
-/* Nobody else connects, so nobody else changes reconnector->connection meanwhile. */
+/* Only one thread connects, so no other changes reconnector->connection meanwhile. */
 static int connect_again(struct reconnector *reconnector)
 {
         const struct connection *last = reconnector->connection;
@@ -109,7 +109,7 @@ static int connect_again(struct reconnector *reconnector)
                 connection_unref(connection);
                 return r;
         }
-        log_debug("connected anew; %llu bytes of the last daemon's blocks are held",
+        log_debug("connected again; %llu bytes of the last daemon's blocks are held",
                   (unsigned long long)hello.n_held_bytes);
         publish(reconnector, connection);
         reconnector->calls->declare(reconnector->owner);
@@ -117,7 +117,7 @@ static int connect_again(struct reconnector *reconnector)
         return 0;
 }
 
-/* The caller has the lock, which is given up meanwhile. */
+/* The caller has the lock, which is dropped meanwhile. */
 static int connect_as_one(struct reconnector *reconnector)
 {
         uint64_t attempt = reconnector->n_attempts;

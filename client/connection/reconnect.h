@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way to the daemon, over its incarnations: the present connection, or the next one.
+/* Keeps the client connected across restarts of the daemon: the present connection, or the next one.
  *
- * A connection that failed once is lost for good. Whoever needs one then makes the next; of several threads one does
- * so, and the others wait for it and share its result. The last connection stays until the next has taken its place,
- * since its board is written to until then. Any thread. */
+ * A connection that failed once is lost for good. A thread that then needs one makes the next; other threads wait for
+ * it and share its result. The last connection stays until the next has replaced it, since its board is written to
+ * until then. Any thread. */
 #pragma once
 
 #include <pthread.h>
@@ -13,15 +13,15 @@
 #include "client/connection/connection.h"
 #include "client/runtime/events.h"
 
-/* What the owner does about a change. Called by the one thread that connects, without locks. */
+/* The owner's reactions. Called by the one thread that connects, without locks. */
 struct reconnect_owner {
-        /* No lease of the last connection counts as one any more; the bytes that are still mapped. */
+        /* Leases of the last connection no longer count as leases. Returns the bytes that are still mapped. */
         uint64_t (*detach)(void *owner);
-        /* A daemon that has started since: its pools, its board. On failure it is not used. */
+        /* Takes over the pools and the board of a new connection. On failure the connection is not used. */
         int (*attach)(void *owner, struct connection *connection);
-        /* The connection that was attached is the present one: says what is held. */
+        /* The attached connection is the present one: tells the daemon what is held. */
         void (*declare)(void *owner);
-        /* The daemon has news, one of PROTO_NOTICE_*. Under locks: nothing that waits. */
+        /* The daemon has sent a NOTICE, one of PROTO_NOTICE_*. Called under locks: it must not wait. */
         void (*notice)(void *owner, const struct message_notice *notice);
 };
 
@@ -41,47 +41,47 @@ struct reconnector {
         char last_text[GPUMEM_TEXT_BYTES]; /* of that */
 };
 
-/* Makes the first connection; the owner attaches to it by itself. Errors as connection_new. */
+/* Makes the first connection; the owner attaches to it on its own. Errors as connection_new. */
 int reconnect_init(struct reconnector *reconnector, const char *socket_path, const char *program,
                    struct events *events, const struct reconnect_owner *calls, void *owner);
 
-/* Legal also for one that is zero, or whose init failed. */
-/* The owner is about to go: no NOTICE is passed on to it. No other thread is in a call. */
+/* The owner is about to end: no further NOTICE is passed to it. No other thread may be in a call. Like
+ * reconnect_deinit it is legal for a zeroed struct, and after a failed init. */
 void reconnect_stop_notices(struct reconnector *reconnector);
 void reconnect_deinit(struct reconnector *reconnector);
 
-/* A reference to the present connection, made if the last one is lost. */
+/* Returns a reference to the present connection; connects first if the last one is lost. */
 int reconnect_acquire(struct reconnector *reconnector, struct connection **ret_connection);
 
-/* Until there is a connection again, but no longer than this; tries nothing itself. */
+/* Waits until there is a connection again, but at most `ms`. Does not connect itself. */
 void reconnect_pause(struct reconnector *reconnector, uint32_t ms);
 
-/* Connects again if the daemon has gone unnoticed: for a caller that misses what the next one may have. */
+/* Connects again if the daemon has gone unnoticed. For a caller that lacks something that the next daemon may have. */
 void reconnect_renew(struct reconnector *reconnector);
 
-/* A reference to the present connection, unless it is lost; NULL then. */
+/* A reference to the present connection; NULL: it is lost. */
 struct connection *reconnect_present(struct reconnector *reconnector);
 
-/* Gives it back after a call on it that had this result. */
+/* Gives the reference back. `result`: of the call that was made on the connection. */
 void reconnect_release(struct reconnector *reconnector, struct connection *take_connection,
                        int result);
 
-/* Is a request that had this result on the connection to be made once more, over the next? Not if the daemon was
- * silent: nobody waits twice in one call. */
+/* Should a request with this result be repeated over the next connection? Not if the daemon was silent: no call waits
+ * for a silent daemon twice. */
 bool reconnect_may_repeat(const struct connection *connection, int result);
 
-/* link_call on the present connection, whose serial ret_serial is (it may be NULL). If it turns out to be lost the
- * request is made once more, over the next: for requests that name no pool and no lease. */
+/* link_call on the present connection, whose serial is ret_serial (it may be NULL). If the connection turns out to be
+ * lost, the request is repeated once over the next. For requests that name no pool and no lease. */
 int reconnect_call(struct reconnector *reconnector, struct frame *request, enum message_kind kind,
                    enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds,
                    uint64_t *ret_serial);
 
-/* link_call on the connection of this serial, for requests that name a lease. GPUMEM_E_OUTLIVED when there is another
- * by now. */
+/* link_call on the connection with this serial, for requests that name a lease. GPUMEM_E_OUTLIVED: there is another
+ * one by now. */
 int reconnect_call_on(struct reconnector *reconnector, uint64_t serial, struct frame *request,
                       enum message_kind kind, enum message_kind reply_kind, struct frame *ret_reply,
                       struct fdset *ret_fds);
 
-/* link_send, if the connection of this serial is the present one; else nothing is sent. */
+/* link_send, if the connection with this serial is the present one; else nothing is sent. */
 void reconnect_send(struct reconnector *reconnector, uint64_t serial, struct frame *frame,
                     enum message_kind kind);

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "gpumem.h"
 
-/* A daemon that is started anew is away for some tenths of a second. */
+/* A daemon that restarts is away for some tenths of a second. */
 #define PAUSE_FIRST_MS 2
 #define PAUSE_MAX_MS   100
 
@@ -39,12 +39,12 @@ bool retry_goes_on(struct retry *retry, struct reconnector *reconnector, int res
         left_ms = ms_left(retry);
         if (!left_ms)
                 return false;
-        /* The application is told of the loss while it lasts. */
+        /* Delivers the event of the loss while it lasts. */
         events_tell(reconnector->events);
         pause_ms = next_pause(retry);
         reconnect_pause(reconnector, pause_ms < left_ms ? pause_ms : left_ms);
         left_ms = ms_left(retry);
-        /* The last try is one of somebody who has waited, too. */
+        /* The last try, too, must be one that may wait. */
         *wait_ms = left_ms ? left_ms : 1;
         return true;
 }

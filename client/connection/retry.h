@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long an allocation goes on without a daemon: as long as its caller was ready to wait for memory.
+/* Retries an allocation while there is no daemon, for as long as its caller allows it to wait for memory.
  *
- * One who was ready to wait tries again and again to reach the next daemon, and sleeps in between,
- * holding nothing: threads that do not wait are told at once that there is none. Belongs to one call. */
+ * A call that may wait tries again and again to reach the next daemon, and sleeps in between, holding nothing. A call
+ * that may not wait fails at once. A struct retry belongs to one call. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ struct retry {
 
 struct retry retry_begin(uint32_t wait_ms);
 
-/* After a try that had this result: is there to be another? It may then wait for what is left of the
- * time. Returns after a pause, or when somebody has connected anew. */
+/* Decides after a try with this result whether to try again. If so, returns after a pause, or as soon as a thread has
+ * connected again. The next try may wait for wait_ms, the rest of the time. */
 bool retry_goes_on(struct retry *retry, struct reconnector *reconnector, int result,
                    uint32_t *wait_ms);

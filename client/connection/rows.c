@@ -14,7 +14,7 @@ static bool is_zero(const char *bytes, size_t n_bytes)
         return !*bytes && memcmp(bytes, bytes + 1, n_bytes - 1) == 0;
 }
 
-/* The first row is looked at last: the daemon takes it back before the others. */
+/* Checks the first row last: when the daemon takes rows back, it clears that one first. */
 static int copy(const char *sent, uint32_t n_rows, uint32_t n_sent_bytes, size_t n_row_bytes,
                 char *rows)
 {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A copy of n_rows rows of n_row_bytes each, from a fd that the daemon sent. The daemon's rows may be longer than ours
- * (a later version appended fields) but not shorter: -EPROTO. -ENODATA: the daemon has taken them back, since they were
- * not read for long, or others were asked for since. The copy is the caller's to free. */
+/* Copies n_rows rows of n_row_bytes each from an fd that the daemon sent. The daemon's rows may be longer than ours
+ * (a later version appended fields) but not shorter: -EPROTO. -ENODATA: the daemon has taken them back, since they
+ * were not read for long, or others were requested since. The caller frees the copy. */
 int rows_read(int fd, uint32_t n_rows, uint32_t n_sent_bytes, size_t n_row_bytes, void **ret_rows);

@@ -100,7 +100,7 @@ static void knock_no_more(void)
 TEST(however_many_knock)
 {
         knock_at_stopped();
-        must_contain(last_error_reason(GPUMEM_E_DISCONNECTED), "takes nobody in");
+        must_contain(last_error_reason(GPUMEM_E_DISCONNECTED), "accepts no connections");
         must_contain(last_error_reason(GPUMEM_E_DISCONNECTED), gpumemd.socket);
         knock_no_more();
         link_free(must_open(SOON_MS));
@@ -124,7 +124,7 @@ TEST(who_waits_to_be_taken_in_is_not_turned_away_by_a_signal)
         ck_assert_int_eq(connect_open(NULL, SOON_MS, &sockets[n_sockets]), GPUMEM_E_DISCONNECTED);
         ck_assert_int_eq(setitimer(ITIMER_REAL, &none, NULL), 0);
         knock_no_more();
-        must_contain(last_error_reason(GPUMEM_E_DISCONNECTED), "takes nobody in");
+        must_contain(last_error_reason(GPUMEM_E_DISCONNECTED), "accepts no connections");
 }
 
 /* One that waits for memory waits for as long as it likes, if the daemon is there. */
