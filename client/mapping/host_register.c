@@ -44,7 +44,7 @@ bool host_register_is_settled(const struct memory *memory, enum mapping mapping)
         return mapping == MAPPING_REGISTERED || !host_register_lasts(memory);
 }
 
-/* A context that has been destroyed took its registrations with it. */
+/* A context that was destroyed took its registrations with it. */
 int host_register_undo(const struct memory *memory, uint64_t context, uint64_t address,
                        uint64_t n_bytes)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making pinned memory known to the driver, apart from mapping it: later, for what was allocated without a context; and
- * undoing it in the context that it was done in, whichever is current. Any thread; no lock is held. */
+/* Registers pinned memory with the driver, separately from mapping it: later, for memory that was allocated without a
+ * context. Unregisters it in the context in which it was registered, whichever is current. Any thread; no lock is
+ * held. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,20 +9,21 @@
 
 #include "client/mapping/mapping.h"
 
-/* Registers pinned memory that is mapped there, in the current context. GPUMEM_E_NO_CONTEXT, or a fault of the driver,
- * which leaves nothing registered. */
+/* Registers the pinned memory that is mapped at the address, in the current context. GPUMEM_E_NO_CONTEXT, or a fault
+ * of the driver, which leaves nothing registered. */
 int host_register_make(const struct memory *memory, uint64_t address, uint64_t n_bytes,
                        uint64_t *ret_context);
 
 /* The context in which mapping_map would register now, or 0. */
 uint64_t host_register_context(const struct memory *memory);
 
-/* Blocks are registered where there is a context, and stay so until the application says. */
+/* Are blocks of this memory registered, given a context, and kept so until the application says otherwise? */
 bool host_register_lasts(const struct memory *memory);
 
-/* Whoever gets the block has it as registered as it can be. One that is not stays with those who asked for no more. */
+/* Is the block registered, or of memory that is never registered? Only such a block may be marked idle, so that every
+ * later user gets it as registered as it can be. */
 bool host_register_is_settled(const struct memory *memory, enum mapping mapping);
 
-/* Before what was registered in that context is unmapped. After a failure it must not be. */
+/* Unregisters memory of that context before it is unmapped. After a failure it must not be unmapped. */
 int host_register_undo(const struct memory *memory, uint64_t context, uint64_t address,
                        uint64_t n_bytes);

@@ -20,7 +20,7 @@ static void *pointer_to(uint64_t address)
         return (void *)(uintptr_t)address;
 }
 
-/* More than asked for, then cut to the alignment: mmap knows pages only. */
+/* Reserves more than asked for, then cuts it to the alignment: mmap aligns to pages only. */
 static int reserve_host(uint64_t n_bytes, uint64_t *ret_address)
 {
         uint64_t n_wide = n_bytes + MAPPING_ALIGNMENT;
@@ -40,8 +40,8 @@ static int reserve_host(uint64_t n_bytes, uint64_t *ret_address)
         return 0;
 }
 
-/* Where the driver opens memory it does so among the process's own mappings, downwards from the first
- * ones for the most part: a window of a part above and the rest below. */
+/* The driver opens memory among the process's own mappings, mostly from the first ones downwards. So the window lies
+ * partly above them, and mostly below. */
 static int find_window(uint64_t n_bytes, uint64_t *ret_address)
 {
         uint64_t end, n_above = n_bytes / WINDOW_ABOVE;
@@ -56,7 +56,7 @@ static int find_window(uint64_t n_bytes, uint64_t *ret_address)
         return 0;
 }
 
-/* Blocks that are the driver's: imported, and mapped at addresses that it has reserved. */
+/* Are the blocks imported from the driver, and mapped at addresses that it has reserved? */
 static bool is_drivers(const struct memory *memory)
 {
         return memory->kind == GPUMEM_DEVICE || memory->pinned == MEMORY_VMM;
@@ -102,8 +102,8 @@ static int map_device(const struct memory *memory, uint64_t peers, uint64_t addr
         return r;
 }
 
-/* A driver's fd is a device's, the emulated driver's a file; what else a daemon may send is not given to
- * the driver, which might do something with it. */
+/* A driver's fd is of a device, and the emulated driver's of a file. Any other fd that a daemon may send is kept from
+ * the driver, which might act on it. */
 static int check_drivers(int fd)
 {
         struct stat st;
@@ -113,7 +113,7 @@ static int check_drivers(int fd)
         return S_ISCHR(st.st_mode) || S_ISREG(st.st_mode) ? 0 : -EPROTO;
 }
 
-/* The mapping keeps the memory: neither fd nor handle is needed any more. */
+/* The mapping keeps the memory alive: neither fd nor handle is needed after it. */
 static int map_drivers(const struct memory *memory, uint64_t peers, uint64_t address,
                        uint64_t n_bytes, int fd, struct mapping_left *left)
 {
@@ -135,14 +135,14 @@ static int map_drivers(const struct memory *memory, uint64_t peers, uint64_t add
                 left->is_mapped = true;
                 return -EIO;
         }
-        /* The driver's own mapping need not be a child's; where it is, the child is to lose it. */
+        /* The driver's mapping may or may not be inherited; a forked child must not have it. */
         if (!r && memory->kind == GPUMEM_PINNED &&
             madvise(pointer_to(address), n_bytes, MADV_DONTFORK))
                 log_debug("a block of pinned memory stays visible to forked children");
         return r;
 }
 
-/* Back to addresses with nothing behind them, which nobody else can come to. */
+/* Maps nothing there, but keeps the addresses reserved. */
 static int unmap_host(uint64_t address, uint64_t n_bytes)
 {
         void *bytes = mmap(pointer_to(address), n_bytes, PROT_NONE,

@@ -3,7 +3,7 @@
 
 #include "driver/vmm.h"
 
-/* Who allocates without a pause must not keep the one away who waits for all of them. */
+/* Prefers the writer: threads that allocate without a pause must not keep it waiting for ever. */
 void peer_access_init(struct peer_access *access)
 {
         pthread_rwlockattr_t attributes;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which other devices reach the memory of a pool: blocks that are mapped when they are allowed to, and
- * blocks that are mapped later. For good: a device is never shut out again.
+/* Which other devices may reach the memory of a pool: blocks that are mapped already, and blocks that are mapped
+ * later. A device is never excluded again.
  *
- * Who maps or unmaps a block holds this meanwhile, as others may at the same time; who changes what is
- * mapped already waits for them, and they for him. Taken before the pool's lock. Any thread. */
+ * A thread that maps or unmaps a block holds this lock shared. A thread that changes access holds it exclusively.
+ * Taken before the pool's lock. Any thread. */
 #pragma once
 
 #include <pthread.h>
@@ -23,10 +23,10 @@ void peer_access_deinit(struct peer_access *access);
 void peer_access_hold(struct peer_access *access);
 void peer_access_release(struct peer_access *access);
 
-/* The first block that is mapped from an address on; n_bytes 0: there is none. */
+/* Returns the first mapped block from an address on; n_bytes 0: there is none. */
 typedef struct arena_block peer_access_next(void *owner, uint64_t address);
 
-/* The device reaches all of the pool's memory from now on. On failure it may reach some of what is mapped,
- * and what is mapped later is not concerned. */
+/* Lets the device reach all of the pool's memory. After a failure it may reach some of the blocks that are mapped,
+ * and blocks that are mapped later stay as they would have been. */
 int peer_access_allow(struct peer_access *access, const struct cuda *cuda, int ordinal,
                       peer_access_next *next, void *owner);
