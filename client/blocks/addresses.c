@@ -7,8 +7,8 @@
 #include "base/size.h"
 #include "client/blocks/ipc_mapping.h"
 
-/* Of what the pool has too few addresses for, more may be had later: within a span of as many as a heap can number,
- * below for the most part, which is where mappings come, and above. */
+/* The pool has too few addresses and may get more later. So the arena's span has as many as a heap can number: a
+ * quarter of them above the present ones, the rest below, where most mappings are made. */
 static int open_short(uint64_t start, uint64_t n_bytes, struct arena **ret_arena)
 {
         uint64_t end = start + n_bytes + (HEAP_ARENA_MAX / 4 & ~(ARENA_GRANULE - 1));
@@ -26,7 +26,7 @@ static int open_short(uint64_t start, uint64_t n_bytes, struct arena **ret_arena
         return 0;
 }
 
-/* So many addresses, and what says what stands there; neither without the other. */
+/* Reserves n_bytes of addresses and makes their arena; both or neither. */
 static int open_arena(const struct pool *pool, uint64_t n_bytes, uint64_t n_wanted_bytes,
                       uint64_t *ret_start, struct arena **ret_arena)
 {
@@ -55,7 +55,7 @@ static uint64_t half(uint64_t n_bytes)
         return n_bytes / 2 & ~(ARENA_GRANULE - 1);
 }
 
-/* Fewer addresses where the system has fewer at present, such as by a limit of the process; see addresses_widen. */
+/* Takes fewer addresses if the system has fewer at present, such as by a limit of the process; see addresses_widen. */
 int addresses_open(struct pool *pool)
 {
         uint64_t n_wanted_bytes = wanted_bytes(pool), n_bytes = n_wanted_bytes, start;
@@ -78,7 +78,7 @@ int addresses_open(struct pool *pool)
         return 0;
 }
 
-/* What is reserved elsewhere is no use. */
+/* Addresses outside the arena's span are of no use. */
 static bool add_addresses(struct pool *pool, uint64_t n_bytes)
 {
         struct pool_addresses *more = reallocarray(pool->more, pool->n_more + 1, sizeof(*more));
@@ -110,7 +110,7 @@ bool addresses_widen(struct pool *pool, uint64_t n_bytes)
         if (!pool->arena || ipc_mapping_is_way(pool) || pool->n_arena_bytes >= n_wanted_bytes ||
             size_round_up(n_bytes, ARENA_GRANULE, &n_least_bytes))
                 return false;
-        /* Where it stands beside another range there is a granule less of it at either end. */
+        /* Where it touches another range, it loses a granule at that end. */
         n_least_bytes += 2 * ARENA_GRANULE;
         n_more_bytes = larger(n_wanted_bytes - pool->n_arena_bytes, n_least_bytes);
         while (!add_addresses(pool, n_more_bytes)) {

@@ -4,7 +4,7 @@
 #include "client/connection/reconnect.h"
 #include "gpumem.h"
 
-/* The number is read and sent in one step: whoever sends last says what is so then. */
+/* The number is read and sent under declare_lock, so that the last message has the latest number. */
 void binding_declare(struct pool *pool)
 {
         struct frame frame = FRAME_NULL;

@@ -11,7 +11,7 @@
 
 #define FRACTION_DIGITS_MAX 32
 
-/* "1", "0.5", ".25": what a person writes; no sign, no exponent, whatever the locale. */
+/* Accepts "1", "0.5", ".25": no sign, no exponent, whatever the locale. */
 static int parse_fraction(const char *text, double *ret_fraction)
 {
         double value = 0, unit = 1;
@@ -53,7 +53,7 @@ uint64_t client_limit_of_fraction(double fraction, uint64_t n_bytes)
         return fraction < 1 ? (uint64_t)((double)n_bytes * fraction) : UINT64_MAX;
 }
 
-/* As the daemon explains its own refusals. */
+/* Explains the refusal in the words of the daemon's refusals. */
 static void explain(const struct pool *pool, const struct client_limit *limit, uint64_t n_bytes)
 {
         char used[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];

@@ -30,7 +30,7 @@ struct counter *counters_join(struct counters *counters)
                 if (counters->counters[i].n_heaps < best->n_heaps)
                         best = &counters->counters[i];
         }
-        /* Once more than one heap has counted there, a plain store might undo another's. */
+        /* Two heaps count there: a plain store of one could undo a store of the other. */
         if (best->n_heaps++)
                 best->shared = true;
         return best;
@@ -52,7 +52,7 @@ static void raise_peak(_Atomic uint64_t *peak, uint64_t sum)
                 atomic_store_explicit(peak, sum, memory_order_relaxed);
 }
 
-/* Each counter gets the same part of what is between the sum and the peak. */
+/* Gives each counter the same part of the difference between the sum and the peak. */
 static void spread(struct counters *counters, const struct board_sums *sums)
 {
         uint64_t n_requested = (load(&counters->board->requested_peak) - sums->requested) /

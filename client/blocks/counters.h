@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client's counters of one pool, on the board, and their peaks.
  *
- * Every heap counts in a counter, under its own lock; while no two heaps share a counter that is a plain store. The
- * sum's peak is exact without adding up at each step: a counter may rise to its mark, and the marks are set so that not
- * even all of them together reach beyond the peak. A counter that passes its mark has the sum computed, the peak
- * raised, and what lies between them distributed again. Only calls that are under way at that moment can be missed. */
+ * Each heap counts in one counter, under its own lock. As long as no two heaps share a counter, counting is a plain
+ * store. The peak of the sum is exact, though it is not computed at each step. Each counter has a mark up to which it
+ * may rise. The marks are set so that all counters together cannot exceed the peak. A counter that passes its mark
+ * recomputes the sum, raises the peak, and redistributes the difference between them. Only calls that are under way
+ * at that moment can be missed. */
 #pragma once
 
 #include <pthread.h>
@@ -18,13 +19,13 @@ struct counter {
         _Atomic(struct board_lane *) board;
         _Atomic uint64_t requested_mark;
         _Atomic uint64_t allocated_mark;
-        uint32_t n_heaps; /* that count here; guarded by the pool's lock */
+        uint32_t n_heaps; /* heaps that count here; guarded by the pool's lock */
         _Atomic bool shared;
 };
 
 struct counters {
         struct board_pool *board; /* or &own */
-        struct board_pool own;    /* while there is no board for them */
+        struct board_pool own;    /* used while there is no board */
         pthread_mutex_t peaks;    /* guards the peaks and the setting of marks */
         struct counter counters[BOARD_LANES];
 };
@@ -32,12 +33,12 @@ struct counters {
 void counters_init(struct counters *counters);
 void counters_deinit(struct counters *counters);
 
-/* The counter with the fewest heaps. The first one is for what is in no heap, and never given. The caller has the
- * pool's lock, and keeps everybody from counting: a counter may become shared. */
+/* Returns the counter with the fewest heaps, for one more heap; never the default counter. The caller has the pool's
+ * lock and keeps all other threads from counting, since the counter may become shared. */
 struct counter *counters_join(struct counters *counters);
 void counters_leave(struct counter *counter);
 
-/* The counter for what is in no heap: its callers have the pool's lock. */
+/* The counter for memory that is in no heap: its callers have the pool's lock. */
 struct counter *counters_default(struct counters *counters);
 
 enum counter_event { COUNTER_HIT, COUNTER_MISS };
@@ -56,7 +57,7 @@ static inline uint64_t counter_add(_Atomic uint64_t *number, uint64_t n, bool sh
         return sum;
 }
 
-/* An allocation came. Under the lock of whom the counter is. */
+/* Counts an allocation. The caller has the lock of the counter's heap, or for the default counter the pool's. */
 static inline void counters_count(struct counters *counters, struct counter *counter,
                                   enum counter_event event, uint64_t n_requested_bytes,
                                   uint64_t n_allocated_bytes)
@@ -73,7 +74,7 @@ static inline void counters_count(struct counters *counters, struct counter *cou
                 counters_pass_mark(counters);
 }
 
-/* One went. */
+/* Counts a free. */
 static inline void counters_discount(const struct counter *counter, uint64_t n_requested_bytes,
                                      uint64_t n_allocated_bytes)
 {
@@ -84,7 +85,7 @@ static inline void counters_discount(const struct counter *counter, uint64_t n_r
         (void)counter_add(&board->allocated, -n_allocated_bytes, shared);
 }
 
-/* Goes on there; NULL: on its own. The caller keeps everybody from counting. */
+/* Continues on another board; NULL: on `own`. The caller keeps all other threads from counting. */
 void counters_move(struct counters *counters, struct board_pool *board);
 
 void counters_reset_peaks(struct counters *counters);

@@ -15,7 +15,7 @@
 
 static_assert(LEGACY_HANDLE_BYTES == PROTO_LEGACY_HANDLE_BYTES, "the daemon's are the driver's");
 
-/* Between looks at a block that another thread is about to close. */
+/* The pause between looks at a block that another thread is about to close. */
 #define STEP_NS 50000
 
 int ipc_mapping_check(const struct pool *pool)
@@ -57,9 +57,9 @@ static void wait_a_step(struct pool *pool)
         pthread_mutex_lock(&pool->lock);
 }
 
-/* What stands there is the same block, of a lease that is over: it was revoked before the block was
- * leased anew. Kept, it gives way; else another thread is about to close it, and takes it out first.
- * The caller has the lock, which may be dropped meanwhile. */
+/* A record at this address is of the same block, with a lease that was revoked before the block was leased again. If
+ * it is retained, it makes way. Else another thread is about to close it, and this waits until that thread has taken
+ * it out. The caller has the lock, which may be dropped meanwhile. */
 static int make_way(struct pool *pool, struct leased *leased, uint64_t address,
                     struct ipc_mapping_way *way)
 {
@@ -136,12 +136,12 @@ int ipc_mapping_open(struct pool *pool, struct leased *leased, int fd, struct ip
         return r;
 }
 
-/* A context that has been destroyed took what it had opened with it. */
+/* A context that was destroyed took the blocks that were opened in it with it. */
 int ipc_mapping_close(struct pool *pool, struct leased *leased)
 {
         int r;
 
-        /* Not the second time. */
+        /* A second attempt finds the address in `handle`. */
         if (leased_address(leased)) {
                 leased->handle = leased_address(leased);
                 pthread_mutex_lock(&pool->lock);

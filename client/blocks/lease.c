@@ -16,7 +16,7 @@
 #include "client/mapping/host_register.h"
 #include "gpumem.h"
 
-/* A record may be looked at long after its block has gone: it is never freed while there is a pool. */
+/* Records are reused, and not freed before the pool ends: other threads may read one long after its block has gone. */
 static struct leased *take_record(struct pool *pool)
 {
         struct leased *leased = LIST_FIRST(&pool->spare_leased);
@@ -81,7 +81,7 @@ void leased_cancel(struct pool *pool, struct leased *leased)
         pthread_mutex_unlock(&pool->lock);
 }
 
-/* Room for a larger block was kept: the rest is given up. */
+/* Gives up the addresses that were reserved for a larger block. */
 static void shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes)
 {
         if (leased_bytes(leased) == n_bytes)
@@ -90,13 +90,13 @@ static void shrink(struct pool *pool, struct leased *leased, uint64_t n_bytes)
         if (leased_address(leased))
                 arena_take_out(pool->arena, &leased->block.at);
         leased->block.at.n_bytes = n_bytes;
-        /* There is room for as many blocks as before. */
+        /* Cannot fail: the arena had this block before. */
         if (leased_address(leased))
                 (void)arena_put(pool->arena, &leased->block.at);
         pthread_mutex_unlock(&pool->lock);
 }
 
-/* What is registered can be unregistered only where that was done. */
+/* Memory can be unregistered only in the context in which it was registered, so this finds out which that is. */
 static int find_context(struct pool *pool, struct leased *leased, struct mapping_left *left)
 {
         if (leased->mapping != MAPPING_REGISTERED || leased->context)
@@ -156,7 +156,7 @@ static void stick(struct pool *pool, struct leased *leased)
         pthread_mutex_unlock(&pool->lock);
 }
 
-/* Of a block that could not be mapped. */
+/* Is something left of a block that could not be mapped? */
 static bool is_left(const struct leased *leased)
 {
         return leased->is_mapped || leased->handle;
@@ -211,7 +211,7 @@ int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n
         return obtain(pool, leased, &request);
 }
 
-/* A block that the driver would not let go of is stuck, and keeps its lease. */
+/* Ends one block of a group that failed. What the driver did not release is stuck, and keeps its lease. */
 static void give_up(struct pool *pool, struct leased *leased, int r)
 {
         if (r && is_left(leased)) {
@@ -370,7 +370,7 @@ static int unregister(const struct pool *pool, struct leased *leased)
         return r;
 }
 
-/* Returns whether it is gone. */
+/* Returns whether the block is gone. */
 static bool let_go(struct pool *pool, struct leased *leased)
 {
         int r = unregister(pool, leased);
@@ -384,14 +384,14 @@ static bool let_go(struct pool *pool, struct leased *leased)
                 return false;
         }
         lease_messages_end(pool, leased);
-        /* What another process leased, or has by now, is within that one's limit. */
+        /* A block that another process has leased counts within that process's limit. */
         if (!leased->is_attached && !leased->is_revoked)
                 client_limit_give(pool, leased_bytes(leased));
         leased_cancel(pool, leased);
         return true;
 }
 
-/* The one that has been there for longest: it comes to every one in turn. */
+/* Takes the block that has been stuck for longest, so that each gets its turn. */
 static struct leased *take_stuck(struct pool *pool)
 {
         struct leased *leased, *last = NULL;
@@ -465,7 +465,7 @@ int leased_register(struct pool *pool, struct leased *leased)
                 return GPUMEM_E_NO_DRIVER;
         if (pool->memory.pinned == MEMORY_VMM)
                 return 0;
-        /* Two threads that register allocations of one block: the driver takes it once. */
+        /* Two threads may register allocations of one block, which the driver accepts only once. */
         pthread_mutex_lock(&pool->registering);
         if (leased->mapping != MAPPING_REGISTERED)
                 r = make_registered(pool, leased);
@@ -473,8 +473,8 @@ int leased_register(struct pool *pool, struct leased *leased)
         return r;
 }
 
-/* The first block that is mapped from an address on; n_bytes 0: there is none. Addresses that are chosen for
- * blocks change meanwhile, but those of blocks that are mapped do not. */
+/* Returns the first mapped block from an address on; n_bytes 0: there is none. Meanwhile addresses may be chosen for
+ * other blocks, but those of mapped blocks do not change. */
 static struct arena_block next_mapped(void *owner, uint64_t address)
 {
         struct arena_block found = {.n_bytes = 0};

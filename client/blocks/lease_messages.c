@@ -13,7 +13,8 @@
 #include "gpumem.h"
 #include "proto/board.h"
 
-/* A block is as large as it may be, and its lease has a word, or the daemon is not what it should be. */
+/* Checks that the block's size is within the request and that its lease has a word: else the daemon violates the
+ * protocol. */
 static int check_leased(const struct message_leased *answer, const struct lease_request *request,
                         const struct connection *connection)
 {
@@ -23,7 +24,7 @@ static int check_leased(const struct message_leased *answer, const struct lease_
         return 0;
 }
 
-/* What may be shared is never idle. */
+/* A block that may be shared is never idle, and needs no word. */
 static _Atomic uint64_t *word_of(const struct connection *connection, uint32_t slot,
                                  const struct lease_request *request)
 {
@@ -128,7 +129,7 @@ static int check_together(const struct connection *connection, const struct link
                        : -EPROTO;
 }
 
-/* None is of use without the others. */
+/* Returns those that were leased: none is of use without the others. */
 static void give_back(struct pool *pool, const struct connection *connection,
                       struct link_exchange *exchanges, unsigned n)
 {
@@ -186,8 +187,8 @@ static int request_together_on(struct pool *pool, const struct connection *conne
         if (!exchanges)
                 return -ENOMEM;
         if (n > 1 && !(connection->features & PROTO_FEATURE_GROUPS)) {
-                last_error_set(GPUMEM_E_UNSUPPORTED,
-                               "gpumemd is older than this library: it leases no blocks together");
+                last_error_set(GPUMEM_E_UNSUPPORTED, "gpumemd is older than this library: it "
+                                                     "cannot lease several blocks together");
                 return GPUMEM_E_UNSUPPORTED;
         }
         r = ask_together(pool, connection, leased, n, wait_ms, exchanges);
@@ -254,7 +255,7 @@ static void send_detach(struct pool *pool, uint64_t connection, uint64_t lease)
         reconnect_send(pool->reconnector, connection, &frame, MESSAGE_DETACH);
 }
 
-/* The mapping is the new lease's from now on. NULL: it has been taken away since. */
+/* Passes the mapping on to the new lease. NULL: it was unmapped meanwhile. */
 static struct leased *take_retained(struct pool *pool, const struct connection *connection,
                                     const struct message_known *known, uint64_t *ret_old_lease)
 {
@@ -281,7 +282,7 @@ static int take_renewed(struct pool *pool, const struct connection *connection, 
         struct leased *leased;
         uint64_t old_lease;
 
-        /* It was unmapped while the daemon answered. */
+        /* The retained block was unmapped while the daemon answered. */
         if (reply->kind == MESSAGE_LEASED) {
                 send_return(pool, connection->serial, reply->leased.lease);
                 return GPUMEM_E_REFUSED;
@@ -332,7 +333,7 @@ int lease_messages_renew(struct pool *pool, uint64_t n_bytes, struct leased **re
                 r = renew_on(pool, connection, n_bytes, ret_leased);
                 repeats = reconnect_may_repeat(connection, r);
                 reconnect_release(pool->reconnector, connection, r);
-                /* The next daemon has none of them, but may have others. */
+                /* The next daemon knows none of these blocks, but may have others. */
                 if (repeats)
                         r = GPUMEM_E_REFUSED;
         }

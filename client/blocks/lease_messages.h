@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said to the daemon about leases: LEASE for a block that is new here, LEASE for one that is still
- * mapped, and what ends a lease. Any thread; no lock is held. */
+/* The messages about leases: LEASE for a new block, LEASE for a block that is still mapped, and those that end a
+ * lease. Any thread; no lock is held. */
 #pragma once
 
 #include <stdint.h>
@@ -15,22 +15,21 @@ struct lease_request {
         uint32_t wait_ms;
 };
 
-/* Has such a block leased, on the connection that there is; its fd is the caller's. A daemon that is lost
- * before it has answered is asked once more when it is back, as far as there is time left. *ret_n_bytes: as large as
- * the block is; the caller gives up the addresses beyond it. */
+/* Leases a block on the present connection; the caller owns its fd. If the daemon is lost before it has answered, the
+ * request is repeated once to the next one, in the time that is left. *ret_n_bytes: the block's size; the caller
+ * gives up addresses beyond it. */
 int lease_messages_request(struct pool *pool, const struct lease_request *request,
                            struct leased *leased, uint64_t *ret_n_bytes, int *ret_fd);
 
-/* Has blocks of just the sizes that the records have leased, all of them or none, likewise; n is LINK_TOGETHER_MAX at
- * most. GPUMEM_E_UNSUPPORTED: the daemon is older than that. */
+/* The same for blocks of exactly the sizes of the records, all of them or none; n is at most LINK_TOGETHER_MAX.
+ * GPUMEM_E_UNSUPPORTED: the daemon is too old for that. */
 int lease_messages_request_together(struct pool *pool, struct leased *const *leased, unsigned n,
                                     uint32_t wait_ms, int *ret_fds);
 
-/* Has a block of n_bytes that is still mapped leased again: without a fd, and without a call of the driver.
- * GPUMEM_E_REFUSED: the daemon has none to give, or has gone; GPUMEM_E_DISCONNECTED: it says nothing, or there is
- * none. */
+/* Leases again a block of n_bytes that is still mapped: without an fd and without a driver call. GPUMEM_E_REFUSED:
+ * the daemon has none to give, or has gone. GPUMEM_E_DISCONNECTED: it is silent, or there is none. */
 int lease_messages_renew(struct pool *pool, uint64_t n_bytes, struct leased **ret_leased);
 
-/* A block is not mapped any more: ends its lease by the message that fits it, unless the daemon that it was leased
- * from is gone, and the lease with it. */
+/* A block was unmapped: ends its lease by the message that fits, unless the daemon that it was leased from is gone,
+ * and the lease with it. */
 void lease_messages_end(struct pool *pool, const struct leased *leased);

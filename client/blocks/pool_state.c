@@ -53,7 +53,7 @@ void pool_stop_clock(struct pool *pool, uint64_t since_us)
         uint64_t us = clock_now_us() - since_us, us_most;
 
         pthread_mutex_lock(&pool->lock);
-        /* Several threads at once were away for longer than the time that passed. */
+        /* Several threads may have waited at the same time, for longer in sum than the time that passed. */
         us_most = pool_now_us(pool) - pool->heap_set.budget.faded_at_us;
         pool->n_blocked_us += us < us_most ? us : us_most;
         pthread_mutex_unlock(&pool->lock);

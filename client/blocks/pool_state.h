@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pool as a client has it: an arena of addresses, leased blocks mapped there, and a heap for
- * each stream that allocates. What is here is the state alone, for all that work on it: blocks and their leases,
- * heaps, captures, the public functions.
+/* One pool as a client has it: an arena of addresses, leased blocks that are mapped there, and a heap for each stream
+ * that allocates. This header has only the state, for all modules that work on it: blocks and their leases, heaps,
+ * captures, the public functions.
  *
- * Any thread; driver calls and messages are made without locks, but for events, which wait for nothing: they are
- * recorded and asked under the pool's. Two kinds of locks: the pool's, for all that changes with blocks, and each
- * heap's own, for the heap alone, which is all that a hit and a free take. The pool's is taken first. What the
- * lock-free way to a heap may still come upon, records of blocks and heaps, is kept until the pool ends and
- * used again for others; under the heap's lock it shows whether it is the right one. */
+ * Any thread. Driver calls and messages are made without locks, except for events: recording and querying them does
+ * not wait, and is done under the pool's lock. There are two kinds of locks: the pool's, for all that changes with
+ * blocks, and each heap's own, for that heap alone. A hit and a free take only the heap's. The pool's is taken first.
+ * The lock-free way to a heap may meet records of blocks and heaps that have ended: they are kept until the pool
+ * ends, and are reused. Under the heap's lock a thread can tell whether it has the right one. */
 #pragma once
 
 #include <pthread.h>
@@ -33,70 +33,70 @@ struct reconnector;
 
 LIST_HEAD(shared_list, shared_alloc);
 
-/* Whose heap it is now. Written under the heap's lock, and read without. */
+/* The stream whose heap it is now. Written under the heap's lock, and read without. */
 struct heap_mark {
         _Atomic uint64_t scope;
         _Atomic uint64_t id;
 };
 
-/* A stream's. Threads that allocate at once write to no line, nor to the next one, which processors
- * fetch with it, that another thread needs. */
+/* The heap of a stream. The alignment keeps threads that allocate at the same time from writing to a cache line of
+ * each other, or to the next one, which processors fetch with it. */
 struct stream_heap {
-        _Alignas(128) struct set_heap in_set; /* the heap; its lock guards the next five */
+        _Alignas(128) struct set_heap in_set; /* the heap; its lock guards the next five fields */
         struct heap_mark mark;
-        uint64_t generation; /* another for each stream whose heap the record is */
+        uint64_t generation; /* changes for each stream that gets the record */
         bool live;
         struct trim_trigger trigger;
-        uint64_t n_flush_epochs; /* what a flush under way waits for */
+        uint64_t n_flush_epochs; /* the epochs that a pending flush waits for */
         struct counter *counter;
         struct pool *pool;
-        struct stream_key key; /* context 0: made without one; with a capture it is the capture's */
+        struct stream_key key; /* context 0: made without one; capture not 0: the capture's heap */
         struct fences fences;  /* guarded by the pool's lock */
         UT_hash_handle hh;
 };
 
-/* A block, from its addresses to its end; kept for others after that. */
+/* A block, from the reservation of its addresses to its end; then the record is kept for other blocks. */
 struct leased {
-        struct heap_block block; /* its place, and its heap; none: it is one allocation */
-        uint64_t number;         /* as the daemon names the block */
+        struct heap_block block; /* its addresses, and its heap; no heap: it is one allocation */
+        uint64_t number;         /* the daemon's number of the block */
         uint64_t connection;     /* serial of the one that it was leased on */
         enum mapping mapping;
-        struct shared_alloc *shared; /* that allocation */
-        bool is_mapped;              /* by mapping_map; the pool's peers are held to change it */
-        uint64_t handle;             /* or address, that the driver would not take back; 0: none */
-        bool is_attached;            /* another client's lease came first */
+        struct shared_alloc *shared; /* the allocation, if the block is one */
+        bool is_mapped;              /* by mapping_map; changed only under the pool's peer_access */
+        uint64_t handle;             /* or an address, that the driver failed to release; 0: none */
+        bool is_attached;            /* another client allocated it */
         bool is_revoked;             /* the lease is over, the mapping not yet */
         uint64_t retained_at_us;     /* see retained.h; 0: it is not */
-        _Atomic uint64_t context;    /* of MAPPING_REGISTERED and _OPENED: where that was done */
-        unsigned n_opens;        /* of MAPPING_IPC; before that it has no place, and address 0 */
-        LIST_ENTRY(leased) link; /* of those that are spare, or about to be given back */
+        _Atomic uint64_t context;    /* where it was registered or opened; else 0 */
+        unsigned n_opens;            /* of MAPPING_IPC; before the open its address is 0 */
+        LIST_ENTRY(leased) link;     /* in the list of spare records, or of blocks to be returned */
 };
 
 LIST_HEAD(leased_list, leased);
 
-/* Blocks whose leases were revoked, and that are mapped still: see retained.h. */
+/* Blocks whose leases were revoked, and that are still mapped: see retained.h. */
 struct retained {
-        struct leased_list blocks; /* the one that was kept last is first */
+        struct leased_list blocks; /* newest first */
         _Atomic bool is_recalled;  /* a NOTICE has come; set without the lock */
 };
 
-/* A pool's standing with the daemon; guarded by the pool's lock. */
+/* The pool's binding to the present connection; guarded by the pool's lock. */
 struct binding {
-        uint64_t connection; /* serial of the one that it is attached to; 0: it is being detached */
+        uint64_t connection;     /* its serial; 0: the pool is being detached */
         _Atomic bool is_missing; /* read without the lock too */
-        uint64_t n_leased_bytes; /* of that connection: mapped, or about to be */
-        uint64_t n_held_bytes;   /* of earlier ones: mapped */
+        uint64_t n_leased_bytes; /* on that connection: mapped, or about to be */
+        uint64_t n_held_bytes;   /* on earlier ones: mapped */
 };
 
 /* How much of the pool the process leases at most: see client_limit.h. */
 struct client_limit {
         uint64_t n_max_bytes;
-        uint64_t n_leased_bytes; /* and asked for */
+        uint64_t n_leased_bytes; /* leased or requested */
 };
 
 #define CLIENT_LIMIT_NULL ((struct client_limit){.n_max_bytes = UINT64_MAX})
 
-/* As they were reserved. */
+/* One range, as it was reserved. */
 struct pool_addresses {
         uint64_t start;
         uint64_t n_bytes;
@@ -113,34 +113,34 @@ struct pool {
         pthread_mutex_t lock;         /* guards what follows, but the counters, and row.id */
         struct binding binding;       /* to the daemon */
         struct counters counters;
-        _Atomic(struct arena *) arena; /* NULL until the first block; then for good */
+        _Atomic(struct arena *) arena; /* NULL until the first block; never changes afterwards */
         uint64_t arena_start;
         uint64_t n_arena_bytes;      /* with `more` */
-        struct pool_addresses *more; /* of an arena that was short at first */
+        struct pool_addresses *more; /* further ranges of an arena that was short at first */
         unsigned n_more;
         struct heap_set heap_set;
         struct retained retained;
-        uint64_t n_blocked_us;     /* that leases and returns took */
+        uint64_t n_blocked_us;     /* time that leases and returns took */
         unsigned n_waiting;        /* requests that may wait for others' memory */
         struct stream_heap *heaps; /* hash table */
         struct stream_heap *spare_heaps;
         struct leased_list spare_leased;
-        struct leased_list stuck_leased; /* that could not be unmapped, see leased_free */
-        uint64_t n_reserved_bytes;       /* in heaps and shared */
+        struct leased_list stuck_leased; /* blocks that could not be unmapped, see leased_free */
+        uint64_t n_reserved_bytes;       /* in heaps and in `shareds` */
         uint64_t n_reserved_peak_bytes;
         uint64_t n_blocks;
-        struct shared_list shareds; /* allocations and attached memory with blocks of their own */
+        struct shared_list shareds; /* memory with blocks of its own */
         struct client_limit limit;
         pthread_mutex_t flushing;    /* trim.c: one flush at a time; taken before `lock` */
         pthread_mutex_t registering; /* leased_register: one block at a time */
         pthread_mutex_t reserving;   /* reservation.c: one at a time; taken before `lock` */
 };
 
-/* Pinned memory has one registration a block, and a copy must not need two; what is opened is an
- * allocation of the driver's for each block, at an address that it chose. */
+/* Pinned memory has one registration for each block, and a copy must lie in one of them. Memory of CUDA IPC handles
+ * is an allocation of the driver for each block, at an address that the driver chose. */
 enum heap_runs pool_runs(const struct pool *pool);
 
-/* As gpumem_request numbers places. */
+/* The pool's place, numbered as in gpumem_request. */
 int32_t pool_place(const struct pool *pool);
 
 static inline uint64_t leased_bytes(const struct leased *leased)
@@ -153,7 +153,7 @@ static inline uint64_t leased_address(const struct leased *leased)
         return leased->block.at.start;
 }
 
-/* What counts as leased while it is mapped: what was attached is counted by those who leased it. */
+/* The bytes that count as leased while the block is mapped. The client that leased an attached block counts it. */
 static inline uint64_t leased_counted_bytes(const struct leased *leased)
 {
         return leased->is_attached ? 0 : leased_bytes(leased);
@@ -164,7 +164,8 @@ static inline struct leased *leased_of(struct arena_block *at)
         return at ? CONTAINER_OF(at, struct leased, block.at) : NULL;
 }
 
-/* Its blocks stay where they are as long as its graphs, whatever is known of any work. */
+/* Is it a capture's heap? Its blocks stay in place as long as the capture's graphs, whatever work is known to be
+ * over. */
 static inline bool pool_is_captured(const struct stream_heap *heap)
 {
         return heap->key.capture != 0;
@@ -175,7 +176,7 @@ static inline struct heap *heap_in(struct stream_heap *heap)
         return &heap->in_set.heap;
 }
 
-/* The stream with that mark has the heap, or had it when this was called. */
+/* Has the stream with that mark the heap? True also if it had it when this was called. */
 static inline bool pool_has_mark(const struct stream_heap *heap, const struct stream_mark *mark)
 {
         return atomic_load_explicit(&heap->mark.scope, memory_order_acquire) == mark->scope &&
@@ -183,21 +184,20 @@ static inline bool pool_has_mark(const struct stream_heap *heap, const struct st
                atomic_load_explicit(&heap->mark.scope, memory_order_relaxed) == mark->scope;
 }
 
-/* In whose order an allocation may be that was made without a context and registered later: an id that is no
- * stream's. */
+/* The order of an allocation that was made without a context and registered later: an id that no stream has. */
 #define POOL_ANY_STREAM UINT64_MAX
 
-/* An allocation with a block of its own comes or goes; the caller has the lock. `n_requested_bytes`
- * is what it was asked with. */
+/* An allocation with a block of its own is made or ends; the caller has the lock. `n_requested_bytes` is the size
+ * that was requested. */
 void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes);
 void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes);
 
-/* Blocks come or go; the caller has the lock. */
+/* A block is added or removed; the caller has the lock. */
 void pool_count_block(struct pool *pool, uint64_t n_bytes);
 void pool_discount_block(struct pool *pool, uint64_t n_bytes);
 
-/* The pool's clock: it stands while blocks are leased and returned. The caller has the lock. */
+/* The pool's clock, which stops while blocks are leased and returned. The caller has the lock. */
 uint64_t pool_now_us(const struct pool *pool);
 
-/* Stops the pool's clock for what has begun at that time of the system's and ends now. */
+/* Takes the time from since_us (of the system's clock) to now out of the pool's clock. */
 void pool_stop_clock(struct pool *pool, uint64_t since_us);

@@ -35,7 +35,7 @@ static void take_out(struct leased *leased)
         leased->retained_at_us = 0;
 }
 
-/* Those that were kept last are counted first: the oldest are beyond the bounds. */
+/* Counts the newest first, so that the oldest are beyond the limits. */
 void retained_take_out(struct pool *pool, enum retained_drop which, uint64_t now_us,
                        struct leased_list *list)
 {
@@ -78,7 +78,7 @@ bool retained_has_any(const struct pool *pool)
         return !LIST_EMPTY(&pool->retained.blocks);
 }
 
-/* The kept block there, of a lease that may come again; or NULL. */
+/* The retained block there, if the present daemon may lease it again; or NULL. */
 static const struct leased *retained_at(const struct pool *pool, uint64_t address)
 {
         const struct leased *leased = leased_of(arena_find(pool->heap_set.arena, address));
@@ -88,7 +88,7 @@ static const struct leased *retained_at(const struct pool *pool, uint64_t addres
                        : NULL;
 }
 
-/* From this block upwards; where runs are kept apart, the block alone. */
+/* The run from this block upwards; where runs are kept apart, the block alone. */
 static struct free_run free_run_from(const struct pool *pool, const struct heap *heap,
                                      const struct leased *first)
 {
@@ -138,7 +138,7 @@ static bool cut(const struct pool *pool, struct free_run rest, uint64_t n_bytes,
         return placement->n_parts > 0;
 }
 
-/* What is made new is cut to size: what is had again may be larger by a part, or by a common block. */
+/* A new block would be cut to size. A retained one may be larger by an eighth, or by one block of the usual size. */
 static bool is_good(const struct pool *pool, uint64_t n_bytes, const struct placement *placement)
 {
         uint64_t n_common = budget_block_bytes(&pool->heap_set.budget);
@@ -180,7 +180,7 @@ static void note_revoked(struct pool *pool, uint64_t n_bytes)
                 events_note(pool->reconnector->events, &event);
 }
 
-/* A NOTICE may be about what is swept here. */
+/* A NOTICE may be about blocks that are swept here. */
 void retained_take_revoked(struct pool *pool, enum retained_drop drop, struct leased_list *list)
 {
         bool is_recalled = atomic_exchange(&pool->retained.is_recalled, false);
@@ -198,7 +198,7 @@ void retained_take_revoked(struct pool *pool, enum retained_drop drop, struct le
                 pool_discount_block(pool, block->at.n_bytes);
                 pool->limit.n_leased_bytes -= block->at.n_bytes;
                 leased->is_revoked = true;
-                /* One without a word was lost with its connection: that is told otherwise. */
+                /* A block without a word was lost with its connection, which is another event. */
                 n_bytes += block->word ? block->at.n_bytes : 0;
                 if (!retained_add(pool, leased, now_us))
                         LIST_INSERT_HEAD(list, leased, link);
