@@ -213,6 +213,14 @@ class Frameworks(unittest.TestCase):
         self.assertEqual(set(ours), set(theirs))
         self.assertGreater(sum(word == 'passes' for word in ours.values()), 120)
 
+    def test_what_a_gpu_is_asked(self):
+        """bench/python/measure.py finds figures; the times of an emulated driver mean nothing."""
+        ran = MACHINE.run(world.PACKAGE_FOLDER.parent / 'bench' / 'python' / 'measure.py',
+                          '--rounds', 1, 'pairs', python=frameworks.python(), timeout=180)
+        self.assertIn('# figure: numba, an allocation of 4096 bytes and its end: own ', ran.stdout,
+                      ran.stderr)
+        self.assertEqual(ran.stdout.splitlines()[-1], '1..4', ran.stdout)
+
 
 if __name__ == '__main__':
     unittest.main()
