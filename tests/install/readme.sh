@@ -92,7 +92,7 @@ ok "the header stands alone in C++98" header_alone cc "$cxx" -std=c++98
 ok "the header stands alone in C++20" header_alone cc "$cxx" -std=c++20
 
 example_source >"$place/example.c"
-ok "the README has a program" grep -q gpumem_connect "$place/example.c"
+ok "the README has a program" grep -q gpumem_malloc_pinned "$place/example.c"
 start_daemon
 ok "the daemon is the installed one" equal "$(readlink "/proc/$daemon/exe")" "$bindir/gpumemd"
 ok "the README's session is as it says" same_session

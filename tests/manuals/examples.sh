@@ -60,7 +60,7 @@ columns_are_told() {
         local headings heading
         {
                 sed -n "/^## Commands/,/^###/p; /^### $1\$/,/^##/p" "$source_folder/man/gpumemctl.1.md"
-                sed -n '/^## What gpumemctl stats shows/,/^## A program/p' "$source_folder/README.md"
+                sed -n '/^## Columns of gpumemctl stats/,/^## /p' "$source_folder/docs/concepts.md"
         } >"$place/part"
         headings=$(gpumemctl "$@" | sed -n '1 { s/DEV-\|PIN-\|://g; p }')
         [ -n "$headings" ] || return 1

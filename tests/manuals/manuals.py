@@ -23,7 +23,8 @@ TAG = re.compile(r'^\.TP\n(.*)\n((?:(?!\.TP|\.SH|\.SS|\.PP).*\n)*)', re.MULTILIN
 VARIABLE = re.compile(r'"(GPUMEM_(?!E_|TEST_)[A-Z_]+)"')
 SHARED = 'as in gpumemctl --help'
 # What is installed beside the pages, and what else who has no sources is sent to.
-DOCUMENTS = ['docs/configuration.md', 'docs/gpumemd.conf.example', 'docs/metrics.md', 'docs/scale.md', 'include/gpumem.h',
+DOCUMENTS = ['docs/c.md', 'docs/concepts.md', 'docs/configuration.md', 'docs/emulator.md', 'docs/gpumemd.conf.example',
+             'docs/metrics.md', 'docs/operations.md', 'docs/scale.md', 'docs/troubleshooting.md', 'docs/versions.md', 'include/gpumem.h',
              'metrics/alerts.yml', 'proto/PROTOCOL.md', *(f'k8s/{name}.yaml' for name in ('client-pod', 'daemonset', 'gpumemd.cdi'))]
 FILE = re.compile(r'(?<![\w./@$-])[\w-]+(?:/[\w.-]+)*/?[\w.-]*\w')
 SOURCES_ONLY = {'HACKING.md', 'TESTING.md', 'RESULTS.md'}

@@ -80,6 +80,27 @@ TEST(a_longer_request_of_a_later_version_is_taken_if_zero)
         last_refusal_says(client, -E2BIG, "does not know those fields");
 }
 
+TEST(structs_of_an_earlier_version_are_taken)
+{
+        struct {
+                struct gpumem_stats stats;
+                uint64_t later;
+        } longer = {.stats = {.struct_size = sizeof(longer)}};
+        struct gpumem_stats shorter = {.struct_size = offsetof(struct gpumem_stats, n_hits),
+                                       .n_hits = 77};
+        struct gpumem_request request = on_device(0, 4096);
+        void *pointer;
+
+        request.struct_size = offsetof(struct gpumem_request, flags);
+        request.flags = UINT32_MAX;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &shorter), 0);
+        ck_assert_uint_eq(shorter.n_requested_bytes, 4096);
+        ck_assert_uint_eq(shorter.n_hits, 77);
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &longer.stats), -EINVAL);
+        must_free(&request, pointer);
+}
+
 TEST(what_is_not_allocated_is_not_freed)
 {
         struct gpumem_request request = on_device(0, 4096);
