@@ -306,6 +306,36 @@ def check_facts(report):
         report.case(f'facts: {what}', differ(failed_cases(STYLE / 'facts.py', tree), expected))
 
 
+# The case that fails for each, and what a document says then.
+DOCUMENTS = [
+    ('what documents link to is there', 'README.md', '[a page](docs/gone.md)'),
+    ('what documents link to is there', 'docs/a.md', '[a page](docs/b.md)'),
+    ('targets of make that documents name are there', 'docs/a.md', '`make tea`'),
+    ('targets of make that documents name are there', 'docs/a.md', '```\nmake tea   # now\n```'),
+    ('README.md and TESTING.md are short', 'README.md', 'line\n' * 151),
+    ('README.md and TESTING.md are short', 'TESTING.md', 'x' * 8193),
+    ('tests that documents name are there', 'docs/a.md', '`live_a: two`'),
+    ('texts that docs/troubleshooting.md quotes are those of the programs', 'docs/troubleshooting.md',
+     '| `no such text` | x |'),
+    ('texts that docs/troubleshooting.md quotes are those of the programs', 'docs/troubleshooting.md',
+     '| `the driver fails`, `its pool ... is empty` | x |'),
+    ('documents have plain words', 'docs/a.md', 'for who' 'ever asks'),
+    ('documents have plain words', 'README.md', '"x" is no ' 'size'),
+]
+SOUND = '[a](docs/b.md#part), [b](https://x.invalid/c), `make test`, `make test N=1`, `make a room`, `live_a: one`'
+
+
+def check_documents(report):
+    files = {'README.md': 'line\n' * 150, 'TESTING.md': 'x' * 8192, 'Makefile': 'test: build\n', 'docs/b.md': '\n',
+             'docs/troubleshooting.md': '| `the driver fails`, `a ... is full`, `CUDA_ERROR_X` | `not quoted` |\n',
+             'tests/live/room/test_a.c': 'TEST(one)\n', 'client/a.c': 'log("the driver "\n    "fails", "a pool is full");\n'}
+    report.case('documents: sound ones', differ(
+        failed_cases(STYLE / 'documents.py', files | {'CHANGELOG.md': f'{SOUND}\n'}), []))
+    for expected, name, text in DOCUMENTS:
+        report.case(f'documents: {name} with {text[:20]!r}', differ(
+            failed_cases(STYLE / 'documents.py', files | {name: f'{text}\n'}), [expected]))
+
+
 def main():
     nm, library, *compiler = sys.argv[1:]
     report = tap.Report()
@@ -319,6 +349,7 @@ def main():
     check_protocol(report)
     check_built(report)
     check_facts(report)
+    check_documents(report)
     return report.finish()
 
 
