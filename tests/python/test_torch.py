@@ -7,9 +7,11 @@ Torch itself needs a GPU and 2.5 GB; this is of the logic that is ours alone.
 import contextlib
 import ctypes
 import io
+import os
 import sys
 import types
 import unittest
+import unittest.mock
 
 import world
 
@@ -32,12 +34,17 @@ class Allocator:
     set_record_stream_fn = _take
 
 
+# torch's numbers of streams: of its own ones, and of others.
+OWN, EXTERNAL = 0x21, 0x7f0000001000
+
+
 class StreamBase:
     """torch.cuda.Stream, made of a device and a handle."""
 
-    def __new__(cls, device_index=0, cuda_stream=0):
+    def __new__(cls, device_index=0, cuda_stream=0, stream_id=None):
         made = object.__new__(cls)
         made.device_index, made.cuda_stream = device_index, cuda_stream
+        made.stream_id = OWN if cuda_stream and stream_id is None else stream_id or 0
         return made
 
 
@@ -139,9 +146,32 @@ class Torch(unittest.TestCase):
         self.assertIsInstance(gpumem.torch.pool(), self.torch.cuda.MemPool)
         self.assertEqual(calls, [])
 
-    def test_3_install(self):
-        import os
+    def looks(self):
+        """All that install() replaces."""
+        torch = self.torch
+        owners = (torch, torch._C, torch.cuda, torch.cuda.memory, torch.cuda.Stream,
+                  torch.cuda.CUDAGraph, torch.cuda.MemPool, torch.UntypedStorage, CudnnModule)
+        return [dict(vars(owner)) for owner in owners] + [dict(os.environ)]
 
+    def test_2_what_fails_leaves_torch_as_it_was(self):
+        import gpumem.torch
+
+        def fail(*unused):
+            raise RuntimeError('not today')
+        for owner, name in ((self.torch._C, '_cuda_changeCurrentAllocator'),
+                            (self.torch._C, '_get_cudnn_benchmark'),
+                            (gpumem.torch._graphs, 'install')):
+            with self.subTest(name), unittest.mock.patch.object(owner, name, fail):
+                before = self.looks()
+                said_then = io.StringIO()
+                with contextlib.redirect_stderr(said_then), self.assertRaisesRegex(
+                        RuntimeError, 'not today'):
+                    gpumem.torch.install()
+                self.assertEqual(said_then.getvalue(), '')
+                self.assertEqual(self.looks(), before)
+                self.assertEqual([call for call in calls if call[0] == 'change'], [])
+
+    def test_3_install(self):
         import gpumem.torch
         os.environ['PYTORCH_CUDA_ALLOC_CONF'] = 'expandable_segments:True'
         os.environ['WORLD_SIZE'] = '2'
@@ -192,6 +222,10 @@ class Torch(unittest.TestCase):
         handle = self.cuda.stream()
         for call in self.torch.cuda.queued:
             call()
+        self.torch.cuda.Stream(0, handle, EXTERNAL)
+        with self.assertRaises(gpumem.Error):  # its owner may destroy it
+            gpumem.stream_unregister(handle)
+        # Its handle is a stream of torch's own then.
         for _ in range(3):
             self.torch.cuda.Stream(0, handle)
         gpumem.stream_unregister(handle)

@@ -14,6 +14,7 @@ interface for allocators cannot do is switched off, or refused, by name: see doc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from .. import _client, _errors, _notice
 from .._buffer import pinned as _pinned
 from .._buffer import shape_of as _shape_of
 from .._library import load
-from . import _first_use, _graphs, _refusals, _statistics, _streams
+from . import _first_use, _graphs, _patches, _refusals, _statistics, _streams
 
 # torch's setter on an allocator: the C function that it is given
 _HOOKS = {
@@ -63,6 +64,23 @@ def _check_first_use() -> None:
         )
 
 
+def _replace() -> Callable[[], None]:
+    """Torch's allocator last, as what fails before that can be put back."""
+    made = _allocator("gpumem_torch_alloc", "gpumem_torch_free")
+    _hook(made)
+    try:
+        _statistics.install()
+        _graphs.install()
+        _streams.install()
+        tell = _refusals.install()
+        torch._C._cuda_changeCurrentAllocator(made)
+    except BaseException:
+        _patches.take_back()
+        raise
+    _patches.keep()
+    return tell
+
+
 def install(*, wait: float = 10.0) -> str:
     """Has the whole process's CUDA tensors come from gpumemd. Says what was done.
 
@@ -78,15 +96,10 @@ def install(*, wait: float = 10.0) -> str:
     _check_first_use()
     _client.connect()
     load().adapters_set_wait_ms(_client.wait_ms(wait))
-    _refusals.say_what_is_ignored()
-    made = _allocator("gpumem_torch_alloc", "gpumem_torch_free")
-    _hook(made)
-    torch._C._cuda_changeCurrentAllocator(made)
-    _statistics.install()
-    _graphs.install()
-    _streams.install()
-    _refusals.install()
+    tell = _replace()
     _is_installed = True
+    tell()
+    _streams.register_default()
     return "every CUDA tensor"
 
 

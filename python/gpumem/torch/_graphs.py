@@ -13,6 +13,7 @@ import torch
 
 from .. import _client, _errors
 from .._library import load
+from . import _patches
 
 # A pool is open in the stream already; torch itself says that it captures no default stream.
 _LEFT_TO_TORCH = (_errors.GRAPH_POOL_OPEN, _errors.UNSUPPORTED)
@@ -60,4 +61,5 @@ def install() -> None:
         finally:
             _end(self)
 
-    graph_class.capture_begin, graph_class.capture_end = capture_begin, capture_end
+    _patches.put(graph_class, "capture_begin", capture_begin)
+    _patches.put(graph_class, "capture_end", capture_end)

@@ -12,12 +12,13 @@ from typing import Any
 import torch
 
 from .. import _errors, _notice
+from . import _patches
 from ._statistics import replace
 
 _INSTEAD = "`GPUMEM_DISABLE=1` runs the program with torch's own allocator"
 
 
-def say_what_is_ignored() -> None:
+def _say_what_is_ignored() -> None:
     """Settings of torch's allocator that have no effect."""
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
         if os.environ.get(name):
@@ -40,10 +41,10 @@ def _refuse_snapshots() -> None:
 
 
 def _refuse_ipc() -> None:
-    torch.UntypedStorage._share_cuda_ = _refuse(
+    _patches.put(torch.UntypedStorage, "_share_cuda_", _refuse(
         "sending a CUDA tensor to another process",
         "share memory by gpumem.share() and gpumem.attach(), or send the tensor's .cpu()",
-    )
+    ))  # fmt: skip
 
 
 def _refuse_pools() -> None:
@@ -57,7 +58,7 @@ def _refuse_pools() -> None:
                 f"tensor: make it without one; {_INSTEAD}")
         make(self, allocator, *arguments, **options)
 
-    pool_class.__init__ = __init__
+    _patches.put(pool_class, "__init__", __init__)
 
 
 class _StaysOff:
@@ -77,12 +78,15 @@ def keep_benchmark_off(value: bool) -> None:
                     f"allocator. {_INSTEAD}")
 
 
-def _switch_benchmark_off() -> None:
+def _switch_benchmark_off() -> bool:
+    """Whether it was on."""
     set_benchmark = torch._C._set_cudnn_benchmark
-    keep_benchmark_off(bool(torch._C._get_cudnn_benchmark()))
+    was_on = bool(torch._C._get_cudnn_benchmark())
+    _patches.later(lambda: set_benchmark(was_on))
     set_benchmark(False)
-    torch._C._set_cudnn_benchmark = keep_benchmark_off
-    type(torch.backends.cudnn).benchmark = _StaysOff()
+    _patches.put(torch._C, "_set_cudnn_benchmark", keep_benchmark_off)
+    _patches.put(type(torch.backends.cudnn), "benchmark", _StaysOff())
+    return was_on
 
 
 _WITHOUT_GRAPHS = {"reduce-overhead": None, "max-autotune": "max-autotune-no-cudagraphs"}
@@ -112,7 +116,7 @@ def _switch_graph_trees_off() -> None:
     def compile(*arguments: Any, **options: Any) -> Any:
         return compile_(*arguments, **without_graphs(options))
 
-    torch.compile = compile
+    _patches.put(torch, "compile", compile)
 
 
 def _switch_nccl_registration_off() -> None:
@@ -123,11 +127,17 @@ def _switch_nccl_registration_off() -> None:
         _notice.say("NCCL_GRAPH_REGISTER=0 is set: NCCL registers no memory of gpumemd in graphs")
 
 
-def install() -> None:
-    """From now on."""
+def install() -> Callable[[], None]:
+    """From now on. Gives what is to be called when torch's allocator is replaced: it tells of them."""
     _refuse_snapshots()
     _refuse_ipc()
     _refuse_pools()
-    _switch_benchmark_off()
+    was_on = _switch_benchmark_off()
     _switch_graph_trees_off()
-    _switch_nccl_registration_off()
+
+    def tell() -> None:
+        _say_what_is_ignored()
+        keep_benchmark_off(was_on)
+        _switch_nccl_registration_off()
+
+    return tell

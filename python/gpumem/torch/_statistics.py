@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .. import _client, _errors
+from . import _patches
 
 _fractions: dict[int, float] = {}
 
@@ -83,15 +84,15 @@ def _wrap_fraction() -> None:
 
 def replace(name: str, function: Any) -> None:
     """A function of torch.cuda.memory, and its name in torch.cuda."""
-    setattr(torch.cuda.memory, name, function)
+    _patches.put(torch.cuda.memory, name, function)
     if hasattr(torch.cuda, name):
-        setattr(torch.cuda, name, function)
+        _patches.put(torch.cuda, name, function)
 
 
 def install() -> None:
     """Torch's functions say gpumemd's figures from now on."""
-    torch._C._cuda_memoryStats = memory_stats
-    torch._C._cuda_resetPeakMemoryStats = _client.reset_peaks
-    torch._C._cuda_resetAccumulatedMemoryStats = lambda device: None
+    _patches.put(torch._C, "_cuda_memoryStats", memory_stats)
+    _patches.put(torch._C, "_cuda_resetPeakMemoryStats", _client.reset_peaks)
+    _patches.put(torch._C, "_cuda_resetAccumulatedMemoryStats", lambda device: None)
     replace("mem_get_info", mem_get_info)
     _wrap_fraction()

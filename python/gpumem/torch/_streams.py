@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from .. import _client, _errors, _notice
+from . import _patches
 
 # (device, handle). A set's operations are atomic; one that is registered twice does no harm.
 _registered: set[tuple[int, int]] = set()
@@ -55,6 +56,9 @@ def install() -> None:
         _register_made(made)
         return made
 
-    stream_class.__new__ = staticmethod(__new__)
-    # When CUDA is there; until then there is no context that a default stream could be of.
+    _patches.put(stream_class, "__new__", staticmethod(__new__))
+
+
+def register_default() -> None:
+    """When CUDA is there; until then there is no context that a default stream could be of."""
     torch.cuda._lazy_call(lambda: register(torch.cuda.current_device(), 0))
