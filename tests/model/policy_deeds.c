@@ -221,8 +221,8 @@ static void pass_time(struct play *play)
         if (play_one_in(play, 100))
                 play->model.now_ns += UNMAP_TIMEOUT_NS;
         model_expire(&play->model);
-        policy_see_idle_of(play->model.policy, (uint32_t)play_below(play, MODEL_N_POOLS),
-                           play->model.now_ns);
+        policy_see_some_idle(play->model.policy, (uint32_t)play_below(play, MODEL_N_POOLS),
+                             (unsigned)play_below(play, 8));
 }
 
 void play_do_something(struct play *play)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/accounting/charge.h"
 
-#include <assert.h>
-
+#include "daemon/policy/accounting/charge_ranking.h"
 #include "daemon/policy/accounting/quota.h"
 
 bool charge_fits(const struct client *client, const struct pool *pool, uint64_t n_bytes)
@@ -17,7 +16,7 @@ void charge_init(struct charge *charge, struct client *client, struct pool *pool
                  enum charge_kind kind)
 {
         *charge = (struct charge){.client = client, .pool = pool, .n_bytes = n_bytes, .kind = kind};
-        client->charged[pool->id] += n_bytes;
+        charge_ranking_add(client, pool, n_bytes);
         client->tenant->holdings[pool->id].charged += n_bytes;
         pool->charged += n_bytes;
         usage_add(&client->usage, pool->settings.kind, n_bytes);
@@ -36,8 +35,7 @@ void charge_deinit(struct charge *charge)
 
         if (!client)
                 return;
-        assert(client->charged[pool->id] >= charge->n_bytes);
-        client->charged[pool->id] -= charge->n_bytes;
+        charge_ranking_sub(client, pool, charge->n_bytes);
         client->tenant->holdings[pool->id].charged -= charge->n_bytes;
         pool->charged -= charge->n_bytes;
         usage_remove(&client->usage, pool->settings.kind, charge->n_bytes);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/policy/accounting/charge_ranking.h"
 #include "daemon/policy/check/check.h"
 
 #include <assert.h>
@@ -124,7 +125,7 @@ static void check_unresponsive(const struct pool *pool)
                                                    ? block->bin->n_bytes
                                                    : 0;
                 }
-                assert(n_clients_bytes == client->unresponsive[pool->id]);
+                assert(n_clients_bytes == client->sums[pool->id].n_unresponsive_bytes);
                 n_bytes += n_clients_bytes;
         }
         assert(n_bytes == pool->unresponsive);
@@ -220,6 +221,17 @@ static void check_waiting(const struct pool *pool)
         assert(n == pool->n_waiting);
 }
 
+static void check_ranking(const struct pool *pool)
+{
+        const struct client *client;
+        uint64_t n_sums = 0;
+
+        LIST_FOREACH (client, &pool->policy->clients, link)
+                n_sums += client->sums[pool->id].n_bytes > 0;
+        assert(n_sums == pool->ranking.n_sums);
+        charge_ranking_check(&pool->ranking);
+}
+
 static void check_pool(const struct pool *pool)
 {
         struct totals totals = {.lingering = pool->unreleasable};
@@ -238,6 +250,7 @@ static void check_pool(const struct pool *pool)
         assert(totals_reserved(&totals) <= pool->reserved_peak);
         assert(check_declared(pool, NULL) == pool->declared);
         assert(n_charged_bytes + pool->declared == pool->charged && n_leases == pool->n_leases);
+        check_ranking(pool);
         check_cached(pool);
         check_leased(pool);
         check_expected(pool);

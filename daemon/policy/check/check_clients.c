@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "daemon/policy/accounting/charge_ranking.h"
 #include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/check/check.h"
 #include "daemon/policy/objects/block.h"
@@ -152,6 +153,7 @@ static void check_holding(const struct holding *holding)
         assert(memcmp(&totals, &holding->totals, sizeof(totals)) == 0);
         n_charged_bytes += check_declared(holding->pool, holding->tenant);
         assert(n_charged_bytes == holding->charged);
+        charge_ranking_check(&holding->ranking);
         assert(totals_reserved(&totals) <= holding->reserved_peak);
         check_bins(holding);
         check_oldest_first(holding);
@@ -340,7 +342,7 @@ static void check_charges(const struct client *client)
                 n_declared_bytes += declared->n_bytes;
                 LIST_FOREACH (block, &client->policy->pools[i]->blocks, pool_link)
                         n_bytes += block->charge.client == client ? block->bin->n_bytes : 0;
-                assert(n_bytes == client->charged[i]);
+                assert(n_bytes == client->sums[i].n_bytes);
         }
         assert(n_declared_bytes <= client->n_held_bytes);
 }

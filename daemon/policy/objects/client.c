@@ -41,11 +41,11 @@ int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_s
 
         if (!n_slots)
                 return -EINVAL;
-        client = calloc(1,
-                        sizeof(*client) + (size_t)policy->n_pools * 2 * sizeof(client->charged[0]));
+        client = calloc(1, sizeof(*client) + policy->n_pools * sizeof(client->sums[0]));
         if (!client)
                 return -ENOMEM;
-        client->unresponsive = client->charged + policy->n_pools;
+        for (uint32_t i = 0; i < policy->n_pools; i++)
+                client->sums[i].client = client;
         client->policy = policy;
         client->number = ++policy->last_client_number;
         client->owner = owner;

@@ -64,12 +64,13 @@ void unmap_timeout_update_holder(struct block *block)
         if (client == block->unresponsive_holder)
                 return;
         if (block->unresponsive_holder) {
-                block->unresponsive_holder->unresponsive[pool->id] -= block->bin->n_bytes;
+                block->unresponsive_holder->sums[pool->id]
+                        .n_unresponsive_bytes -= block->bin->n_bytes;
                 pool->unresponsive -= block->bin->n_bytes;
         }
         block->unresponsive_holder = client;
         if (client) {
-                client->unresponsive[pool->id] += block->bin->n_bytes;
+                client->sums[pool->id].n_unresponsive_bytes += block->bin->n_bytes;
                 pool->unresponsive += block->bin->n_bytes;
                 tell(client, block);
         }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/report/listing.h"
 
+#include "daemon/policy/accounting/charge_ranking.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/report/stats.h"
 
@@ -47,6 +48,33 @@ void policy_list_blocks(const struct policy *policy, uint32_t pool,
                 struct block_listing listing = describe_block(block);
 
                 take(&listing, argument);
+        }
+}
+
+static const struct charge_ranking *find_ranking(const struct policy *policy, uint32_t pool,
+                                                 const struct tenant *tenant)
+{
+        return tenant ? &tenant->holdings[pool].ranking : &policy->pools[pool]->ranking;
+}
+
+struct holder_sums policy_sum_holders(const struct policy *policy, uint32_t pool,
+                                      const struct tenant *tenant)
+{
+        return (struct holder_sums){.n_clients = find_ranking(policy, pool, tenant)->n_sums,
+                                    .n_bytes = tenant ? tenant->holdings[pool].charged
+                                                      : policy->pools[pool]->charged};
+}
+
+void policy_list_holders(const struct policy *policy, uint32_t pool, const struct tenant *tenant,
+                         unsigned n_max, void (*take)(const struct client *client, void *argument),
+                         void *argument)
+{
+        const struct charge_ranking *ranking = find_ranking(policy, pool, tenant);
+        const struct charge_sum *sum = charge_ranking_first(ranking);
+
+        for (unsigned n = 0; sum && n < n_max; sum = charge_ranking_next(ranking, sum), n++) {
+                if (sum->client->owner)
+                        take(sum->client, argument);
         }
 }
 

@@ -60,6 +60,20 @@ void policy_list_tenants(const struct policy *policy,
                          void (*take)(const struct tenant_listing *tenant, void *argument),
                          void *argument);
 
+/* How many clients are charged in a pool, and how much together: of one tenant, or (NULL) of all. */
+struct holder_sums {
+        uint64_t n_clients;
+        uint64_t n_bytes;
+};
+struct holder_sums policy_sum_holders(const struct policy *policy, uint32_t pool,
+                                      const struct tenant *tenant);
+
+/* At most n_max of these clients: a client comes before those that are charged less than half as much. The daemon's own
+ * clients, which keep what a sharer left, are passed over. */
+void policy_list_holders(const struct policy *policy, uint32_t pool, const struct tenant *tenant,
+                         unsigned n_max, void (*take)(const struct client *client, void *argument),
+                         void *argument);
+
 /* Of blocks of tenants that are chosen those that a client of another tenant is charged for, who has attached
  * them, and which is not chosen. */
 uint64_t policy_charged_to_others(const struct policy *policy,

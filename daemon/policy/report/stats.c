@@ -5,18 +5,29 @@
 #include "daemon/policy/scheduling/fd_budget.h"
 #include "gpumem.h"
 
-static uint64_t see_idle(struct pool *pool)
+static void see(struct pool *pool, struct block *block)
+{
+        bool is_idle = lease_is_idle(TAILQ_FIRST(&block->leases));
+
+        if (is_idle && !block->seen_idle)
+                pool->seen_idle_bytes += block->bin->n_bytes;
+        else if (!is_idle && block->seen_idle)
+                pool->seen_idle_bytes -= block->bin->n_bytes;
+        block->seen_idle = is_idle;
+}
+
+static uint64_t see_idle(struct pool *pool, uint64_t n_max)
 {
         struct block *block;
-        uint64_t n_scanned = 0;
+        uint64_t n_seen = 0;
 
-        pool->seen_idle_bytes = 0;
         TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
-                block->seen_idle = lease_is_idle(TAILQ_FIRST(&block->leases));
-                pool->seen_idle_bytes += block->seen_idle ? block->bin->n_bytes : 0;
-                n_scanned++;
+                if (n_seen == n_max)
+                        break;
+                see(pool, block);
+                n_seen++;
         }
-        return n_scanned;
+        return n_seen;
 }
 
 uint64_t policy_see_idle(struct policy *policy)
@@ -24,19 +35,13 @@ uint64_t policy_see_idle(struct policy *policy)
         uint64_t n_scanned = 0;
 
         for (uint32_t i = 0; i < policy->n_pools; i++)
-                n_scanned += see_idle(policy->pools[i]);
+                n_scanned += see_idle(policy->pools[i], UINT64_MAX);
         return n_scanned;
 }
 
-void policy_see_idle_of(struct policy *policy, uint32_t pool_id, uint64_t now_ns)
+void policy_see_some_idle(struct policy *policy, uint32_t pool, unsigned n_max)
 {
-        struct pool *pool = policy->pools[pool_id];
-
-        if (pool->was_seen && now_ns < pool->seen_ns + POLICY_SEEN_NS)
-                return;
-        pool->was_seen = true;
-        pool->seen_ns = now_ns;
-        (void)see_idle(pool);
+        (void)see_idle(policy->pools[pool], n_max);
 }
 
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool)
@@ -78,12 +83,12 @@ int policy_pool_stats(const struct policy *policy, uint32_t pool_id, struct pool
 
 uint64_t client_charged(const struct client *client, uint32_t pool)
 {
-        return pool < client->policy->n_pools ? client->charged[pool] : 0;
+        return pool < client->policy->n_pools ? client->sums[pool].n_bytes : 0;
 }
 
 uint64_t client_unresponsive(const struct client *client, uint32_t pool)
 {
-        return pool < client->policy->n_pools ? client->unresponsive[pool] : 0;
+        return pool < client->policy->n_pools ? client->sums[pool].n_unresponsive_bytes : 0;
 }
 
 void *client_owner(const struct client *client)

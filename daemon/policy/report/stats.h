@@ -62,12 +62,11 @@ int policy_pool_stats(const struct policy *policy, uint32_t pool, struct pool_st
  * agree. Returns how many there are. */
 uint64_t policy_see_idle(struct policy *policy);
 
-/* The same for one pool, unless that was done a moment ago: who is asked for it at any rate looks so often at most,
- * however many leases there are. */
-#define POLICY_SEEN_NS UINT64_C(10000000)
-void policy_see_idle_of(struct policy *policy, uint32_t pool, uint64_t now_ns);
+/* The same for at most n_max leases of one pool: those that were not used for longest. The others stay as they were
+ * seen last. */
+void policy_see_some_idle(struct policy *policy, uint32_t pool, unsigned n_max);
 
-/* Bytes of the pool's leases that were idle then, and have not ended since. */
+/* Bytes of the pool's leases that were idle when they were seen last, and have not ended since. */
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
 
 /* What the client is charged in a pool, in bytes. */

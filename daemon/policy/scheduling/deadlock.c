@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/scheduling/deadlock.h"
 
+#include "daemon/policy/accounting/charge_ranking.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/pool.h"
 
 /* With more leases than this they are not searched for idle ones: there may be enough. */
 #define SCANS_MAX 4096
 
+/* One request alone waits for clients that do not wait. */
+#define N_WAITING_MIN 2
+
 static bool is_holder(const struct client *client, const struct pool *pool)
 {
-        return client->charged[pool->id] > 0;
+        return client->sums[pool->id].n_bytes > 0;
 }
 
 static void note(struct request *request, uint64_t look)
@@ -33,17 +37,13 @@ static void note_all(struct pool *pool, uint64_t look)
 
 static bool are_all_stuck(const struct pool *pool, uint64_t look)
 {
-        const struct client *client;
-        unsigned n_holders = 0;
+        const struct charge_sum *sum = charge_ranking_first(&pool->ranking);
 
-        LIST_FOREACH (client, &pool->policy->clients, link) {
-                if (!is_holder(client, pool))
-                        continue;
-                if (client->stuck != look || client->moving == look)
+        for (; sum; sum = charge_ranking_next(&pool->ranking, sum)) {
+                if (sum->client->stuck != look || sum->client->moving == look)
                         return false;
-                n_holders++;
         }
-        return n_holders > 1;
+        return pool->ranking.n_sums > 1;
 }
 
 static uint64_t idle_bytes(const struct pool *pool)
@@ -84,7 +84,8 @@ static struct request *find_last(struct pool *pool)
         struct request *last = NULL, *request;
         struct holding *holding;
 
-        if (pool->n_waiting < 2 || pool->driver_status != DRIVER_SERVES || comes_back(pool))
+        if (pool->n_waiting < N_WAITING_MIN || pool->driver_status != DRIVER_SERVES ||
+            comes_back(pool))
                 return NULL;
         note_all(pool, look);
         if (!are_all_stuck(pool, look))
@@ -130,5 +131,7 @@ struct request *deadlock_find(struct pool *pool, uint64_t now_ns)
 
 uint64_t deadlock_next(const struct pool *pool)
 {
-        return pool->stuck_since_ns ? pool->stuck_since_ns + DEADLOCK_NS : UINT64_MAX;
+        bool is_any = pool->stuck_since_ns && pool->n_waiting >= N_WAITING_MIN;
+
+        return is_any ? pool->stuck_since_ns + DEADLOCK_NS : UINT64_MAX;
 }

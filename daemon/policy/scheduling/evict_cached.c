@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/scheduling/evict_cached.h"
 
+#include "daemon/policy/accounting/charge_ranking.h"
 #include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
@@ -159,11 +160,11 @@ static uint64_t find_unused(struct holding *holding, uint64_t n_bytes, uint64_t 
 /* What others free at this moment may be known to be idle before the next block is made. */
 static void ask_others(const struct pool *pool, const struct client *asker, uint64_t now_ns)
 {
-        struct client *client;
+        const struct charge_sum *sum = charge_ranking_first(&pool->ranking);
 
-        LIST_FOREACH (client, &pool->policy->clients, link) {
-                if (client != asker && client->charged[pool->id])
-                        client_ask_to_mark(client, now_ns);
+        for (; sum; sum = charge_ranking_next(&pool->ranking, sum)) {
+                if (sum->client != asker)
+                        client_ask_to_mark(sum->client, now_ns);
         }
 }
 

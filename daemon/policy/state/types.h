@@ -72,6 +72,24 @@ struct charge {
         enum charge_kind kind;
 };
 
+/* What one client is charged in one pool: see charge_ranking.h. */
+enum charge_ranking_of { CHARGE_OF_POOL, CHARGE_OF_TENANT, CHARGE_N_RANKINGS };
+struct charge_sum {
+        struct client *client;
+        uint64_t n_bytes;
+        uint64_t n_unresponsive_bytes; /* of these, see unmap_timeout.h */
+        LIST_ENTRY(charge_sum) links[CHARGE_N_RANKINGS];
+};
+
+/* The sums of a pool's clients, or of one tenant's, by powers of two. */
+#define CHARGE_N_CLASSES 64
+struct charge_ranking {
+        enum charge_ranking_of of; /* which of its sums' links it uses */
+        uint64_t n_sums;
+        uint64_t occupied; /* a bit for each list that is not empty */
+        LIST_HEAD(, charge_sum) classes[CHARGE_N_CLASSES];
+};
+
 /* Somebody of this party waits for a limit; see quota.h. */
 struct limited {
         uint64_t walk; /* the one in which that was seen last */
@@ -180,6 +198,7 @@ struct pool {
         struct totals totals;
         uint64_t unreleasable; /* part of what lingers: no block's, see policy_set_unreleasable */
         uint64_t charged;
+        struct charge_ranking ranking;
         uint64_t declared; /* part of charged */
         uint64_t reserved_peak;
         uint64_t
@@ -193,10 +212,8 @@ struct pool {
                 expected;         /* see unmap_timeout.h; the one released first is first */
         uint64_t n_awaited;       /* lingering blocks that a release_all waits for */
         uint64_t seen_idle_bytes; /* of the leased ones, see struct block */
-        bool was_seen;            /* by policy_see_idle_of */
-        uint64_t seen_ns;
-        uint64_t n_searches; /* for idle leases of others, ever */
-        uint64_t n_cachings; /* ever: dates a block's place among the cached */
+        uint64_t n_searches;      /* for idle leases of others, ever */
+        uint64_t n_cachings;      /* ever: dates a block's place among the cached */
 
         struct waiting_queue queue; /* who waits */
         uint64_t n_waiting;
@@ -220,6 +237,7 @@ struct holding {
         struct pool *pool;
         struct totals totals;
         uint64_t charged; /* to the tenant's clients */
+        struct charge_ranking ranking;
         uint64_t reserved_peak;
         struct bins bins;
         TAILQ_HEAD(holding_blocks, block) cached; /* the one cached first is first */
@@ -285,9 +303,7 @@ struct client {
         struct action_node mark;
         uint64_t marked_ns; /* when it was last asked to */
         LIST_ENTRY(client) link;
-        uint64_t *
-                unresponsive; /* as charged: what it was told to unmap and has not, see unmap_timeout.h */
-        uint64_t charged[]; /* one a pool */
+        struct charge_sum sums[]; /* one a pool */
 };
 
 enum request_state {

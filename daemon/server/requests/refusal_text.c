@@ -44,20 +44,15 @@ static void append(struct text *text, const char *format, ...)
 }
 
 struct holders {
+        uint32_t pool;
         const struct session *largest[REFUSAL_N_NAMED];
         uint64_t n_bytes[REFUSAL_N_NAMED];
         uint64_t n_more, n_more_bytes; /* clients that may be named, and are too many */
         uint64_t n_other_bytes;        /* of other tenants */
-        const struct session *late;    /* who may be named and is late with most, or NULL */
+        const struct session *late;    /* which may be named and is late with most, or NULL */
         uint64_t n_late_bytes;         /* that */
         uint64_t n_unused_bytes;       /* beside the allocations that named ones report */
 };
-
-static void add_more(struct holders *holders, uint64_t n_bytes)
-{
-        holders->n_more += n_bytes > 0;
-        holders->n_more_bytes += n_bytes;
-}
 
 static void add_named(struct holders *holders, const struct session *session, uint64_t n_bytes)
 {
@@ -72,7 +67,6 @@ static void add_named(struct holders *holders, const struct session *session, ui
                 session = smaller;
                 n_bytes = n_smaller_bytes;
         }
-        add_more(holders, n_bytes);
 }
 
 static void add_late(struct holders *holders, const struct session *session, uint64_t n_bytes)
@@ -83,31 +77,33 @@ static void add_late(struct holders *holders, const struct session *session, uin
         holders->n_late_bytes = n_bytes;
 }
 
-static bool may_name(const struct session *asker, const struct session *session)
+static void add_holder(const struct client *client, void *argument)
 {
-        return authorization_sees_all(asker) ||
-               client_tenant(session->client) == client_tenant(asker->client);
+        struct holders *holders = argument;
+        const struct session *session = client_owner(client);
+        uint64_t n_bytes = client_charged(client, holders->pool);
+        uint64_t n_allocated_bytes = board_stats_read(session, holders->pool).allocated;
+
+        holders->n_unused_bytes += n_allocated_bytes ? n_bytes - n_allocated_bytes : 0;
+        add_named(holders, session, n_bytes);
+        add_late(holders, session, client_unresponsive(client, holders->pool));
 }
 
+/* The asker may be told of its own tenant's clients. A refusal costs the same however many clients there are. */
 static struct holders find_holders(const struct session *asker, uint32_t pool)
 {
-        struct holders holders = {.n_more = 0};
-        const struct session *session;
+        const struct policy *policy = asker->server->policy;
+        const struct tenant *tenant = authorization_sees_all(asker) ? NULL
+                                                                    : client_tenant(asker->client);
+        struct holder_sums named = policy_sum_holders(policy, pool, tenant);
+        struct holders holders = {.pool = pool, .n_more = named.n_clients};
 
-        LIST_FOREACH (session, &asker->server->sessions, link) {
-                uint64_t n_bytes, n_allocated_bytes;
-
-                if (!session_has_client(session))
-                        continue;
-                n_bytes = client_charged(session->client, pool);
-                if (!may_name(asker, session)) {
-                        holders.n_other_bytes += n_bytes;
-                        continue;
-                }
-                n_allocated_bytes = board_stats_read(session, pool).allocated;
-                holders.n_unused_bytes += n_allocated_bytes ? n_bytes - n_allocated_bytes : 0;
-                add_named(&holders, session, n_bytes);
-                add_late(&holders, session, client_unresponsive(session->client, pool));
+        holders.n_more_bytes = named.n_bytes;
+        holders.n_other_bytes = policy_sum_holders(policy, pool, NULL).n_bytes - named.n_bytes;
+        policy_list_holders(policy, pool, tenant, REFUSAL_N_LOOKS, add_holder, &holders);
+        for (unsigned i = 0; i < REFUSAL_N_NAMED && holders.largest[i]; i++) {
+                holders.n_more--;
+                holders.n_more_bytes -= holders.n_bytes[i];
         }
         return holders;
 }
@@ -303,7 +299,7 @@ static enum proto_refused explain(struct server *server, const struct action *ac
                        server->n_pools - 1);
                 return PROTO_REFUSED_OTHERWISE;
         }
-        policy_see_idle_of(server->policy, action->pool, server_now_ns(server));
+        policy_see_some_idle(server->policy, action->pool, REFUSAL_N_IDLE_LOOKS);
         n_idle_bytes = policy_idle_bytes(server->policy, action->pool);
         holders = find_holders(asker, action->pool);
         reason = reason_of(action, &stats, n_idle_bytes, holders.n_unused_bytes);

@@ -58,6 +58,25 @@ POLICY_TEST(what_it_gives_back_then_serves_the_other, 8 * MIB)
         expect_idle();
 }
 
+/* Requests that no longer wait set no time at which the pool is looked at. */
+POLICY_TEST(a_deadlock_that_ended_wakes_no_one, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+
+        (void)hold(a, 4 * MIB);
+        (void)hold(b, 4 * MIB);
+        policy_serve_in_turns(world.policy);
+        ask(a, 1, 4 * MIB, UINT64_MAX);
+        ask(b, 2, 4 * MIB, UINT64_MAX);
+        policy_serve(world.policy, world.now_ns);
+        ck_assert_uint_le(policy_next_deadline(world.policy), world.now_ns + DEADLOCK_NS);
+        ck_assert(policy_cancel(world.policy, b, 2, world.now_ns));
+        expect_refusal(b, 2, GPUMEM_E_CANCELLED);
+        ck_assert(policy_cancel(world.policy, a, 1, world.now_ns));
+        expect_refusal(a, 1, GPUMEM_E_CANCELLED);
+        ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
+}
+
 /* Another thread of one that waits has given something back. */
 POLICY_TEST(what_moves_is_no_deadlock, 12 * MIB)
 {
