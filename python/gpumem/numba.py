@@ -120,7 +120,7 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
     def _allocate(self, kind: int, size: int, shareable: bool = False) -> int:
         try:
             return _client.allocate(max(size, 1), kind=kind, shareable=shareable)
-        except _errors.OutOfMemory:
+        except (_errors.OutOfMemory, _errors.NoDaemon):  # the next daemon is waited for, too
             self.deallocations.clear()
         try:
             return _client.allocate(max(size, 1), kind=kind, shareable=shareable, wait=WAIT)

@@ -2,6 +2,7 @@
 """NumPy, CuPy and Numba themselves, over the emulated driver."""
 
 import json
+import subprocess
 import unittest
 
 import frameworks
@@ -108,6 +109,24 @@ assert 0 < free <= total
 print("right")
 '''
 
+OUTLIVES = '''
+import sys
+import numpy as np
+from numba import cuda
+array = cuda.to_device(np.arange(100))
+print("holds", flush=True)
+sys.stdin.readline()
+small = cuda.device_array(100)
+print("has more of its block", flush=True)
+large = cuda.device_array(32 << 20, "u1")
+print((array.copy_to_host() == np.arange(100)).all(), flush=True)
+sys.stdin.readline()
+try:
+    cuda.device_array(64 << 20, "u1")
+except Exception as error:
+    print(type(error).__name__, error)
+'''
+
 IPC = '''
 import multiprocessing
 import numpy as np
@@ -194,6 +213,26 @@ class Frameworks(unittest.TestCase):
     def test_numbas_handles_are_tokens(self):
         said = self.run_program(IPC, GPUMEM_NUMBA_SHAREABLE='1')
         self.assertEqual(said.splitlines(), [str(list(range(10))), str(list(range(4, 10)))])
+
+    def test_numba_outlives_its_daemon(self):
+        program = MACHINE.folder / 'outlives.py'
+        program.write_text(OUTLIVES)
+        machine = world.World(device_bytes='1GiB').start()
+        self.addCleanup(machine.stop)
+        with subprocess.Popen([frameworks.python(), '-m', 'gpumem', 'run', program], text=True,
+                              env=machine.with_driver(), stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as ran:
+            self.assertEqual(ran.stdout.readline(), 'holds\n')
+            machine.kill()
+            ran.stdin.write('\n')
+            ran.stdin.flush()
+            self.assertEqual(ran.stdout.readline(), 'has more of its block\n')
+            machine.start()
+            self.assertEqual(ran.stdout.readline(), 'True\n')
+            machine.kill()
+            said = ran.communicate('\n')[0]
+        self.assertEqual(ran.returncode, 0, said)
+        self.assertRegex(said, '^NoDaemon .*is gpumemd running')
 
     def outcomes(self, manager):
         """Of Numba's own tests."""

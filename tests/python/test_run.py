@@ -4,6 +4,8 @@
 import json
 import os
 import pathlib
+import subprocess
+import sys
 import unittest
 
 import world
@@ -32,6 +34,27 @@ class cuda:
         print("cupy: arrays", flush=True)
     def set_pinned_memory_allocator(f):
         print("cupy: pinned", flush=True)
+'''
+# It goes on at each line that it reads.
+OUTLIVES = '''
+import ctypes, sys
+import gpumem
+held, staging = gpumem.empty(1000, device=0), gpumem.pinned(1000)
+ctypes.memset(staging.pointer, 7, 1000)
+print("holds", flush=True)
+sys.stdin.readline()
+more = gpumem.empty(1000, device=0)
+print("has more of its block", flush=True)
+try:
+    gpumem.empty(32 << 20, device=0, wait=0)
+except gpumem.NoDaemon as error:
+    print(error, flush=True)
+block = gpumem.empty(32 << 20, device=0, wait=60)
+assert ctypes.string_at(staging.pointer, 1000) == bytes([7]) * 1000
+print(gpumem.stats(0).requested_bytes, flush=True)
+sys.stdin.readline()
+del held, more, block
+gpumem.flush()
 '''
 SITE = 'import os\nos.environ["USERS_SITE"] = "ran"\nprint("the user\'s own")\n'
 
@@ -146,6 +169,32 @@ class Run(unittest.TestCase):
             self.assertEqual(ran.returncode, 0)
             self.assertLessEqual(len(lines), 24, arguments)
             self.assertLessEqual(max(map(len, lines)), 100, arguments)
+
+
+class Lost(unittest.TestCase):
+    """A daemon that ends under a program."""
+
+    def test_a_program_outlives_its_daemon(self):
+        (PLACE / 'outlives.py').write_text(OUTLIVES)
+        machine = world.World().start()
+        self.addCleanup(machine.stop)
+        command = [sys.executable, '-m', 'gpumem', 'run', PLACE / 'outlives.py']
+        with subprocess.Popen(command, env=machine.environment, text=True, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as program:
+            def hears():
+                return program.stdout.readline().rstrip('\n')
+            self.assertEqual(hears(), 'holds')
+            machine.kill()
+            program.stdin.write('\n')
+            program.stdin.flush()
+            self.assertEqual(hears(), 'has more of its block')
+            self.assertIn('is gpumemd running', hears())
+            machine.start()
+            self.assertEqual(hears(), str(2000 + (32 << 20)))
+            known = machine.ctl('clients')['clients']
+            self.assertIn(program.pid, [client['pid'] for client in known])
+            program.stdin.write('\n')
+        self.assertEqual(program.returncode, 0)
 
 
 class Doctor(unittest.TestCase):
