@@ -434,7 +434,10 @@ GPUMEM_API int gpumem_reset_peaks(struct gpumem_client *client, enum gpumem_kind
 
 /* The same and more as named values: as many as fit into n_room, and in *ret_n how many there are. Names are of the
  * fields of gpumem_stats, without n_, such as "requested_peak_bytes"; and "pressures", "refusals" and "revocations",
- * which count events of the client. A later version may have more. Names are always valid; n_room may be 0.
+ * which count events of the client. The last is "available_bytes", what the client could still have of the pool: unused
+ * bytes of its blocks, what the daemon caches, and what the daemon may still take from the driver, within the
+ * client's own limit. The call asks the daemon for it if there is room, and leaves it out if the daemon does not
+ * say. Quotas of the tenant are not counted. A later version may have more. Names are always valid; n_room may be 0.
  * Errors: as gpumem_get_stats. */
 GPUMEM_API int gpumem_get_figures(struct gpumem_client *client, enum gpumem_kind kind,
                                   int32_t place, const char **ret_names, uint64_t *ret_values,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of a client by name: figures, tags, pressure. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "client/api/available.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
 
@@ -57,6 +59,19 @@ static uint64_t read_figure(struct gpumem_client *client, const struct gpumem_st
         return count_events(client, event_figures[index].kind);
 }
 
+/* The one figure that is not the client's own. */
+static bool ask_daemon(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
+                       const struct gpumem_stats *stats, uint64_t *ret_value)
+{
+        struct pool *pool;
+        int r = client_find_pool(client, kind, place, &pool);
+
+        if (!r)
+                r = available_ask(client, pool, stats, ret_value);
+        client_settle(client);
+        return r == 0;
+}
+
 int gpumem_get_figures(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                        const char **ret_names, uint64_t *ret_values, size_t n_room, size_t *ret_n)
 {
@@ -69,7 +84,12 @@ int gpumem_get_figures(struct gpumem_client *client, enum gpumem_kind kind, int3
                 return r;
         for (size_t i = 0; i < N_FIGURES && i < n_room; i++)
                 ret_values[i] = read_figure(client, &stats, i, &ret_names[i]);
-        *ret_n = N_FIGURES;
+        *ret_n = N_FIGURES + 1;
+        if (n_room <= N_FIGURES)
+                return 0;
+        ret_names[N_FIGURES] = "available_bytes";
+        if (!ask_daemon(client, kind, place, &stats, &ret_values[N_FIGURES]))
+                *ret_n = N_FIGURES;
         return 0;
 }
 

@@ -167,17 +167,36 @@ def stats(place: int | None = None, *, kind: str = "device") -> Stats:
     return Stats(**_figures_of(got))
 
 
+_N_OWN_FIGURES = 14  # those that the library knows by itself come first
+
+
+def _read_figures(place: int | None, kind: int, n_room: int) -> dict[str, int]:
+    names = (ctypes.c_char_p * n_room)()
+    values = (ctypes.c_uint64 * n_room)()
+    n = ctypes.c_size_t()
+    _at(load().get_figures, kind, place, names, values, n_room, n)
+    return {(names[i] or b"").decode(): values[i] for i in range(min(n.value, n_room))}
+
+
 def figures(place: int | None = None, *, kind: str = "device") -> dict[str, int]:
-    """All figures of a pool that the library keeps, by their names."""
-    n_room = 128
-    while True:
-        names = (ctypes.c_char_p * n_room)()
-        values = (ctypes.c_uint64 * n_room)()
-        n = ctypes.c_size_t()
-        _at(load().get_figures, _kind(kind), place, names, values, n_room, n)
-        if n.value <= n_room:
-            return {(names[i] or b"").decode(): values[i] for i in range(n.value)}
-        n_room = n.value
+    """All figures of a pool, by their names. "available_bytes" is what this process could still have
+    there: gpumemd is asked for it, and without an answer it is not among them."""
+    return _read_figures(place, _kind(kind), 128)
+
+
+def own_figures(place: int) -> dict[str, int]:
+    """A device's figures for which gpumemd is not asked."""
+    return _read_figures(place, DEVICE, _N_OWN_FIGURES)
+
+
+def free_bytes(place: int | None, driver_free: int, total: int) -> int:
+    """What this process can have of a device through gpumemd; `driver_free` where there is no pool."""
+    try:
+        found = figures(place)
+    except _errors.Error:
+        return driver_free
+    unused = found["reserved_bytes"] - found["allocated_bytes"]
+    return min(found.get("available_bytes", driver_free + unused), total)
 
 
 def reset_peaks(place: int | None = None, *, kind: str = "device") -> None:

@@ -151,14 +151,9 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
                                     finalizer=_finalizer(self, pointer, size))
 
     def get_memory_info(self) -> Any:
-        """Free is what the driver has, and what this process holds and does not use."""
+        """Free is what this process could have through gpumemd."""
         free, total = _driver.driver.cuMemGetInfo()
-        try:
-            held = _client.stats()
-        except _errors.Error:  # no pool for this device
-            return cuda.MemoryInfo(free=free, total=total)
-        idle = held.reserved_bytes - held.allocated_bytes
-        return cuda.MemoryInfo(free=min(free + idle, total), total=total)
+        return cuda.MemoryInfo(free=_client.free_bytes(None, free, total), total=total)
 
     def get_ipc_handle(self, memory: Any) -> SharedHandle:
         """A handle for another process. OSError for memory that was not made shareable."""

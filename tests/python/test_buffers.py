@@ -261,6 +261,24 @@ class Buffers(unittest.TestCase):
         with self.assertRaises(ValueError):
             self.gpumem.stats(kind='host')
 
+    def test_what_is_available(self):
+        """This process's own unused memory, what is cached, and what the pool lacks of its size."""
+        whole = 64 << 20
+
+        def available():
+            self.gpumem.flush()
+            return self.gpumem.figures(1)['available_bytes']
+        self.assertEqual(available(), whole)
+        buffer = self.gpumem.empty(10 << 20, device=1)
+        self.assertEqual(self.gpumem.figures(1)['available_bytes'], whole - buffer.nbytes)
+        theirs = MACHINE.run('-c', 'import gpumem\nheld = gpumem.empty(8 << 20, device=1)\n'
+                             'print(gpumem.figures(1)["available_bytes"])')
+        self.assertEqual(theirs.stdout, f'{whole - buffer.nbytes - (8 << 20)}\n', theirs.stderr)
+        self.assertTrue(world.wait_until(lambda: available() == whole - buffer.nbytes))
+        self.gpumem.set_limit(30 << 20, 1)
+        self.assertEqual(available(), (30 << 20) - buffer.nbytes)
+        self.gpumem.set_limit(None, 1)
+
     def test_pressure_grows(self):
         before = self.gpumem.pressure()
         with self.assertRaises(MemoryError):

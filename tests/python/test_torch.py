@@ -86,11 +86,11 @@ def make_torch(cuda):
     torch.compile = lambda model=None, **options: (model, options)
     memory = types.SimpleNamespace(
         _snapshot=lambda: {}, memory_snapshot=lambda: [], _record_memory_history=lambda: None,
-        mem_get_info=None, get_per_process_memory_fraction=None,
+        mem_get_info=None, memory_summary=None, get_per_process_memory_fraction=None,
         set_per_process_memory_fraction=lambda fraction, device=None: calls.append(
             ('fraction', fraction, device)))
     torch.cuda = types.SimpleNamespace(
-        memory=memory, mem_get_info=None, memory_snapshot=None,
+        memory=memory, mem_get_info=None, memory_snapshot=None, memory_summary=None,
         set_per_process_memory_fraction=None, get_per_process_memory_fraction=None,
         Stream=type('Stream', (StreamBase,), {}), CUDAGraph=CUDAGraph,
         MemPool=type('MemPool', (), {'__init__': lambda self, allocator=None, **options: None}),
@@ -206,7 +206,11 @@ class Torch(unittest.TestCase):
                          gpumem.stats(0).reserved_bytes)
         free, total = self.torch.cuda.mem_get_info()
         self.assertEqual(total, 8 << 30)
-        self.assertEqual(free, (6 << 30) + gpumem.stats(0).reserved_bytes - (1 << 20))
+        self.assertEqual(free, (64 << 20) - gpumem.stats(0).allocated_bytes)
+        self.assertRegex(self.torch.cuda.memory_summary(), r'requested, MiB +1\.0 +')
+        self.assertEqual(figures['allocation'], {'all': {
+            'allocated': gpumem.stats(0).hits + gpumem.stats(0).misses}})
+        self.assertNotIn('inactive_split', figures)
         del buffer
         self.torch._C._cuda_resetPeakMemoryStats(0)
         self.assertEqual(self.torch._C._cuda_memoryStats(0)['allocated_bytes']['all']['peak'], 0)

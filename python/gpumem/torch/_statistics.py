@@ -10,45 +10,50 @@ from typing import Any
 
 import torch
 
-from .. import _client, _errors
+from .. import _client
 from . import _patches
 
 _fractions: dict[int, float] = {}
 
 
-def _group(current: int = 0, peak: int = 0, allocated: int = 0, freed: int = 0) -> dict[str, Any]:
-    """One of torch's figures: small and large allocations are not told apart."""
-    whole = {"current": current, "peak": peak, "allocated": allocated, "freed": freed}
-    none = dict.fromkeys(whole, 0)
-    return {"all": whole, "small_pool": dict(none), "large_pool": dict(none)}
-
-
 def memory_stats(device: int) -> dict[str, Any]:
-    """torch._C._cuda_memoryStats: torch's names, nested as there."""
+    """torch._C._cuda_memoryStats: those of torch's figures that gpumemd's client has, nested as there.
+
+    Not there: what became of small and of large allocations, how many live, bytes allocated and
+    freed ever, splits, oversize ones. The client does not count these."""
     held = _client.stats(device)
-    events = _client.figures(device)
-    n_allocations = held.hits + held.misses
-    allocated = _group(held.allocated_bytes, held.allocated_peak_bytes)
-    none = _group()["all"]
+    events = _client.own_figures(device)
+
+    def whole(**numbers: int) -> dict[str, Any]:
+        return {"all": numbers}
+
+    allocated = whole(current=held.allocated_bytes, peak=held.allocated_peak_bytes)
     return {
         "allocated_bytes": allocated,
-        "active_bytes": _group(held.allocated_bytes, held.allocated_peak_bytes),
-        "requested_bytes": _group(held.requested_bytes, held.requested_peak_bytes),
-        "reserved_bytes": _group(held.reserved_bytes, held.reserved_peak_bytes),
-        "inactive_split_bytes": _group(held.reserved_bytes - held.allocated_bytes),
-        "allocation": _group(allocated=n_allocations),
-        "active": _group(allocated=n_allocations),
-        "segment": _group(held.blocks),
-        "inactive_split": _group(),
-        "oversize_allocations": dict(none),
-        "oversize_segments": dict(none),
-        "num_alloc_retries": events.get("pressures", 0),
-        "num_ooms": events.get("refusals", 0),
-        "num_sync_all_streams": 0,
-        "num_device_alloc": held.misses,
-        "num_device_free": 0,
-        "max_split_size": -1,
+        "active_bytes": allocated,
+        "requested_bytes": whole(current=held.requested_bytes, peak=held.requested_peak_bytes),
+        "reserved_bytes": whole(current=held.reserved_bytes, peak=held.reserved_peak_bytes),
+        "allocation": whole(allocated=held.hits + held.misses),
+        "segment": whole(current=held.blocks),
+        "num_alloc_retries": events["pressures"],
+        "num_ooms": events["refusals"],
     }
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """torch.cuda.memory_summary with the figures of memory_stats()."""
+    ordinal = _ordinal(device)
+    found = memory_stats(ordinal)
+    lines = [f"gpumem: CUDA memory of this process, device {ordinal}",
+             f"out of memory: {found['num_ooms']}, retries: {found['num_alloc_retries']}",
+             f"{'':<18}{'now':>14}{'peak':>14}"]  # fmt: skip
+    for name in ("requested_bytes", "allocated_bytes", "reserved_bytes"):
+        of = found[name]["all"]
+        lines.append(f"{name.replace('_bytes', ', MiB'):<18}{of['current'] / 2**20:>14.1f}"
+                     f"{of['peak'] / 2**20:>14.1f}")  # fmt: skip
+    lines.append(f"{'blocks':<18}{found['segment']['all']['current']:>14}")
+    lines.append(f"{'allocations':<18}{found['allocation']['all']['allocated']:>14}  since the start")
+    return "\n".join(lines) + "\n"
 
 
 def _ordinal(device: Any) -> int:
@@ -56,14 +61,10 @@ def _ordinal(device: Any) -> int:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """(free, total) bytes. Free is what the driver has, and what this process holds unused."""
+    """(free, total) bytes. Free is what this process could have through gpumemd."""
     ordinal = _ordinal(device)
     free, total = torch.cuda.cudart().cudaMemGetInfo(ordinal)
-    try:
-        held = _client.stats(ordinal)
-    except _errors.Error:  # gpumemd has no pool for it
-        return free, total
-    return min(free + held.reserved_bytes - held.allocated_bytes, total), total
+    return _client.free_bytes(ordinal, free, total), total
 
 
 def _wrap_fraction() -> None:
@@ -95,4 +96,5 @@ def install() -> None:
     _patches.put(torch._C, "_cuda_resetPeakMemoryStats", _client.reset_peaks)
     _patches.put(torch._C, "_cuda_resetAccumulatedMemoryStats", lambda device: None)
     replace("mem_get_info", mem_get_info)
+    replace("memory_summary", memory_summary)
     _wrap_fraction()

@@ -281,6 +281,7 @@ TEST(what_torch_records_is_used)
 TEST(figures_have_names)
 {
         uint64_t n_refusals = figure("refusals"), n_pressures = gpumem_pressure(NULL);
+        uint64_t n_available = figure("available_bytes");
         void *pointer, *more;
         size_t n;
 
@@ -288,6 +289,7 @@ TEST(figures_have_names)
         ck_assert_uint_gt(n, 10);
         ck_assert_int_eq(gpumem_malloc(200 * MIB, gpu_stream(gpu), &pointer), 0);
         ck_assert_uint_eq(figure("requested_bytes"), 200 * MIB);
+        ck_assert_uint_eq(figure("available_bytes"), n_available - 200 * MIB);
         ck_assert_int_gt(gpumem_malloc(100 * MIB, gpu_stream(gpu), &more), 0);
         ck_assert_uint_eq(figure("refusals"), n_refusals + 1);
         ck_assert_uint_gt(gpumem_pressure(NULL), n_pressures);
