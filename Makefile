@@ -10,29 +10,29 @@ KILLS ?= 100000
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test check fuzz model soak kills flood faults deb boot demo bench gpu-bundle format protocol metrics clean help
+.PHONY: build setup install test check fuzz model soak kills flood faults deb boot demo play bench gpu-bundle format protocol metrics clean help
 
-build: setup ## compile everything into build/ (the default)
+build: setup-build ## compile everything into build/ (the default)
 	@.ci/configure build gcc
-	@echo "build: compiling"
-	@ninja -C build -j $(JOBS) --quiet
+	@.ci/compile build
 
-setup: ## install the Debian packages that are missing, if any
+setup: ## install the Debian packages that are missing, for every target here
 	@.ci/setup
 
-install: setup ## install what is built: prefix=/usr/local DESTDIR=
-	@.ci/configure build gcc
-	@$(if $(prefix),meson configure build -Dprefix=$(prefix))
-	@ninja -C build -j $(JOBS) --quiet
+setup-%:
+	@.ci/setup $*
+
+install: build ## install what is built: prefix=/usr/local DESTDIR=
+	@$(if $(prefix),meson configure build -Dprefix=$(prefix) && .ci/compile build)
 	@meson install -C build --no-rebuild --quiet $(if $(DESTDIR),--destdir "$(abspath $(DESTDIR))")
 
-test: setup ## build with gcc, sanitizers and clang, run the suite, end with "N passed, N failed"
+test: setup-test ## build with gcc, sanitizers and clang, run the suite, end with "N passed, N failed"
 	@.ci/test
 
-check: setup ## cppcheck, clang-tidy, gcc -fanalyzer and valgrind; counts findings
+check: setup-check ## cppcheck, clang-tidy, gcc -fanalyzer and valgrind; counts findings
 	@.ci/check
 
-fuzz: setup ## libFuzzer on decoders and daemon for MINUTES=30; counts add up
+fuzz: setup-fuzz ## libFuzzer on decoders and daemon for MINUTES=30; counts add up
 	@.ci/fuzz $(MINUTES)
 
 model: build ## play the model tests, STEPS=25000 each of SEEDS=1000; counts add up
@@ -51,27 +51,37 @@ kills: build ## kill KILLS=100000 processes at work: no wrong byte, every byte b
 flood: build ## crowds press the daemon while another leases: counts, and its times as ratios
 	@tests/flood/flood.sh build
 
-deb: setup ## make the Debian packages, in build/deb, and have lintian look at them
+deb: setup-deb ## make the Debian packages, in build/deb, and have lintian look at them
 	@.ci/deb
 
 boot: build deb ## boot systemd in a bare Debian root with them: clients, reload, watchdog
 	@tests/systemd/boot.sh build
 
-demo: build ## build, then tell the story of tests/demo
+# What the demo's story needs of all programs.
+DEMO := daemon/gpumemd ctl/gpumemctl tests/demo/gpumem-replay tests/demo/gpumem-share-demo \
+	driver/emulator/libcuda-emu.so driver/emulator/libnvml-emu.so
+
+demo: setup-demo ## build what it needs, then tell the story of tests/demo
+	@.ci/configure build gcc
+	@.ci/compile build $(DEMO)
 	@tests/demo/demo.sh build
 
-bench: setup ## measure beside other allocators and the kernel; figures go into build/bench.json too
+play: setup-demo ## a daemon without a GPU, with programs at work, to look at; until Ctrl-C
+	@.ci/configure build gcc
+	@.ci/compile build $(DEMO)
+	@tests/demo/play.sh build
+
+bench: setup-bench ## measure beside other allocators and the kernel; figures go into build/bench.json too
 	@.ci/configure build-release gcc -Dbuildtype=debugoptimized
-	@echo "build-release: compiling"
-	@ninja -C build-release -j $(JOBS) --quiet bench/gpumem-bench daemon/gpumemd ctl/gpumemctl \
+	@.ci/compile build-release bench/gpumem-bench daemon/gpumemd ctl/gpumemctl \
 		tests/demo/gpumem-replay driver/emulator/libcuda-emu.so
 	@mkdir -p build
 	@bench/bench.sh build-release all --output build/bench.json bench/traces/*.trace.gz
 
-gpu-bundle: setup ## make gpu-bundle/, which checks a machine with a GPU: gpu-bundle/run all
+gpu-bundle: setup-build ## make gpu-bundle/, which checks a machine with a GPU: gpu-bundle/run all
 	@.ci/gpu-bundle
 
-format: setup ## lay out the code as .clang-format says
+format: setup-format ## lay out the code as .clang-format says
 	@python3 tests/style/format.py --write .
 
 protocol: build ## write the tables of proto/PROTOCOL.md as the lists say
