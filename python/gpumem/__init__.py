@@ -16,9 +16,6 @@ function may be called from any thread. Errors are gpumem.Error; OutOfMemory is 
 
 from ._buffer import Buffer, DeviceBuffer, PinnedBuffer, empty, from_dlpack, pinned
 from ._client import (
-    Info,
-    Stats,
-    TagStats,
     connect,
     describe,
     figures,
@@ -37,7 +34,6 @@ from ._client import (
 )  # fmt: skip
 from ._dtypes import DType
 from ._errors import Error, NoDaemon, NoDriver, NotOurs, OutOfMemory, Unsupported
-from ._share import attach, share, unshare
 from ._version import __version__
 
 __all__ = [
@@ -47,3 +43,21 @@ __all__ = [
     "pressure", "reserve", "reset_peaks", "set_limit", "share", "stats", "stream_register",
     "stream_unregister", "tag", "tag_stats", "unshare", "version",
 ]  # fmt: skip
+
+# Imported when they are first asked for: a program's start waits for what is above.
+_LATER = {"Info": "_figures", "Stats": "_figures", "TagStats": "_figures",
+          "attach": "_share", "share": "_share", "unshare": "_share"}  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

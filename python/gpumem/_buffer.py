@@ -7,21 +7,25 @@ interface or by view() refers to it.
 
 from __future__ import annotations
 
-import math
+import _thread
 import os
 import sys
-import threading
-from collections.abc import Callable
-from typing import Any
 
-from . import _client, _dlpack, _dtypes, _streams
+from . import _client, _dtypes, _streams
 from ._dtypes import DType
 from ._library import load
 from ._structs import PINNED
 
+TYPE_CHECKING = False  # typing costs more than the rest of this package
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_CUDA, _CUDA_HOST, _CUDA_MANAGED = 2, 3, 13  # DLPack's types of devices
+
 Shape = int | tuple[int, ...] | list[int]
 
-_free_lock = threading.Lock()
+_free_lock = _thread.allocate_lock()
 
 
 def shape_of(shape: Shape) -> tuple[int, ...]:
@@ -30,6 +34,14 @@ def shape_of(shape: Shape) -> tuple[int, ...]:
     if any(n < 0 for n in made):
         raise ValueError(f"a negative length in {made}")
     return made
+
+
+def n_elements(shape: tuple[int, ...]) -> int:
+    """As math.prod, which is a module of its own."""
+    n = 1
+    for length in shape:
+        n *= length
+    return n
 
 
 class Buffer:
@@ -57,7 +69,7 @@ class Buffer:
         self._end = end
         self._pid = os.getpid()
         self.pointer, self.shape, self.strides, self.dtype = pointer, shape, strides, dtype
-        self.nbytes = math.prod(shape) * dtype.itemsize
+        self.nbytes = n_elements(shape) * dtype.itemsize
         self.place, self.stream = place, stream
         self._owner = owner
         self._is_exported = False
@@ -108,7 +120,7 @@ class Buffer:
         made_dtype = self.dtype if dtype is None else _dtypes.parse(dtype)
         if self.strides is not None:
             raise ValueError("a view of memory with gaps: its strides are not known")
-        n_bytes = math.prod(made_shape) * made_dtype.itemsize
+        n_bytes = n_elements(made_shape) * made_dtype.itemsize
         if n_bytes > self.nbytes:
             raise ValueError(f"a view of {n_bytes} bytes; {self.nbytes} are here")
         self._is_exported = True
@@ -149,6 +161,8 @@ class Buffer:
             raise BufferError(f"the memory is on DLPack's device {device}, not on {dl_device}")
         self._order(stream)
         self._is_exported = True
+        from . import _dlpack
+
         return _dlpack.capsule(self, device, max_version)
 
 
@@ -168,7 +182,7 @@ class DeviceBuffer(Buffer):
         return {**self._interface(), "stream": self.stream or _streams.LEGACY}
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (_dlpack.CUDA, self.place)
+        return (_CUDA, self.place)
 
     def _order(self, stream: int | None) -> None:
         if stream == -1:  # the consumer sees to it
@@ -197,7 +211,7 @@ class PinnedBuffer(Buffer):
         return numpy.asarray(self)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (_dlpack.CUDA_HOST, 0)
+        return (_CUDA_HOST, 0)
 
 
 def _end_device(buffer: Buffer) -> int:
@@ -231,7 +245,7 @@ def empty(
     """
     made_shape, made_dtype = shape_of(shape), _dtypes.parse(dtype)
     number = _streams.handle(stream)
-    n_bytes = math.prod(made_shape) * made_dtype.itemsize
+    n_bytes = n_elements(made_shape) * made_dtype.itemsize
     pointer = _client.allocate(n_bytes, place=device, stream=number, shareable=shareable, wait=wait)
     place = device if device is not None else _client.place_of(pointer) if pointer else 0
     return DeviceBuffer(pointer, made_shape, made_dtype, place=place, stream=number,
@@ -249,7 +263,7 @@ def pinned(
     default stream, in blocking streams, and in those of stream_register().
     """
     made_shape, made_dtype = shape_of(shape), _dtypes.parse(dtype)
-    n_bytes = math.prod(made_shape) * made_dtype.itemsize
+    n_bytes = n_elements(made_shape) * made_dtype.itemsize
     pointer = _client.allocate(n_bytes, kind=PINNED, place=node, shareable=shareable,
                                wait=wait)
     place = node if node is not None else _client.place_of(pointer) if pointer else 0
@@ -261,12 +275,14 @@ def from_dlpack(exporter: Any, *, stream: Any = None) -> Buffer:
 
     Device memory gives a DeviceBuffer, pinned host memory a PinnedBuffer. BufferError for others.
     """
+    from . import _dlpack
+
     kind, place = exporter.__dlpack_device__()
     number = _streams.handle(stream)
-    if kind in (_dlpack.CUDA, _dlpack.CUDA_MANAGED):
+    if kind in (_CUDA, _CUDA_MANAGED):
         taken = _dlpack.take(exporter, number or _streams.LEGACY)
         made: type[Buffer] = DeviceBuffer
-    elif kind == _dlpack.CUDA_HOST:
+    elif kind == _CUDA_HOST:
         taken = _dlpack.take(exporter, None)
         made = PinnedBuffer
     else:

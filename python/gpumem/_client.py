@@ -4,17 +4,18 @@
 
 from __future__ import annotations
 
-import contextlib
+import _thread
 import ctypes
-import dataclasses
-import operator
-import threading
-from collections.abc import Iterator
-from typing import Any
 
 from . import _errors, _streams, _structs
 from ._library import load
 from ._structs import DEVICE, KIND_NAMES, KINDS, NEAREST
+
+TYPE_CHECKING = False  # typing costs more than the rest of this package
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ._figures import Info, Stats, TagStats
 
 # A thread may have no context, or another device's. Then the primary one serves.
 _WANTS_CONTEXT = (_errors.NO_CONTEXT, _errors.WRONG_STREAM)
@@ -57,7 +58,7 @@ def version() -> str:
 
 def within(name: str, value: Any, high: int, low: int = 0) -> int:
     """A whole number as C takes it: ctypes would cut one that is too large."""
-    number = operator.index(value)
+    number = value.__index__()
     if not low <= number <= high:
         raise ValueError(f"{name} is {number}; {low} to {high} are possible")
     return number
@@ -96,51 +97,6 @@ def allocate(
     return made.value or 0
 
 
-@dataclasses.dataclass(frozen=True)
-class Stats:
-    """What this process holds in one pool. Bytes: requested <= allocated <= reserved."""
-
-    requested_bytes: int
-    requested_peak_bytes: int
-    allocated_bytes: int
-    allocated_peak_bytes: int
-    reserved_bytes: int  # leased from gpumemd
-    reserved_peak_bytes: int
-    hits: int  # allocations without a message to gpumemd
-    misses: int
-    blocks: int
-    splits: int
-    merges: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Info:
-    """What a pointer is."""
-
-    kind: str  # "device" or "pinned"
-    place: int  # CUDA ordinal, or NUMA node
-    base: int
-    requested_bytes: int
-    allocated_bytes: int
-    block_base: int
-    block_bytes: int
-    block: int  # its number in gpumemctl blocks
-    is_registered: bool
-    is_attached: bool
-    is_held: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class TagStats:
-    """What was allocated under a tag."""
-
-    live: int
-    requested_bytes: int
-    requested_peak_bytes: int
-    allocations: int
-    frees: int
-
-
 def _figures_of(struct: ctypes.Structure) -> dict[str, Any]:
     names = [field[0] for field in struct._fields_[1:]]
     return {name.removeprefix("n_"): getattr(struct, name) or 0 for name in names}
@@ -162,6 +118,8 @@ def _at(function: Any, kind: int, place: int | None, *arguments: Any) -> None:
 
 def stats(place: int | None = None, *, kind: str = "device") -> Stats:
     """What this process holds on a device (CUDA ordinal), or with kind="pinned" at a NUMA node."""
+    from ._figures import Stats
+
     got = _structs.sized(_structs.Stats)
     _at(load().get_stats, _kind(kind), place, got)
     return Stats(**_figures_of(got))
@@ -212,6 +170,8 @@ def set_limit(n_bytes: int | None, place: int | None = None, *, kind: str = "dev
 
 def describe(pointer: Any) -> Info:
     """What a pointer (an int), or a Buffer's, is."""
+    from ._figures import Info
+
     got = _structs.sized(_structs.Info)
     check(load().describe(None, getattr(pointer, "pointer", pointer), got))
     said = _figures_of(got)
@@ -270,24 +230,37 @@ def stream_unregister(stream: Any) -> None:
     check(load().stream_unregister(None, _streams.handle(stream) or None))
 
 
-_tags = threading.local()
+_tags: dict[int, str] = {}  # of threads that have one now
 
 
-@contextlib.contextmanager
-def tag(name: str) -> Iterator[None]:
-    """Counts what this thread allocates within it under `name`; see tag_stats()."""
-    before = getattr(_tags, "name", None)
-    check(load().set_tag(None, name.encode()))
-    _tags.name = name
-    try:
-        yield
-    finally:
-        check(load().set_tag(None, before.encode() if before is not None else None))
-        _tags.name = before
+def _set_tag(name: str | None) -> None:
+    check(load().set_tag(None, None if name is None else name.encode()))
+    if name is None:
+        _tags.pop(_thread.get_ident(), None)
+    else:
+        _tags[_thread.get_ident()] = name
+
+
+class tag:  # noqa: N801 - it is called as a function
+    """Within `with tag(name):` counts what this thread allocates under `name`; see tag_stats()."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._before: list[str | None] = []
+
+    def __enter__(self) -> None:
+        before = _tags.get(_thread.get_ident())
+        _set_tag(self._name)
+        self._before.append(before)
+
+    def __exit__(self, *unused: object) -> None:
+        _set_tag(self._before.pop())
 
 
 def tag_stats(name: str) -> TagStats:
     """What was allocated under a tag, by all threads of the process."""
+    from ._figures import TagStats
+
     got = _structs.sized(_structs.TagStats)
     check(load().get_tag_stats(None, name.encode(), got))
     return TagStats(**_figures_of(got))

@@ -12,8 +12,6 @@ from typing import Any
 from . import _dtypes
 from ._library import load
 
-CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
-
 _NAME, _NAME_VERSIONED = b"dltensor", b"dltensor_versioned"
 _USED = {_NAME: b"used_dltensor", _NAME_VERSIONED: b"used_dltensor_versioned"}
 _READ_ONLY = 1

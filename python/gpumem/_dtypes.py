@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import functools
-import re
 import sys
-from typing import Any, NamedTuple
+
+TYPE_CHECKING = False  # typing costs more than the rest of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 # DLPack's type codes
 _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
@@ -21,12 +22,23 @@ _SIZES = {_INT: (8, 16, 32, 64), _UINT: (8, 16, 32, 64), _FLOAT: (16, 32, 64),
           _COMPLEX: (32, 64, 128)}  # fmt: skip
 
 
-class DType(NamedTuple):
-    """The type of a buffer's elements."""
+class DType:
+    """The type of a buffer's elements: its name, as NumPy or ml_dtypes has it ("float32",
+    "bfloat16"), DLPack's code, and bits."""
 
-    name: str  # NumPy's or ml_dtypes': "float32", "bfloat16"
-    code: int  # DLPack's
-    bits: int
+    __slots__ = ("name", "code", "bits")
+
+    def __init__(self, name: str, code: int, bits: int) -> None:
+        self.name, self.code, self.bits = name, code, bits
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DType) and (self.code, self.bits) == (other.code, other.bits)
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.bits))
+
+    def __repr__(self) -> str:
+        return f"DType({self.name!r})"
 
     @property
     def itemsize(self) -> int:
@@ -61,20 +73,34 @@ def of_code(code: int, bits: int, lanes: int = 1) -> DType:
     raise BufferError(f"DLPack's type code {code} with {bits} bits and {lanes} lanes is not known")
 
 
-@functools.cache
-def _parse(text: str) -> DType | None:
-    text = text.lstrip("<=|")
+_cache: dict[str, DType] = {}
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _find(text: str) -> DType | None:
     if text in ("bool", "b1"):
         return of_code(_BOOL, 8)
     if text == "bfloat16":
         return of_code(_BFLOAT, 16)
     if text in _FLOAT8:
         return of_code(_FLOAT8[text], 8)
-    found = re.fullmatch(r"([iufc])(1|2|4|8|16)", text)
-    if found:
-        return of_code(_LETTERS[found[1]], 8 * int(found[2]))
-    found = re.fullmatch(r"(int|uint|float|complex)(\d+)", text)
-    return of_code(_WORDS[found[1]], int(found[2])) if found else None
+    for word, code in _WORDS.items():
+        n = _number(text[len(word):]) if text.startswith(word) else 0
+        if n in _SIZES[code]:
+            return of_code(code, n)
+    code, n = _LETTERS.get(text[:1], _BOOL), 8 * _number(text[1:])
+    return of_code(code, n) if n in _SIZES.get(code, ()) else None
+
+
+def _parse(text: str) -> DType | None:
+    text = text.lstrip("<=|")
+    found = _cache.get(text) or _find(text)
+    if found is not None:
+        _cache[text] = found
+    return found
 
 
 def _text(dtype: Any) -> str:
@@ -93,10 +119,7 @@ def parse(dtype: Any) -> DType:
     text = _text(dtype)
     if text[:1] == ">" and sys.byteorder == "little":
         raise TypeError(f"{text} is big-endian, which no GPU reads")
-    try:
-        found = _parse(text)
-    except BufferError:
-        found = None
+    found = _parse(text)
     if found is None:
         raise TypeError(f"{dtype!r} is no type of elements that is known here")
     return found

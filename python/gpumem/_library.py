@@ -8,74 +8,84 @@ work goes on. The others keep it (ctypes.PyDLL), which costs less.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
-import pathlib
-import threading
-from ctypes import POINTER, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
-from ctypes import py_object as c_object
-from typing import Any
 
 from . import _errors, _structs
 from ._version import __version__
 
+TYPE_CHECKING = False  # typing costs more than the rest of this package
+if TYPE_CHECKING:
+    from typing import Any
+
 SONAME = "libgpumem-client.so.0"
 
-# name without "gpumem_": (may it wait, what it gives, what it takes)
-_FUNCTIONS: dict[str, tuple[bool, Any, list[Any]]] = {
-    "alloc": (True, c_int, [c_void_p, POINTER(_structs.Request), POINTER(c_void_p)]),
-    "adapters_failures": (True, c_uint64, []),
-    "adapters_set_wait_ms": (True, None, [c_uint32]),
-    "attach": (True, c_int, [c_void_p, POINTER(_structs.Token), POINTER(c_void_p),
-                             POINTER(c_uint64)]),
-    "connect_refusal": (False, c_int, [POINTER(_structs.Refusal)]),
-    "default_client": (True, c_int, [POINTER(c_void_p)]),
-    "describe": (True, c_int, [c_void_p, c_void_p, POINTER(_structs.Info)]),
-    "detach": (True, c_int, [c_void_p, c_void_p, c_void_p]),
-    "flush": (True, c_int, [c_void_p, POINTER(c_uint64)]),
-    "free_all_blocks": (True, c_int, [c_void_p, c_int, POINTER(c_uint64)]),
-    "free_in_order": (True, c_int, [c_void_p, c_void_p]),
-    "free_later": (True, c_int, [c_void_p, c_void_p]),
-    "free_sync": (True, c_int, [c_void_p, c_void_p]),
-    "get_figures": (True, c_int, [c_void_p, c_int, c_int32, POINTER(c_char_p), POINTER(c_uint64),
-                                   c_size_t, POINTER(c_size_t)]),
-    "get_stats": (True, c_int, [c_void_p, c_int, c_int32, POINTER(_structs.Stats)]),
-    "get_tag_stats": (True, c_int, [c_void_p, c_char_p, POINTER(_structs.TagStats)]),
-    "graph_pool_begin": (True, c_int, [c_void_p, c_uint64, c_void_p, POINTER(c_uint64)]),
-    "graph_pool_end": (True, c_int, [c_void_p, c_uint64, c_void_p]),
-    "last_refusal": (False, c_int, [c_void_p, POINTER(_structs.Refusal)]),
-    "pressure": (True, c_uint64, [c_void_p]),
-    "python_capsule": (False, c_object, [c_object, c_void_p, c_int]),
-    "record_use": (True, c_int, [c_void_p, c_void_p, c_void_p]),
-    "reserve": (True, c_int, [c_void_p, c_int32, c_uint64, c_uint32]),
-    "reset_peaks": (True, c_int, [c_void_p, c_int, c_int32]),
-    "set_limit": (True, c_int, [c_void_p, c_int, c_int32, c_uint64]),
-    "set_tag": (True, c_int, [c_void_p, c_char_p]),
-    "share": (True, c_int, [c_void_p, c_void_p, POINTER(_structs.ShareOptions),
-                            POINTER(_structs.Token)]),
-    "stream_register": (True, c_int, [c_void_p, c_void_p]),
-    "stream_unregister": (True, c_int, [c_void_p, c_void_p]),
-    "stream_wait": (True, c_int, [c_void_p, c_void_p, c_void_p]),
-    "strerror": (False, c_char_p, [c_int]),
-    "token_format": (False, c_char_p, [POINTER(_structs.Token), c_char_p]),
-    "token_parse": (False, c_int, [c_char_p, POINTER(_structs.Token)]),
-    "unshare": (True, c_int, [c_void_p, POINTER(_structs.Token)]),
-    "version": (False, c_char_p, []),
+# How a type of C is written below; * in front: a pointer to it.
+_TYPES: dict[str, Any] = {
+    "none": None, "void*": ctypes.c_void_p, "char*": ctypes.c_char_p, "int": ctypes.c_int,
+    "i32": ctypes.c_int32, "u32": ctypes.c_uint32, "u64": ctypes.c_uint64, "size": ctypes.c_size_t,
+    "object": ctypes.py_object, "Request": _structs.Request, "Info": _structs.Info,
+    "Refusal": _structs.Refusal, "ShareOptions": _structs.ShareOptions, "Stats": _structs.Stats,
+    "TagStats": _structs.TagStats, "Token": _structs.Token,
 }  # fmt: skip
+
+# name without "gpumem_": (may it wait, what it gives and takes). Read when the function is first called.
+_FUNCTIONS = {
+    "alloc": (True, "int void* *Request *void*"),
+    "adapters_failures": (True, "u64"),
+    "adapters_set_wait_ms": (True, "none u32"),
+    "attach": (True, "int void* *Token *void* *u64"),
+    "connect_refusal": (False, "int *Refusal"),
+    "default_client": (True, "int *void*"),
+    "describe": (True, "int void* void* *Info"),
+    "detach": (True, "int void* void* void*"),
+    "flush": (True, "int void* *u64"),
+    "free_all_blocks": (True, "int void* int *u64"),
+    "free_in_order": (True, "int void* void*"),
+    "free_later": (True, "int void* void*"),
+    "free_sync": (True, "int void* void*"),
+    "get_figures": (True, "int void* int i32 *char* *u64 size *size"),
+    "get_stats": (True, "int void* int i32 *Stats"),
+    "get_tag_stats": (True, "int void* char* *TagStats"),
+    "graph_pool_begin": (True, "int void* u64 void* *u64"),
+    "graph_pool_end": (True, "int void* u64 void*"),
+    "last_refusal": (False, "int void* *Refusal"),
+    "pressure": (True, "u64 void*"),
+    "python_capsule": (False, "object object void* int"),
+    "record_use": (True, "int void* void* void*"),
+    "reserve": (True, "int void* i32 u64 u32"),
+    "reset_peaks": (True, "int void* int i32"),
+    "set_limit": (True, "int void* int i32 u64"),
+    "set_tag": (True, "int void* char*"),
+    "share": (True, "int void* void* *ShareOptions *Token"),
+    "stream_register": (True, "int void* void*"),
+    "stream_unregister": (True, "int void* void*"),
+    "stream_wait": (True, "int void* void* void*"),
+    "strerror": (False, "char* int"),
+    "token_format": (False, "char* *Token char*"),
+    "token_parse": (False, "int char* *Token"),
+    "unshare": (True, "int void* *Token"),
+    "version": (False, "char*"),
+}
+
+
+def _type(word: str) -> Any:
+    return ctypes.POINTER(_TYPES[word[1:]]) if word[0] == "*" else _TYPES[word]
 
 
 class Library:
     """The loaded library: `library.alloc` is gpumem_alloc, found when it is first asked for."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, mode: int = ctypes.DEFAULT_MODE) -> None:
         self.path = path
-        self._waiting = ctypes.CDLL(path)
+        self._waiting = ctypes.CDLL(path, mode=mode)
         self._quick = ctypes.PyDLL(path)
 
     def __getattr__(self, name: str) -> Any:
         if name not in _FUNCTIONS:
             raise AttributeError(name)
-        may_wait, result, arguments = _FUNCTIONS[name]
+        may_wait, types = _FUNCTIONS[name]
         try:
             function = getattr(self._waiting if may_wait else self._quick, "gpumem_" + name)
         except AttributeError:
@@ -83,14 +93,14 @@ class Library:
                 f"{self.path} has no gpumem_{name}: it was built before this package, gpumem "
                 f"{__version__}. Build both from one tree, or unset GPUMEM_LIBRARY."
             ) from None
-        function.restype, function.argtypes = result, arguments
+        function.restype, *function.argtypes = map(_type, types.split())
         setattr(self, name, function)
         return function
 
     def address(self, name: str) -> int:
         """The address of a C function, for frameworks that take pointers as integers."""
         try:
-            return ctypes.cast(getattr(self._waiting, name), c_void_p).value or 0
+            return ctypes.cast(getattr(self._waiting, name), ctypes.c_void_p).value or 0
         except AttributeError:
             raise _errors.Unsupported(f"{self.path} has no {name}") from None
 
@@ -104,11 +114,11 @@ def candidates() -> list[tuple[str, int]]:
     named = os.environ.get("GPUMEM_LIBRARY")
     if named:
         return [(named, ctypes.DEFAULT_MODE)]
-    bundled = pathlib.Path(__file__).parent / "lib" / SONAME
+    bundled = os.path.join(os.path.dirname(__file__), "lib", SONAME)
     # Two copies would be two clients, and each would refuse the other's pointers.
     found = [(SONAME, os.RTLD_NOLOAD | os.RTLD_NOW)]
-    if bundled.exists():
-        found.append((str(bundled), ctypes.DEFAULT_MODE))
+    if os.path.exists(bundled):
+        found.append((bundled, ctypes.DEFAULT_MODE))
     return found + [(SONAME, ctypes.DEFAULT_MODE)]
 
 
@@ -116,8 +126,7 @@ def _open() -> Library:
     problems = []
     for name, mode in candidates():
         try:
-            ctypes.CDLL(name, mode=mode)
-            return Library(name)
+            return Library(name, mode)
         except OSError as error:
             problems.append(str(error))
     raise _errors.Unsupported(
@@ -145,7 +154,7 @@ def check_version(library: Library) -> None:
         )
 
 
-_lock = threading.Lock()
+_lock = _thread.allocate_lock()
 _loaded: Library | None = None
 
 

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+
+TYPE_CHECKING = False  # typing costs more than the rest of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 LEGACY = 1
 PER_THREAD = 2

@@ -270,10 +270,19 @@ class Library(unittest.TestCase):
         from gpumem import __version__
         self.assertIn(f"version: '{__version__}'", build.read_text())
 
-    def test_nothing_is_imported_that_the_caller_does_not_import(self):
-        ran = MACHINE.run('-c', 'import gpumem, sys\ngpumem.pinned(10)\n'
-                          'print({"numpy", "torch", "cupy", "numba"} & set(sys.modules))')
+    def test_a_start_imports_nothing_beside(self):
+        """What each module costs, every program that imports gpumem would pay: two that cost nothing."""
+        ran = MACHINE.run('-c', 'import ctypes, sys\nbefore = set(sys.modules)\nimport gpumem\n'
+                          'gpumem.connect()\nbuffer = gpumem.empty((2, 5), "f4", device=0)\n'
+                          'print({name.partition(".")[0] for name in set(sys.modules) - before}'
+                          ' - {"gpumem", "__future__", "errno"})')
         self.assertEqual(ran.stdout, 'set()\n', ran.stderr)
+
+    def test_what_is_imported_later_is_there(self):
+        ran = MACHINE.run('-c', 'import gpumem\n'
+                          'missing = [name for name in gpumem.__all__ if not hasattr(gpumem, name)]\n'
+                          'print(missing, set(gpumem.__all__) <= set(dir(gpumem)))')
+        self.assertEqual(ran.stdout, '[] True\n', ran.stderr)
 
 
 if __name__ == '__main__':
