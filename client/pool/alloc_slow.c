@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens when no hole of a stream's heap holds a request: idle blocks of other streams, then
- * blocks from the daemon. */
+/* The slow path of an allocation, if no hole of the stream's heap holds the request: idle blocks of other streams,
+ * then blocks from the daemon. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -20,7 +20,7 @@
 
 #define WAIT_STEP_NS 50000
 
-/* The present stream's frees are fenced, so that its blocks can move; it is alive now. */
+/* Records the present stream's frees, so that its blocks can move; the stream is alive now. */
 static void fence(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
         if (trim_is_fenced(heap))
@@ -29,7 +29,7 @@ static void fence(struct pool *pool, const struct pool_request *request, struct 
         trim_poll(pool);
 }
 
-/* A block that was made without a context is not registered: an allocation made with one is to be. */
+/* A block that was made without a context is not registered, but an allocation with a context must be. */
 static bool may_adopt(const struct pool *pool, const struct pool_request *request)
 {
         const struct stream_heap *heap;
@@ -41,7 +41,7 @@ static bool may_adopt(const struct pool *pool, const struct pool_request *reques
         return true;
 }
 
-/* Others are to look how far their streams have come: what they free is wanted here. */
+/* Makes the other heaps look how far their streams have come, since this one wants their freed memory. */
 static void want(struct pool *pool, const struct stream_heap *heap)
 {
         struct stream_heap *other, *next;
@@ -56,7 +56,7 @@ static void want(struct pool *pool, const struct stream_heap *heap)
         }
 }
 
-/* What is on the idle list will do, or idle blocks of other streams. */
+/* Takes blocks from the idle list, or idle blocks of other streams. */
 static bool adopt(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
         uint64_t n_bytes = heap_round_up(request->n_bytes);
@@ -79,8 +79,8 @@ static bool anything_pending(struct pool *pool)
         return found;
 }
 
-/* Makes room within the budget; where that is passed by far, waits a while for work to end. The
- * caller has the lock, which is dropped meanwhile. */
+/* Makes room within the budget; if the request exceeds it by far, waits a while for work to end. The caller has the
+ * lock, which is dropped meanwhile. */
 static void make_room(struct pool *pool, const struct placement *placement,
                       struct leased_list *list)
 {
@@ -104,7 +104,7 @@ static void make_room(struct pool *pool, const struct placement *placement,
 
 /* The blocks of a placement while they are being leased. */
 struct parts {
-        bool are_mapped; /* mapped already */
+        bool are_mapped; /* retained blocks, which are mapped already */
         unsigned n;
         unsigned n_mapped;
         struct leased *leased[PLACEMENT_PARTS];
@@ -128,7 +128,7 @@ static int reserve(struct pool *pool, const struct placement *placement, struct 
         return r;
 }
 
-/* Those that were leased serve nobody by themselves; nobody has used them. */
+/* Returns the leased blocks, which are unused and of no use alone, and gives up the other records. */
 static void give_up(struct pool *pool, struct parts *parts)
 {
         for (unsigned i = 0; i < parts->n_mapped; i++)
@@ -138,14 +138,14 @@ static void give_up(struct pool *pool, struct parts *parts)
         parts->n = parts->n_mapped = 0;
 }
 
-/* Those above a part that came smaller would not touch it. */
+/* Gives up the parts above one that came smaller: they would not touch it. */
 static void cancel_rest(struct pool *pool, struct parts *parts)
 {
         while (parts->n > parts->n_mapped)
                 leased_cancel(pool, parts->leased[--parts->n]);
 }
 
-/* One that fails has given itself up. */
+/* Leases and maps the parts. A record whose lease fails is gone already. */
 static int obtain(struct pool *pool, struct parts *parts, enum heap_set_parts kind,
                   uint32_t wait_ms)
 {
@@ -172,8 +172,8 @@ static int obtain(struct pool *pool, struct parts *parts, enum heap_set_parts ki
         return r;
 }
 
-/* Those of a plan that the daemon has to give again, up to the first that it has not. What is kept beside
- * them would stand in the way of the rest. A daemon that says nothing is asked nothing else. */
+/* Leases retained blocks of a plan again, up to the first that the daemon refuses. Retained blocks next to them would
+ * be in the way of the rest, and are unmapped. A silent daemon ends the request. */
 static int obtain_mapped(struct pool *pool, const struct placement *placement, struct parts *parts)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
@@ -197,7 +197,7 @@ static int obtain_mapped(struct pool *pool, const struct placement *placement, s
         return 0;
 }
 
-/* Blocks and allocation in one step: nobody else can have them. The caller has the lock. */
+/* Adds the blocks to the heap and allocates in one step, so that no other thread gets them. The caller has the lock. */
 static int install(struct pool *pool, struct stream_heap *heap, struct parts *parts,
                    uint64_t n_bytes, void **ret_pointer)
 {
@@ -206,7 +206,7 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
 
         spin_lock(&heap_in(heap)->lock);
         while (n < parts->n && !r) {
-                /* The board of a connection that has been left is going. */
+                /* The client has left that connection, and its board will be gone. */
                 if (parts->leased[n]->connection != pool->binding.connection)
                         parts->leased[n]->block.word = NULL;
                 r = heap_add_block(heap_in(heap), &parts->leased[n]->block);
@@ -219,14 +219,14 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
         if (!r)
                 r = pool_cut(heap, n_bytes, COUNTER_MISS, ret_pointer);
         spin_unlock(&heap_in(heap)->lock);
-        /* Those that are in the heap are of use there. */
+        /* Blocks that are in the heap stay there. */
         memmove(&parts->leased[0], &parts->leased[n], (parts->n - n) * sizeof(parts->leased[0]));
         parts->n -= n;
         parts->n_mapped -= n;
         return r;
 }
 
-/* The first try asks for what this process maps already. The caller has the lock. */
+/* Plans one try. The first one asks for retained blocks. The caller has the lock. */
 static int plan(struct pool *pool, const struct pool_request *request, unsigned try,
                 struct stream_heap **ret_heap, struct placement *placement, struct parts *parts,
                 struct leased_list *list)
@@ -262,19 +262,19 @@ bool pool_is_refusal(int r)
                r == GPUMEM_E_DEVICE_FULL || r == GPUMEM_E_STALLED;
 }
 
-/* What was got for the request has gone to another one. */
+/* Another thread has used the memory that was made available for the request. */
 static int or_again(int r)
 {
         return r == GPUMEM_E_REFUSED ? -EAGAIN : r;
 }
 
-/* Where runs are kept apart nothing is put together of smaller ones. */
+/* Where runs are kept apart, smaller parts cannot be joined. */
 static enum heap_set_parts parts_of_try(const struct pool *pool, unsigned try)
 {
         return pool_runs(pool) == HEAP_SPLIT ? HEAP_SET_WHOLE_PARTS : heap_set_parts_of_try(try);
 }
 
-/* Without waiting for others. -EAGAIN: another thread was faster. */
+/* Tries without waiting for memory of others. -EAGAIN: another thread was faster. */
 static int attempt(struct pool *pool, const struct pool_request *request, unsigned try,
                    struct stream_heap **ret_heap, void **ret_pointer)
 {
@@ -313,8 +313,8 @@ static int attempt(struct pool *pool, const struct pool_request *request, unsign
         return or_again(r);
 }
 
-/* One block of exactly what is needed, which may be waited for: parts that were leased one by one and
- * waited for would be what others wait for in turn. */
+/* Leases one block of the needed size, and may wait for it. If requests waited for parts one by one, they would wait
+ * for parts that others hold for the same reason. */
 static int attempt_whole(struct pool *pool, const struct pool_request *request,
                          struct stream_heap **ret_heap, void **ret_pointer)
 {
@@ -362,7 +362,7 @@ int pool_check_size(const struct pool *pool, uint64_t n_bytes)
 
         if (n_bytes <= pool->row.n_capacity_bytes)
                 return 0;
-        (void)snprintf(text, sizeof(text), "%s asked for; all of %s is %s",
+        (void)snprintf(text, sizeof(text), "%s requested; all of %s is %s",
                        size_format(n_bytes, asked), pool->row.name,
                        size_format(pool->row.n_capacity_bytes, there));
         last_error_set(GPUMEM_E_TOO_LARGE, text);
@@ -378,7 +378,7 @@ static int alloc(struct pool *pool, const struct pool_request *request,
                 r = attempt(pool, request, i, ret_heap, ret_pointer);
         if (r != -EAGAIN && !pool_is_refusal(r))
                 return r;
-        /* What this process holds and does not use is given up before anybody waits or fails. */
+        /* The process gives up unused memory before it waits or fails. */
         pool_note_pressure(pool, request->n_bytes);
         trim_all(pool);
         r = attempt_whole(pool, request, ret_heap, ret_pointer);

@@ -44,8 +44,9 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         return true;
 }
 
-/* The next free tries again, if there is one. It is waited for where much was let go of and there may be none: nobody
- * else can make the record. Such falls count, and are few from one look to the next. */
+/* Usually a later free tries again, so this does not wait for the lock. After a large fall there may be no later
+ * free, and no other thread can make the record, so this waits. Such falls are counted, and are few between two
+ * looks. */
 static bool take_lock(struct stream_heap *heap)
 {
         struct pool *pool = heap->pool;
@@ -72,7 +73,7 @@ void idle_marking_note(struct stream_heap *heap, uint64_t generation, void *cons
         pthread_mutex_unlock(&pool->lock);
         is_seen_to = recorded ? service_thread_wake(pool->service)
                               : service_thread_is_allowed(pool->service);
-        /* What was recorded before may be over by now, and nobody else sees to that. */
+        /* Work that was recorded earlier may be over by now, and no service thread notices. */
         if (!is_seen_to)
                 (void)idle_marking_look(pool, IDLE_MARKING_WHEN_DUE);
 }
@@ -112,7 +113,7 @@ static int ms_until_next(const struct pool *pool)
                               : SERVICE_THREAD_SOON_MS;
 }
 
-/* What a thread waits for may be what was freed last: there may be no later free to look. The caller has the lock. */
+/* A waiting thread may need what was freed last, and there may be no later free to look. The caller has the lock. */
 static bool is_time(struct pool *pool, enum idle_marking_urgency urgency)
 {
         return urgency != IDLE_MARKING_WHEN_DUE || pool->n_waiting ||
@@ -130,7 +131,8 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         more = heap_set_put_idle(&pool->heap_set);
         more = heap_set_settle(&pool->heap_set) || more || is_pending(pool);
         lower_thresholds(pool);
-        /* Where what others want is not unmapped for them, one that waits must not wait for itself. */
+        /* The daemon cannot revoke blocks that are opened. A thread that waits might wait for those of its own
+         * process. */
         if (ipc_mapping_is_way(pool) && pool->n_waiting)
                 trim_take_all(pool, list);
         else

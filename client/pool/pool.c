@@ -87,7 +87,7 @@ struct stream_heap *pool_heap_of_block(const struct pool *pool, const struct hea
 {
         struct heap *heap = block->heap;
 
-        /* On the idle list nothing is allocated. */
+        /* Nothing is allocated on the idle list. */
         return heap && heap != &pool->heap_set.idle_list.heap ? stream_heap_of(heap) : NULL;
 }
 
@@ -117,7 +117,7 @@ static inline int take_back(struct stream_heap *heap, uint64_t address, enum poo
                                     : heap_free(heap_in(heap), address, ret_freed);
 }
 
-/* Where empty blocks have a bound of their own each hole that may be one is looked at. */
+/* With a cache size, every hole that may cover a block makes a look due. */
 static inline bool is_time_to_look(struct stream_heap *heap, const struct heap_freed *freed)
 {
         bool is_counted = trim_trigger_count_free(&heap->trigger, heap_in(heap));
@@ -196,7 +196,7 @@ void pool_reset_peaks(struct pool *pool)
         pthread_mutex_unlock(&pool->lock);
 }
 
-/* Takes a heap's blocks away from it, allocations in them or not. */
+/* Returns all blocks of a heap, whether or not they have allocations. */
 static void return_heap(struct pool *pool, struct stream_heap *heap)
 {
         struct heap_block *block;
@@ -288,7 +288,7 @@ static struct pool *next_pinned(struct pool *pool, const struct pool *end)
         return pool < end ? pool : NULL;
 }
 
-/* With one node, as most machines have, there is nothing to find out. */
+/* With one pinned pool, as on most machines, the node does not matter. */
 struct pool *pool_nearest_pinned(struct pool *pools, uint32_t n_pools, const struct cuda *cuda)
 {
         struct pool *end = pools + n_pools;

@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations in a pool (pool_state.h): a pool begins and ends, memory comes from the heap of a stream and goes back to
- * it, and pointers find what they are of. Any thread. */
+/* Allocations in a pool (pool_state.h): a pool begins and ends, memory comes from the heap of a stream and goes back
+ * to it, and a pointer finds its block, heap and allocation. Any thread. */
 #pragma once
 
 #include "base/err.h"
 #include "client/blocks/pool_state.h"
 #include "client/pool/stream_heaps.h"
 
-/* Not met yet. Not to be moved afterwards. n_cache_bytes: of empty blocks at most. */
+/* The pool is not attached to a daemon yet. It must not be moved afterwards. n_cache_bytes: of empty blocks at most. */
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
                struct reconnector *reconnector, struct service_thread *service,
                struct streams *streams, uint64_t n_cache_bytes);
 
-/* Unmaps and returns every block, empty or not. GPU work on them is over. */
+/* Unmaps and returns every block, empty or not. GPU work on them must be over. */
 void pool_deinit(struct pool *pool);
 
-/* A hit, from a heap that may be another stream's by now. GPUMEM_E_REFUSED: it is, or no hole holds n_bytes. */
+/* Allocates from a heap that may belong to another stream by now. GPUMEM_E_REFUSED: it does, or no hole holds
+ * n_bytes. */
 int pool_hit(struct stream_heap *heap, const struct stream_mark *mark, uint64_t n_bytes,
              void **ret_pointer);
 
-/* GPUMEM_E_TOO_LARGE, with a text as the thread's last error: the whole pool has not so much. */
+/* GPUMEM_E_TOO_LARGE: n_bytes is more than the whole pool; the thread's last error has a text. */
 int pool_check_size(const struct pool *pool, uint64_t n_bytes);
 
-/* Memory in the stream's order, whose heap is `*ret_heap`; see gpumem_alloc. */
+/* Allocates memory in the order of the stream, whose heap is `*ret_heap` then; see gpumem_alloc. */
 int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
                void **ret_pointer);
 
-/* Of a result: it is for want of memory. */
+/* Does the result mean that there was not enough memory? */
 bool pool_is_refusal(int r);
 
-/* An event: there is no room for so much. */
+/* Notes the event that there is no room for n_bytes. */
 void pool_note_pressure(struct pool *pool, uint64_t n_bytes);
 
-/* The block that a pointer lies in; NULL: none of this pool's. It says nothing about whether anything is allocated
- * there. */
+/* The block that a pointer lies in; NULL: none of this pool. It does not tell whether anything is allocated there. */
 struct heap_block *pool_block_of(const struct pool *pool, const void *pointer);
 
 /* The heap that the block is in; NULL: it is one allocation, or on the idle list. */
@@ -42,29 +42,29 @@ struct stream_heap *pool_heap_of_block(const struct pool *pool, const struct hea
 /* The heap that a pointer's block is in, or NULL. */
 struct stream_heap *pool_heap_of(const struct pool *pool, const void *pointer);
 
-/* In whose order the allocation at `pointer` in that heap is. One that was made without a context and registered later
- * may be in the hands of any stream: it has the context of the registration, and an id that is no stream's. */
+/* The stream in whose order the allocation at `pointer` in that heap is. If it was made without a context and
+ * registered later, any stream may use it: it has the context of the registration, and an id that no stream has. */
 struct stream_key pool_order_of(const struct stream_heap *heap, const void *pointer);
 
-/* An allocation starts there, in a heap of this pool. GPUMEM_E_NOT_OURS. */
+/* Does an allocation in a heap of this pool start there? GPUMEM_E_NOT_OURS: none. */
 int pool_find(struct pool *pool, const void *pointer);
 
-/* What an allocation is, from any address in it; struct_size is left alone. GPUMEM_E_NOT_OURS. */
+/* Describes the allocation that contains the address; struct_size is left alone. GPUMEM_E_NOT_OURS. */
 int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info);
 
-/* Ends an allocation whose last use is ordered before later work of its stream, or is over. POOL_LOOK: it is time for
- * trim_look. GPUMEM_E_NOT_OURS. */
+/* Frees an allocation. POOL_USE_ORDERED: its last use is ordered before later work of its stream. POOL_USE_OVER: that
+ * use is over. Returns POOL_LOOK if it is time for trim_look; GPUMEM_E_NOT_OURS. */
 #define POOL_LOOK 1000
 enum pool_use { POOL_USE_ORDERED, POOL_USE_OVER };
 int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use);
 
 void pool_reset_peaks(struct pool *pool);
 
-/* Cuts and counts. As heap_alloc. */
+/* Makes an allocation in the heap, and counts it. As heap_alloc. */
 NOINLINE int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum counter_event event,
                       void **ret_pointer);
 
-/* The pinned pool that the daemon has on the node of the current context's device; without a context, or where the
- * driver does not know, of the CPU that runs the thread. Any other pinned pool when that node has none; NULL: it has no
- * pinned pool. `cuda` may be NULL. */
+/* The pinned pool on the node of the current context's device. Without a context, or if the driver does not know the
+ * node: on the node of the calling thread's CPU. If that node has none, any other pinned pool; NULL: the daemon has
+ * none. `cuda` may be NULL. */
 struct pool *pool_nearest_pinned(struct pool *pools, uint32_t n_pools, const struct cuda *cuda);

@@ -10,7 +10,7 @@
 #include "client/pool/pool.h"
 #include "driver/device.h"
 
-/* What this process makes of a pool: its device may have another number here, or not be seen. */
+/* Describes a pool's memory in this process, where its device may have another number, or be hidden. */
 static struct memory memory_of(const struct cuda *cuda, const struct pool_row *row)
 {
         struct memory memory = {.kind = (enum gpumem_kind)row->kind,
@@ -64,7 +64,7 @@ static void attach(struct pool *pool, const struct connection *connection, uint3
         pthread_mutex_unlock(&pool->lock);
 }
 
-/* Its counters have no board: they are kept here. */
+/* The present daemon does not have the pool, so its counters have no board, and are kept here. */
 static void attach_missing(struct pool *pool, const struct connection *connection)
 {
         pthread_mutex_lock(&pool->lock);
@@ -93,7 +93,7 @@ static bool is_known(const struct pool_set *set, uint32_t n_pools, const struct 
         return false;
 }
 
-/* A pool is seen by others when it is whole. */
+/* Adds a pool. Other threads see it only when it is complete. */
 static int add(const struct pool_set *set, const struct connection *connection, uint32_t id)
 {
         const struct pool_row *row = &connection->rows[id];
@@ -126,13 +126,13 @@ int pool_binding_attach(const struct pool_set *set, const struct connection *con
                         attach_missing(&set->pools[i], connection);
         }
         for (uint32_t id = 0; id < connection->n_rows && !r; id++) {
-                /* Nobody asks for blocks that this version does not know how to map. */
+                /* Skips pools whose blocks this version cannot map. */
                 if (connection->rows[id].properties & ~PROTO_POOL_PROPERTIES)
                         continue;
                 if (!is_known(set, n_known, &connection->rows[id]))
                         r = add(set, connection, id);
         }
-        /* Nobody may write to the board of a connection that is given up. */
+        /* The connection is given up, so no pool may write to its board any more. */
         for (uint32_t i = 0; r && i < *set->n_pools; i++)
                 attach_missing(&set->pools[i], connection);
         return r;

@@ -13,10 +13,10 @@
 #include "client/runtime/service_thread.h"
 #include "gpumem.h"
 
-/* How often the daemon may be faster with what is idle. */
+/* How often the daemon may revoke idle blocks of a plan. */
 #define TRIES_MAX 16
 
-/* What is to be leased for it. */
+/* The blocks that must be leased. */
 struct parts {
         unsigned n;
         struct leased *leased[PLACEMENT_PARTS];
@@ -43,7 +43,7 @@ static int find_addresses(struct pool *pool, const struct placement *placement, 
         return r;
 }
 
-/* The caller has the lock. What the daemon has taken of a run is none of it: there is another plan then. */
+/* Plans again if the daemon has revoked a block of the run. The caller has the lock. */
 static int plan(struct pool *pool, uint64_t n_bytes, enum heap_set_pledge kind,
                 struct leased_list *list, struct parts *parts)
 {
@@ -71,7 +71,7 @@ static int install(struct pool *pool, struct parts *parts)
         while (parts->n && !r) {
                 struct leased *leased = parts->leased[parts->n - 1];
 
-                /* The board of a connection that has been left is going. */
+                /* The client has left that connection, and its board will be gone. */
                 if (leased->connection != pool->binding.connection)
                         leased->block.word = NULL;
                 r = heap_set_add_pledged(&pool->heap_set, &leased->block);
@@ -84,7 +84,7 @@ static int install(struct pool *pool, struct parts *parts)
         return r;
 }
 
-/* None of them has been leased. */
+/* Gives up records of which none was leased. */
 static void cancel(struct pool *pool, struct parts *parts)
 {
         while (parts->n)
@@ -133,8 +133,8 @@ static int attempt(struct pool *pool, uint64_t n_bytes, enum heap_set_pledge kin
         return r;
 }
 
-/* Ends what there is, and puts all that is empty where it is found. */
-static void begin_anew(struct pool *pool)
+/* Ends the present reservation, and puts all empty blocks where the plan finds them. */
+static void begin_again(struct pool *pool)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         bool had_one;
@@ -158,12 +158,12 @@ static int check(const struct pool *pool, uint64_t n_bytes)
         if (pool_runs(pool) == HEAP_JOINED)
                 return pool_check_size(pool, n_bytes);
         last_error_set(GPUMEM_E_UNSUPPORTED,
-                       "gpumemd serves this device as CUDA IPC handles: blocks cannot be put "
-                       "together there, so that nothing can be reserved");
+                       "gpumemd serves this device as CUDA IPC handles: adjacent blocks cannot be "
+                       "joined there, so nothing can be reserved");
         return GPUMEM_E_UNSUPPORTED;
 }
 
-/* One at a time, so that a thread does not end the reservation that another thread waits for. */
+/* The caller has `reserving`, so that no thread ends the reservation that another one waits for. */
 static int reserve(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms)
 {
         uint64_t n_block_bytes;
@@ -176,7 +176,7 @@ static int reserve(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms)
         r = attempt(pool, n_block_bytes, HEAP_SET_PLEDGE_IDLE, 0);
         if (!pool_is_refusal(r))
                 return r;
-        /* The process gives up what it does not use before it waits or fails. */
+        /* The process gives up unused memory before it waits or fails. */
         pool_note_pressure(pool, n_bytes);
         trim_all(pool);
         return attempt(pool, n_block_bytes, HEAP_SET_PLEDGE_NEW, wait_ms);
@@ -188,7 +188,7 @@ int pool_reserve(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms)
         int r = 0;
 
         pthread_mutex_lock(&pool->reserving);
-        begin_anew(pool);
+        begin_again(pool);
         if (n_bytes)
                 r = reserve(pool, n_bytes, wait_ms);
         pthread_mutex_unlock(&pool->reserving);

@@ -15,7 +15,7 @@ struct shared_alloc {
         LIST_ENTRY(shared_alloc) link;
 };
 
-/* Takes `shared` over: from now on it is found by its pointer. */
+/* Takes `shared` over, and makes it found by its pointer. */
 static void *add(struct pool *pool, struct shared_alloc *take_shared, struct leased *leased)
 {
         take_shared->leased = leased;
@@ -30,7 +30,7 @@ static void *add(struct pool *pool, struct shared_alloc *take_shared, struct lea
         return (void *)(uintptr_t)leased_address(leased);
 }
 
-/* From now on it is not found any more; the caller has the lock. */
+/* Makes it unreachable by its pointer; the caller has the lock. */
 static struct leased *take_out(struct pool *pool, struct shared_alloc *shared)
 {
         struct leased *leased = shared->leased;
@@ -101,7 +101,7 @@ int shared_alloc_attach(struct pool *pool, const struct stream_key *key, uint64_
         return 0;
 }
 
-/* What starts at the pointer, or NULL; the caller has the lock. */
+/* The allocation that starts at the pointer, or NULL; the caller has the lock. */
 static struct shared_alloc *at(const struct pool *pool, const void *pointer)
 {
         uint64_t address = (uint64_t)(uintptr_t)pointer;
@@ -112,7 +112,7 @@ static struct shared_alloc *at(const struct pool *pool, const void *pointer)
         return leased && leased_address(leased) == address ? leased->shared : NULL;
 }
 
-/* What was made or attached without a context and registered later may be in any stream's hands. */
+/* If it was made or attached without a context and registered later, any stream may use it. */
 static struct shared_alloc_info info_of(const struct shared_alloc *shared)
 {
         struct shared_alloc_info info = shared->info;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory with a block of its own: allocations that others may attach, and what was attached of others. Each pool has a
- * list of its own, guarded by its lock; driver calls and messages are made without the lock. Any thread. */
+/* Memory with a block of its own: allocations that others may attach, and attached allocations of others. Each pool
+ * has its list, guarded by the pool's lock; driver calls and messages are made without the lock. Any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,37 +10,36 @@
 
 enum shared_alloc_kind {
         SHARED_ALLOC_OWN,      /* allocated here; counted as an allocation */
-        SHARED_ALLOC_ATTACHED, /* another client's, counted there */
+        SHARED_ALLOC_ATTACHED, /* another client's, which counts it */
 };
 
 struct shared_alloc_info {
         enum shared_alloc_kind kind;
         uint64_t lease;
         uint64_t connection;   /* serial of the one that it was leased on */
-        uint64_t n_bytes;      /* as the owner asked for them */
-        struct stream_key key; /* whose order it was allocated in, or the context that was current
-                                * when it was attached; context 0: none */
+        uint64_t n_bytes;      /* as the owner requested */
+        struct stream_key key; /* of the allocation, or of the attach; context 0: none */
 };
 
 /* As pool_alloc, for an allocation that may be shared. */
 int shared_alloc_new(struct pool *pool, const struct stream_key *key, uint64_t n_bytes,
                      uint32_t wait_ms, void **ret_pointer);
 
-/* Maps what ATTACHED brought on this connection; on failure the lease is still the caller's to give back, unless it is
- * stuck (leased_attach). The fd is consumed. */
+/* Maps the block of ATTACHED, which came on this connection. After a failure the caller returns the lease, unless the
+ * block is stuck (leased_attach). The fd is consumed. */
 int shared_alloc_attach(struct pool *pool, const struct stream_key *key, uint64_t connection,
                         const struct message_attached *answer, int take_fd, bool *ret_is_stuck,
                         void **ret_pointer);
 
-/* What starts at `pointer`. GPUMEM_E_NOT_OURS. */
+/* Finds the allocation that starts at `pointer`. GPUMEM_E_NOT_OURS. */
 int shared_alloc_find(struct pool *pool, const void *pointer, struct shared_alloc_info *ret_info);
 
 /* As pool_describe. */
 int shared_alloc_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info);
 
-/* Unmaps what shared_alloc_find told of and gives the lease back; work that uses it is over. GPUMEM_E_NOT_OURS when
- * another thread has done so since. */
+/* Unmaps an allocation that shared_alloc_find has found, and returns its lease; work that uses it is over.
+ * GPUMEM_E_NOT_OURS: another thread has done so meanwhile. */
 int shared_alloc_end(struct pool *pool, const void *pointer, uint64_t lease);
 
-/* The client ends: all of it is unmapped and given back. */
+/* The client ends: unmaps and returns all of them. */
 void shared_alloc_return_all(struct pool *pool);

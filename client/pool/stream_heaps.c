@@ -7,10 +7,10 @@
 
 #include "client/pool/idle_marking.h"
 
-/* With more heaps than that, those that have no blocks are kept for other streams. */
+/* From this number of heaps on, heaps without blocks are retired, for other streams. */
 #define HEAPS_MANY 32
 
-/* Nobody counts without one of these. */
+/* A thread that counts holds one of these locks. */
 static void lock_heaps(struct pool *pool)
 {
         struct stream_heap *heap, *next;
@@ -38,7 +38,7 @@ void pool_move_board(struct pool *pool, struct board_pool *board)
         unlock_heaps(pool);
 }
 
-/* The record may be looked at by who comes from a stream that it was of. */
+/* The record is kept: a thread may still reach it by a stream that had it. */
 static void end_heap(struct pool *pool, struct stream_heap *heap)
 {
         counters_leave(heap->counter);
@@ -57,7 +57,7 @@ void pool_retire_heap(struct pool *pool, struct stream_heap *heap)
         end_heap(pool, heap);
 }
 
-/* Those of streams that have gone, most likely. */
+/* Most of these heaps belong to streams that are gone. */
 static void retire_blockless(struct pool *pool)
 {
         struct stream_heap *heap, *next;
@@ -85,13 +85,14 @@ static struct stream_heap *new_record(struct pool *pool)
         return heap;
 }
 
-/* Pinned memory is freed after its work, and so is what was made without a context. */
+/* Is all work over when the memory is freed? So it is for pinned memory, and for memory that was made without a
+ * context. */
 static bool is_waited_for(const struct pool *pool, const struct stream_key *key)
 {
         return pool->memory.kind == GPUMEM_PINNED || !key->context;
 }
 
-/* Who reads it without the lock sees the one or the other, or none: never half of each. */
+/* A thread that reads the mark without the lock sees the old one, the new one, or none: never half of each. */
 void pool_set_mark(struct stream_heap *heap, const struct stream_mark *mark)
 {
         atomic_store(&heap->mark.scope, stream_mark_none.scope);
@@ -99,7 +100,7 @@ void pool_set_mark(struct stream_heap *heap, const struct stream_mark *mark)
         atomic_store(&heap->mark.scope, mark->scope);
 }
 
-/* A heap that captures share is their streams' in turn. */
+/* A heap that captures share belongs to one of their streams at a time. */
 static void hand_over(struct stream_heap *heap, const struct stream_mark *mark)
 {
         if (pool_has_mark(heap, mark))
@@ -124,14 +125,14 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap_set_add(&pool->heap_set, &heap->in_set, pool_runs(pool));
         if (is_waited_for(pool, &request->key))
                 heap_in(heap)->n_done_epochs = UINT64_MAX;
-        /* Not even of new blocks does anybody know when a graph uses them. */
+        /* No block of a capture counts as idle, not even a new one: its graph may use it at any time. */
         if (pool_is_captured(heap))
                 heap_in(heap)->n_done_epochs = 0;
         heap->generation++;
         heap->live = true;
 }
 
-/* The heaps that there are already share counters with the new one, and have somebody who may want their blocks. */
+/* The existing heaps share counters with the new one, which may want their blocks. */
 static void meet_heaps(struct pool *pool, struct stream_heap *heap)
 {
         struct stream_heap *other, *next;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heaps of a pool, one a stream: made, handed on, retired. Any thread. */
+/* The heaps of a pool, one for each stream: made, handed to another stream, retired. Any thread. */
 #pragma once
 
 #include "client/blocks/pool_state.h"
 
-/* Who asks for memory, and how. */
+/* A request for memory: the stream, the size, and how long to wait. */
 struct pool_request {
         struct stream_key key;
         struct stream_mark mark;
@@ -13,16 +13,16 @@ struct pool_request {
         uint32_t wait_ms;
 };
 
-/* The stream's heap, made if need be; the caller has the lock. -ENOMEM. */
+/* Returns the stream's heap; makes it if need be. The caller has the lock. -ENOMEM. */
 int pool_heap(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap);
 
 /* Ends a heap without blocks; the caller has the lock. */
 void pool_retire_heap(struct pool *pool, struct stream_heap *heap);
 
-/* Who asks has that heap, or NULL. */
+/* Returns the heap of the request's stream, or NULL. */
 struct stream_heap *pool_find_heap(struct pool *pool, const struct pool_request *request);
 
-/* The caller has the heap's lock. */
+/* Sets the stream that has the heap. The caller has the heap's lock. */
 void pool_set_mark(struct stream_heap *heap, const struct stream_mark *mark);
 
 /* Counts on another board from now on; NULL: on none. */

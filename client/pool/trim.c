@@ -6,7 +6,7 @@
 #include "client/reserve/idle_list.h"
 #include "gpumem.h"
 
-/* Of a driver that fails to wait. */
+/* How often a wait that fails in the driver is tried. */
 #define N_WAITS 3
 
 void trim_poll(struct pool *pool)
@@ -32,7 +32,7 @@ bool trim_take_one(struct pool *pool, uint64_t start, uint64_t end, struct lease
         return true;
 }
 
-/* Nothing goes back by itself that would make kernels wait. */
+/* May blocks be returned unasked? Not if that would wait for kernels. */
 static bool returns_by_itself(const struct pool *pool)
 {
         if (pool->heap_set.budget.n_empty_max != UINT64_MAX || !pool->memory.cuda)
@@ -57,14 +57,12 @@ void trim_take_all(struct pool *pool, struct leased_list *list)
         retained_take_revoked(pool, RETAINED_DROP_ALL, list);
 }
 
-/* Its frees are ordered with work that may not be over. */
 bool trim_is_fenced(const struct stream_heap *heap)
 {
         return heap->pool->memory.kind == GPUMEM_DEVICE && heap->key.context &&
                !pool_is_captured(heap);
 }
 
-/* The record may be another stream's heap by now. The caller has the pool's lock, so it stays what it is. */
 bool trim_is_still(struct stream_heap *heap, uint64_t generation)
 {
         bool same;
@@ -75,7 +73,7 @@ bool trim_is_still(struct stream_heap *heap, uint64_t generation)
         return same;
 }
 
-/* Ends the epoch; the number of those that are over when the work up to now is. */
+/* Ends the epoch. Returns how many epochs are over when all work up to now is. */
 static uint64_t end_epoch(struct stream_heap *heap)
 {
         uint64_t n_epochs;
@@ -86,7 +84,7 @@ static uint64_t end_epoch(struct stream_heap *heap)
         return n_epochs;
 }
 
-/* What ended without having been waited for is the next event's. */
+/* The wait has failed: the next epoch, which counts as not empty now, covers these frees, too. */
 static void open_epoch(struct stream_heap *heap)
 {
         spin_lock(&heap_in(heap)->lock);
@@ -94,7 +92,7 @@ static void open_epoch(struct stream_heap *heap)
         spin_unlock(&heap_in(heap)->lock);
 }
 
-/* Who keeps no more than so many bytes waits for them. The caller has the lock, which is dropped meanwhile. */
+/* With a cache size, the frees of the heap are waited for. The caller has the lock, which is dropped meanwhile. */
 static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
         struct pool *pool = heap->pool;
@@ -115,7 +113,7 @@ static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void 
         open_epoch(heap);
 }
 
-/* Other streams want this one's blocks, or could use them. */
+/* Do other streams want this one's blocks, or could they use them? */
 static bool is_asked(struct stream_heap *heap)
 {
         bool asked;
@@ -173,7 +171,7 @@ void trim_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
 
         if (!returns_by_itself(pool))
                 return;
-        /* Who only looks from time to time need not wait for another one who looks. */
+        /* A look without a cache size may be skipped while another thread looks. */
         if (pool->heap_set.budget.n_empty_max != UINT64_MAX || is_last(heap))
                 pthread_mutex_lock(&pool->lock);
         else if (pthread_mutex_trylock(&pool->lock))
@@ -185,7 +183,7 @@ void trim_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
         pool_stop_clock(pool, since_us);
 }
 
-/* Whoever ends unmaps what nobody has waited for: a driver that fails once is asked again. */
+/* At the client's end all blocks are unmapped, waited for or not, so a driver that fails once is asked again. */
 static int synchronize(const struct pool *pool, uint64_t context)
 {
         int r = -EIO;
@@ -195,7 +193,7 @@ static int synchronize(const struct pool *pool, uint64_t context)
         return r;
 }
 
-/* One context at a time: epochs end, their work is waited for, and they are over. */
+/* Ends the epochs of one context's heaps, waits for its work, and marks these epochs as over. */
 static void wait_for_context(struct pool *pool, uint64_t context)
 {
         struct stream_heap *heap, *next;
@@ -226,7 +224,7 @@ static void wait_for_context(struct pool *pool, uint64_t context)
         pthread_mutex_unlock(&pool->lock);
 }
 
-/* Contexts whose heaps have something that is not known to be over; 0: no more above `above`. */
+/* The lowest context above `above` that heaps belong to; 0: none. */
 static uint64_t next_context(struct pool *pool, uint64_t above)
 {
         struct stream_heap *heap, *next;
@@ -242,7 +240,7 @@ static uint64_t next_context(struct pool *pool, uint64_t above)
         return found;
 }
 
-/* The caller flushes. */
+/* The caller has `flushing`. */
 static void wait_for_all(struct pool *pool)
 {
         uint64_t context = 0;

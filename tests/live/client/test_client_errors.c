@@ -29,7 +29,7 @@ TEST(bad_requests_are_told_apart)
         ck_assert_ptr_eq(pointer, untouched);                           \
         check_refusal(client, (code), PARTS(__VA_ARGS__));
         EXPECT(n_bytes, 0, GPUMEM_E_BAD_REQUEST, "n_bytes is 0", "1 byte or more")
-        EXPECT(n_bytes, UINT64_MAX, GPUMEM_E_TOO_LARGE, "asked for; all of")
+        EXPECT(n_bytes, UINT64_MAX, GPUMEM_E_TOO_LARGE, "requested; all of")
         EXPECT(n_bytes, 258 * MIB, GPUMEM_E_TOO_LARGE, "258.00 MiB")
         EXPECT(kind, (enum gpumem_kind)9, GPUMEM_E_BAD_REQUEST, "kind is 9", "GPUMEM_PINNED (2)")
         EXPECT(place, 1000, GPUMEM_E_NO_POOL, "CUDA device 1000", "it has pools for 0")

@@ -148,7 +148,8 @@ TEST(a_place_is_meant_where_the_flag_says_so)
         } cases[] = {
                 {0, 0, 0, NULL},
                 {GPUMEM_NEAREST, 0, 0, NULL},
-                {1, 0, GPUMEM_E_BAD_REQUEST, "place is 1, and flags lack GPUMEM_AT_PLACE (2)"},
+                {1, 0, GPUMEM_E_BAD_REQUEST,
+                 "place is 1; without GPUMEM_AT_PLACE (2) in flags it must be 0"},
                 {1, GPUMEM_AT_PLACE, 0, NULL},
                 {GPUMEM_NEAREST, GPUMEM_AT_PLACE, 0, NULL},
                 {0, GPUMEM_AT_PLACE, GPUMEM_E_WRONG_STREAM, "place is 0"},

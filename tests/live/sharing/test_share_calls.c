@@ -337,7 +337,7 @@ TEST(what_no_pool_holds_is_too_large_to_be_shared, .to = 2)
                 }
                 refusals[i] = refusal_of(client);
         }
-        must_contain(refusals[0].text, "asked for; all of");
+        must_contain(refusals[0].text, "requested; all of");
         ck_assert_str_eq(refusals[1].text, refusals[0].text);
 }
 
