@@ -14,7 +14,7 @@ struct captured {
         uint64_t number;
         struct graph_lifetime *lifetime;
         struct graph_pool *pool; /* NULL: its heaps are its own */
-        uint64_t *streams;       /* those of the pool's heaps in turn: stream_captured_id */
+        uint64_t *streams;       /* streams of the pool's heaps, in order: stream_captured_id */
         uint32_t n_streams;
         UT_hash_handle hh;
 };
@@ -81,8 +81,8 @@ static int add(struct captures *captures, uint64_t number, int wake_fd,
         return 0;
 }
 
-/* The graph says when it is gone. The service thread takes the lock too, so it is begun without: who calls has the
- * lock, and has woken it. */
+/* Finds the capture, or adds it and binds its graph's lifetime. The service thread takes the lock, too, so it was
+ * started before: the caller has the lock, and has woken the thread. */
 static int know(struct captures *captures, const struct capture *capture, int wake_fd,
                 struct captured **ret_captured)
 {
@@ -145,7 +145,7 @@ int captures_defer(struct captures *captures, const void *pointer, void *stream)
         return r ? r : deferred_free_add(captures->env.deferred, pointer, stream, &key, lifetime);
 }
 
-/* Which of the pool's heaps is the stream's in this capture. */
+/* Finds which of the pool's heaps the stream has in this capture. */
 static int share(struct captured *captured, void *stream, struct stream_key *key)
 {
         uint64_t id = stream_captured_id(stream);
@@ -167,7 +167,7 @@ static int share(struct captured *captured, void *stream, struct stream_key *key
         return 0;
 }
 
-/* Pinned memory is no pool's: a graph reads what the CPU wrote when it was captured. */
+/* Pinned memory is not shared by a graph pool: a graph reads what the CPU wrote when it was captured. */
 static int find_heap(struct captures *captures, const struct capture *capture,
                      const struct gpumem_request *request, struct stream_key *key)
 {
@@ -194,9 +194,10 @@ int captures_place(struct captures *captures, const struct gpumem_request *reque
         if (request->flags & GPUMEM_SHAREABLE) {
                 last_error_set(
                         GPUMEM_E_UNSUPPORTED,
-                        "shareable memory in a stream that captures: other processes hold it "
-                        "that know no graph; allocate it before the capture begins, and use "
-                        "it there");
+                        "shareable memory cannot be allocated in a stream that captures, since "
+                        "other "
+                        "processes may hold it and do not know the graph; allocate it before the "
+                        "capture begins");
                 return GPUMEM_E_UNSUPPORTED;
         }
         r = capture_identify(captures->env.cuda, request->stream, &key, &ordinal);
@@ -229,7 +230,7 @@ void captures_divert(struct captures *captures, const struct pool_request *asked
         pthread_mutex_unlock(&captures->lock);
 }
 
-/* Each is tried once; another call's are its own. */
+/* Tries each once; streams that another call has taken out are left to it. */
 void captures_wait(struct captures *captures)
 {
         struct graph_stream *left;
@@ -248,7 +249,7 @@ void captures_wait(struct captures *captures)
         }
 }
 
-/* Nobody frees there in the order of a stream any more. */
+/* No stream frees there in its order any more, so all epochs are over. */
 static void set_idle(struct stream_heap *heap)
 {
         spin_lock(&heap_in(heap)->lock);
@@ -257,7 +258,7 @@ static void set_idle(struct stream_heap *heap)
         spin_unlock(&heap_in(heap)->lock);
 }
 
-/* From now on blocks leave the heaps as any idle ones do; heaps without blocks end. True: there are others. */
+/* From now on blocks leave these heaps as any idle ones do. Ends heaps without blocks. True: others are left. */
 static bool end_in_pool(struct pool *pool, uint64_t number)
 {
         struct stream_heap *heap, *next;
@@ -278,7 +279,7 @@ static bool end_in_pool(struct pool *pool, uint64_t number)
         return left;
 }
 
-/* True: a heap of it is there still. */
+/* True: heaps of it are left. */
 static bool end_heaps(const struct captures *captures, uint64_t number)
 {
         bool left = false;
@@ -288,7 +289,7 @@ static bool end_heaps(const struct captures *captures, uint64_t number)
         return left;
 }
 
-/* What has no capture and no stream any more, but for what lives there. */
+/* Drops graph pools without captures and open streams, unless they have blocks. */
 static void look_at_pools(struct captures *captures)
 {
         struct graph_pool *pool, *next;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frees in streams that captured, of memory that is not the capture's and that stream's: nobody can say
- * while the capture is under way what comes before the free. It is over when the stream is met again and
- * captures nothing: then the free is ordered there as one of a stream that the memory is not of. A stream
- * that is not met again leaves them until the capture's graphs are gone and somebody waits for all work.
- * Any thread; no lock of it is held during driver calls. */
+/* Frees in capturing streams of memory that does not belong to that capture and stream. While the capture is under
+ * way, it is unknown which work comes before the free. The free is carried out when the stream is seen again and
+ * captures nothing, as any free in a stream that the memory does not belong to. If the stream is never seen again,
+ * the free waits until the capture's graphs are gone, and a call then waits for all work. Any thread; its lock is not
+ * held during driver calls. */
 #pragma once
 
 #include <pthread.h>
@@ -38,8 +38,8 @@ static inline bool deferred_free_none(const struct deferred_frees *deferred)
 void deferred_free_init(struct deferred_frees *deferred);
 void deferred_free_deinit(struct deferred_frees *deferred);
 
-/* The allocation at `pointer` is freed in `stream`, which captures as `order` says. GPUMEM_E_NOT_OURS: it
- * was already; -ENOMEM. The lifetime is consumed. */
+/* Defers the free of `pointer` in `stream`, which captures as `order` says. GPUMEM_E_NOT_OURS: it is deferred
+ * already; -ENOMEM. The lifetime is consumed. */
 int deferred_free_add(struct deferred_frees *deferred, const void *pointer, void *stream,
                       const struct stream_key *order, struct graph_lifetime *take_lifetime);
 
@@ -51,5 +51,5 @@ struct deferred_free *deferred_free_take_of(struct deferred_frees *deferred,
                                             const struct stream_key *order);
 struct deferred_free *deferred_free_take_gone(struct deferred_frees *deferred);
 
-/* `r` is what came of the free. False: it has failed, and is deferred again. */
+/* `r` is the result of the free. False: it has failed, and is deferred again. */
 bool deferred_free_end(struct deferred_frees *deferred, struct deferred_free *take_free, int r);

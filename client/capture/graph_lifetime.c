@@ -18,7 +18,7 @@ struct graph_lifetime {
         struct graph_wakeup *wakeup;
 };
 
-/* A fd of its own: the graphs may outlive the client. */
+/* Duplicates the fd: the graphs may outlive the client. */
 struct graph_wakeup *graph_wakeup_new(int fd)
 {
         struct graph_wakeup *wakeup = calloc(1, sizeof(*wakeup));
@@ -75,7 +75,7 @@ struct graph_lifetime *graph_lifetime_unref(struct graph_lifetime *lifetime)
         return NULL;
 }
 
-/* In whatever call of the program's lets go of the graph. */
+/* The driver calls this in whichever call of the program ends the graph. */
 static void graph_is_gone(void *argument)
 {
         struct graph_lifetime *lifetime = argument;

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 
-/* Ids that are made here; and numbers, which captures count from below. */
+/* Marks ids and numbers of pools that are made here; captures are numbered from 1 up. */
 #define MADE_HERE (UINT64_C(1) << 63)
 
 void graph_pools_init(struct graph_pools *pools)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graph pools: what memory is shared by several captures, and the streams in which each is open. A pool is known as
- * long as it is open somewhere, or a graph or memory of it is there. The caller has the lock of captures.h. */
+/* Graph pools: memory that several captures share, and the streams in which each pool is open. A pool is known as
+ * long as it is open somewhere, or a graph or memory of it exists. The caller has the lock of captures.h. */
 #pragma once
 
 #include <stdatomic.h>
@@ -12,10 +12,10 @@
 #include "driver/capture.h"
 
 struct graph_pool {
-        uint64_t id;     /* the application's */
-        uint64_t number; /* of its heaps: no capture has it, nor another pool */
+        uint64_t id;     /* chosen by the application, or made here */
+        uint64_t number; /* names its heaps; no capture or other pool has it */
         uint32_t n_open;
-        uint32_t n_captures; /* whose graphs are there */
+        uint32_t n_captures; /* captures whose graphs exist */
         UT_hash_handle hh;
 };
 
@@ -24,8 +24,8 @@ struct graph_stream {
         LIST_ENTRY(graph_stream) link;
         struct graph_pool *pool;
         void *stream;
-        struct stream_mark mark; /* while it captures nothing */
-        uint64_t branch;         /* no other stream's in which the pool is open */
+        struct stream_mark mark; /* the stream's mark while it captures nothing */
+        uint64_t branch;         /* differs among the streams in which the pool is open */
         bool is_used;            /* memory was allocated there outside of captures */
         uint64_t context;        /* the stream's */
         TAILQ_ENTRY(graph_stream) left_link;
@@ -36,7 +36,7 @@ TAILQ_HEAD(left_streams, graph_stream);
 struct graph_pools {
         struct graph_pool *all;
         struct graph_streams streams;
-        struct left_streams left; /* closed there; nobody knows whether their work is over */
+        struct left_streams left; /* closed there, but their work may not be over */
         _Atomic uint32_t n_left;  /* read without the lock too */
         uint64_t n_made;
 };
@@ -44,8 +44,8 @@ struct graph_pools {
 void graph_pools_init(struct graph_pools *pools);
 void graph_pools_deinit(struct graph_pools *pools);
 
-/* The pool with this id, made if need be; 0: a new one. GPUMEM_E_NO_GRAPH_POOL: the id is of a kind that is made here,
- * and was not. -ENOMEM. */
+/* Returns the pool with this id; makes it if need be. 0: a new one. GPUMEM_E_NO_GRAPH_POOL: only this module makes
+ * such ids, and it has not made this one. -ENOMEM. */
 int graph_pools_get(struct graph_pools *pools, uint64_t id, struct graph_pool **ret_pool);
 void graph_pools_drop(struct graph_pools *pools, struct graph_pool *pool);
 
@@ -53,20 +53,20 @@ void graph_pools_drop(struct graph_pools *pools, struct graph_pool *pool);
 void graph_pools_open(struct graph_pools *pools, struct graph_pool *pool,
                       struct graph_stream *take_stream);
 
-/* The stream's work was waited for, and is over, or, where that failed with r, perhaps not: then the pool is kept as if
- * it were open. The entry is consumed. */
+/* The caller has waited for the stream's work. If that failed (r), the work may not be over, and the pool is kept as
+ * if it were open. The entry is consumed. */
 void graph_pools_settle(struct graph_pools *pools, struct graph_stream *take_stream, int r);
 
-/* The one that was left first, or NULL; the caller has it. */
+/* Takes out the oldest entry of `left`, or NULL; the caller owns it. */
 struct graph_stream *graph_pools_take_left(struct graph_pools *pools);
 
 struct graph_stream *graph_pools_find(const struct graph_pools *pools, const void *stream);
 
-/* The one that is open in a stream of that capture, or NULL. */
+/* The pool that is open in a stream of that capture, or NULL. */
 struct graph_pool *graph_pools_of(const struct graph_pools *pools, const struct cuda *cuda,
                                   const struct capture *capture);
 
-/* Nobody can come by its memory any more. */
+/* No stream and no graph can use its memory any more. */
 static inline bool graph_pool_is_over(const struct graph_pool *pool)
 {
         return !pool->n_open && !pool->n_captures;
