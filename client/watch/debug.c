@@ -22,12 +22,12 @@
 
 struct debugged {
         void *pointer;
-        uint64_t n_bytes; /* as the program asked for them */
+        uint64_t n_bytes; /* as the program requested */
         enum gpumem_kind kind;
         bool is_graphs;
         bool is_guarded;
         struct stream_key key;    /* device memory: of the stream that it was allocated for */
-        struct work_event filled; /* what was written there at the allocation; none: nothing */
+        struct work_event filled; /* fill and guard; none: neither was written */
         UT_hash_handle hh;
 };
 
@@ -44,7 +44,7 @@ static void free_record(const struct cuda *cuda, struct debugged *debugged)
         free(debugged);
 }
 
-/* The program knows of no work that would use its memory. */
+/* The program does not know of the fills that are left, so their work is waited for. */
 void debug_deinit(struct debug *debug)
 {
         const struct cuda *cuda = debug->env.cuda;
@@ -114,7 +114,7 @@ void debug_open(struct debug *debug, const struct debug_env *env)
         debug->env = *env;
 }
 
-/* What a person has asked for and does not get is told, once a process. */
+/* The user has set GPUMEM_DEBUG, so stderr says, once a process, if a check is left out. */
 static void complain(int r, const char *what)
 {
         static atomic_flag is_told = ATOMIC_FLAG_INIT;
@@ -152,7 +152,7 @@ static struct debugged *take(struct debug *debug, const void *pointer)
         return debugged;
 }
 
-/* Without memory for it the allocation is one that the table does not have. */
+/* Without memory for the entry, the allocation is not in the table. */
 static void put(struct debug *debug, struct debugged *take_debugged)
 {
         bool is_there;
@@ -169,7 +169,7 @@ static void put(struct debug *debug, struct debugged *take_debugged)
         complain(-ENOMEM, "an allocation is not checked");
 }
 
-/* Device memory in the stream's order, pinned memory at once. */
+/* Fills device memory in the stream's order, pinned memory at once. */
 static int fill(const struct debug *debug, enum gpumem_kind kind, void *at, unsigned char byte,
                 uint64_t n_bytes, void *stream)
 {
@@ -188,7 +188,8 @@ uint64_t debug_n_more_bytes(const struct debug *debug, const struct gpumem_reque
                        : 0;
 }
 
-/* Its block is new, so no stream orders the fill; and other processes may write there once the call is over. */
+/* The block is new, so no stream orders the fill. The fill must be over at the end of the call: other processes may
+ * write there then. */
 static int fill_shareable(const struct debug *debug, const struct gpumem_request *asked,
                           void *pointer)
 {
@@ -209,7 +210,7 @@ static int fill_shareable(const struct debug *debug, const struct gpumem_request
         return r ? r : r_end;
 }
 
-/* A free in another stream must know when this is over; without an event it is over now. */
+/* Records an event for frees in other streams; if that fails, waits for the fill. */
 static int note_filled(const struct debug *debug, const struct gpumem_request *asked,
                        struct debugged *debugged)
 {
@@ -224,7 +225,7 @@ static int note_filled(const struct debug *debug, const struct gpumem_request *a
         return r ? stream_synchronize(cuda, asked->stream) : 0;
 }
 
-/* Streams may use memory beyond its free, and until the program has its own stream wait for them. */
+/* May other streams use freed memory until the program makes the memory's stream wait for them? */
 static bool is_forgiven(const struct debug *debug)
 {
         streams_poll(debug->env.streams);
@@ -319,7 +320,7 @@ static int check_guard(const struct debug *debug, const struct debugged *debugge
         return 0;
 }
 
-/* Work in other streams may use the memory beyond its free: then its bytes stay. */
+/* False: work in other streams may use the memory after its free, so its bytes must stay. */
 static bool may_fill_at_free(const struct debug *debug, const void *pointer)
 {
         return !is_forgiven(debug) && !stream_uses_has_recorded(debug->env.uses, pointer);
@@ -336,7 +337,7 @@ static int check_and_fill(const struct debug *debug, const struct debugged *debu
                     stream);
 }
 
-/* Before the CPU looks: as the free itself waits. */
+/* Waits as the free itself does, before the CPU reads the guard. */
 static int wait_for_pinned(const struct debug *debug, const struct stream_heap *heap,
                            const struct stream_key *order, void *stream)
 {
@@ -379,8 +380,8 @@ static bool is_same(const struct stream_key *one, const struct stream_key *other
         return one->context == other->context && one->id == other->id;
 }
 
-/* What was written at the allocation is over by the end of the free, which waits for no stream but its own.
- * A stream of another context may not reach the memory. */
+/* The fill of the allocation must be over by the end of the free, which waits for its own stream only. A stream of
+ * another context may be unable to reach the memory. */
 static int check_and_fill_device(const struct debug *debug, const struct debugged *debugged,
                                  const char *freed, uint64_t context, void *stream)
 {
@@ -440,7 +441,7 @@ struct debugged *debug_begin_free(struct debug *debug, const void *pointer, enum
                 r = before_free(debug, debugged, heap, stream);
         else
                 r = before_free_sync(debug, debugged, heap);
-        /* Outcomes are the free's concern too: the stream captures, or there is no context. */
+        /* A positive result, such as that the stream captures, is reported by the free itself. */
         if (r < 0)
                 complain(r, "freed memory is neither checked nor filled");
         return debugged;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUMEM_DEBUG: what looks for errors of the program in its use of memory.
+/* GPUMEM_DEBUG: finds errors of the program in its use of memory.
  *
- * fill   Allocated memory is filled with DEBUG_ALLOCATED, freed memory with DEBUG_FREED.
- * guard  DEBUG_GUARD_BYTES bytes behind each allocation hold DEBUG_GUARD_BYTE. The free checks them, and ends
- *        the process when one of them has another value.
+ *   fill   Allocated memory is filled with DEBUG_ALLOCATED, freed memory with DEBUG_FREED.
+ *   guard  DEBUG_GUARD_BYTES bytes behind each allocation hold DEBUG_GUARD_BYTE. The free checks them, and aborts the
+ *          process if one has changed.
  *
- * Each client reads the setting, and has a table of its live allocations. A free takes its allocation out of
- * the table before it writes anything. So of two frees of one pointer only one finds it, and nothing is written
- * to a pointer that the table does not have. Memory of captures and of graph pools is in the table, but is
- * neither filled nor guarded: a graph may run at any time, also after the free. Shareable memory is not in the
- * table, and is filled at its allocation only: other processes may hold it.
+ * Each client reads the setting, and has a table of its live allocations. A free takes its allocation out of the
+ * table before it writes anything. So of two frees of one pointer only one finds it, and nothing is written to a
+ * pointer that is not in the table. Memory of captures and of graph pools is in the table, but is neither filled nor
+ * guarded: a graph may run at any time, even after the free. Shareable memory is not in the table, and is filled at
+ * its allocation only: other processes may hold it.
  *
- * Fills and guards of device memory are work in the stream of the allocation. The program does not know of it,
- * so an event tells when it is over: a free in another stream waits for it, and so does the client's end.
+ * Fills and guards of device memory are work in the stream of the allocation. The program does not know of it, so an
+ * event tells when it is over: a free in another stream waits for it, and so does the client's end.
  *
  * A forked child does not use its parent's clients, and so not their tables. Any thread. */
 #pragma once
@@ -37,7 +37,7 @@ struct pool;
 struct streams;
 struct stream_uses;
 
-/* What the allocations of a client are made of; it outlives the table. */
+/* The parts of the client that this module uses; they outlive the table. */
 struct debug_env {
         const struct cuda *cuda; /* NULL: no driver */
         struct pool *pools;
@@ -48,20 +48,20 @@ struct debug_env {
 
 struct debug {
         struct debug_env env;
-        unsigned checks; /* of enum debug_check; set before other threads have the client */
+        unsigned checks; /* of enum debug_check; set before other threads get the client */
         pthread_mutex_t lock;
         struct debugged *all; /* by pointer */
 };
 
 void debug_init(struct debug *debug);
 
-/* Before the memory is unmapped. */
+/* Called before the memory is unmapped. */
 void debug_deinit(struct debug *debug);
 
 /* GPUMEM_E_BAD_DEBUG. */
 int debug_read_setting(struct debug *debug);
 
-/* Before the first allocation. */
+/* Called before the first allocation. */
 void debug_open(struct debug *debug, const struct debug_env *env);
 
 static inline bool debug_is_on(const struct debug *debug)
@@ -69,20 +69,20 @@ static inline bool debug_is_on(const struct debug *debug)
         return debug->checks != 0;
 }
 
-/* What the allocation needs beyond the bytes that the program asks for. */
+/* How many bytes the allocation needs beyond those that the program requests. */
 uint64_t debug_n_more_bytes(const struct debug *debug, const struct gpumem_request *asked);
 
-/* The allocation has succeeded, with `n_more_bytes` beyond those that were asked for. What cannot be filled or
- * guarded is not, and stderr says so once. */
+/* The allocation has succeeded, with `n_more_bytes` beyond the request. If it cannot be filled or guarded, stderr
+ * says so once. */
 void debug_alloc(struct debug *debug, const struct gpumem_request *asked, uint64_t n_more_bytes,
                  void *pointer);
 
-/* Before a free: in `stream`, or after all work, as gpumem_free_sync. NULL: the table does not have it. The
- * result goes to debug_end_free, with what came of the free. */
+/* Called before a free: in `stream`, or after all work, as gpumem_free_sync. NULL: it is not in the table. The caller
+ * passes the result, and that of the free, to debug_end_free. */
 enum debug_order { DEBUG_IN_STREAM, DEBUG_AFTER_ALL };
 struct debugged *debug_begin_free(struct debug *debug, const void *pointer, enum debug_order order,
                                   void *stream);
 void debug_end_free(struct debug *debug, struct debugged *take_debugged, int r);
 
-/* The size that the program asked for, of the allocation that `info` is about. */
+/* Sets in `info` the size that the program has requested. */
 void debug_describe(struct debug *debug, struct gpumem_info *info);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the environment, or the program, has the library do beside allocating and freeing. One word says whether there is
- * anything: testing it once is all that a call pays while there is nothing. Any thread. */
+/* Switches for what the library does besides allocating and freeing, on request of the environment or of the program.
+ * One word holds them all: while none is on, a call pays for one test of it. Any thread. */
 #pragma once
 
 #include <stdatomic.h>
@@ -8,8 +8,8 @@
 
 enum {
         SWITCH_TRACE = 1, /* GPUMEM_TRACE */
-        SWITCH_DEBUG = 2, /* GPUMEM_DEBUG; debug_is_on says for which clients */
-        SWITCH_TAGS = 4,  /* gpumem_set_tag, of whatever client */
+        SWITCH_DEBUG = 2, /* GPUMEM_DEBUG; debug_is_on tells for which clients */
+        SWITCH_TAGS = 4,  /* gpumem_set_tag, of any client */
 };
 
 extern _Atomic unsigned switches;

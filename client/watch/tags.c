@@ -20,7 +20,7 @@ struct tagged {
         UT_hash_handle hh;
 };
 
-/* The tag of a client that has ended since is not looked at: numbers are never used twice. */
+/* Compared by client number, which is never reused: the tag of a client that has ended is not read. */
 static _Thread_local struct {
         uint64_t client;
         struct tag *tag;
@@ -137,7 +137,8 @@ static void end(struct tagged *tagged)
         free(tagged);
 }
 
-/* One that is there was freed twice at once, and its end was not seen. The caller has the lock. */
+/* An entry with this pointer is left from two frees at the same time, of which one was not seen. The caller has the
+ * lock. */
 static void end_last(struct tags *tags, const void *pointer)
 {
         struct tagged *last;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tags: names under which a program counts its allocations. A thread sets one, and what it allocates from then on
- * counts there, until it is freed by whatever thread. Costs nothing while no client has a tag. Any thread. */
+/* Tags: names under which a program counts its allocations. A thread sets a tag; its allocations from then on count
+ * there until any thread frees them. Costs nothing while no client has a tag. Any thread. */
 #pragma once
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ struct tagged;
 
 struct tags {
         pthread_mutex_t lock;
-        uint64_t client;     /* its number, never used twice */
+        uint64_t client;     /* its number, never reused */
         struct tag *all;     /* by name; kept until the client ends */
         struct tagged *live; /* allocations by pointer */
 };
@@ -30,17 +30,17 @@ static inline bool tags_are_on(void)
         return switch_is_on(SWITCH_TAGS);
 }
 
-/* The calling thread's from now on; NULL: none. GPUMEM_E_BAD_REQUEST: an empty name, or one that is too long;
+/* Sets the calling thread's tag; NULL: none. GPUMEM_E_BAD_REQUEST: an empty name, or one that is too long;
  * GPUMEM_E_TOO_MANY; -ENOMEM. */
 int tags_set(struct tags *tags, uint64_t client, const char *name);
 
-/* GPUMEM_E_NO_TAG: none has that name. */
+/* GPUMEM_E_NO_TAG: no tag has that name. */
 int tags_get(struct tags *tags, const char *name, struct gpumem_tag_stats *ret_stats);
 
-/* An allocation has succeeded. What there is no memory for is not counted. */
+/* An allocation has succeeded. Without memory for the entry it is not counted. */
 void tags_alloc(struct tags *tags, const void *pointer, uint64_t n_bytes);
 
-/* Before a free, and after it with what came of it: a pointer may be another thread's allocation right after the
- * free. NULL: it has no tag. */
+/* Called before a free, and after it with its result: right after the free, the pointer may be an allocation of
+ * another thread. NULL: it has no tag. */
 struct tagged *tags_begin_free(struct tags *tags, const void *pointer);
 void tags_end_free(struct tags *tags, struct tagged *tagged, int r);

@@ -18,20 +18,20 @@
 
 #define CACHE_LINE 64
 
-/* Full means that fewer slots than this are left, so that as many threads may find room at once. */
+/* The ring is full when fewer slots than this are left, so that this many threads may find room at the same time. */
 #define N_SPARE_SLOTS 4096
 #define N_SLOTS       65536
 
-/* The writer looks this often, or when a quarter of the ring has filled. */
+/* The writer looks this often, and whenever a quarter of the ring was filled. */
 #define LOOK_MS  100
 #define PAUSE_US 100
 #define STALL_US 1000000
 
-/* So often does the writer give slots back. */
+/* How many slots the writer reads before it frees them. */
 #define N_BATCH 256
 
 struct slot {
-        _Atomic uint64_t n_filled; /* its call's number, from 1 on, when it has been filled */
+        _Atomic uint64_t n_filled; /* the number of its call, from 1 on, once it is filled */
         struct trace_record record;
 } __attribute__((aligned(CACHE_LINE)));
 
@@ -47,7 +47,7 @@ static pthread_once_t start_once = PTHREAD_ONCE_INIT;
 static struct trace_format *lines;
 static pthread_t writer;
 static sem_t wake;
-static pid_t owner; /* 0: nothing was ever recorded, or this is a child of who did */
+static pid_t owner; /* 0: nothing was recorded, or this is a forked child */
 
 static bool has_room(void)
 {
@@ -57,7 +57,7 @@ static bool has_room(void)
                N_SLOTS - N_SPARE_SLOTS;
 }
 
-/* Until the count reaches a value, or has not moved for a second. */
+/* Waits until the count reaches the value. False: it has not moved for a second. */
 static bool await(const _Atomic uint64_t *count, uint64_t value)
 {
         const struct timespec pause = {.tv_nsec = PAUSE_US * 1000L};
@@ -76,7 +76,7 @@ static bool await(const _Atomic uint64_t *count, uint64_t value)
         return false;
 }
 
-/* One second is enough to find out that the writer does not move: the next ones do not wait. */
+/* After one wait of a second for a stalled writer, later calls do not wait. */
 static bool await_room(void)
 {
         uint64_t full = atomic_load(&n_taken) - (N_SLOTS - N_SPARE_SLOTS) + 1;
@@ -119,7 +119,7 @@ void trace_alloc(const void *client, const struct cuda *cuda, const struct gpume
                                       .n_bytes = request->n_bytes};
         struct stream_mark mark = {0, 0};
 
-        /* Without a driver or a context there is one order for all, as the zeros say. */
+        /* Without a driver or a context all calls have one order, with zeros for the stream. */
         if (cuda)
                 (void)stream_look(cuda, request->stream, &mark);
         record.key = (struct stream_key){.context = mark.scope, .id = mark.id};
@@ -142,7 +142,7 @@ void trace_disconnect(const void *client)
                 (void)await(&n_flushed, number);
 }
 
-/* What has been filled by now, up to the first slot that has not. */
+/* Writes the slots that are filled, up to the first that is not. */
 static void write_what_is_there(void)
 {
         uint64_t first = atomic_load(&n_done), end = atomic_load(&n_taken), next;
@@ -180,8 +180,8 @@ static void *write_all(void *nothing)
         return nothing;
 }
 
-/* After the process's own destructors, which may free memory. Calls that other threads are in the
- * middle of are waited for, for a moment: nobody promises that those threads still run. */
+/* Runs after the program's own destructors, which may free memory. Waits a moment for calls in the middle of which
+ * other threads are: these threads may not run any more. */
 __attribute__((destructor)) static void end(void)
 {
         const struct timespec pause = {.tv_nsec = PAUSE_US * 1000L};
@@ -210,7 +210,7 @@ static void leave_to_parent(void)
         trace_format_abandon(lines);
 }
 
-/* %p is the process's number: one setting serves processes that start each other. */
+/* Replaces %p by the process's number, so that one setting serves processes that start each other. */
 static char *expand(const char *name)
 {
         char *path = NULL;

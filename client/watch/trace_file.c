@@ -14,7 +14,7 @@
 
 #define BUFFER_BYTES 65536
 
-/* As <zlib.h> has it. */
+/* From <zlib.h>. */
 #define GZ_FINISH 4
 
 struct zlib {
@@ -60,7 +60,7 @@ static int load_zlib(struct zlib *zlib)
         return zlib->open && zlib->write && zlib->flush && zlib->close ? 0 : GPUMEM_E_UNSUPPORTED;
 }
 
-/* Emptied only once it is this process's: the lock goes with the last fd. */
+/* Empties the file only once this process has locked it. The lock ends with the last fd. */
 static int take_over(struct trace_file *file)
 {
         struct stat status;
@@ -93,7 +93,7 @@ static int open_file(struct trace_file *file, const char *path)
         return file->stream ? 0 : -ENOMEM;
 }
 
-/* zlib stays where it is when it was loaded: others may have found it by now. */
+/* zlib stays loaded: other code may use it by now. */
 static void free_file(struct trace_file *file)
 {
         closep(&file->fd);
@@ -128,7 +128,7 @@ static int write_plain(struct trace_file *file)
                 if (n < 0) {
                         int r = err_errno();
 
-                        /* No half line stays. */
+                        /* Leaves no half line. */
                         if (file->is_regular && ftruncate(file->fd, file->n_written) < 0)
                                 r = err_errno();
                         return r;

@@ -19,10 +19,10 @@ struct stream_number {
         UT_hash_handle hh;
 };
 
-/* A file, and what is in it so far. */
+/* A file, and a summary of its contents. */
 struct track {
         char *path;
-        struct trace_file *file; /* NULL: nothing has happened */
+        struct trace_file *file; /* NULL: no record yet */
         struct stream_number *streams;
         uint32_t n_streams;
         uint32_t n_ids;
@@ -34,7 +34,7 @@ struct live {
         uint64_t owner;
         struct track *track;
         uint32_t id;
-        uint32_t n_owed; /* frees that are written and whose records are to come */
+        uint32_t n_owed; /* frees that are written, and whose records are to come */
         UT_hash_handle hh;
 };
 
@@ -44,7 +44,7 @@ struct trace_format {
         struct track tracks[N_TRACKS];
         struct live *lives; /* hash table: by address */
         char *about;
-        const struct track *track; /* that was written to last */
+        const struct track *track; /* the one that was written to last */
         uint64_t n_lost;
         int failed;
         bool is_to_complete;
@@ -89,7 +89,7 @@ static int close_track(struct track *track)
         return track->file ? trace_file_close(track->file) : 0;
 }
 
-/* The first failure is told; what is recorded after it would be of no use. */
+/* Logs the first failure; a trace with a gap would be of no use. */
 static void fail(struct trace_format *lines, const struct track *track, int r)
 {
         if (!r || lines->failed)
@@ -157,7 +157,7 @@ static int number_stream(struct track *track, const struct stream_key *key, uint
         return 0;
 }
 
-/* printf would cost more than all else. */
+/* printf would cost more than everything else. */
 static char *put_number(char *to, uint64_t number)
 {
         char digits[20];
@@ -260,7 +260,7 @@ static int end_live(struct trace_format *lines, struct live *live)
         return r;
 }
 
-/* The memory of an address that is not known was allocated by a call that is lost. */
+/* An unknown address is of an allocation whose record is lost. */
 static int take_free(struct trace_format *lines, const struct trace_record *record)
 {
         struct live *live = find_live(lines, record->address);
