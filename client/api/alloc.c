@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumem_alloc: streams are told apart, and what must be waited for is waited for. */
+/* gpumem_alloc: finds the heap of the stream, and waits where waiting is needed. */
 #include <stdio.h>
 
 #include "base/err.h"
@@ -13,7 +13,7 @@
 
 #define FLAGS_ALL (GPUMEM_SHAREABLE | GPUMEM_AT_PLACE | GPUMEM_PRIMARY)
 
-/* Names what was asked for, and what is there. */
+/* Names the place that was requested, and the places that have pools. */
 static int refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
 {
         const char *what = kind == GPUMEM_DEVICE ? "CUDA device" : "NUMA node", *mark = "for";
@@ -68,8 +68,7 @@ static int check_request(const struct gpumem_request *request)
         if (!(request->flags & GPUMEM_AT_PLACE) && request->place &&
             request->place != GPUMEM_NEAREST) {
                 (void)snprintf(text, sizeof(text),
-                               "place is %d, and flags lack GPUMEM_AT_PLACE (%u), without which "
-                               "place is 0 or "
+                               "place is %d; without GPUMEM_AT_PLACE (%u) in flags it must be 0 or "
                                "GPUMEM_NEAREST (%d)",
                                request->place, (unsigned)GPUMEM_AT_PLACE, GPUMEM_NEAREST);
                 last_error_set(GPUMEM_E_BAD_REQUEST, text);
@@ -111,7 +110,7 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
         return 0;
 }
 
-/* Pinned memory is ordered by streams where there are any, and is a graph's where one captures. */
+/* Pinned memory is ordered by streams if there are any, and belongs to the graph if the stream captures. */
 static int place_pinned(struct gpumem_client *client, const struct gpumem_request *request,
                         struct pool_request *ret_asked)
 {
@@ -185,13 +184,13 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
                 r = alloc_from(client, pool, &asked, request, ret_pointer);
         if (pool && r != GPUMEM_E_NO_POOL)
                 return r;
-        /* The next daemon may have been met by now, and have there what the last one had not. */
+        /* The client may have connected to the next daemon by now, and that one may have the pool. */
         again = client_pool_at(client, request->kind, place);
         return again == pool ? refuse_place(client, request->kind, place)
                              : alloc_from(client, again, &asked, request, ret_pointer);
 }
 
-/* Of a default stream the marks of two contexts may be the same. */
+/* A capture of a default stream is left to the slow path: its marks in two contexts may be equal. */
 static int look(struct gpumem_client *client, void *stream, struct stream_mark *ret_mark)
 {
         struct capture capture;
@@ -202,15 +201,15 @@ static int look(struct gpumem_client *client, void *stream, struct stream_mark *
         return r;
 }
 
-/* What `place` may be, other than GPUMEM_NEAREST, where that heap is to serve the request. */
+/* The value of `place`, other than GPUMEM_NEAREST, with which that heap may serve the request. */
 static inline int32_t own_place(const struct gpumem_request *request,
                                 const struct stream_heap *heap)
 {
         return request->flags & GPUMEM_AT_PLACE ? heap->pool->memory.ordinal : 0;
 }
 
-/* Most requests end here: a hole of the stream's own heap holds them. Whatever else comes of it, the
- * longer way finds out anew. */
+/* The fast path of most requests: a hole of the stream's own heap holds them. After any other result, the slow path
+ * finds out again. */
 static ALWAYS_INLINE int alloc_hit(struct gpumem_client *client,
                                    const struct gpumem_request *request, void **ret_pointer)
 {
@@ -231,7 +230,7 @@ static ALWAYS_INLINE int alloc_hit(struct gpumem_client *client,
         return pool_hit(heap, &mark, request->n_bytes, ret_pointer);
 }
 
-/* `request` is as far as it could be read. */
+/* Refuses a request whose struct cannot be read. */
 static int refuse_struct(struct gpumem_client *client, const struct gpumem_request *request, int r)
 {
         const struct gpumem_request none = {.kind = 0};
@@ -265,15 +264,15 @@ static void note_refusal(struct gpumem_client *client, int code,
         events_note(&client->events, &event);
 }
 
-/* What has been freed, and is not had again yet, may help. */
+/* Could memory help that was freed, but cannot be used again yet? */
 static bool lacks_memory(int r)
 {
         return r == GPUMEM_E_REFUSED || r == GPUMEM_E_LIMIT || r == GPUMEM_E_DEVICE_FULL ||
                r == GPUMEM_E_TIMED_OUT || r == GPUMEM_E_TOO_MANY;
 }
 
-/* Deferred frees are made, and what is kept for work that nobody has waited for is looked at, rather than
- * that others are waited for. */
+/* Before the request waits for other processes, completes deferred frees, and waits for work of this process that
+ * still keeps memory. */
 static int alloc_before_deferred(struct gpumem_client *client, const struct gpumem_request *request,
                                  void **ret_pointer)
 {
@@ -341,7 +340,7 @@ static int alloc_until_deadline(struct gpumem_client *client, struct gpumem_requ
                                     alloc_in_primary, &waiting);
 }
 
-/* A caller's request of any version as the functions here read it: `place` is GPUMEM_NEAREST where it is not meant. */
+/* Reads the caller's request, of any version. `place` is GPUMEM_NEAREST unless the caller sets GPUMEM_AT_PLACE. */
 static int take_request(struct gpumem_client *client, const struct gpumem_request *theirs,
                         struct gpumem_request *ret_ours)
 {
@@ -358,7 +357,7 @@ static int take_request(struct gpumem_client *client, const struct gpumem_reques
         return r;
 }
 
-/* Tells what came of a request. */
+/* Keeps and reports the result of a request. */
 static int conclude(struct gpumem_client *client, int r, const struct gpumem_request *asked)
 {
         if (r)
@@ -381,7 +380,7 @@ static NOINLINE int alloc_slow(struct gpumem_client *client, const struct gpumem
         return conclude(client, r, &ours);
 }
 
-/* While calls are recorded, debugged or counted. */
+/* gpumem_alloc while calls are recorded, debugged or counted. */
 static COLD int alloc_watched(struct gpumem_client *client, const struct gpumem_request *request,
                               void **ret_pointer)
 {

@@ -81,8 +81,8 @@ static bool is_at(const struct pool *pool, enum gpumem_kind kind, int32_t place)
         return here == place || (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST);
 }
 
-/* One that the daemon has rather than one that an earlier daemon had there: the next daemon may make
- * pinned memory of a node in another way. */
+/* Prefers a pool of the present daemon to a missing one: the next daemon may make pinned memory of a node
+ * differently. */
 struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
 {
         struct pool *found = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client as the files that hold public functions see it. Any thread; what is given here lives as long as the
+/* A client as the files with the public functions see it. Any thread; results of these functions live as long as the
  * client. */
 #pragma once
 
@@ -40,28 +40,29 @@ struct gpumem_client {
         struct deferred_frees deferred;
         struct cuda cuda;
         bool has_cuda;
-        uint64_t n_cache_bytes;                             /* of empty blocks, a pool, at most */
-        _Atomic(struct stream_heap *) recent[RECENT_HEAPS]; /* by stream; device memory */
-        double fraction;    /* of each device's memory that GPUMEM_MEMORY_FRACTION allows */
-        struct pool *pools; /* room for all that may ever be seen */
+        uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
+        _Atomic(struct stream_heap *)
+                recent[RECENT_HEAPS]; /* the last heap of a stream; device memory */
+        double fraction; /* the part of each device's memory that GPUMEM_MEMORY_FRACTION allows */
+        struct pool *pools; /* room for all that may ever be added */
         _Atomic uint32_t n_pools;
         struct debug debug;
         struct tags tags;
         struct primary_contexts primaries;
         bool is_default;               /* the process's own, which is never disconnected */
-        struct gpumem_client *parents; /* and the parent process's, which is kept as it is */
+        struct gpumem_client *parents; /* the parent process's default client, kept as it is */
 };
 
 /* The pools that were seen so far, from 0 on; NULL after the last. */
 struct pool *client_pool(struct gpumem_client *client, uint32_t index);
 
-/* The one that has this number on that connection; NULL when there is none, or the connection has been left since. */
+/* The pool with this number on that connection; NULL: there is none, or the client has left the connection. */
 struct pool *client_pool_on(struct gpumem_client *client, uint64_t connection, uint32_t id);
 
-/* That of a device of this process, or of a NUMA node; NULL when there is none. */
+/* The pool of a device of this process, or of a NUMA node; NULL: there is none. */
 struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place);
 
-/* As gpumem_alloc reads kind and place. Errors as gpumem_get_stats. */
+/* Finds the pool as gpumem_alloc reads kind and place. Errors as gpumem_get_stats. */
 int client_find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                      struct pool **ret_pool);
 
@@ -71,42 +72,45 @@ struct events *client_events(struct gpumem_client *client);
 /* NULL: no driver was loaded. */
 const struct cuda *client_cuda(const struct gpumem_client *client);
 
-/* What the thread calls from here on spoils no capture; see driver/capture.h. */
+/* The thread's driver calls from here on invalidate no capture; see driver/capture.h. */
 struct capture_spared client_spare_captures(const struct gpumem_client *client);
 
-/* Never the same for two clients of a process, one after another or at once. */
+/* Never the same for two clients of a process, whether one after another or at the same time. */
 uint64_t client_number(const struct gpumem_client *client);
 
-/* A struct of a caller's version is filled from ours: as many bytes as it has. -EINVAL when it is too short to be one,
- * or longer than ours. */
+/* Checks the size of a caller's struct, of any version, that the library fills up to that size. -EINVAL: it is too
+ * short, or longer than ours. */
 int check_struct(size_t n_their_bytes, size_t n_our_bytes);
 
-/* A caller's struct of any version, as ours: fields that it lacks are 0. -EINVAL when it is too short to be one, -E2BIG
- * when it says something that is not known here. */
+/* Copies a caller's struct, of any version, into ours; fields that it lacks are 0. -EINVAL: it is too short. -E2BIG:
+ * it sets fields that this version does not know. */
 int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes);
 
-/* What the service thread does, for when there is none. */
+/* Does the service thread's work if there is none. */
 void client_look(struct gpumem_client *client);
 
-/* The stream's next allocation looks for its heap anew. */
+/* The stream's next allocation searches for its heap again. */
 void client_forget_recent(struct gpumem_client *client, const struct stream_mark *mark);
 
-/* Frees what was freed while other streams used it, as far as these have come; `wait`: all of it, once they have. */
+/* Completes frees that were deferred for other streams, if their work is over. `wait`: waits for it, and completes
+ * all. */
 void client_end_deferred(struct gpumem_client *client, bool wait);
 
-/* Frees what was freed in captures of `stream`, which is alive, that are over. */
+/* Completes frees in captures of `stream` that are over; the stream is alive. */
 void client_free_captured(struct gpumem_client *client, void *stream);
 
-/* Waits for the work of all that was freed and is not free yet, also in captures whose graphs are gone. */
+/* Waits for the work of all memory that was freed and cannot be used again yet, also in captures whose graphs are
+ * gone. */
 void client_wait_for_freed(struct gpumem_client *client);
 
-/* Does what a capture held up, now that it may have ended: marks of streams.h and stream_uses.h. */
+/* Does what a capture held up, if it has ended: marks of streams.h and stream_uses.h. */
 void client_catch_up(struct gpumem_client *client);
 
-/* Records frees that had no stream at hand: `stream`, which is alive, is that of the allocation at `pointer`. */
+/* Records earlier frees that did not know their stream: `stream` is that of the allocation at `pointer`, and is
+ * alive. */
 void client_record_frees(struct gpumem_client *client, const void *pointer, void *stream);
 
-/* At the end of a public call, without locks. */
+/* Called at the end of a public call, without locks. */
 static inline void client_settle(struct gpumem_client *client)
 {
         if (__builtin_expect(after_call_is_any(&client->after_call), 0)) {
@@ -115,10 +119,10 @@ static inline void client_settle(struct gpumem_client *client)
         }
 }
 
-/* It was freed, and its free is not over. */
+/* Was it freed, and is its free deferred? */
 bool client_has_deferred(struct gpumem_client *client, const void *pointer);
 
-/* gpumem_free and gpumem_free_sync of a pointer that is in no heap. GPUMEM_E_NOT_OURS, GPUMEM_E_ATTACHED, or as
- * these. */
+/* gpumem_free and gpumem_free_sync of a pointer that is in no heap. Errors as these; GPUMEM_E_NOT_OURS,
+ * GPUMEM_E_ATTACHED. */
 int client_free_shared(struct gpumem_client *client, const void *pointer, void *stream);
 int client_free_shared_sync(struct gpumem_client *client, const void *pointer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of a client by name: figures, tags, pressure. */
+/* A client's numbers by name: statistics, tags, and how often memory was short. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "client/api/client.h"
 #include "client/api/default_client.h"
 
-/* The fields of gpumem_stats, and what the events count. */
+/* The fields of gpumem_stats, and the counts of events. */
 static const struct {
         const char *name;
         size_t offset;

@@ -8,11 +8,11 @@
 
 static struct {
         _Atomic(struct gpumem_client *) client;
-        pthread_mutex_t lock; /* of those that connect */
+        pthread_mutex_t lock; /* serializes connects */
         pthread_once_t once;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
-/* The thread that had the lock is the parent's. */
+/* The thread that held the lock is the parent's. */
 static void after_fork_in_child(void)
 {
         pthread_mutex_init(&process.lock, NULL);
@@ -30,7 +30,7 @@ struct gpumem_client *default_client_present(void)
         return client && fork_guard_check(&client->fork_guard) == 0 ? client : NULL;
 }
 
-/* The caller has the lock. The parent's client is kept: its pointers may be in the program's hands. */
+/* The caller has the lock. The parent's client is kept: the program may still have pointers to it. */
 static int connect_first(struct gpumem_client **ret_client)
 {
         struct gpumem_client *client;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frees that are not over at once: of memory that other streams use, and of memory that was freed in captures. */
+/* Deferred frees: of memory that other streams use, and of memory that was freed in captures. */
 #include "client/api/heap_free.h"
 #include "client/pool/idle_marking.h"
 #include "client/pool/trim.h"
@@ -89,8 +89,8 @@ void client_catch_up(struct gpumem_client *client)
                 stream_uses_mark(&client->uses, &client->cuda);
 }
 
-/* Frees an allocation of a heap, after all that is in the stream now, which is another one than the memory's own. 0 too
- * if it is none any more: a program may have freed it twice at once. */
+/* Frees an allocation of a heap in the order of `stream`, which is not the memory's own. Returns 0 also if it is no
+ * allocation any more: a program may have freed it twice at the same time. */
 static int free_ordered(struct gpumem_client *client, const void *pointer, void *stream,
                         const struct stream_key *key)
 {
@@ -108,7 +108,7 @@ static int free_ordered(struct gpumem_client *client, const void *pointer, void 
         return r ? r : free_or_defer(client, heap, &how, NULL);
 }
 
-/* The same, once all of its work is over but in streams that were recorded. */
+/* The same after all work is over, except that of recorded streams, which this waits for. */
 static int free_over(struct gpumem_client *client, const void *pointer)
 {
         int r = stream_uses_wait(&client->uses, &client->cuda, pointer);
@@ -117,7 +117,7 @@ static int free_over(struct gpumem_client *client, const void *pointer)
         return r || !heap ? r : free_in(heap, pointer, NULL);
 }
 
-/* By its handle: the driver does not tell the id of a stream that captures. */
+/* Deferred frees name the stream by its handle: the driver does not tell the id of a capturing stream. */
 void client_free_captured(struct gpumem_client *client, void *stream)
 {
         struct deferred_free *deferred;

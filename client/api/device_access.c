@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public functions by which devices reach memory: that of other devices, and pinned memory. */
+/* The public functions that let devices reach memory: that of other devices, and pinned memory. */
 #include <stdio.h>
 
 #include "base/err.h"
@@ -57,8 +57,7 @@ static int check_reach(const struct cuda *cuda, const struct pool *pool, int pee
                               peer);
         r = device_reaches(cuda, peer, ordinal, &reaches);
         if (!r && !reaches)
-                r = refuse("they are no peers, the driver says (cuDeviceCanAccessPeer)", ordinal,
-                           peer);
+                r = refuse("they are not peers (cuDeviceCanAccessPeer)", ordinal, peer);
         return r;
 }
 
@@ -99,7 +98,7 @@ int gpumem_enable_peer(struct gpumem_client *client, int32_t place, int32_t peer
         return r;
 }
 
-/* Its allocation, which the caller has, keeps the block where it is. */
+/* The caller has the allocation, which keeps the block in place. */
 static int find_block(struct pool *pool, const void *pointer, struct leased **ret_leased)
 {
         struct shared_alloc_info info;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumem_flush and gpumem_free_all_blocks: what no allocation needs is given back. */
+/* gpumem_flush and gpumem_free_all_blocks: return memory that no allocation needs. */
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
@@ -31,8 +31,9 @@ int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes)
         return 0;
 }
 
-/* What is flushed is cached when the daemon comes to the request, and is counted there; but where the daemon keeps
- * nothing in its cache, it has gone back by then and is not. So the larger count is taken, and not the sum. */
+/* A block that this process returns is in the daemon's cache when the daemon handles the request, and is counted
+ * there. But if the daemon keeps no cache, the block is released by then and not counted. So the larger count is
+ * returned, not the sum. */
 int gpumem_free_all_blocks(struct gpumem_client *client, enum gpumem_scope scope,
                            uint64_t *ret_freed_bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ends of allocations: arguments are checked here, and what must be waited for is waited for. */
+/* The functions that free: check arguments, and wait where waiting is needed. */
 #include <stdbool.h>
 
 #include "base/err.h"
@@ -12,7 +12,7 @@
 #include "client/watch/trace.h"
 #include "driver/context.h"
 
-/* The order of a stream that captures is the graph's. */
+/* The order of a capturing stream is that of its graph. */
 static int look_at_stream(struct gpumem_client *client, void *stream, struct stream_mark *ret_mark)
 {
         struct capture capture;
@@ -22,14 +22,14 @@ static int look_at_stream(struct gpumem_client *client, void *stream, struct str
                                          : r;
 }
 
-/* Memory that the driver makes is known to it, whether it was asked for with a context or not. */
+/* The driver knows memory that it has made itself, even if that was requested without a context. */
 static bool is_always_known(const struct pool *pool)
 {
         return pool->memory.kind == GPUMEM_PINNED && pool->memory.pinned == MEMORY_VMM &&
                pool->memory.cuda;
 }
 
-/* Streams of its context may use the memory, too. */
+/* Also finds the stream's context if other streams of it may use the memory. */
 static int wait_for_other(struct gpumem_client *client, void *stream, uint64_t *ret_context)
 {
         CLEANUP(capture_spare_end)
@@ -49,7 +49,7 @@ static int wait_for_context(struct gpumem_client *client, uint64_t context)
         return stream_synchronize_context(&client->cuda, context);
 }
 
-/* The order of a stream that captures cannot be known now. */
+/* Defers a free in a capturing stream, whose order is not known yet. */
 static int defer(struct gpumem_client *client, const struct stream_heap *heap, const void *pointer,
                  void *stream)
 {
@@ -68,18 +68,18 @@ static void end_deferred(struct gpumem_client *client, void *stream)
         client_free_captured(client, stream);
 }
 
-/* What a graph reads of pinned memory the CPU has written, and the next owner's CPU waits for no graph: only memory of
- * a device goes to and fro within a capture. */
+/* Pinned memory is always deferred: the CPU has written what a graph reads there, and the next owner's CPU waits for
+ * no graph. Device memory is freed and allocated again within its capture and stream. */
 static bool is_deferred(const struct stream_heap *heap, const struct stream_mark *mark)
 {
         return mark->scope & CAPTURE_SCOPE &&
                (!pool_has_mark(heap, mark) || heap->pool->memory.kind == GPUMEM_PINNED);
 }
 
-/* The memory goes back to the heap of the stream that it was allocated for. Device memory that is freed in that
- * stream's order needs no waiting before. Any other free does, and pinned memory always: its next owner writes with the
- * CPU, which no stream holds up. The handle alone does not tell whose order it is: when the stream was destroyed, it
- * may be another one's, even in another context, whose work no call would wait for that looks for idle blocks. */
+/* The memory goes back to the heap of its own stream. Device memory that is freed in that stream's order needs no
+ * wait. Any other free does, and pinned memory always: its next owner writes with the CPU, which no stream holds up.
+ * The handle alone does not identify the stream. If the stream was destroyed, another one may have its handle, even
+ * in another context, and a call that looks for idle blocks would not wait for that one's work. */
 static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
                          struct heap_block *block, void *pointer, void *stream)
 {
@@ -99,7 +99,7 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
         if (!r && is_deferred(heap, &mark))
                 return defer(client, heap, pointer, stream);
         is_ordered = is_own && heap->pool->memory.kind == GPUMEM_DEVICE;
-        /* The memory was made without a context, and is freed by a thread that has none. */
+        /* The memory was made without a context, and the thread that frees it has none. */
         if (r == GPUMEM_E_NO_CONTEXT && !order.context)
                 r = 0;
         else if (r == GPUMEM_E_NO_CONTEXT && order.id == POOL_ANY_STREAM)
@@ -110,7 +110,7 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
                 return r;
         if (is_ordered && !is_used(block))
                 return free_in(heap, pointer, &stream);
-        /* The order of a graph is that of its capture alone. */
+        /* Memory of a graph is ordered by its capture alone. */
         if (is_ordered && pool_is_captured(heap))
                 how.contexts[0] = 0;
         else if (is_ordered) {
@@ -120,8 +120,8 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
         return free_or_defer(client, heap, &how, is_own ? &stream : NULL);
 }
 
-/* Most frees end here: of device memory, in the order of its own stream, which no other one uses. Whatever else it may
- * be, the longer way finds out again. */
+/* The fast path of most frees: device memory in the order of its own stream, with no other stream that uses it. In
+ * any other case the slow path finds out again. */
 static ALWAYS_INLINE int free_hit(struct gpumem_client *client, const void *pointer, void *stream)
 {
         struct stream_heap *heap;
@@ -207,7 +207,7 @@ FLAT int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         return r;
 }
 
-/* Nothing that runs on a device uses it any more. */
+/* Waits for all work on devices, then frees. */
 static int free_after_all(struct gpumem_client *client, struct stream_heap *heap, void *pointer)
 {
         struct stream_key order = pool_order_of(heap, pointer);
@@ -240,8 +240,8 @@ static bool is_of_device(const struct stream_heap *heap)
         return heap && heap->key.context && heap->pool->memory.kind == GPUMEM_DEVICE;
 }
 
-/* Its stream may be gone: the stream's own heap has the memory again at once, and nothing is recorded. It leaves the
- * heap after the next record there, or when all of the context is waited for. */
+/* The stream may be destroyed, so nothing is recorded. The stream's own heap can use the memory again at once. It
+ * leaves the heap after the next record there, or after a wait for the whole context. */
 static int free_unrecorded(struct stream_heap *heap, const void *pointer)
 {
         uint64_t generation = heap->generation;
@@ -277,7 +277,7 @@ static int free_in_own(const struct cuda *cuda, void *argument)
         return free_slow(own->client, own->pointer, own->stream);
 }
 
-/* A default stream is what it is in its context only. */
+/* The handle of a default stream is valid only in its context. */
 static int free_in_own_stream(struct gpumem_client *client, const struct stream_key *key,
                               void *pointer, void *stream)
 {
@@ -303,7 +303,7 @@ static int free_by_order(struct gpumem_client *client, void *pointer)
         return is_used(block) ? free_sync(client, pointer) : free_unrecorded(heap, pointer);
 }
 
-/* The rounds of registered streams cover the memory's own stream if that is one of them. */
+/* A registered stream is covered by the rounds of its context, so the free can wait for a round. */
 static int free_later(struct gpumem_client *client, void *pointer)
 {
         struct stream_heap *heap;
@@ -366,7 +366,7 @@ static bool is_own_stream(const struct stream_heap *heap, const struct stream_ke
                heap->key.capture == key->capture;
 }
 
-/* A deferred one is asked for first: its free may end in between. */
+/* Asks for a deferred free first, since it may end between the two questions. */
 static bool is_allocation(struct gpumem_client *client, const void *pointer)
 {
         struct shared_alloc_info info;
@@ -398,7 +398,7 @@ int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *s
         block = block_of(client, pointer, &heap);
         if (r || is_own_stream(heap, &key))
                 return r;
-        /* It is another stream in the thread that frees, or marks. */
+        /* The handle means another stream in the thread that frees or marks. */
         if (stream == CU_STREAM_PER_THREAD)
                 return GPUMEM_E_UNSUPPORTED;
         return block ? stream_uses_add(&client->uses, pointer, &block->n_uses, stream, &key)

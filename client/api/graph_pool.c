@@ -6,7 +6,8 @@
 #include "client/api/client.h"
 #include "client/api/default_client.h"
 
-/* What a default stream is depends on who asks, and captures none but the per-thread one. */
+/* Refuses default streams: their handle means another stream in another context or thread, and of them only the
+ * per-thread one can capture. */
 static int enter(struct gpumem_client **client, void *stream, struct stream_mark *ret_mark)
 {
         int r = client_enter(client);
@@ -21,7 +22,7 @@ static int enter(struct gpumem_client **client, void *stream, struct stream_mark
         return r == GPUMEM_E_UNSUPPORTED ? GPUMEM_E_CAPTURES : r;
 }
 
-/* Of blocks that a pool had left when it was over, nobody knows from now on when a graph uses them. */
+/* The pool was over, but had blocks left: from now on graphs may use these at any time. */
 static void set_busy(struct gpumem_client *client, uint64_t number)
 {
         struct stream_heap *heap, *next;
@@ -103,7 +104,7 @@ int gpumem_graph_pool_begin(struct gpumem_client *client, uint64_t id, void *str
         return r ? r : open_in_stream(client, id, stream, &mark, ret_id);
 }
 
-/* The caller has the lock. The pool stays open until the stream's work is over. */
+/* Takes the stream's entry out. The pool stays open until the stream's work is over. The caller has the lock. */
 static int take(struct captures *captures, uint64_t id, const void *stream,
                 struct graph_stream **ret_entry)
 {
@@ -117,7 +118,7 @@ static int take(struct captures *captures, uint64_t id, const void *stream,
         return 0;
 }
 
-/* The stream frees in its own order nothing of the pool any more. */
+/* The stream frees no memory of the pool in its own order any more. */
 static void take_leave(struct gpumem_client *client, const struct graph_stream *entry)
 {
         struct stream_heap *heap, *next;
@@ -167,7 +168,7 @@ static int end(struct gpumem_client *client, uint64_t id, void *stream)
         struct capture_spared spared = client_spare_captures(client);
         int r = close_in_stream(client, id, stream);
 
-        /* Of what it leaves something may be idle. */
+        /* Blocks that it leaves may be idle. */
         if (r != GPUMEM_E_NO_GRAPH_POOL && !service_thread_wake(&client->service))
                 client_look(client);
         return r;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How an allocation of a heap ends, for the functions that free: at once, or when other streams have come as far.
- * Any thread. */
+/* How an allocation of a heap is freed: at once, or when the work of other streams is over. Any thread. */
 #pragma once
 
 #include "client/api/client.h"
 
-/* The block that a pointer lies in, NULL for none of this client's, and the heap that it is in; NULL: it is one
+/* The block that a pointer lies in, or NULL: none of this client. ret_heap: the heap that it is in; NULL: it is one
  * allocation. */
 static ALWAYS_INLINE struct heap_block *block_of(struct gpumem_client *client, const void *pointer,
                                                  struct stream_heap **ret_heap)
@@ -31,20 +30,20 @@ static inline struct stream_heap *heap_of(struct gpumem_client *client, const vo
         return heap;
 }
 
-/* Other streams use allocations of the block, or did until they were freed. */
+/* Do other streams use allocations of the block, or did they until these were freed? */
 static inline bool is_used(const struct heap_block *block)
 {
         return atomic_load_explicit(&block->n_uses, memory_order_relaxed) != 0;
 }
 
-/* It is time to see what became empty of the heap, which was of that generation at the free. `own_stream` is its
- * stream, which is alive, or NULL for a caller that does not have it. */
+/* Looks at what became empty in the heap, which had this generation at the free. `own_stream` is its stream, which is
+ * alive; NULL: the caller does not have it. */
 COLD void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
 
-/* No work says when a graph's memory is idle; but the graph may be gone. */
+/* A graph's memory has no marks that tell when it is idle; but the graph may be gone. */
 COLD void look_at_captured(struct pool *pool);
 
-/* Its last use is ordered by `own_stream`, the heap's; or is over, where that is NULL. */
+/* Frees it. Its last use is ordered in `own_stream`, the heap's; NULL: that use is over. */
 static inline int free_in(struct stream_heap *heap, const void *pointer, void *const *own_stream)
 {
         uint64_t generation = heap->generation;
@@ -61,6 +60,6 @@ static inline int free_in(struct stream_heap *heap, const void *pointer, void *c
         return 0;
 }
 
-/* Frees it in its heap, once all have come as far that may use it. own_stream: as in free_in. */
+/* Frees it in its heap when the work of all streams that may use it is over. own_stream: as in free_in. */
 COLD int free_or_defer(struct gpumem_client *client, struct stream_heap *heap,
                        const struct stream_use_end *how, void *const *own_stream);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public functions that tell: what a client has of a pool, what a pointer is, what was refused, what happens. */
+/* The public functions that report: a client's statistics, a pointer's allocation, refusals, events. */
 #include <stddef.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ int client_find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_
         return 0;
 }
 
-/* Of one number that the holes of every heap keep. The caller has the lock. */
+/* Sums one number of the extents of all heaps. The caller has the lock. */
 static uint64_t pool_sum_heaps(struct pool *pool, size_t offset)
 {
         struct stream_heap *heap, *next;
@@ -118,7 +118,7 @@ static int describe_in(struct pool *pool, const void *pointer, struct gpumem_inf
 
         if (r == GPUMEM_E_NOT_OURS)
                 r = shared_alloc_describe(pool, pointer, ret_info);
-        /* What the driver made itself it knows. */
+        /* The driver knows memory that it has made itself. */
         if (!r && pool->memory.kind == GPUMEM_PINNED && pool->memory.pinned == MEMORY_VMM)
                 ret_info->is_registered = 1;
         return r;
@@ -146,7 +146,7 @@ int gpumem_describe(struct gpumem_client *client, const void *pointer, struct gp
         return r;
 }
 
-/* `r` says whether there is one. */
+/* r != 0: there is none. */
 static int give_refusal(int r, struct gpumem_refusal *refusal, struct gpumem_refusal *ret_refusal)
 {
         size_t n_bytes = ret_refusal->struct_size;
@@ -160,7 +160,7 @@ static int give_refusal(int r, struct gpumem_refusal *refusal, struct gpumem_ref
         return 0;
 }
 
-/* Asking connects to nothing: the default client that is not there has failed to connect, if anything. */
+/* Does not connect: if there is no default client, its connect may have failed, which is the refusal. */
 int gpumem_last_refusal(struct gpumem_client *client, struct gpumem_refusal *ret_refusal)
 {
         struct gpumem_refusal refusal;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a client begins and ends, and what it does about its daemon and in its service thread in between. */
+/* The beginning and end of a client, and what it does for its daemon and in its service thread in between. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "client/runtime/settings.h"
 #include "client/watch/trace.h"
 
-/* A machine without a driver is served too: pinned memory is shared memory there. */
+/* Without a driver the client serves pinned memory, as shared memory. */
 static void load_driver(struct gpumem_client *client, const char *library)
 {
         char reason[CUDA_REASON_MAX];
@@ -62,13 +62,13 @@ static void declare(void *owner)
         service_thread_nudge(&client->service);
 }
 
-/* For as long as the thread lives. */
+/* Never ended: for the life of the thread. */
 static void begin_thread(void *owner)
 {
         (void)client_spare_captures(owner);
 }
 
-/* The earlier of two looks; -1 is none. */
+/* The earlier of two times for a look; -1: none. */
 static int earlier_ms(int a_ms, int b_ms)
 {
         if (a_ms < 0 || b_ms < 0)
@@ -125,7 +125,7 @@ static bool read_news(void *held)
 static const struct service_thread_owner service_thread_owner = {
         begin_thread, look_at_pools, listen_to_daemon, stop_listening, read_news};
 
-/* Known by the number that the daemon has for the pool, which another daemon may change. */
+/* Finds the pool by the daemon's number, which another daemon may change. */
 static void note_loss(struct gpumem_client *client, const struct message_notice *notice)
 {
         struct gpumem_event event = {.kind = notice->what == PROTO_NOTICE_LOST
@@ -159,12 +159,12 @@ static void take_notice(void *owner, const struct message_notice *notice)
 
 static const struct reconnect_owner reconnect_owner = {detach, attach, declare, take_notice};
 
-/* Refusals of threads are known by it. */
+/* Threads identify a client's refusals by this number. */
 static int draw_number(uint64_t *ret_number)
 {
         if (getrandom(ret_number, sizeof(*ret_number), 0) < 0)
                 return err_errno();
-        *ret_number |= 1; /* none of them is LAST_ERROR_NO_CLIENT */
+        *ret_number |= 1; /* never LAST_ERROR_NO_CLIENT */
         return 0;
 }
 
@@ -253,7 +253,7 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
         return 0;
 }
 
-/* Frees are ordered in streams: work that is enqueued there may use what was freed, until it is over. */
+/* Work in streams may still use freed memory, so this waits for it. */
 static void wait_for_freed(struct gpumem_client *client)
 {
         CLEANUP(capture_spare_end)
@@ -281,7 +281,8 @@ static void end_pools(struct gpumem_client *client)
         primary_contexts_deinit(&client->primaries, client_cuda(client));
 }
 
-/* The default client is the process's for as long as it lives. In a forked child everything is the parent's, but the child's copy of the bookkeeping. */
+/* The default client stays until the process ends. In a forked child only the copy of the bookkeeping is the child's;
+ * all else is the parent's. */
 void gpumem_disconnect(struct gpumem_client *client)
 {
         if (!client || client->is_default || events_in_callback())
@@ -299,7 +300,7 @@ void gpumem_disconnect(struct gpumem_client *client)
         end_pools(client);
         fork_guard_deinit(&client->fork_guard);
         reconnect_deinit(&client->reconnector);
-        /* Notices come until the connection is gone. */
+        /* Not earlier: notices, which use the pools, come until the connection is gone. */
         free(client->pools);
         events_deinit(&client->events);
         free(client);

@@ -20,7 +20,7 @@ void primary_contexts_deinit(struct primary_contexts *primaries, const struct cu
         pthread_mutex_destroy(&primaries->lock);
 }
 
-/* A program may reset its device: then the context has ended, and the next one is retained. The caller has the lock. */
+/* If the program has reset its device, the context has ended, and the next one is retained. The caller has the lock. */
 static int retain(struct primary_contexts *primaries, const struct cuda *cuda, int ordinal)
 {
         uint64_t *context = &primaries->contexts[ordinal], id;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The primary contexts of devices, for callers that have no context at hand: retained at first use, until the client
- * ends. Any thread. */
+/* The primary contexts of devices, for callers without a context: retained at first use, until the client ends. Any
+ * thread. */
 #pragma once
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ struct primary_contexts {
 
 void primary_contexts_init(struct primary_contexts *primaries);
 
-/* `cuda` may be NULL when none was ever retained. */
+/* `cuda` may be NULL if none was ever retained. */
 void primary_contexts_deinit(struct primary_contexts *primaries, const struct cuda *cuda);
 
 /* Runs one call with the primary context of a device current; GPUMEM_NEAREST is the device of the current context, or

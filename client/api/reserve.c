@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumem_reserve: memory for what is to come. */
+/* gpumem_reserve: memory for later allocations. */
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
@@ -8,7 +8,7 @@
 #include "client/runtime/last_error.h"
 #include "gpumem.h"
 
-/* The next daemon may be there within the time. */
+/* Retries: the next daemon may come within the time. */
 static int reserve_until_deadline(struct gpumem_client *client, struct pool *pool, uint64_t n_bytes,
                                   uint32_t wait_ms)
 {

@@ -27,7 +27,7 @@ static int find(struct gpumem_client *client, const void *pointer, struct pool *
         return GPUMEM_E_NOT_OURS;
 }
 
-/* In a heap, so an allocation like any other. */
+/* Is it an ordinary allocation in a heap? */
 static bool is_in_heap(struct gpumem_client *client, const void *pointer)
 {
         struct pool *pool;
@@ -58,7 +58,7 @@ static int check_options(const struct gpumem_share_options *options)
         return options->flags && options->uid == UID_NONE ? GPUMEM_E_BAD_REQUEST : 0;
 }
 
-/* Two messages that say the same, but for the time. */
+/* Fills in SHARE or SHARE_KEPT, which differ only in the time. */
 static enum message_kind fill(const struct shared_alloc_info *info,
                               const struct gpumem_share_options *options, struct frame *request)
 {
@@ -80,8 +80,9 @@ static enum message_kind fill(const struct shared_alloc_info *info,
 
 static int say_older(void)
 {
-        last_error_set(GPUMEM_E_UNSUPPORTED,
-                       "gpumemd is older than this library, and keeps nothing: keep_ms must be 0");
+        last_error_set(
+                GPUMEM_E_UNSUPPORTED,
+                "gpumemd is older than this library and keeps no shared memory: keep_ms must be 0");
         return GPUMEM_E_UNSUPPORTED;
 }
 
@@ -146,7 +147,7 @@ int gpumem_share(struct gpumem_client *client, const void *pointer,
         return r;
 }
 
-/* Device memory is waited for when it is detached, so there must be something to wait with. */
+/* Finds the current context: a detach waits for it if the memory is a device's. */
 static int context_for(struct gpumem_client *client, const struct pool *pool,
                        struct stream_key *ret_key)
 {
@@ -182,7 +183,7 @@ static void say_detached(struct gpumem_client *client, uint64_t connection, uint
         reconnect_send(client_reconnector(client), connection, &frame, MESSAGE_DETACH);
 }
 
-/* On a connection that has been left since, nobody can be told of the lease, and it is none. */
+/* Maps the block. If the client has left the connection meanwhile, the lease is over, and no daemon need be told. */
 static int map(struct gpumem_client *client, uint64_t connection,
                const struct message_attached *answer, int take_fd, void **ret_pointer)
 {
@@ -242,8 +243,8 @@ int gpumem_attach(struct gpumem_client *client, const struct gpumem_token *token
         return r;
 }
 
-/* Waits for the stream and for those that were recorded, then unmaps: other holders are not concerned. For memory of no context there
- * need not be one now, and then there is no stream that it could be in use by. */
+/* Waits for the stream and the recorded streams, then unmaps; other holders are not concerned. Memory without a
+ * context needs none here: no stream can use it then. */
 static int end_in_order(struct gpumem_client *client, struct pool *pool,
                         const struct shared_alloc_info *info, const void *pointer, void *stream)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common case in one line, and which library this is. */
+/* The common case in one line, and the library's version. */
 #include "gpumem.h"
 
 int gpumem_malloc(uint64_t n_bytes, void *stream, void **ret_pointer)

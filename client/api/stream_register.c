@@ -5,7 +5,8 @@
 #include "client/api/default_client.h"
 #include "driver/event.h"
 
-/* The per-thread default stream has one handle in all threads: no other thread could mark it. */
+/* Refuses the per-thread default stream: its handle means another stream in each thread, so no other thread could
+ * mark it. */
 static int enter(struct gpumem_client **client, void *stream, struct stream_key *ret_key)
 {
         int ordinal, r = client_enter(client);
