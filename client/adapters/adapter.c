@@ -32,8 +32,8 @@ void adapter_count_failure(void)
         (void)atomic_fetch_add(&n_failures, 1);
 }
 
-/* A thread of a framework may have no context, or another device's: then the device's primary one serves, which is the
- * one that frameworks use. */
+/* A framework's thread may have no context, or that of another device. Then the device's primary context is used, as
+ * frameworks do. */
 static bool wants_context(int r)
 {
         return r == GPUMEM_E_NO_CONTEXT || r == GPUMEM_E_WRONG_STREAM;
@@ -78,7 +78,7 @@ int gpumem_device_alloc(size_t n_bytes, int device, void *stream, void **ret_poi
         return adapter_alloc(n_bytes, device, stream, ret_pointer);
 }
 
-/* For want of memory. Frameworks and programs on them know that by the text's first words. */
+/* Frameworks and programs recognize a lack of memory by the first words of the text. */
 static bool is_out_of_memory(int code)
 {
         return code == GPUMEM_E_REFUSED || code == GPUMEM_E_LIMIT || code == GPUMEM_E_TOO_LARGE ||
@@ -98,7 +98,7 @@ static void describe(int code, size_t n_bytes, int device, char text[static TEXT
                        size_format(n_bytes, size), device, why);
 }
 
-/* libstdc++ exports what throws, and a C++ framework has loaded it. */
+/* libstdc++ exports the function that throws, and a C++ framework has loaded it. */
 void adapter_throw(int code, size_t n_bytes, int device)
 {
         static _Thread_local char text[TEXT_MAX];

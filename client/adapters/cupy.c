@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What CuPy's CFunctionAllocator calls. CuPy names no stream: `stream_function`, CuPy's own, says which is the
- * thread's. It frees whenever Python drops an array, on any thread, perhaps after the stream has gone. It holds the GIL
- * while it calls: what may wait lets go of it. */
+/* The functions that CuPy's CFunctionAllocator calls. CuPy passes no stream: `stream_function`, which is CuPy's,
+ * returns the thread's. CuPy frees whenever Python drops an array, on any thread, perhaps after the stream is
+ * destroyed. It holds the GIL while it calls, so calls that may wait release it. */
 #include "client/adapters/adapter.h"
 #include "client/adapters/python.h"
 #include "client/api/client.h"
@@ -25,7 +25,7 @@ static int alloc(void *param, size_t n_bytes, int device, void **ret_pointer)
         python_lock_lend(&lock);
         r = adapter_alloc(n_bytes, device, stream, ret_pointer);
         python_lock_take_again(&lock);
-        /* Its frees name no stream, and it is known to live only now. */
+        /* CuPy's frees name no stream, and the stream is known to be alive only now. */
         if (!r && stream_is_created(stream) && client_enter(&client) == 0)
                 client_record_frees(client, *ret_pointer, stream);
         return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory as DLPack describes it, version 1.0: https://dmlc.github.io/dlpack/latest/c_api.html */
+/* Describes memory for DLPack, version 1.0: https://dmlc.github.io/dlpack/latest/c_api.html */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ struct dlpack_tensor {
         uint64_t n_offset_bytes;
 };
 
-/* As it was before version 1. */
+/* The struct before version 1. */
 struct managed_tensor {
         struct dlpack_tensor tensor;
         void *manager;
@@ -56,7 +56,7 @@ static void end(struct DLManagedTensorVersioned *tensor)
         free(managed);
 }
 
-/* Elements, one after another; -1: more bytes than the allocation has, or numbers that mean none. */
+/* Returns the number of elements, with strides for contiguous memory; -1: the numbers are not valid, or too large. */
 static int64_t fill_dims(struct managed *managed, int32_t n_dims, const int64_t *shape)
 {
         int64_t n = 1;
@@ -130,7 +130,7 @@ int gpumem_to_dlpack(struct gpumem_client *client, void *pointer, int32_t n_dims
         return 0;
 }
 
-/* A tensor over memory that a Python object has. The capsule owns it until a consumer takes it and renames the capsule. */
+/* A tensor over memory of a Python object. The capsule owns it until a consumer takes it and renames the capsule. */
 struct exported {
         union {
                 struct managed_tensor old;
@@ -143,14 +143,14 @@ struct exported {
 #define NAME           "dltensor"
 #define NAME_VERSIONED "dltensor_versioned"
 
-/* By the thread that has the GIL, perhaps while an exception of its own is under way. */
+/* Called by the thread that has the GIL, perhaps while an exception of its own is pending. */
 static void drop(const struct python *python, struct exported *exported)
 {
         python->unref(exported->owner);
         free(exported);
 }
 
-/* By any thread. Consumers may outlive the interpreter: then the owner is not to be reached any more. */
+/* Called by any thread. Consumers may outlive the interpreter: then the owner must not be touched. */
 static void end_exported(struct exported *exported)
 {
         const struct python *python = python_find();

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* All of them are in the stable ABI, or in every version that the Python package runs with. */
+/* All are in the stable ABI, or in every version that the Python package supports. */
 static const struct {
         const char *name;
         size_t offset;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of the Python interpreter that adapters call. The library links to no Python: they are looked up in the
+/* The functions of the Python interpreter that adapters call. The library links to no Python: it looks them up in the
  * process. Any thread. */
 #pragma once
 
@@ -23,11 +23,11 @@ struct python {
 /* NULL: the process has no Python. */
 const struct python *python_find(void);
 
-/* The GIL, which a framework holds while it calls here: let go of as soon as the call may wait, so that
- * other Python threads run meanwhile. */
+/* The GIL, which a framework holds while it calls here. It is released as soon as the call may wait, so that other
+ * Python threads run meanwhile. */
 struct python_lock {
-        struct before_wait before; /* first: it is found by this */
-        void *thread;              /* what is to be taken again; NULL: nothing was let go of */
+        struct before_wait before; /* first member: python.c finds the struct by it */
+        void *thread;              /* the state to restore; NULL: the GIL was not released */
 };
 
 void python_lock_lend(struct python_lock *lock);

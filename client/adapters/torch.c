@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What PyTorch's pluggable allocator calls. */
+/* The functions that PyTorch's pluggable allocator calls. */
 #include "client/adapters/adapter.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
@@ -8,7 +8,7 @@
 #include "gpumem-adapters.h"
 #include "gpumem.h"
 
-/* PyTorch does not look at the pointer, so what is refused must be thrown. */
+/* PyTorch does not check the pointer, so a refusal must be thrown. */
 void *gpumem_torch_alloc(size_t n_bytes, int device, void *stream)
 {
         void *pointer = NULL;
@@ -22,7 +22,7 @@ void *gpumem_torch_alloc(size_t n_bytes, int device, void *stream)
         return pointer;
 }
 
-/* A MemPool looks at it, and tries again when it has given up what it keeps. */
+/* A MemPool checks the pointer, and tries again after it has released its cache. */
 void *gpumem_torch_pool_alloc(size_t n_bytes, int device, void *stream)
 {
         void *pointer = NULL;
@@ -40,7 +40,7 @@ void gpumem_torch_free(void *pointer, size_t n_bytes, int device, void *stream)
                 adapter_free(pointer, stream);
 }
 
-/* A stream that captures is no stream to record: its memory is the graph's, or lives as long as the graph is used. */
+/* A capturing stream need not be recorded: its memory belongs to the graph, or lives as long as the graph is used. */
 void gpumem_torch_record_stream(void *pointer, void *stream)
 {
         int r = pointer ? gpumem_record_use(NULL, pointer, stream) : 0;
