@@ -7,7 +7,7 @@
 struct job {
         CUstream stream;
         CUdeviceptr address;
-        void *bytes; /* NULL: they are filled */
+        void *bytes; /* NULL: fill instead of read */
         unsigned char byte;
         size_t n_bytes;
 };

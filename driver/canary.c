@@ -14,7 +14,7 @@
 #define PART    64
 #define GRANULE (2 * MIB)
 
-/* A block that is mapped, with a context to reach it by. */
+/* A mapped block, and a context through which it is reached. */
 struct patch {
         const struct cuda *cuda;
         CUdevice device;
@@ -65,7 +65,7 @@ static int patch_close(struct patch *patch)
         return r;
 }
 
-/* The daemon's way of making blocks, so that it is its kind of memory that is tried. */
+/* Makes the block as the daemon does, so that its kind of memory is checked. */
 static int patch_make(struct patch *patch, int ordinal)
 {
         const struct cuda *cuda = patch->cuda;
@@ -105,7 +105,7 @@ static int patch_open(struct patch *patch, const struct cuda *cuda, int ordinal,
         return r;
 }
 
-/* Whether every byte of it is this one. */
+/* Has every byte this value? */
 static int patch_is_all(const struct patch *patch, unsigned char byte, bool *ret_is)
 {
         CLEANUP(freep)

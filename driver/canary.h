@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does memory that one owner gave back come to the next one without its bytes? The driver is to see to
- * that, and everything between tenants rests on it: so it is tried.
+/* Checks that freed device memory is cleared before its next owner gets it. The driver must do that, and the
+ * separation of tenants depends on it.
  *
- * A context of the device is made for it, and ended: for processes that live for this only. */
+ * The check makes a context of the device, and ends it: it is for processes that live for this only. */
 #pragma once
 
 #include <stdint.h>
@@ -11,12 +11,12 @@
 
 enum canary_bytes { CANARY_ZERO, CANARY_OTHERS };
 
-/* How much is a fair try: a part of the device, and never less than one granule. */
+/* How much memory a check should use: a part of the device, at least one granule. */
 int canary_size(const struct cuda *cuda, int ordinal, uint64_t *ret_bytes);
 
-/* Makes a block, fills it with bytes that are not 0, finds them there, and lets go of it. */
+/* Makes a block, fills it with bytes that are not 0, reads them back, and releases it. */
 int canary_fill(const struct cuda *cuda, int ordinal, uint64_t n_bytes);
 
-/* Makes a block and says what is in it. */
+/* Makes a block and tells what is in it. */
 int canary_look(const struct cuda *cuda, int ordinal, uint64_t n_bytes,
                 enum canary_bytes *ret_found);

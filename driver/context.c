@@ -61,7 +61,7 @@ int context_make_own(const struct cuda *cuda, int ordinal)
         return r ? r : CUDA_CALL(cuda, cuCtxSetCurrent, (CUcontext)(uintptr_t)context);
 }
 
-/* Any other failure says nothing of the context. */
+/* Other failures tell nothing about the context. */
 bool context_has_ended(const struct cuda *cuda, uint64_t context, uint64_t *ret_id)
 {
         CUcontext handle = (CUcontext)(uintptr_t)context;

@@ -13,10 +13,10 @@
 
 #define FAILURE_MAX 160
 
-/* Like errno: the calling thread's last failed call. */
+/* The calling thread's last failed call, like errno. */
 static _Thread_local char last_failure[FAILURE_MAX] = "no driver call has failed";
 
-/* Second macro step, so that a call's name passes through <cuda.h>'s macros first. */
+/* A second macro step, so that <cuda.h>'s macros are applied to a call's name first. */
 #define SYMBOL_OF(call)   SYMBOL_TEXT(call)
 #define SYMBOL_TEXT(call) #call
 
@@ -76,7 +76,7 @@ int cuda_load(const char *library, struct cuda *ret_cuda, char ret_reason[static
                 (void)snprintf(ret_reason, CUDA_REASON_MAX, "%s: %s", name, cuda_failure());
                 r = GPUMEM_E_NO_DRIVER;
         }
-        /* After cuInit the library stays loaded, also when it failed: the driver may have left threads behind. */
+        /* After cuInit the library stays loaded, even if that failed: the driver may have left threads. */
         if (r)
                 return r;
         *ret_cuda = cuda;
@@ -96,7 +96,7 @@ static void keep_failure(const struct cuda *cuda, const char *call, CUresult res
         log_debug("%s", last_failure);
 }
 
-/* What a driver says whose device has gone, or has been taken from it. */
+/* The results of a driver whose device is gone, or was taken from it. */
 static bool is_loss(CUresult result)
 {
         return result == CUDA_ERROR_NO_DEVICE || result == CUDA_ERROR_DEVICE_UNAVAILABLE ||
@@ -107,7 +107,7 @@ static bool is_loss(CUresult result)
 int cuda_failed(const struct cuda *cuda, const char *call, CUresult result)
 {
         keep_failure(cuda, call, result);
-        /* Named are the results that callers treat apart; all others are faults of the driver. */
+        /* Callers distinguish these results; all others are faults of the driver. */
         if (result == CUDA_ERROR_OUT_OF_MEMORY)
                 return GPUMEM_E_DEVICE_FULL;
         if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED)

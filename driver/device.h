@@ -11,7 +11,7 @@
 #define DEVICE_NAME_MAX   64
 
 struct device {
-        int ordinal; /* in this process; CUDA_VISIBLE_DEVICES shapes it */
+        int ordinal; /* in this process; depends on CUDA_VISIBLE_DEVICES */
         uint8_t uuid[DEVICE_UUID_BYTES];
         char name[DEVICE_NAME_MAX];
         uint64_t n_bytes;
@@ -23,9 +23,9 @@ int device_count(const struct cuda *cuda, int *ret_count);
 
 int device_describe(const struct cuda *cuda, int ordinal, struct device *ret_device);
 
-/* Whether a device can be given access to another one's memory. */
+/* Can a device be given access to another one's memory? */
 int device_reaches(const struct cuda *cuda, int ordinal, int other, bool *ret_reaches);
 
-/* The device with this UUID; GPUMEM_E_NO_POOL when this process does not see it. */
+/* The device with this UUID; GPUMEM_E_NO_POOL: this process does not see it. */
 int device_find(const struct cuda *cuda, const uint8_t uuid[static DEVICE_UUID_BYTES],
                 struct device *ret_device);

@@ -10,7 +10,7 @@ struct recording {
         struct work_event *event;
 };
 
-/* With its context its memory has gone, too: a driver that is asked for it may crash. */
+/* An event's memory is freed with its context: a driver that is asked for it may crash. */
 static bool is_there(const struct cuda *cuda, const struct work_event *event)
 {
         uint64_t id = event->context_id;
@@ -87,7 +87,7 @@ int event_record_all(const struct cuda *cuda, uint64_t context, struct work_even
         return context_run(cuda, context, record_all, &recording);
 }
 
-/* Other errors say nothing of the work: that a stream captures somewhere, for one. */
+/* Other errors tell nothing about the work; one is that a stream captures somewhere. */
 enum event_state event_ask(const struct cuda *cuda, const struct work_event *event)
 {
         if (!is_there(cuda, event))

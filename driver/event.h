@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events: whether the work that was in a stream at one moment is over. Any thread. */
+/* Events: tell whether the work is over that was in a stream at one moment. Any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,35 +7,36 @@
 
 #include "driver/cuda.h"
 
-/* It ends with the context that it was made in. All zero: none. */
+/* An event ends with the context in which it was made. A zeroed struct is no event. */
 struct work_event {
         uint64_t handle;
         uint64_t context;
-        uint64_t context_id; /* 0: the driver did not say */
+        uint64_t context_id; /* 0: the driver did not tell */
 };
 
-/* Records the event in a stream of that context; where there is none, or no more, it is made before. */
+/* Records the event in a stream of that context. Makes the event first, if there is none or its context has ended. */
 int event_record(const struct cuda *cuda, uint64_t context, void *stream, struct work_event *event);
 
-/* The same where that context is current, has not ended, and has that id. */
+/* The same if that context is current, has not ended, and has that id. */
 int event_record_here(const struct cuda *cuda, uint64_t context, uint64_t context_id, void *stream,
                       struct work_event *event);
 
-/* The same for all work of the context, in whatever streams. GPUMEM_E_UNSUPPORTED: the driver cannot, or a stream
- * of the context captures, and that capture is lost by this. */
+/* The same for all work of the context, in any stream. GPUMEM_E_UNSUPPORTED: the driver cannot, or a stream of the
+ * context captures, and this has invalidated that capture. */
 int event_record_all(const struct cuda *cuda, uint64_t context, struct work_event *event);
 
-/* EVENT_OVER: no work that was enqueued before the record uses anything any more. So it is also when the context has
- * failed or was destroyed: then nothing runs there. EVENT_LOST: a capture that has ended by now caught the event,
- * which says nothing. While the capture lasts the query would end it, so the caller must not ask then. */
+/* EVENT_OVER: no work that was enqueued before the record is pending. Also if the context has failed or was
+ * destroyed, since nothing runs there then. EVENT_LOST: a capture that has ended by now caught the event, which tells
+ * nothing. While the capture lasts the query would end it, so the caller must not ask then. */
 enum event_state { EVENT_PENDING, EVENT_OVER, EVENT_LOST };
 enum event_state event_ask(const struct cuda *cuda, const struct work_event *event);
 
-/* Waits until it is over, in the sense of event_is_over; an error is that of the work. */
+/* Waits until event_ask would return EVENT_OVER; an error is that of the work. */
 int event_wait(const struct cuda *cuda, const struct work_event *event);
 
-/* Later work of a stream waits for what is in `producer` now. Each may be a default stream of the current context. */
+/* Makes later work of a stream wait for the present work of `producer`. Each may be a default stream of the current
+ * context. */
 int event_order(const struct cuda *cuda, void *stream, void *producer);
 
-/* None is legal, and is what is left. */
+/* Frees the event; the struct is zeroed. Legal without an event. */
 void event_free(const struct cuda *cuda, struct work_event *event);

@@ -38,7 +38,7 @@ int legacy_free(const struct cuda *cuda, uint64_t address)
         return CUDA_CALL(cuda, cuMemFree, address);
 }
 
-/* Whoever told the size need not be right. */
+/* The daemon has told the size, which may be wrong. */
 static int check_size(const struct cuda *cuda, CUdeviceptr address, uint64_t n_bytes)
 {
         CUdeviceptr base;

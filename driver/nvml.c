@@ -64,7 +64,7 @@ static int resolve(void *handle, const char *name, struct nvml *ret_nvml, char *
         return 0;
 }
 
-/* Never unloaded, as the driver is not. */
+/* The library is never unloaded, as the driver is not. */
 int nvml_load(const char *name, struct nvml *ret_nvml, char ret_reason[static NVML_REASON_MAX])
 {
         void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -96,7 +96,7 @@ static nvmlReturn_t note(const struct nvml *nvml, const char *call, nvmlReturn_t
         return result;
 }
 
-/* Calls, with a line in the debug log for what fails; a function that is missing supports nothing. */
+/* Calls a function, with a line in the debug log for a failure; a missing function gives "not supported". */
 #define CALL(nvml, call, ...) \
         ((nvml)->call ? note((nvml), #call, (nvml)->call(__VA_ARGS__)) : NVML_ERROR_NOT_SUPPORTED)
 
@@ -181,7 +181,7 @@ static void look_at_memory(const struct nvml *nvml, nvmlDevice_t device, struct 
         report->n_used_bytes = memory.used;
 }
 
-/* Later drivers say what is to be done; of the others the signs are read. */
+/* Later drivers tell the recovery action; for others it is derived from other signs. */
 static void look_at_errors(const struct nvml *nvml, nvmlDevice_t device, struct nvml_report *report)
 {
         nvmlFieldValue_t action = {.fieldId = NVML_FI_DEV_GET_GPU_RECOVERY_ACTION};
@@ -228,7 +228,7 @@ static void add_process(struct nvml_report *report, const nvmlProcessInfo_t *pro
 
 typedef __typeof__(nvmlDeviceGetComputeRunningProcesses_v3) list_call;
 
-/* One that both computes and draws is on both lists, with the same bytes. */
+/* A process that both computes and draws is on both lists, with the same bytes. */
 static void look_at_processes(const struct nvml *nvml, list_call *call, nvmlDevice_t device,
                               struct nvml_report *report)
 {
@@ -271,7 +271,7 @@ void nvml_events_close(const struct nvml *nvml, struct nvml_events *events)
         events->set = NULL;
 }
 
-/* Of a storm of them the rest is taken at the next look. */
+/* Bounded: the rest of a storm of errors is read at the next look. */
 void nvml_events_take(const struct nvml *nvml, struct nvml_events *events,
                       struct nvml_report *report)
 {

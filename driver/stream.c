@@ -12,7 +12,7 @@
 #define PAGE_BYTES 4096
 #define END_TRIES  3
 
-/* A default stream is the current context's; any other knows its own. */
+/* A default stream belongs to the current context; any other knows its own. */
 static int stream_context(const struct cuda *cuda, CUstream stream, CUcontext *ret_context)
 {
         CUcontext context;
@@ -62,7 +62,7 @@ static int register_page(const struct cuda *cuda, void **ret_page)
         return 0;
 }
 
-/* A page that stays registered cannot be given back: a call that fails now and then is made again. */
+/* A page that stays registered cannot be unmapped, so a call that fails now and then is repeated. */
 static int unregister_at_last(const struct cuda *cuda, void *page)
 {
         int r = CUDA_CALL(cuda, cuMemHostUnregister, page);
@@ -83,11 +83,11 @@ static int free_at_last(const struct cuda *cuda, CUdeviceptr piece)
         return r;
 }
 
-/* Not by cuCtxSynchronize: that spoils what streams of the context capture, in whatever mode the thread
- * is, and nobody can tell whether there are any. Unregistering waits for the same work and spoils nothing
- * where the mode is relaxed; but other threads' launches wait with it. The system may have no page to register:
- * it lets a process lock so much, or has no memory. To free a piece of device memory waits likewise. Where the driver
- * has neither, the error is the page's. */
+/* Does not use cuCtxSynchronize: that invalidates the captures of the context's streams, in any mode of the thread,
+ * and whether there are captures cannot be known. To unregister a page waits for the same work, and invalidates
+ * nothing in RELAXED mode; but other threads' launches wait with it. The system may have no page to register: a
+ * process may lock only so much, or memory is short. To free a piece of device memory waits likewise. If the driver
+ * has neither, the error is that of the page. */
 static int synchronize_current(const struct cuda *cuda, void *argument)
 {
         CUdeviceptr piece;
@@ -102,8 +102,8 @@ static int synchronize_current(const struct cuda *cuda, void *argument)
         return free_at_last(cuda, piece);
 }
 
-/* A stream whose capture was lost tells that it captures, but not its context; a default stream tells
- * nothing where no context is current. */
+/* A stream whose capture was invalidated tells that it captures, but not its context. A default stream tells nothing
+ * while no context is current. */
 static int context_outside_capture(const struct cuda *cuda, void *stream, CUcontext *ret_context)
 {
         bool is_created = stream_is_created(stream);
@@ -159,7 +159,7 @@ int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *re
         return r ? r : identify(cuda, context, id, ret_key, ret_ordinal);
 }
 
-/* One handle is a stream in each thread: the thread tells them apart. No other handle is so high. */
+/* CU_STREAM_PER_THREAD means another stream in each thread, so the thread is the id. No other handle is so high. */
 uint64_t stream_captured_id(void *stream)
 {
         static _Atomic uint32_t n_threads;
