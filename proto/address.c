@@ -17,7 +17,7 @@ static int put(const char *folder, const char *path, struct sockaddr_un *ret_add
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         int n;
 
-        /* An empty name would be one that file permissions do not guard. */
+        /* An empty path would be an abstract name, which file permissions do not guard. */
         if (!*path)
                 return -EINVAL;
         n = snprintf(address.sun_path, sizeof(address.sun_path), "%s%s", folder, path);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The board: memory that one client and the daemon share, made and sealed by the daemon.
+/* The board: memory that one client and the daemon share; the daemon makes and seals it.
  *
- * To the daemon it is untrusted input: it loads each number once and never shows more than it leased.
- * Layout: the header, then one struct board_pool a pool, in the order of the pools, which the client
- * writes; then one word a slot, which says what the lease of that slot may be used for. */
+ * To the daemon it is untrusted input: the daemon loads each number once, and never shows more than it has leased.
+ * Layout: the header; then one struct board_pool for each pool, in the order of the pools, which the client writes;
+ * then one word for each slot, which tells how the slot's lease may be used. */
 #pragma once
 
 #include <stdatomic.h>
@@ -20,8 +20,8 @@ struct board_header {
         uint32_t reserved[11];
 };
 
-/* A client's counters for one pool stand in lanes of a cache line each, so that threads that allocate
- * for different streams do not write to the same one: what it has is the sum of them. */
+/* A client's counters for one pool are split into lanes of a cache line each, so that threads that allocate for
+ * different streams do not write to the same line. The client's numbers are the sums of the lanes. */
 #define BOARD_LANES 8
 
 struct board_lane {
@@ -33,25 +33,25 @@ struct board_lane {
 };
 
 struct board_pool {
-        _Atomic uint64_t requested_peak; /* of the sums */
+        _Atomic uint64_t requested_peak; /* of the sum */
         _Atomic uint64_t allocated_peak;
         uint64_t reserved[6];
         struct board_lane lanes[BOARD_LANES];
 };
 
-/* A lease word: the lease's id in the upper 56 bits, its state in the lower 8; 0: the slot is free.
- * Each step has one side that makes it:
+/* A lease word: the lease's id in the upper 56 bits, its state in the lower 8; 0: the slot is free. Each step is made
+ * by one side:
  *
- *   0 -> BUSY           daemon, before it tells of the lease
- *   BUSY -> IDLE        client: nothing in the block is used, by no work either; it stays mapped
- *   IDLE -> BUSY        client: has it back
- *   IDLE -> REVOKED     daemon: the block is another's, or nobody's; the client unmaps it in its own
- *                       time, without touching it before, and says UNMAPPED
- *   BUSY, REVOKED -> 0  daemon: the client has said RETURN, or UNMAPPED; the slot is free
+ *    0 -> BUSY           daemon, before it tells the client of the lease
+ *    BUSY -> IDLE        client: nothing uses the block, no GPU work either; it stays mapped
+ *    IDLE -> BUSY        client: it uses the block again
+ *    IDLE -> REVOKED     daemon: it gives the block to another client, or releases it; the client must not touch
+ *                        the block, unmaps it in its own time, and says UNMAPPED
+ *    BUSY, REVOKED -> 0  daemon: the client has said RETURN, or UNMAPPED; the slot is free
  *
- * The steps out of IDLE are compare-and-swaps of the whole word, so one side wins; ids are never used
- * twice, so none succeeds on a later lease. The daemon tries once and never waits: its own table says
- * which lease a slot is for, and a word that does not say IDLE for it is not idle. */
+ * The steps out of IDLE are compare-and-swaps of the whole word, so one side wins. Ids are never reused, so no step
+ * succeeds on a later lease. The daemon tries once and never waits: its own table tells which lease a slot is for,
+ * and only a word that says IDLE for that lease is idle. */
 enum board_state {
         BOARD_BUSY = 1,
         BOARD_IDLE = 2,
@@ -63,7 +63,7 @@ static inline uint64_t board_word(uint64_t lease, enum board_state state)
         return lease << 8 | state;
 }
 
-/* One step out of a state that the word may not be in any more. */
+/* Tries one step. It fails if the word is no longer in the state `from`. */
 static inline bool board_step(_Atomic uint64_t *word, uint64_t lease, enum board_state from,
                               enum board_state to)
 {
@@ -97,7 +97,7 @@ static inline struct board_pool *board_pool(void *board, uint32_t pool)
         return (struct board_pool *)((struct board_header *)board + 1) + pool;
 }
 
-/* A pool's counters, added up: whatever the client has written, modulo 2^64. */
+/* The sums of a pool's counters, as the client has written them, modulo 2^64. */
 struct board_sums {
         uint64_t requested;
         uint64_t allocated;

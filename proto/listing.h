@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of CLIENTS_REPLY, BLOCKS_REPLY, TENANTS_REPLY and EVENTS_REPLY, from the lists clients.def, blocks.def,
- * tenants.def and events.def: their structs, and descriptions by which a table or JSON is made of any of them.
+ * tenants.def and events.def: their structs, and descriptions from which a table or JSON is made.
  *
- *   ROW_U32(field, unit, heading, text)  ROW_U64(field, unit, heading, text)
- *   ROW_TEXT(field, n_bytes, heading, text)
+ *    ROW_U32(field, unit, heading, text)  ROW_U64(field, unit, heading, text)
+ *    ROW_TEXT(field, n_bytes, heading, text)
  *
  * Units: bytes, count, ms, id, any_id (LISTING_NOBODY: none), serial (0: none), pid, uid, kind (enum gpumem_kind),
- * properties, client_state, block_state, event, reason. An empty heading: not in the table. Fields stand in this order
- * without padding; a later version appends, since a reply says how large its rows are.
+ * properties, client_state, block_state, event, reason. An empty heading: not in the table. Fields stand in this
+ * order without padding; a later version may append fields, since a reply tells the size of its rows.
  *
- * Who is neither root nor the daemon's own user sees the rows of its own tenant; all others are added up in one row (of
- * clients), or one row a pool, or one a kind of event. Pure. */
+ * Root and the daemon's own user see all rows. Any other user sees those of its own tenant; the others are summed up
+ * in one row (of clients), one for each pool, or one for each kind of event. Pure. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* For a uid: that of the other tenants. No user has it. */
+/* As a uid: other tenants. No user has it. */
 #define LISTING_NOBODY UINT32_MAX
 
-/* For a figure of 64 bits that a row of other tenants has none of: no sum of theirs would say anything. */
+/* A 64-bit value that a row of other tenants does not have, since its sum would mean nothing. */
 #define LISTING_UNTOLD UINT64_MAX
 
 enum listed_client {
@@ -37,7 +37,7 @@ enum listed_block {
         LISTED_IDLE, /* leased, but not used by its client at present */
 };
 
-/* event_kinds.def's. */
+/* The kinds of event_kinds.def. */
 enum listed_event {
 #define EVENT(NAME, name, number, lane, text) LISTED_EVENT_##NAME = (number),
 #include "proto/event_kinds.def"
@@ -106,15 +106,15 @@ struct row_list {
 
 extern const struct row_list client_row_list, block_row_list, tenant_row_list, event_row_list;
 
-/* The field's value out of a row; not for texts. */
+/* The value of a row's field; not for texts. */
 uint64_t row_value(const struct row_field *field, const void *row);
 
-/* "leased"; "unknown" for a value that is not of the enum. */
+/* "leased"; "unknown" for a value that is not in the enum. */
 const char *listed_client_name(uint64_t state);
 const char *listed_block_name(uint64_t state);
 const char *listed_event_name(uint64_t what);
 const char *listed_reason_name(uint64_t reason); /* of enum proto_refused */
 
-/* "tenant", "device_bytes"; "?" for what is no PROTO_LIMIT_OF_* or no kind of limit. */
+/* "tenant", "device_bytes"; "?" for an unknown scope or kind. */
 const char *limit_scope_name(uint64_t scope);
 const char *limit_kind_name(uint64_t kind);

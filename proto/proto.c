@@ -102,7 +102,7 @@ static const char *check_field(const struct field *field, const char *bytes)
         return check_number(field, value);
 }
 
-/* What is wrong with the header, given how much really came. */
+/* What is wrong with the header, given what was received. */
 static const char *check_header(const struct frame *frame, size_t n_bytes, unsigned n_fds)
 {
         if (frame->n_bytes != n_bytes)

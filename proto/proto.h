@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The messages: their structs, their checks and their names, all from messages.def.
  *
- * A frame is a header of 16 bytes and one message. It travels as one SOCK_SEQPACKET datagram with its fds. proto_decode
- * is the one place where bytes become a frame that may be believed. Pure. */
+ * A frame is a header of 16 bytes and one message. It travels as one SOCK_SEQPACKET datagram with its fds. Only
+ * proto_decode turns received bytes into a frame that may be trusted. Pure. */
 #pragma once
 
 #include <assert.h>
@@ -26,16 +26,17 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_PROPERTY_FABRIC    UINT32_C(4)
 #define PROTO_PROPERTIES         UINT32_C(7)
 
-/* A pinned pool's blocks are the driver's own exportable host memory, to be imported as device blocks are; without it
- * they are memfds. Bits that a client does not know say how a block must be mapped: it leaves such a pool alone. */
+/* PROTO_POOL_VMM: a pinned pool's blocks are host memory that the driver has made and exported, imported as device
+ * blocks are; without it they are memfds. A client that does not know a bit cannot map the pool's blocks, and does
+ * not use the pool. */
 #define PROTO_POOL_VMM        UINT32_C(1)
-#define PROTO_POOL_LEGACY     UINT32_C(2) /* of a device: a block's fd says a CUDA IPC handle */
+#define PROTO_POOL_LEGACY     UINT32_C(2) /* of a device: a block's fd holds a CUDA IPC handle */
 #define PROTO_POOL_PROPERTIES UINT32_C(3)
 
 /* The sealed memfd of a legacy block. */
 #define PROTO_LEGACY_HANDLE_BYTES 64
 
-/* Features: a bit of HELLO that WELCOME says too is in force. */
+/* Features: each is a bit of HELLO, and in force if WELCOME has it, too. */
 #define PROTO_FEATURE_REFUSED UINT64_C(1) /* a LEASE is answered by REFUSED, not by ERROR */
 #define PROTO_FEATURE_LEGACY  UINT64_C(2) /* pools may be PROTO_POOL_LEGACY */
 #define PROTO_FEATURE_LOSS    UINT64_C(4) /* NOTICE tells of devices that are lost, and back */
@@ -44,23 +45,22 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 
 /* Why a LEASE was refused. */
 enum proto_refused {
-        PROTO_REFUSED_OTHERWISE,     /* not for want of memory */
+        PROTO_REFUSED_OTHERWISE,     /* not a lack of memory */
         PROTO_REFUSED_QUOTA,         /* a limit of the client or its tenant */
         PROTO_REFUSED_POOL_FULL,     /* others hold it */
         PROTO_REFUSED_DEVICE_FULL,   /* the driver has none, though the pool would allow it */
-        PROTO_REFUSED_LINGERING,     /* what was taken from clients, and not unmapped, is enough */
-        PROTO_REFUSED_IDLE,          /* what is leased and not used is enough */
-        PROTO_REFUSED_FRAGMENTATION, /* so is what lies in blocks beside allocations */
+        PROTO_REFUSED_LINGERING,     /* revoked memory that is not unmapped yet would be enough */
+        PROTO_REFUSED_IDLE,          /* leased memory that is not used would be enough */
+        PROTO_REFUSED_FRAGMENTATION, /* free memory inside blocks would be enough */
         PROTO_REFUSED_N,
 };
 
-#define PROTO_LEASE_KNOWN      UINT32_C(1) /* flag: KNOWN will do */
-#define PROTO_LEASE_ONLY_KNOWN UINT32_C(2) /* flag: nothing else will */
-#define PROTO_LEASE_KEEPS      UINT32_C(4) /* flag: it is not unmapped when that is asked for */
-#define PROTO_LEASE_MORE \
-        UINT32_C(8) /* flag: it is served together with the next one, or neither is */
+#define PROTO_LEASE_KNOWN      UINT32_C(1) /* flag: KNOWN is acceptable */
+#define PROTO_LEASE_ONLY_KNOWN UINT32_C(2) /* flag: nothing else is acceptable */
+#define PROTO_LEASE_KEEPS      UINT32_C(4) /* flag: the client does not unmap it on request */
+#define PROTO_LEASE_MORE       UINT32_C(8) /* flag: served with the next one, or neither is */
 
-/* LEASE's wait_ms: more counts as so much. Who wants to go on asks anew, behind the others. */
+/* The most that LEASE's wait_ms counts as. A client that wants to wait longer asks again, behind the others. */
 #define PROTO_WAIT_MS_MAX UINT32_C(600000)
 
 static inline uint32_t proto_wait_ms(uint32_t wait_ms)
@@ -83,22 +83,22 @@ static inline uint32_t proto_wait_ms(uint32_t wait_ms)
 #define PROTO_NOTICE_LOST          4
 #define PROTO_NOTICE_BACK          5
 
-/* Whose a limit is. */
+/* The scopes of limits. */
 #define PROTO_LIMIT_OF_CLIENT 1
 #define PROTO_LIMIT_OF_TENANT 2
 #define PROTO_LIMIT_OF_POOL   3
-#define PROTO_LIMIT_OF_EACH   UINT32_MAX /* for a holder */
+#define PROTO_LIMIT_OF_EACH   UINT32_MAX /* as holder: each client or tenant */
 
-/* What a limit is about. */
+/* The kinds of limits. */
 #define PROTO_LIMIT_DEVICE_BYTES   1 /* charged */
 #define PROTO_LIMIT_PINNED_BYTES   2
 #define PROTO_LIMIT_LEASES         3
 #define PROTO_LIMIT_RESERVED_BYTES 4 /* of a pool, and only of a pool */
-#define PROTO_LIMIT_MIN_BYTES      5 /* the same: no most, but what each tenant keeps there */
+#define PROTO_LIMIT_MIN_BYTES      5 /* of a pool, too: what each tenant keeps there at least */
 
 #define PROTO_LIMIT_CHECK       UINT32_C(1) /* flag: SET_LIMITS changes nothing */
-#define PROTO_LIMIT_MORE        UINT32_C(2) /* flag: nothing yet, but with what follows */
-#define PROTO_LIMIT_CHANGES_MAX 32          /* that are made together */
+#define PROTO_LIMIT_MORE        UINT32_C(2) /* flag: takes effect with the next ones */
+#define PROTO_LIMIT_CHANGES_MAX 32          /* changes that are made together */
 
 #define PROTO_LIMIT_NONE    UINT64_MAX
 #define PROTO_LIMIT_INHERIT (UINT64_MAX - 1)
@@ -126,7 +126,7 @@ enum message_kind {
 #include "proto/messages.def"
 #include "proto/messages_undef.h"
 
-/* The wire image: the first n_bytes of it are what travels. */
+/* The wire image: its first n_bytes travel. */
 struct frame {
         uint32_t n_bytes; /* header and message */
         uint16_t kind;
@@ -172,7 +172,7 @@ static_assert(sizeof(struct pool_row) == 120, "wire sizes are frozen");
 #define PROTO_DEVICE_NEEDS_REBOOT 4
 #define PROTO_DEVICE_LOST         5
 
-/* And its driver's. */
+/* The state of the device's driver. */
 #define PROTO_DRIVER_ANSWERS 0
 #define PROTO_DRIVER_STALLED 1
 #define PROTO_DRIVER_LOST    2
@@ -198,26 +198,26 @@ struct limit_row {
 };
 static_assert(sizeof(struct limit_row) == 96, "wire sizes are frozen");
 
-/* Why bytes were not taken for a frame: static text. */
+/* Why bytes are not a valid frame: static text. */
 struct proto_reason {
         const char *what;
-        const char *field; /* NULL when it is about the frame as a whole */
+        const char *field; /* NULL: it is about the whole frame */
 };
 
-/* Checks n_bytes that came with n_fds fds from `sender`. Bytes beyond n_bytes are never read. GPUMEM_E_BAD_FRAME: see
- * reason; GPUMEM_E_UNKNOWN_KIND: a sound header whose kind is not of this list. ret_frame's header is set for both, as
- * far as bytes reach, so that an answer can be addressed. */
+/* Checks n_bytes that came with n_fds fds from `sender`. Never reads beyond n_bytes. GPUMEM_E_BAD_FRAME: see reason;
+ * GPUMEM_E_UNKNOWN_KIND: a valid header whose kind is not in the list. Both set ret_frame's header, as far as the
+ * bytes reach, so that an answer can be addressed. */
 int proto_decode(const void *bytes, size_t n_bytes, unsigned n_fds, enum proto_sender sender,
                  struct frame *ret_frame, struct proto_reason *ret_reason);
 
-/* Fills in a frame's header for its kind; the message's fields are the caller's. */
+/* Fills in a frame's header for its kind; the caller has set the message's fields. */
 void proto_seal(struct frame *frame, enum message_kind kind, uint32_t serial, unsigned n_fds);
 
-/* "LEASE"; "unknown" for a kind that is not of the list. */
+/* "LEASE"; "unknown" for a kind that is not in the list. */
 const char *proto_name(unsigned kind);
 
-/* Copies text into a TEXT field: cut to fit, unprintable bytes made '?', zero to the end. */
+/* Copies text into a TEXT field: cut to fit, with '?' for unprintable bytes, and zero to the end. */
 void proto_put_text(char *field, size_t n_field_bytes, const char *text);
 
-/* The sentence for a GPUMEM_E_*; NULL for a code that is not of gpumem-errors.def. */
+/* The sentence for a GPUMEM_E_*; NULL: the code is not in gpumem-errors.def. */
 const char *proto_error_text(int code);

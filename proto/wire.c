@@ -72,7 +72,7 @@ static void take_fds(struct msghdr *message, struct fdset *set)
         }
 }
 
-/* A read of nothing is the end, or an empty datagram from a peer that is still there. */
+/* A read of 0 bytes is the end, or an empty datagram from a peer that is still there. */
 static int nothing_came(int socket, struct proto_reason *ret_reason)
 {
         struct pollfd events = {.fd = socket, .events = POLLRDHUP};
@@ -83,7 +83,7 @@ static int nothing_came(int socket, struct proto_reason *ret_reason)
         return GPUMEM_E_BAD_FRAME;
 }
 
-/* One datagram. The daemon gives fds no room at all: what a client sends is dropped by the kernel. */
+/* Receives one datagram. The daemon gives fds no room: the kernel drops any that a client sends. */
 static ssize_t receive_datagram(int socket, enum proto_sender sender, void *buffer, size_t n_bytes,
                                 struct fdset *fds, int *ret_flags)
 {
@@ -97,7 +97,7 @@ static ssize_t receive_datagram(int socket, enum proto_sender sender, void *buff
                 message.msg_control = &control;
                 message.msg_controllen = sizeof(control);
         }
-        /* A reset is reported once, and before what the peer had sent until then. */
+        /* A reset is reported once, before the frames that the peer had sent until then. */
         do {
                 n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
         } while (n < 0 && errno == ECONNRESET && !was_reset++);
@@ -107,7 +107,7 @@ static ssize_t receive_datagram(int socket, enum proto_sender sender, void *buff
         return n;
 }
 
-/* A reset is reported once, and before what the peer had sent until then. */
+/* A reset is reported once, before the frames that the peer had sent until then. */
 bool wire_brings_fds(int socket)
 {
         struct msghdr message = {.msg_iovlen = 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames on a SOCK_SEQPACKET socket, with their fds. Stateless; any thread, as long as one thread
- * at a time reads a socket. */
+/* Sends and receives frames on a SOCK_SEQPACKET socket, with their fds. Stateless; any thread, but only one at a time
+ * may read a socket. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,21 +8,19 @@
 #include "base/fdset.h"
 #include "proto/proto.h"
 
-/* Sends a sealed frame whole or not at all. `fds` are borrowed: frame->n_fds of them.
- * -EAGAIN when a non-blocking socket is full; GPUMEM_E_DISCONNECTED when the peer is gone. */
+/* Sends a sealed frame whole or not at all. `fds` are borrowed: frame->n_fds of them. -EAGAIN: a non-blocking socket
+ * is full; GPUMEM_E_DISCONNECTED: the peer is gone. */
 int wire_send(int socket, const struct frame *frame, const int *fds);
 
-/* A frame without fds; -EAGAIN when the socket is full, also if it is a blocking one. */
+/* Sends a frame without fds; -EAGAIN: the socket is full, even if it is a blocking one. */
 int wire_send_now(int socket, const struct frame *frame);
 
-/* Whether fds come with the next frame. They stay where they are: who takes that frame, or closes the socket, may be
- * the last who has them, and may wait for what they are of. */
+/* Does the next frame have fds? They stay in the socket. The caller that receives this frame, or closes the socket,
+ * may hold the last reference to their files, and may wait for them. */
 bool wire_brings_fds(int socket);
 
-/* Receives one frame from `sender`. ret_fds owns the fds that came, all close-on-exec.
- * GPUMEM_E_DISCONNECTED at the end of the connection; GPUMEM_E_BAD_FRAME with a reason, and
- * GPUMEM_E_UNKNOWN_KIND, as proto_decode says; -EAGAIN when there is nothing now, -EINTR
- * when a signal came first; other -errno.
- * Whatever fds came with a frame that is not returned are closed. */
+/* Receives one frame from `sender`. ret_fds owns the fds that came, all close-on-exec. GPUMEM_E_DISCONNECTED: the end
+ * of the connection; GPUMEM_E_BAD_FRAME with a reason, and GPUMEM_E_UNKNOWN_KIND, as proto_decode; -EAGAIN: there is
+ * nothing now; -EINTR: a signal came first; other -errno. Closes fds that came with a frame that it does not return. */
 int wire_receive(int socket, enum proto_sender sender, struct frame *ret_frame,
                  struct fdset *ret_fds, struct proto_reason *ret_reason);
