@@ -254,7 +254,7 @@ static void print_event_row(void)
 
 #define OF_USE     "its tenant's"
 #define OF_TROUBLE "its tenant's"
-#define OF_NODE    "everybody's"
+#define OF_NODE    "the node's"
 #define EVENT(NAME, name, number, lane, text) \
         (void)printf("| %d | %s | %s | %s |\n", number, #name, lane, text);
 
