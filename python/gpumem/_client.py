@@ -158,7 +158,7 @@ def free_bytes(place: int | None, driver_free: int, total: int) -> int:
 
 
 def reset_peaks(place: int | None = None, *, kind: str = "device") -> None:
-    """Peaks begin anew at what is there."""
+    """Sets the peaks to the present values."""
     _at(load().reset_peaks, _kind(kind), place)
 
 

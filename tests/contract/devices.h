@@ -12,7 +12,7 @@ void devices_open(void);
 /* The device's primary context is current; it is made if need be. */
 void devices_use(int device);
 
-/* A granule, exportable; and one at a fresh address that nobody has access to yet. */
+/* A granule, exportable; and one at a fresh address to which no device has access yet. */
 CUmemGenericAllocationHandle devices_create(int device);
 CUdeviceptr devices_place(CUmemGenericAllocationHandle handle);
 

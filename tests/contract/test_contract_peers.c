@@ -54,7 +54,7 @@ static int last_device(void)
         return count > 1 ? 1 : 0;
 }
 
-/* For the devices of a bit mask: one of them, the other one, both. Nobody needs a context for it, and whose
+/* For the devices of a bit mask: one of them, the other one, both. No call needs a context for it, and whose
  * memory it is does not matter. */
 TEST(memory_is_accessible_from_the_devices_that_were_named, .from = 1,
      .to = devices_is_one() ? 2 : 4)

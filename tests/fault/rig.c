@@ -17,7 +17,7 @@ uint64_t rig_seed;
 
 static char page_path[] = "/dev/shm/gpumem-fault-XXXXXX";
 
-const char *const rig_role_names[] = {"nobody", "daemon", "client"};
+const char *const rig_role_names[] = {"none", "daemon", "client"};
 
 const char *const rig_call_names[] = {
         "memory",

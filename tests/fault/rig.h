@@ -41,7 +41,7 @@ extern uint64_t rig_seed;
 extern const char *const rig_role_names[];
 extern const char *const rig_call_names[];
 
-/* The counts begin anew; that call fails, if it is none of the driver's. */
+/* Resets the counts; that call fails, unless it is one of the driver's. */
 void rig_arm(const struct fault *fault);
 void rig_disarm(void);
 

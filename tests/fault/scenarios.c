@@ -241,7 +241,7 @@ static int run_capture(struct gpu *gpu)
         return r;
 }
 
-/* Connections of this process to other processes' sockets end; nobody is told. */
+/* Connections of this process to other processes' sockets end; the other sides are not told. */
 static void cut(void)
 {
         for (int fd = FIRST_FD; fd < LAST_FD; fd++) {

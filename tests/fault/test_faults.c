@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes the nth call of a kind fail, in the daemon or in a client, for each n and each kind, and looks what became of
- * it: nobody crashes, no byte is wrong, nothing is left behind, and the next one is served. Calls are those of the C
+ * it: no process crashes, no byte is wrong, nothing is left behind, and the next client is served. Calls are those of the C
  * library, of the kernel and of the driver. GPUMEM_TEST_FAULTS=all: all of them; else some, by GPUMEM_TEST_SEED. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -141,7 +141,7 @@ static void complain(const struct fault *fault, const char *what, long long n, l
 {
         (void)printf("# %s: %s %u of the %s fails (result %u): %s: %lld, not %lld\n",
                      scenario->name, fault ? rig_call_names[fault->call] : "no call",
-                     fault ? fault->nth : 0, fault ? rig_role_names[fault->role] : "nobody",
+                     fault ? fault->nth : 0, fault ? rig_role_names[fault->role] : "none",
                      fault ? fault->result : 0, what, n, expected);
         (void)fflush(stdout);
         n_bad++;
@@ -207,7 +207,7 @@ static bool is_quiet(void)
                daemon_figure(FIGURE_waiting) == 0 && daemon_figure(FIGURE_driver) == 0;
 }
 
-/* What the daemon has when nobody else is there. */
+/* What the daemon has while no client is connected. */
 static void await_return(const struct fault *fault)
 {
         int64_t n_live = 0;
@@ -225,7 +225,7 @@ static void await_return(const struct fault *fault)
                 n_fds = daemon_count_fds(&gpumemd);
                 if (n_live == daemon_n_live && n_fds == daemon_n_fds)
                         break;
-                /* Whom the daemon took somebody for who has left, it forgets when the next one comes. */
+                /* The daemon forgets the identity of a client that has left when the next one comes. */
                 if (ms % KNOCK_MS == KNOCK_MS - 1)
                         (void)daemon_figure(FIGURE_waiting);
                 sleep_ms(1);

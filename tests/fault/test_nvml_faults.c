@@ -51,7 +51,7 @@ static void arm(unsigned nth, unsigned result)
         daemon_nvml(&gpumemd, lines);
 }
 
-/* Refused, since the driver is full, or NVML says that the device is in error; each asks NVML anew. */
+/* Refused, since the driver is full, or NVML says that the device is in error; each asks NVML again. */
 static void press(void)
 {
         daemon_free_all();

@@ -25,7 +25,7 @@ static unsigned n_bad;
 /* CUresult: out of memory, lost, unknown. */
 static const unsigned results[] = {2, 46, 999};
 
-/* The faults of a driver are of the daemon's environment: nobody knows its number yet. */
+/* The faults of a driver are of the daemon's environment: its number is not known yet. */
 static void launch(const struct fault *fault)
 {
         char setting[300], configuration[160], role[2] = {'0' + FAULT_DAEMON, '\0'};

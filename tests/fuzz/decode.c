@@ -40,7 +40,7 @@ static void expect_texts(const struct frame *frame)
         }
 }
 
-/* It is what came, and sealing it anew changes nothing. */
+/* It is what came, and to seal it again changes nothing. */
 static void expect_same(const struct datagram *datagram, struct frame *frame)
 {
         struct frame before = *frame;

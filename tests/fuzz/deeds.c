@@ -74,7 +74,7 @@ static void say_hello(struct world *world, struct process *process)
         say(process, &frame, MESSAGE_HELLO);
 }
 
-/* What the daemon has closed is no process's any more: the number may be another file's by now. */
+/* A file that the daemon has closed belongs to no process any more: its number may be another file's by now. */
 static void forget_closed(const struct server *server)
 {
         for (unsigned i = 0; i < N_PEERS; i++) {

@@ -92,7 +92,7 @@ void machine_hang(unsigned pool)
                 machine.workers[pool].is_late = true;
 }
 
-/* Sentences are made whoever hears them; nobody does. */
+/* Log texts are made, and thrown away. */
 void __wrap_log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 void __wrap_log_line(enum log_level level, const char *format, ...)
 {
@@ -260,7 +260,7 @@ bool __wrap_worker_is_late(const struct worker *worker, uint64_t now_ns)
         return worker->is_late && !TAILQ_EMPTY(&worker->waiting);
 }
 
-/* Nobody asks it whether a lost device is back. */
+/* The server does not ask it whether a lost device is back. */
 bool __wrap_worker_needs_driver(const struct worker *worker);
 bool __wrap_worker_needs_driver(const struct worker *worker)
 {

@@ -38,7 +38,7 @@ const char fuzz_name[] = "operations";
 /* So many of half a second: for longer than a tenant owes. */
 #define N_TURNS_OF_READING 64
 
-/* Nobody knocks: connections are taken in when the input says so. */
+/* No socket listens: connections are accepted when the input says so. */
 int __wrap_listener_new(struct server *server, const struct server_options *options,
                         struct listener **ret_listener);
 int __wrap_listener_new(struct server *server, const struct server_options *options,
@@ -56,7 +56,7 @@ struct listener *__wrap_listener_close(struct listener *listener)
         return listener;
 }
 
-/* So few that inputs push some out, and fast: the daemon's own are some megabytes, anew for each input. */
+/* So few that inputs push some out, and fast: the daemon's own are some megabytes, again for each input. */
 int __real_event_history_new(uint32_t n_rows, uint64_t first_number,
                              struct event_history **ret_history);
 int __wrap_event_history_new(uint32_t n_rows, uint64_t first_number,
@@ -278,7 +278,7 @@ static void begin(struct world *world)
                 world->server->pools[0].device.is_dirty = true;
 }
 
-/* Taken: somebody was welcome and got a block. */
+/* Reached: a client was welcomed and got a block. */
 enum fuzz_outcome fuzz_run(const uint8_t *bytes, size_t n_bytes)
 {
         struct input input = {bytes, n_bytes};

@@ -377,7 +377,7 @@ static void do_one(struct connection *connection)
         }
 }
 
-/* The lowest number that is free: a file that somebody has forgotten raises it. */
+/* The lowest number that is free: a file that was left open raises it. */
 static int free_fd(void)
 {
         int fd = dup(files[FILE_NONE]);

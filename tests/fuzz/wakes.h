@@ -8,5 +8,5 @@
 /* To be asked between the loop's turns. */
 void wakes_check(struct server *server);
 
-/* Of what has been said to it, nothing is left unread, none of its answers waits, and nobody is looked at. */
+/* Of what has been said to it, nothing is left unread, none of its answers waits, and no client is looked at. */
 void wakes_expect_all_served(const struct server *server);

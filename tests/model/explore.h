@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks all states of a world, those that are fewer steps away first: each is reached by making its steps anew, each
+/* Walks all states of a world, those that are fewer steps away first: each is reached by making its steps again, each
  * step that may happen in it is made, and from each the world is brought to rest. One thread. */
 #pragma once
 

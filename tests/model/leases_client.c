@@ -141,7 +141,7 @@ static void return_mapped(struct party *party, struct held *held)
         held->state = HELD_RETURNED;
 }
 
-/* Who has left tells nobody. */
+/* A client that has left sends nothing. */
 static void say(struct party *party, uint32_t slot)
 {
         struct held *held = &party->held[slot];

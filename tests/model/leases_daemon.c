@@ -52,7 +52,7 @@ static void add_job(bool creates, struct block *block)
         world->jobs[world->n_jobs++] = (struct job){creates, block};
 }
 
-/* Nobody reads what one is sent who has left. */
+/* A client that has left does not read what it is sent. */
 static void send(struct party *party, struct message message)
 {
         if (!party->left)
@@ -216,7 +216,7 @@ static struct lease *find_idle(struct party *party, uint32_t slot)
         return NULL;
 }
 
-/* As a look for idle leases does it that somebody has caused who is not in this world. */
+/* As a look for idle leases does it that a client outside of this world has caused. */
 static void revoke(struct party *party, const struct step *step)
 {
         struct lease *lease = find_idle(party, step->slot);

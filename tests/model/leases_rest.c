@@ -106,7 +106,7 @@ static bool all_run(void)
         return true;
 }
 
-/* What nobody uses, in whoever's hands: leases that are not busy, blocks that are in none. */
+/* Unused memory: leases that are not busy, blocks that are in none. */
 static unsigned count_obtainable(const struct party *asker)
 {
         const struct pool *pool = world->policy->pools[0];
@@ -146,7 +146,7 @@ static void check_obtainable(struct party *party)
                 world_step(&step);
         }
         BREAK_IF(policy_next_deadline(world->policy) != UINT64_MAX,
-                 "what nobody uses cannot be had");
+                 "unused memory cannot be allocated");
 }
 
 static void end_all(void)
@@ -166,7 +166,8 @@ static void check_nothing_left(void)
         struct pool_stats stats;
 
         (void)policy_pool_stats(world->policy, 0, &stats);
-        BREAK_IF(stats.charged || stats.leased || stats.lingering, "memory is held by nobody");
+        BREAK_IF(stats.charged || stats.leased || stats.lingering,
+                 "memory is held without a client");
         policy_shut_down(world->policy);
         world->policy->pools[0]->unserved = true;
         come_to_rest(REST_LOOKING);

@@ -167,7 +167,7 @@ static const struct block *find_block(uint64_t id)
         return NULL;
 }
 
-/* Its lease is busy, for the daemon too; or the block is nobody's any more. */
+/* Its lease is busy, for the daemon too; or the block has no owner any more. */
 static void check_right(const struct party *party, uint32_t slot)
 {
         const struct held *held = &party->held[slot];
@@ -179,7 +179,7 @@ static void check_right(const struct party *party, uint32_t slot)
                 return;
         if (party->session != SESSION_READY) {
                 BREAK_IF(block->state != BLOCK_RELEASING && block->state != BLOCK_LINGERING,
-                         "a block is somebody's that one without a connection uses");
+                         "a block has an owner that a client without a connection uses");
                 return;
         }
         lease = find_lease(party->client, held->lease);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small world of idle leases that is explored: the daemon's policy, as it is, with one pool; a few
  * clients, each a machine of the steps that a client of the protocol makes; what they have sent each
- * other; and what the driver has made. Every step here is one that nobody can see the half of.
+ * other; and what the driver has made. No other part can see half of a step.
  *
  * The world lies in memory of explore_heap, so that it can be saved and restored. One thread. */
 #pragma once
@@ -42,7 +42,7 @@ struct world_kind {
         unsigned n_blocks; /* that the pool has room for */
         unsigned n_asks[N_PARTIES_MAX];
         unsigned n_faults;  /* ends and stops */
-        unsigned n_revokes; /* that nobody has asked for */
+        unsigned n_revokes; /* that no request has caused */
         unsigned n_lies;    /* of the first party */
         unsigned n_cancels;
         bool known_will_do;
@@ -195,10 +195,10 @@ void world_step(const struct step *step);
 /* Asserts what must always be so, or says what is broken. */
 void world_check(void);
 
-/* Nobody wants anything more and nobody fails any more: all memory must come free. */
+/* No client requests anything and nothing fails any more: all memory must come free. */
 void world_rest(void);
 
-/* Equal for states that nobody can tell apart: the same but for the numbers of leases and blocks. */
+/* Equal for states that cannot be told apart: the same but for the numbers of leases and blocks. */
 struct fingerprint {
         uint64_t words[2];
 };
@@ -210,7 +210,7 @@ void client_step(const struct step *step);
 bool daemon_may(const struct step *step);
 void daemon_step(const struct step *step);
 
-/* A client's step out of IDLE, by whoever knows the word. */
+/* A client's step out of IDLE, by any process that knows the word. */
 void party_take_back(struct party *party, uint32_t slot);
 
 /* In the place of each compare-and-swap of the daemon, see explore_steps.h. */
@@ -227,7 +227,7 @@ static inline bool party_is_honest(const struct party *party)
         return !party->lies;
 }
 
-/* Whether somebody of the tenant lies. */
+/* Whether a client of the tenant lies. */
 bool tenant_lies(uint32_t uid);
 
 #define BREAK_IF(condition, text)                  \

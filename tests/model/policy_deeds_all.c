@@ -17,7 +17,7 @@ void deed_release_all(struct play *play)
                           pool == MODEL_N_POOLS ? POLICY_ALL_POOLS : pool);
 }
 
-/* Also of nobody, and of those who ask for it. */
+/* Also of no client, and of those that ask for it. */
 void deed_reclaim(struct play *play)
 {
         struct model_client *client = play_any_speaker(play);

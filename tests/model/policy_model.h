@@ -35,7 +35,7 @@ enum model_kind { MODEL_EXACT, MODEL_LAZY };
 
 enum model_state {
         MODEL_MAKING,             /* the worker makes it for `request` */
-        MODEL_CREATING_FOR_CACHE, /* the worker makes it, but nobody waits for it any more */
+        MODEL_CREATING_FOR_CACHE, /* the worker makes it, but no request waits for it any more */
         MODEL_MADE,               /* made for `request`, which is to be told */
         MODEL_HELD,
         MODEL_CACHED,
@@ -144,7 +144,7 @@ struct model_pool {
         uint64_t max_bytes;
         uint64_t max_since;     /* highest limit since the last comparison */
         uint64_t last_reserved; /* at that */
-        bool was_trimmed;       /* since then, so that blocks went for nobody's sake */
+        bool was_trimmed;       /* since then, so that blocks went without a request */
         bool was_limited;       /* or for one that was refused in the end */
         bool had_action;        /* since then a new block, beside which unused ones do not stay */
         uint64_t n_backs;
@@ -161,7 +161,7 @@ struct model_pool {
         struct model_block *evicted_last; /* since the last comparison; in EXACT only */
 };
 
-/* Whose actions are being taken: of what was done for nobody who waits, only blocks that it means go. */
+/* Whose actions are being taken: of actions for no waiting request, only blocks that it means go. */
 enum model_errand { MODEL_NO_ERRAND, MODEL_FREEING, MODEL_RETURNING, MODEL_DRAINING_IDLE };
 
 struct model {
@@ -268,7 +268,7 @@ void model_not_released(struct model *model, struct model_block *block);
 /* It went back: who waits for that waits for one less. */
 void model_freed(struct model_block *block);
 
-/* Nobody waits for it to go back any more: it stays where it is mapped. */
+/* No request waits for it to go back any more: it stays where it is mapped. */
 void model_not_freed(struct model_block *block);
 /* For a policy that has settled. */
 void model_set_driver_status(struct model *model, uint32_t pool, enum driver_status driver_status);
@@ -295,22 +295,22 @@ void model_compare(struct model *model);
 /* The questions that the rules are made of. */
 bool model_is_mapped(const struct model_block *block);
 
-/* What brings it back when it is cached: the worker, those who map it once they are asked, or nobody. */
+/* What brings it back when it is cached: the worker, the clients that map it once they are asked, or nothing. */
 enum model_mapped { MODEL_UNMAPPED, MODEL_MAPPED, MODEL_KEPT };
 enum model_mapped model_mapped(const struct model_block *block);
 bool model_serves(const struct model_block *block, const struct model_request *request);
-/* The same of one that was prewarmed, which nobody has had yet. */
+/* The same of one that was prewarmed, and that no client has had yet. */
 bool model_would_serve(const struct model_block *block, const struct model_request *request);
 bool model_speaks(const struct model_client *client);
 uint64_t model_reserved(const struct model *model, uint32_t pool);
 uint64_t model_room(const struct model *model, uint32_t pool);
-/* Of cached blocks that nobody maps; and of blocks that come back, or are made for the cache. */
+/* Of cached blocks that no client maps; and of blocks that come back, or are made for the cache. */
 uint64_t model_evictable(const struct model *model, uint32_t pool);
 uint64_t model_incoming(const struct model *model, uint32_t pool);
 unsigned model_n_unanswered(const struct model *model, const struct model_client *client);
 /* Leases that a client has, and those that it may be granted. */
 unsigned model_n_taken_slots(const struct model *model, const struct model_client *client);
-/* Who has had it longest of those who may use it; NULL: nobody may. */
+/* The client that has had it longest of those that may use it; NULL: none may. */
 struct model_client *model_oldest_user(const struct model_block *block);
 /* What is leased or cached beyond the pool's limit. */
 uint64_t model_excess(const struct model *model, uint32_t pool);
@@ -319,13 +319,13 @@ const struct model_client *model_charge_owner(const struct model_block *block);
 /* Whose limit the cached block would pass; what is charged for it already is no more than that. */
 enum limit_scope model_limit_by(const struct model *model, const struct model_client *client,
                                 const struct model_block *block);
-/* Whose limit n_bytes more would pass; 0 for nobody's. */
+/* Whose limit n_bytes more would pass; 0: none. */
 enum limit_scope model_limit(const struct model *model, const struct model_client *client,
                              uint32_t pool, uint64_t n_bytes);
 /* Whether a client must not join in on a block that another one is charged for. */
 bool model_bars(const struct model *model, const struct model_client *client,
                 const struct model_block *block);
-/* Whose limit the request waits for, itself or behind another; 0 for nobody's. */
+/* Whose limit the request waits for, itself or behind another; 0: none. */
 enum limit_scope model_held(const struct model *model, const struct model_request *request);
 /* It passes a limit all by itself. */
 bool model_can_never_be(const struct model *model, const struct model_request *request);
@@ -333,7 +333,7 @@ bool model_can_never_be(const struct model *model, const struct model_request *r
 unsigned model_n_queued(const struct model *model, uint32_t pool);
 
 /* What several events and actions lead to. */
-/* If nobody and nothing of the tenant is left, it is known no more. */
+/* If no client and nothing of the tenant is left, it is forgotten. */
 void model_look_for_end(struct model *model, uint32_t uid);
 void model_give(struct model *model, const struct model_request *request, uint64_t n_bytes);
 void model_release(const struct model *model, struct model_block *block);

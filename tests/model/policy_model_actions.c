@@ -127,12 +127,12 @@ static void check_rest(struct model *model, const struct model_request *bypassed
 }
 
 /* Room goes to requests in their turn; what does not fit may be bypassed by smaller ones, some times, and by
- * all while its tenant holds up nobody. */
+ * all while its tenant holds up no other. */
 void model_check_turn(struct model *model, const struct model_request *request)
 {
         struct model_request *other;
 
-        /* Where the driver makes nothing nobody waits for room. */
+        /* Where the driver makes nothing, no request waits for room. */
         if (model->revoked || model->pools[request->ask.pool].driver_status != DRIVER_SERVES)
                 return;
         TAILQ_FOREACH (other, &model->requests, link) {
@@ -160,7 +160,7 @@ static struct model_block *begin_block(struct model *model, const struct action 
         return model_block_of(model, action);
 }
 
-/* For nobody: the one that was asked for first. */
+/* Without a request: the one that was asked for first. */
 static struct model_block *take_prewarm(struct model *model, const struct action *action)
 {
         struct model_block *block, *first = NULL;

@@ -15,7 +15,7 @@ bool model_is_refused_for_what_it_is(const struct action *action);
 bool model_maps(const struct model_client *client, const struct model_block *block);
 
 /* Room goes to requests in their turn; what does not fit may be bypassed by smaller ones, some times, and by
- * all while its tenant holds up nobody. */
+ * all while its tenant holds up no other. */
 void model_check_turn(struct model *model, const struct model_request *request);
 
 /* The block is released on an errand: that is what it is for. */

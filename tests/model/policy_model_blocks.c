@@ -83,7 +83,7 @@ void model_not_released(struct model *model, struct model_block *block)
         model_happened_and_served(model);
 }
 
-/* Whoever has no more time for a block that is being made, where the driver does not answer. */
+/* A request whose time is over for a block that is being made, where the driver does not answer. */
 static void give_up_on_driver(struct model *model)
 {
         struct model_request *request;
@@ -118,7 +118,7 @@ void model_expire(struct model *model)
         model_happened_and_served(model);
 }
 
-/* Nobody has anything of it any more, nor will: but who uses it still. */
+/* No client has any of it any more, nor will, except those that still use it. */
 static void lose(struct model *model, uint32_t pool)
 {
         struct model_request *request;

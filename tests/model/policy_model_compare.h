@@ -4,7 +4,7 @@
 
 #include "tests/model/policy_model.h"
 
-/* It was released, and somebody maps it who is to unmap it. */
+/* It was released, and a client maps it that must unmap it. */
 bool model_is_expected(const struct model_block *block);
 
 /* Since the queues were walked last nothing was released so long ago. */

@@ -55,7 +55,7 @@ void model_check_deadlock(struct model *model, const struct model_request *reque
         must(model, are_all_waiting(model, pool));
 }
 
-/* Something comes back by itself, or somebody would be served by what is there. */
+/* Something comes back by itself, or a request would be served by what is there. */
 static bool is_hope(const struct model *model, uint32_t pool, uint64_t n_least_bytes)
 {
         uint64_t n_bytes = model_room(model, pool);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done for nobody who waits: blocks are released because they are to go, or prewarmed. */
+/* What is done for no waiting request: blocks are released because they are to go, or prewarmed. */
 #include <stdlib.h>
 
 #include "daemon/policy/drain.h"
@@ -207,7 +207,7 @@ void model_expect_returned(const struct model *model)
 
         must(model, model->settled);
         LIST_FOREACH (block, &model->blocks, link) {
-                /* With actions left standing it may have been leased meanwhile, and nobody was told. */
+                /* With actions left standing it may have been leased meanwhile, and no client was told. */
                 if (model->kind == MODEL_EXACT || !model->pools[block->pool].return_after_ns)
                         must(model, !model_may_return(model, block) || !is_old(model, block));
         }

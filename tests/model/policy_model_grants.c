@@ -47,7 +47,7 @@ static bool is_better(const struct model_request *request, const struct model_bl
         return a->cached_at > b->cached_at;
 }
 
-/* For a limit's sake it may have been revoked for somebody else. */
+/* For a limit's sake it may have been revoked for another client. */
 static bool has_limits(const struct model *model)
 {
         return policy_limits(model->policy) != NULL;

@@ -4,7 +4,7 @@
 #include "daemon/policy/scheduling/backfill.h"
 #include "tests/model/policy_model_compare.h"
 
-/* No cached block lies about that serves somebody who waits. */
+/* No cached block is left that would serve a waiting request. */
 static void check_cache_is_used(struct model *model, const struct model_request *request)
 {
         const struct model_block *block;
@@ -16,7 +16,7 @@ static void check_cache_is_used(struct model *model, const struct model_request 
         }
 }
 
-/* Nobody waits for a limit while a block that is his already would do. */
+/* No client waits for a limit while a block that it has already would do. */
 static void check_own_is_used(struct model *model, const struct model_request *request)
 {
         const struct model_block *block;
@@ -155,7 +155,7 @@ void model_check_waiting(struct model *model)
                 if (request == first[pool] && model->pools[pool].driver_status == DRIVER_SERVES)
                         check_first_must_wait(model, request);
         }
-        /* Where somebody waits, others may be held up for so long at most, and be looked at then. */
+        /* Where a request waits, others may be held up for so long at most, and be looked at then. */
         must(model, earliest_ns > model->now_ns);
         if (earliest_ns < expected_ns && !TAILQ_EMPTY(&model->requests) &&
             earliest_ns <= model->now_ns + BACKFILL_HOLD_NS)

@@ -27,7 +27,7 @@ void model_note_idle(struct model_client *client)
                 lease->idle_at_end = model_is_idle(lease);
 }
 
-/* It was idle, and nobody but the policy says that it is revoked. */
+/* It was idle, and only the policy says that it is revoked. */
 static bool was_revoked(const struct model_client *client, const struct model_lease *lease)
 {
         uint64_t word = board_word(lease->id, BOARD_REVOKED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every state that a few clients and the daemon can get into with idle leases, whatever the order of their steps,
- * whoever ends or stands still at whichever of them. Up to GPUMEM_TEST_STEPS states of each world. */
+ * whichever process ends or stops at any of them. Up to GPUMEM_TEST_STEPS states of each world. */
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #define N_STATES_MAX 20000
 
-/* Clients of one tenant, and of two; blocks; what each asks for; faults, revocations that nobody asked for, lies,
+/* Clients of one tenant, and of two; blocks; what each asks for; faults, revocations without a request, lies,
  * cancels; whether KNOWN will do, and whether it is asked for alone. */
 static const struct world_kind kinds[] = {
         {"one client, revoked", 1, {0}, 1, {2}, 0, 2, 0, 1, true, false, MUTANT_NONE},

@@ -83,7 +83,7 @@ static void free_one(struct model *model)
                 model_free(model, heap, (unsigned)below(model, heap->live.n));
 }
 
-/* An address that somebody could free by mistake. */
+/* An address that a program could free by mistake. */
 static uint64_t any_address(struct model *model, const struct model_heap *heap)
 {
         const struct model_range *live = NULL;

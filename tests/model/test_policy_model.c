@@ -83,7 +83,7 @@ static void end(struct play *play)
         must(&play->model, policy_next_deadline(play->model.policy) == UINT64_MAX);
 }
 
-/* A play in which next to nobody got anything would prove nothing. A short one may be poor in something:
+/* A play in which hardly any client got anything would prove nothing. A short one may be poor in something:
  * many of them are not. */
 static void expect_much_happened(const struct play *play, unsigned long n)
 {

@@ -22,7 +22,7 @@ struct range {
         uint64_t n_bytes;
         uint64_t serial;         /* never used twice: tells a range from a later one at its place */
         int64_t seen_dead_at_ms; /* 0: not seen without a lock */
-        uint32_t n_holders;      /* processes' holds that nobody has let go explicitly */
+        uint32_t n_holders;      /* processes' holds that were not released explicitly */
         uint32_t flags;
         uint32_t next; /* index + 1 of the next higher range, 0 = none */
         uint32_t taken;

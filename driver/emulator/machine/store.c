@@ -185,7 +185,7 @@ static bool range_is_due(const struct store *store, struct range *range)
         /* Everybody let go in good order, and the last fd was merely closed. */
         if (range->n_holders == 0)
                 return true;
-        /* The future is a time before the machine was started anew. */
+        /* A time in the future was noted before the machine restarted. */
         if (range->seen_dead_at_ms == 0 || range->seen_dead_at_ms > now)
                 range->seen_dead_at_ms = now;
         return now - range->seen_dead_at_ms >= (int64_t)store->reclaim_ms;
@@ -216,7 +216,7 @@ static bool has_room(struct store *store, uint64_t n_bytes)
         return ranges_used(store->ranges) <= store->capacity - n_bytes;
 }
 
-/* The description's file position says where its range begins, to whoever receives the fd. */
+/* The description's file position says where its range begins, to the process that receives the fd. */
 static int range_open(struct store *store, uint64_t base, uint64_t n_bytes, short type, int *ret_fd)
 {
         CLEANUP(closep)
@@ -385,7 +385,7 @@ void store_release(struct store *store, struct store_hold *hold)
         struct flock unlock = lock_of(F_UNLCK, hold->base, hold->n_bytes);
         struct range *range;
 
-        /* What was never given away is nobody else's, though a forked child has a copy of the fd. */
+        /* A range that was never exported has no other user, though a forked child has a copy of the fd. */
         if (!(hold->flags & RANGE_EXPORTABLE))
                 (void)fcntl(hold->fd, F_OFD_SETLK, &unlock);
         closep(&hold->fd);

@@ -6,11 +6,11 @@
  * on it. Every fd, mapping and message in flight that refers to that description keeps the lock.
  * The lock of a range that is offered is shared, but for its last byte, which stays its owner's:
  * others lock the rest of it by descriptions of their own, while that byte is locked.
- * A range that nobody locks is free: its bytes are punched out, so that the next owner reads
+ * A range without a lock is free: its bytes are punched out, so that the next owner reads
  * zeros. So the kernel does the accounting, also for the killed.
  *
  * Letting go of a range explicitly gives it back at once if nothing else refers to it. A range whose holders died comes
- * back reclaim_ms after it was first seen dead; the dead are looked for when somebody asks for usage, or for more than
+ * back reclaim_ms after it was first seen dead; dead holders are searched for when a process asks for usage, or for more than
  * there is.
  *
  * Any thread of the process that opened the store may call; a forked child may not. */
@@ -57,7 +57,7 @@ struct store_owner {
  * stores are never closed. */
 void store_lock_apart(void);
 
-/* A file of the directory, made if it is not there. Whoever may make files in the directory may use the machine: the
+/* A file of the directory, made if it is not there. A user that may make files in the directory may use the machine: the
  * file gets the directory's mode. */
 int store_file_open(int directory_fd, const char *path, int *ret_fd);
 
@@ -76,7 +76,7 @@ bool store_knows(const struct store *store, int fd);
 /* A further hold on the range that the fd's description has locked; `fd` stays the caller's. -EINVAL: it has none. */
 int store_adopt(struct store *store, int fd, struct store_hold *ret_hold);
 
-/* From now on whoever knows base and serial may open the range, as long as this hold is there. Only the hold that it
+/* From now on a process that knows base and serial may open the range, as long as this hold exists. Only the hold that it
  * was created with can offer it. */
 int store_offer(struct store *store, struct store_hold *hold);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Physical memory as this process holds it: a hold on a range of a store, and the shadow mapping through which the
- * emulator, and nobody else, reaches its bytes.
+ * emulator alone reaches its bytes.
  *
  * Counted: its handles hold one count together, every mapping holds one. The last count lets go of the range, so it
  * must not be dropped with the emulator's lock held. Handles and their number are under that lock. */
@@ -28,7 +28,7 @@ struct allocation {
 CUresult allocation_new(struct store *store, const CUmemAllocationProp *properties,
                         uint64_t n_bytes, struct allocation **ret_allocation);
 
-/* The memory behind somebody's fd, which stays the caller's. */
+/* Imports the memory of an fd, which stays the caller's. */
 CUresult allocation_import(int fd, struct allocation **ret_allocation);
 
 /* What another process has offered (store.h), of the device with that number. CUDA_ERROR_INVALID_VALUE: nothing there

@@ -144,7 +144,7 @@ static CUresult copy_new(struct copy_end to, struct copy_end from, uint64_t n_by
         return CUDA_SUCCESS;
 }
 
-/* The application's own memory is nobody's to look at. */
+/* The application's own memory is not checked. */
 static CUresult end_check(const struct stream *stream, const struct copy_end *end, uint64_t n_bytes,
                           enum span_use use)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuIpc...: memory of cuMemAlloc as 64 bytes, which whoever learns them may open. Opening the same
+/* cuIpc...: memory of cuMemAlloc as 64 bytes: a process that knows them may open it. Opening the same
  * memory again in a context is counted, and closing it waits for all work of the context. */
 #include <assert.h>
 #include <cuda.h>

@@ -324,7 +324,7 @@ NVML_API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned lon
         return NVML_SUCCESS;
 }
 
-/* Nobody here waits for one. */
+/* This NVML has no events to wait for. */
 NVML_API nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data,
                                           unsigned int timeoutms)
 {

@@ -14,7 +14,7 @@
 /* Longer than the tables are ever held; a thread that forks may have locks that others wait for. */
 #define PATIENCE_US 2000000
 
-/* Whether the calling thread, which forks, holds the emulator's lock; then nobody else does. */
+/* Whether the calling thread, which forks, holds the emulator's lock; then no other thread does. */
 static _Thread_local enum { TABLES_UNSETTLED, TABLES_HELD } tables;
 
 static pid_t parent; /* of the child that is being made; under the lock */

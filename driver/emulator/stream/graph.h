@@ -66,6 +66,6 @@ CUresult graph_new(struct plan *plan, struct graph **ret_graph);
 /* Its plan, or if that may grow a copy; the caller gets a count. With the emulator's lock held. */
 CUresult graph_plan(const struct graph *graph, struct plan **ret_plan);
 
-/* With the emulator's lock held. The user objects that nobody holds any more are added to `dead`,
+/* With the emulator's lock held. User objects without references are added to `dead`,
  * for the caller to destroy without the lock. */
 void graph_free(struct graph *graph, struct user_list *dead);

@@ -68,7 +68,7 @@ static bool is_ready(const struct launch *launch, const struct node *node)
 }
 
 /* Of all that may run now, what was captured last: so an order that was left to chance is not the
- * one in which it was captured. NULL: all wait for somebody else. */
+ * one in which it was captured. NULL: all wait for other work. */
 static struct node *launch_next(const struct launch *launch)
 {
         const struct nodes *nodes = &launch->executable->plan->nodes;

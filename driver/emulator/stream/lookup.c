@@ -20,7 +20,7 @@ struct own_stream {
 static pthread_key_t own_key;
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 
-/* What it captured nobody can end any more. */
+/* Its capture can no longer be ended. */
 static void own_stream_close(struct stream *take_stream)
 {
         struct user_list dead = SLIST_HEAD_INITIALIZER(dead);

@@ -32,7 +32,7 @@ struct operation_type {
         /* Anything but success spoils the context. Not called once the context is spoilt. */
         CUresult (*run)(struct operation *operation, struct context *context);
         void (*free)(struct operation *operation);
-        /* Whether it would wait for somebody else's doing if it ran now; NULL: never. */
+        /* Would it wait for something outside if it ran now? NULL: never. */
         bool (*is_held)(const struct operation *operation, const struct context *context);
         /* Whether it needs memory only, and so may be done after the process was killed. */
         bool outlives;

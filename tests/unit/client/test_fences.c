@@ -305,7 +305,7 @@ TEST(where_nothing_was_waited_for_events_stay)
         ck_assert_uint_eq(n_open(), 0);
 }
 
-/* It may be of a context that has gone: the next one is made anew, and is for all that was freed. */
+/* It may be of a context that has gone: the next one is made again, and is for all that was freed. */
 TEST(an_event_that_cannot_be_recorded_is_made_anew)
 {
         const struct heap_block *block = free_some();

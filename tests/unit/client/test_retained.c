@@ -143,7 +143,7 @@ TEST(what_is_wanted_goes_at_once)
         ck_assert(!retained_has_any(&pool));
 }
 
-/* Nobody would unmap it when the daemon asks. */
+/* No thread would unmap it when the daemon asks. */
 TEST(without_a_thread_nothing_is_kept)
 {
         service.running = false;

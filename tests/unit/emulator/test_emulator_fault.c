@@ -355,7 +355,7 @@ TEST(a_fault_may_be_for_one_process)
 }
 
 static const char *const bad_files[] = {
-        "# for nobody\npid=me\n",
+        "# for no process\npid=me\n",
         "pid=1\nfail=cuMemCreate:0:2\n",
         "fail=cuMemCreate:1:2\nfail=cuMemCreate:0:2\n",
         "fail=cuMemCreate:1:2\nfail cuMemCreate\n",

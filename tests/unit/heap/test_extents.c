@@ -167,7 +167,7 @@ TEST(what_was_reserved_is_there)
         ck_assert_ptr_null(extents.extents);
 }
 
-/* Both touch, but nobody said so. */
+/* Both touch, but no caller said so. */
 TEST(runs_stay_apart)
 {
         struct run_edges low, high;

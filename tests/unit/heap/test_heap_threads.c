@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that allocate from several heaps and free to them under the heaps' locks, while others take
- * idle blocks, adopt, put idle and lease, one at a time, and one is the daemon, which asks nobody. The
- * thread sanitizer watches; here it is watched that nothing is handed out twice, that nobody has what
+ * idle blocks, adopt, put idle and lease, one at a time, and one is the daemon, which asks no thread. The
+ * thread sanitizer watches; here it is watched that nothing is handed out twice, that no thread has what
  * is idle or revoked, and that the sums come out. */
 #include <pthread.h>
 #include <sched.h>
@@ -270,7 +270,7 @@ static void free_at(struct worker *worker, unsigned index)
         spin_unlock(&heap->lock);
 }
 
-/* One's own allocation is there; any other address is somebody's, or nobody's. */
+/* One's own allocation is there; any other address is another thread's, or free. */
 static void look_up(struct worker *worker)
 {
         uint64_t address = START + test_random_below(&worker->random, N_GRANULES * HEAP_BLOCK_UNIT);

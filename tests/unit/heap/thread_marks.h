@@ -14,8 +14,8 @@ extern _Atomic unsigned n_wrong;
 
 void expect(bool right);
 
-/* From nobody's, 0, to somebody's, 1, or back. */
+/* From free, 0, to taken, 1, or back. */
 void mark(uint64_t address, uint64_t n_bytes, uint8_t from, uint8_t to);
 
-/* Nobody has any of the block. */
+/* No thread has any of the block. */
 void expect_unmarked(const struct heap_block *block);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pledged blocks: on the idle list for every heap, and nobody else's. */
+/* Pledged blocks: on the idle list for every heap, and not for other clients. */
 #include "tests/suite.h"
 #include "tests/unit/reserve/heap_set_world.h"
 
