@@ -23,7 +23,7 @@ struct context {
         enum context_kind kind;
         enum context_state state;
         uintptr_t handle;
-        uint64_t id;        /* never used twice */
+        uint64_t id;        /* never reused */
         uint64_t live_id;   /* the id while it is active, else 0; atomic */
         uint64_t legacy_id; /* of `legacy`, 0 before its first use; atomic */
         unsigned device;
@@ -34,19 +34,20 @@ struct context {
         struct stream *legacy; /* the default stream; NULL before its first use */
         TAILQ_HEAD(, stream) streams;
         struct store_hold charge; /* what it costs on the device; fd -1: nothing */
-        struct context *next;     /* of all */
+        struct context *next;     /* in the list of all contexts */
 };
 
 /* The calling thread's context, if it has not ended. Needs no lock. */
 CUresult context_current(struct context **ret_context);
 
-/* The same, if it can be used: a spoilt one gives its failure. */
+/* The same, if it can be used: a context that has failed gives its failure. */
 CUresult context_get(struct context **ret_context);
 
-/* For calls that need no context to be current: one that is must be of use. */
+/* For calls that need no current context; if there is one, it must not have failed. */
 CUresult context_check(void);
 
-/* Sticky: the first failure stays. CUDA_ERROR_ILLEGAL_ADDRESS strikes every context of the process. */
+/* Marks the context as failed; the first failure stays. CUDA_ERROR_ILLEGAL_ADDRESS marks every context of the
+ * process. */
 void context_fail(struct context *context, CUresult failure);
 
 static inline CUresult context_failure(const struct context *context)
@@ -56,6 +57,6 @@ static inline CUresult context_failure(const struct context *context)
 
 CUcontext context_handle(const struct context *context);
 
-/* With the emulator's lock held. A context gets its handle once; each life of it begins with context_activate. */
+/* Both with the emulator's lock held. A context gets its handle once; each of its lives begins with context_activate. */
 CUresult context_setup(struct context *context, enum context_kind kind, unsigned device);
 void context_activate(struct context *context, unsigned flags);

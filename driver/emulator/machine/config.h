@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What GPUMEM_EMULATOR says, as numbers: the options of this process, read once by cuInit.
- * Pure but for the look at /dev/shm that finds the default directory.
+/* The options of GPUMEM_EMULATOR, as numbers: cuInit reads them once for this process. Pure, except for the look at
+ * /dev/shm that finds the default directory.
  *
  * "devices=2,bytes=16GiB,dir=/path,delay_us=0,copy_delay_us=0,reclaim_ms=200,ctx_bytes=0,dirty=0,peers=16", each
- * optional, and the faults that fault_rules.h lists, any number of them. bytes is the capacity of every device;
- * peers is how many devices in a row, from the first on, reach each other's memory. Processes with the same
- * dir share the machine; the default is gpumem-emulator-<uid> in /dev/shm if that has room, else in TMPDIR or /tmp. The
- * file system behind it must hold what is really written, or the writer gets SIGBUS. */
+ * optional, and any number of the faults that fault_rules.h lists. bytes is the capacity of every device; peers is
+ * how many devices, from the first on, can access each other's memory. Processes with the same dir share the machine;
+ * the default is gpumem-emulator-<uid> in /dev/shm if that has room, else in TMPDIR or /tmp. The file system behind
+ * it must hold what is really written, or the writer gets SIGBUS. */
 #pragma once
 
 #include <limits.h>
@@ -23,17 +23,16 @@ struct config {
         uint64_t device_bytes;
         uint64_t call_delay_us; /* added to every call of the virtual memory interface */
         uint64_t copy_delay_us; /* added to every operation of a stream */
-        uint64_t reclaim_ms;    /* until the memory of a dead process comes back */
+        uint64_t reclaim_ms;    /* until memory of a dead process is freed */
         uint64_t context_bytes; /* what a primary context costs a process */
         uint64_t is_dirty;      /* 1: memory keeps its bytes from one owner to the next */
-        uint64_t n_peers;       /* devices in a row that reach each other's memory */
+        uint64_t n_peers;       /* devices that can access each other's memory */
         struct fault_rules faults;
         char directory[PATH_MAX];
 };
 
-/* NULL and "" give the defaults. -EINVAL: something in it
- * is wrong, and `ret_reason` says what, and what is allowed. */
+/* NULL and "" give the defaults. -EINVAL: an option is not valid; `ret_reason` says which, and what is allowed. */
 int config_read(const char *text, struct config *ret_config, char ret_reason[CONFIG_REASON_MAX]);
 
-/* Writes one sentence to a reason; gives back -EINVAL for the caller to return. */
+/* Writes one sentence to a reason; returns -EINVAL, for the caller to return. */
 int config_refuse(char reason[CONFIG_REASON_MAX], const char *format, ...) PRINTF_LIKE(2, 3);

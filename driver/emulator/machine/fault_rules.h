@@ -45,16 +45,16 @@ struct fault_rules {
         uint64_t seed;
 };
 
-/* `kind` is the word before the =, and `text` what comes after it. -EINVAL: that is no rule; -E2BIG: one too many. */
+/* `kind` is the word before the =, and `text` what follows it. -EINVAL: not a valid rule; -E2BIG: too many. */
 int fault_rules_add(struct fault_rules *rules, const char *kind, const char *text);
 
-/* The same from lines of "kind=text". A line "pid=N" makes those that follow another process's unless N is `pid`, and
- * "pid=*" everybody's again. Empty lines and those that begin with # say nothing. The text is taken apart. `ret_line`
- * is the line at fault, from 1. */
+/* The same from lines of "kind=text". A line "pid=N" limits the lines after it to the process N, and "pid=*" ends
+ * that. Empty lines and lines that begin with # are ignored. `text` is modified. `ret_line` is the line in error,
+ * from 1. */
 int fault_rules_read(struct fault_rules *rules, char *text, uint64_t pid, unsigned *ret_line);
 
-/* Whether the rule is about the function, whose name may end in a version. */
+/* Does the rule name the function, whose name may end in a version? */
 bool fault_rule_names(const struct fault_rule *rule, const char *function);
 
-/* Whether that rule of these is about the call with that number of such calls, from 1. */
+/* Does that rule apply to the call with this number among such calls, from 1? */
 bool fault_rule_strikes(const struct fault_rules *rules, unsigned rule, uint64_t number);

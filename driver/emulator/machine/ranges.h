@@ -20,13 +20,13 @@ enum { RANGE_RDMA_CAPABLE = 1, RANGE_EXPORTABLE = 2, RANGE_OFFERED = 4 };
 struct range {
         uint64_t base;
         uint64_t n_bytes;
-        uint64_t serial;         /* never used twice: tells a range from a later one at its place */
+        uint64_t serial;         /* never reused: tells a range from a later one at its place */
         int64_t seen_dead_at_ms; /* 0: not seen without a lock */
         uint32_t n_holders;      /* processes' holds that were not released explicitly */
         uint32_t flags;
         uint32_t next; /* index + 1 of the next higher range, 0 = none */
         uint32_t taken;
-        uint32_t pid; /* who made it */
+        uint32_t pid; /* the process that made it */
         uint32_t reserved;
 };
 
@@ -42,16 +42,16 @@ struct ranges {
 void ranges_init(struct ranges *ranges, uint64_t capacity);
 bool ranges_valid(const struct ranges *ranges, uint64_t capacity);
 
-/* The lowest gap that holds n_bytes. -ENOSPC. */
+/* Finds the lowest gap that holds n_bytes. -ENOSPC. */
 int ranges_find_gap(const struct ranges *ranges, uint64_t n_bytes, uint64_t *ret_base);
 
-/* The range becomes live with one holder. -ENFILE: the table is full. */
+/* Makes a live range with one holder. -ENFILE: the table is full. */
 int ranges_insert(struct ranges *ranges, uint64_t base, uint64_t n_bytes, uint32_t flags,
                   uint32_t pid, struct range **ret_range);
 
 void ranges_remove(struct ranges *ranges, struct range *range);
 
-/* NULL after the last; `range` NULL gives the first. In order of address. */
+/* Iterates in order of address: `range` NULL gives the first; returns NULL after the last. */
 struct range *ranges_next(struct ranges *ranges, const struct range *range);
 
 struct range *ranges_find(struct ranges *ranges, uint64_t base);

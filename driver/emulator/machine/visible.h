@@ -15,7 +15,8 @@ void visible_uuid(const uint8_t seed[static VISIBLE_UUID_BYTES], unsigned index,
 void visible_uuid_text(const uint8_t uuid[static VISIBLE_UUID_BYTES],
                        char ret_text[static VISIBLE_UUID_TEXT_MAX]);
 
-/* `text` lists indexes, or prefixes of "GPU-" and a UUID; NULL is all. As the real driver does, the first entry that
- * names no device, or one for the second time, ends the list. Fills the indexes in, and gives their number. */
+/* `text` lists indexes, or prefixes of "GPU-" and a UUID; NULL means all. As with the real driver, the first entry
+ * that names no device, or a device for the second time, ends the list. Fills in the indexes, and returns their
+ * number. */
 unsigned visible_devices(const char *text, const uint8_t seed[static VISIBLE_UUID_BYTES],
                          unsigned n_devices, unsigned *ret_indexes);

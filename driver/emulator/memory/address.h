@@ -18,15 +18,15 @@ struct allocation;
 struct context;
 struct store;
 
-/* Who manages the range: the application (cuMemAddressReserve), cuMemAlloc or cuIpcOpenMemHandle. */
+/* Which call made the range: cuMemAddressReserve (the application manages it), cuMemAlloc or cuIpcOpenMemHandle. */
 enum reservation_kind { RESERVATION_VIRTUAL, RESERVATION_LEGACY, RESERVATION_OPENED };
 
 struct reservation {
         struct interval range;
         enum reservation_kind kind;
         unsigned n_mappings;
-        struct context *context; /* of the latter two */
-        uint64_t n_requested;    /* the same */
+        struct context *context; /* of the latter two kinds */
+        uint64_t n_requested;    /* of the latter two kinds */
         unsigned n_opens;        /* of cuIpcOpenMemHandle */
 };
 
@@ -40,7 +40,7 @@ struct mapping {
         struct mapping *next;               /* while on its way out of the table */
 };
 
-/* alignment: 0, or a power of two; hint: 0, or where it should lie if that is free. */
+/* alignment: 0, or a power of two; hint: 0, or the preferred address, if it is free. */
 CUresult reservation_new(const struct reservation *like, uint64_t n_bytes, uint64_t alignment,
                          uint64_t hint, struct reservation **ret_reservation);
 
@@ -52,23 +52,23 @@ struct reservation *reservation_find_locked(uint64_t address);
 /* Some cuMemAlloc, or cuIpcOpenMemHandle, of that context, or NULL. */
 struct reservation *reservation_of_context_locked(const struct context *context);
 
-/* Maps all of the allocation at `base`; the caller's count of it stays the caller's. */
+/* Maps all of the allocation at `base`; the caller keeps its count. */
 CUresult mapping_new(enum reservation_kind kind, uint64_t base, struct allocation *allocation);
 
-/* All of the range must be reserved. What is mapped there, which may be nothing, must lie wholly inside. */
+/* Unmaps a range, all of which must be reserved. Mappings in it must lie wholly inside; there may be none. */
 CUresult mapping_free(enum reservation_kind kind, uint64_t base, uint64_t n_bytes);
 
-/* Whole mappings, side by side; every location gets that access, on all mappings or none. */
+/* Sets the access of adjacent whole mappings for every location, on all mappings or none. */
 CUresult mapping_set_access(enum reservation_kind kind, uint64_t base, uint64_t n_bytes,
                             const CUmemAccessDesc *access, size_t n_access);
 
 struct mapping *mapping_find_locked(uint64_t address);
 
-/* Of memory that this process has opened already in the context, or NULL. */
+/* The mapping of memory that this process has opened in the context already, or NULL. */
 struct mapping *mapping_of_opened_locked(const struct context *context, const struct store *store,
                                          uint64_t serial);
 
 struct mapping *mapping_ref(struct mapping *mapping);
 
-/* Without the lock: the last count may let go of memory. */
+/* Called without the lock: the last count may free memory. */
 struct mapping *mapping_unref(struct mapping *mapping);

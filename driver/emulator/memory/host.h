@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory that the driver knows: registered by the application, or allocated here. The
- * application owns what it registered, the emulator what it allocated. Host and device address
- * are the same. Functions named _locked expect the emulator's lock. */
+/* Host memory that the driver knows: the application owns what it has registered, the emulator what it has allocated.
+ * Host and device address are the same. Functions named _locked expect the emulator's lock. */
 #pragma once
 
 #include <cuda.h>
@@ -22,7 +21,7 @@ struct host_range {
 
 struct host_range *host_find_locked(uint64_t address);
 
-/* Whether all of the range is known, so that copies read it when they run. */
+/* Is all of the range known, so that copies read it when they run? */
 bool host_is_pinned(uint64_t address, uint64_t n_bytes);
 
 /* Do they begin in one range and end in another one? */

@@ -17,7 +17,7 @@ struct intervals {
         size_t room;
 };
 
-/* -EEXIST: overlaps one that is there. -ENOMEM. */
+/* -EEXIST: it overlaps another interval. -ENOMEM. */
 int intervals_insert(struct intervals *intervals, struct interval *interval);
 
 void intervals_remove(struct intervals *intervals, const struct interval *interval);

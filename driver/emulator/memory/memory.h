@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuMemAlloc's memory, and what other processes' was opened: a range of the device, reserved, mapped and accessible in
- * one go. It belongs to its context and goes with it. */
+/* Memory of cuMemAlloc, and opened memory of other processes: a range of the device that is reserved, mapped and
+ * accessible in one step. It belongs to its context and ends with it. */
 #pragma once
 
 #include <cuda.h>
@@ -9,11 +9,11 @@ struct allocation;
 struct context;
 struct reservation;
 
-/* A reservation of that kind and context with all of the allocation in it, of which it takes a count of its own. */
+/* Makes a reservation of that kind and context, and maps all of the allocation there, which gets a further count. */
 CUresult memory_map(const struct reservation *like, struct allocation *allocation,
                     CUdeviceptr *ret_address);
 
-/* All of it again; `memory` may be a copy. */
+/* Undoes memory_map; `memory` may be a copy. */
 CUresult memory_free(const struct reservation *memory);
 
 void memory_context_ended(const struct context *context);

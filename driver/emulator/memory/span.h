@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a device address to bytes that the emulator can touch: the contiguous piece at the start of
- * a range. Holds the mapping while it is used. Takes the emulator's lock itself. */
+/* Finds the bytes of a device address that the emulator can touch: the contiguous piece at the start of a range.
+ * Holds the mapping while it is used. Takes the emulator's lock itself. */
 #pragma once
 
 #include <cuda.h>
@@ -16,13 +16,13 @@ struct span {
         struct mapping *mapping; /* NULL: host memory, which its owner keeps */
 };
 
-/* CUDA_ERROR_ILLEGAL_ADDRESS: there is nothing at the address that the device may use so. CUDA_ERROR_UNKNOWN: the
- * emulator's file system has no page left for it. */
+/* CUDA_ERROR_ILLEGAL_ADDRESS: the device may not use the address so. CUDA_ERROR_UNKNOWN: the emulator's file system
+ * has no page left for it. */
 CUresult span_acquire(uint64_t address, uint64_t n_bytes, unsigned device, enum span_use use,
                       struct span *ret_span);
 
 void span_release(struct span *span);
 
-/* CUDA_ERROR_INVALID_VALUE: the device may not use all of the range so at present, for which calls look
- * before they enqueue anything. */
+/* CUDA_ERROR_INVALID_VALUE: the device may not use all of the range so at present. Calls check that before they
+ * enqueue anything. */
 CUresult span_check(uint64_t address, uint64_t n_bytes, unsigned device, enum span_use use);

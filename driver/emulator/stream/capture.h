@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Captures: streams whose operations become nodes of a graph and are not run.
  *
- * Life: a capture is counted, since events that were recorded in it may be asked about after its end. While it lasts it
+ * Life: a capture is counted, since events that were recorded in it may be queried after its end. While it lasts it
  * holds a count of each stream that is part of it, and owns the graph.
  *
- * The emulator's lock guards all of it, and every function here but those that say so wants it held. What a thread may
- * do meanwhile depends on its own capture mode. */
+ * The emulator's lock guards all of it; the caller of a function holds it, unless the function says otherwise. What a
+ * thread may do meanwhile depends on its own capture mode. */
 #pragma once
 
 #include <cuda.h>
@@ -22,16 +22,17 @@ enum capture_state { CAPTURE_ACTIVE, CAPTURE_INVALIDATED, CAPTURE_ENDED };
 
 CUresult capture_begin(struct stream *stream, CUstreamCaptureMode mode);
 
-/* Ends the stream's capture, whatever became of it; anything but success has destroyed the graph. */
+/* Ends the stream's capture, valid or not; after any result but success the graph is destroyed. */
 CUresult capture_end(struct stream *stream, struct graph **ret_graph, struct user_list *dead);
 
 /* The stream is about to be closed: its capture ends, or goes on without it. */
 void capture_forget(struct stream *stream, struct user_list *dead);
 
-/* The operation becomes a node. Consumes it if it succeeds. */
+/* Makes the operation a node. Consumes it on success. */
 CUresult capture_add(struct stream *stream, struct operation *take_operation);
 
-/* An event's place at the end of the stream; and a stream behind such a place, which makes it part of the capture. */
+/* capture_record gives an event's place at the end of the stream. capture_wait puts a stream behind such a place,
+ * which makes it part of the capture. */
 CUresult capture_record(struct stream *stream, struct capture_place *ret_place);
 CUresult capture_wait(struct stream *stream, const struct capture_place *place);
 
@@ -42,22 +43,22 @@ CUstreamCaptureStatus capture_status(const struct stream *stream);
 uint64_t capture_id(const struct capture *capture);
 CUgraph capture_graph(const struct capture *capture);
 
-/* What is not allowed spoils the capture, and gives `result` back. */
+/* Invalidates the capture because of a call that is not allowed; returns `result`. */
 CUresult capture_spoil(struct capture *capture, CUresult result);
 
-/* Every capture that a stream of the context is part of. CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if there is one. */
+/* Invalidates every capture of the context's streams. CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: there is one. */
 CUresult capture_spoil_context(struct context *context);
 
-/* Use of the default stream would depend on what blocking streams capture: that is CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
- * and spoils their captures. */
+/* Called for a use of the default stream, which would depend on what blocking streams capture. If any do, invalidates
+ * their captures: CUDA_ERROR_STREAM_CAPTURE_IMPLICIT. */
 CUresult capture_spoil_implicit(struct context *context);
 
-/* For calls that a capture cannot see: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED where the calling thread's mode and the
- * captures under way forbid it, and these are spoilt. Takes the lock. */
+/* Called for calls that a capture cannot see. If the calling thread's mode and the captures under way forbid them,
+ * invalidates these: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED. Takes the lock. */
 CUresult capture_check_unsafe(void);
 
-/* The way into such a call: emulator_enter, and then this. */
+/* The entry of such a call: emulator_enter, then capture_check_unsafe. */
 CUresult capture_enter_unsafe(const char *call);
 
-/* The calling thread's mode; gives the one before. Needs no lock. */
+/* Sets the calling thread's mode; returns the previous one. Needs no lock. */
 CUstreamCaptureMode capture_exchange_mode(CUstreamCaptureMode mode);

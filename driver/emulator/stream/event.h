@@ -6,5 +6,5 @@
 
 #include "driver/emulator/stream/stream.h"
 
-/* What is submitted to the stream from now on comes after the event's recording. Takes the emulator's lock. */
+/* Orders later submissions to the stream behind the event's recording. Takes the emulator's lock. */
 CUresult event_order(CUevent handle, struct stream *stream);

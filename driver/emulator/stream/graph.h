@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs: operations that a capture has taken down, to be run as often as they are launched.
+/* Graphs: operations that a capture has recorded, to be run as often as they are launched.
  *
- * A plan is the nodes and what each comes after; it grows while it is captured and never changes
- * afterwards, so a graph, its clones and its executables share it, counted. Those that are made
- * before share the nodes that there are. What a graph and an
- * executable do not share is the user objects that each holds.
+ * A plan is the nodes, each with those that it comes after. It grows while it is captured and never changes
+ * afterwards, so a graph, its clones and its executables share it, counted. Copies that are made earlier share the
+ * nodes that exist then. A graph and an executable do not share user objects: each holds its own.
  *
  * The emulator's lock guards the handles, the nodes of a capture and the user objects. */
 #pragma once
@@ -23,7 +22,7 @@ struct node {
         struct operation *operation;
         struct context *context; /* of the stream that it was captured from */
         struct nodes before;
-        unsigned index; /* in the plan; those that it comes after have lower ones */
+        unsigned index; /* in the plan; nodes that it comes after have lower ones */
 };
 
 struct plan {
@@ -49,14 +48,14 @@ void nodes_clear(struct nodes *nodes);
 struct plan *plan_ref(struct plan *plan);
 struct plan *plan_unref(struct plan *plan);
 
-/* What there is of it now; if it grows, the copy does not. */
+/* Copies the plan as it is now: if it grows, the copy does not. */
 CUresult plan_copy(struct plan *plan, struct plan **ret_copy);
 
 /* Adds a node that comes after `before`. Consumes the operation if it succeeds. */
 CUresult plan_add(struct plan *plan, struct operation *take_operation, struct context *context,
                   const struct nodes *before, struct node **ret_node);
 
-/* Whether all nodes are among `last` or come before them. */
+/* Are all nodes among `last`, or before them? */
 CUresult plan_ends_in(const struct plan *plan, const struct nodes *last, bool *ret_ends);
 
 /* With the emulator's lock held. A new graph is capturing, and has no user objects. Without a plan it

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked of a stream most: its id, its context, and whether it is captured. Read without a lock,
- * since the real driver answers such questions in some nanoseconds, and threads that ask do not meet
- * in it. The tables of handles stay the truth: what is not found here is to be looked up there. */
+/* The most queried facts of a stream: its id, its context, and whether it is captured. Read without a lock, since the
+ * real driver answers such queries in some nanoseconds, and threads that ask do not contend. The tables of handles
+ * stay authoritative: a stream that is not found here must be looked up there. */
 #pragma once
 
 #include <cuda.h>
@@ -19,7 +19,7 @@ struct identity {
         CUstreamCaptureStatus status;
 };
 
-/* With the emulator's lock held. Where there is no memory for it, it is not found. */
+/* With the emulator's lock held. Without memory for it, it will not be found. */
 void identity_put(uintptr_t handle, const struct identity *identity);
 void identity_remove(uintptr_t handle);
 

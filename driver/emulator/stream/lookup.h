@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a stream's handle to the stream: the default stream, the calling thread's, or a created one.
- * But for the first, which needs none, they take the emulator's lock themselves. */
+/* Finds the stream of a handle: the default stream, the calling thread's, or a created one. Each takes the emulator's
+ * lock itself, except the first, which needs none. */
 #pragma once
 
 #include <cuda.h>
@@ -10,8 +10,7 @@
 
 struct stream;
 
-/* Whose identity is asked for only, without a lock. False: lookup_stream knows, which may have
- * to make a default stream first. */
+/* Finds the identity only, without a lock. False: use lookup_stream, which may have to make a default stream first. */
 bool lookup_default_identity(CUstream handle, struct identity *ret_identity);
 
 static inline bool lookup_identity(CUstream handle, struct identity *ret_identity)
@@ -21,9 +20,9 @@ static inline bool lookup_identity(CUstream handle, struct identity *ret_identit
         return identity_find((uintptr_t)handle, ret_identity);
 }
 
-/* The caller gets a count. Invented handles: CUDA_ERROR_INVALID_HANDLE; one of a stream that was destroyed
- * ends the process. A spoilt context does not hinder: a caller that cares asks for its failure. */
+/* The caller gets a count. An invented handle: CUDA_ERROR_INVALID_HANDLE; that of a destroyed stream ends the
+ * process. Does not check whether the context has failed. */
 CUresult lookup_stream(CUstream handle, struct stream **ret_stream);
 
-/* The same, and the context must not be spoilt. */
+/* The same, and the context must not have failed. */
 CUresult lookup_usable_stream(CUstream handle, struct stream **ret_stream);

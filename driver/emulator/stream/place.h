@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places in captures: behind which nodes of a graph comes what is captured next. Those of a stream are
- * in it, those of an event in its recording; capture.h and graph.h have what is done with them. */
+/* A place in a capture: the nodes of a graph behind which the next operation is captured. A stream has its place in
+ * the stream, an event in its recording; capture.h and graph.h have the functions for them. */
 #pragma once
 
 struct capture;
@@ -12,7 +12,7 @@ struct nodes {
         unsigned n;
 };
 
-/* What a stream has of the capture that it is part of, or an event recorded in it. */
+/* The place of a stream that is part of a capture, or of an event that was recorded in it. */
 struct capture_place {
         struct capture *capture; /* NULL: none */
         struct nodes tip;        /* what comes after this place comes after these */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recordings: what an event was recorded behind, and when that was passed.
+/* Recordings: the work behind which an event was recorded, and when that was done.
  *
- * Life: a recording is counted. The event holds one count, and so does each operation that notes the time.
- * Once an event has it, only that time changes, and the holder of a count reads it without a lock. */
+ * Life: a recording is counted. The event holds one count, and so does each operation that notes the time. Once an
+ * event has it, only that time changes, and a holder of a count reads it without a lock. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,17 +19,17 @@ struct recording {
         struct moment moments[];
 };
 
-/* The end of what the stream has, which does not capture. NULL is never given back with success. */
+/* Records the end of the stream's work; the stream does not capture. ret_recording is never NULL on success. */
 CUresult recording_of_stream(struct stream *stream, struct recording **ret_recording);
 
-/* The end of what each stream of the context has left, none of which captures. With the emulator's lock
- * held. A failure leaves nothing behind that can be seen. */
+/* Records the end of the work of each stream of the context; none captures. With the emulator's lock held. A failure
+ * leaves no visible change. */
 CUresult recording_of_context(struct context *context, struct recording **ret_recording);
 
-/* A place in the capture of the stream; fails if it captures no more. */
+/* Records a place in the stream's capture; fails if it captures no more. */
 CUresult recording_of_capture(struct stream *stream, struct recording **ret_recording);
 
-/* Of NULL, too. */
+/* NULL is legal. */
 struct recording *recording_ref(struct recording *recording);
 struct recording *recording_unref(struct recording *recording);
 

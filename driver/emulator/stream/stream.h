@@ -29,16 +29,16 @@ struct moment {
 struct operation;
 
 struct operation_type {
-        /* Anything but success spoils the context. Not called once the context is spoilt. */
+        /* Any result but success makes the context fail. Not called once the context has failed. */
         CUresult (*run)(struct operation *operation, struct context *context);
         void (*free)(struct operation *operation);
         /* Would it wait for something outside if it ran now? NULL: never. */
         bool (*is_held)(const struct operation *operation, const struct context *context);
-        /* Whether it needs memory only, and so may be done after the process was killed. */
+        /* It needs memory only, and so may be done after the process was killed. */
         bool outlives;
 };
 
-/* Embedded as the first member of what a stream can do. */
+/* Embedded as the first member of each kind of operation. */
 struct operation {
         const struct operation_type *type;
         struct operation *next;
@@ -77,7 +77,7 @@ struct stream {
 /* The one after it, NULL for the first; of all that have a thread. With the emulator's lock held. */
 struct stream *stream_next(struct stream *stream);
 
-/* The nearest priority that there is. */
+/* The nearest valid priority. */
 int stream_priority(int wanted);
 
 /* With the emulator's lock held. The caller holds the one count of it. */
@@ -107,13 +107,13 @@ void operation_free(struct operation *operation);
 /* The end of what is submitted so far. With the emulator's lock held. */
 struct moment stream_end(struct stream *stream);
 
-/* Whether something submitted is not yet done. With the emulator's lock held. */
+/* Is something submitted not done yet? With the emulator's lock held. */
 bool stream_is_busy(struct stream *stream);
 
-/* Whether its operations are captured. Takes the emulator's lock. */
+/* Are its operations captured? Takes the emulator's lock. */
 bool stream_is_captured(const struct stream *stream);
 
-/* Whether work in the context's default stream orders this one. */
+/* Does work in the context's default stream order this one? */
 bool stream_is_blocking(const struct stream *stream);
 
 /* Waits for everything submitted to the context so far, and gives its failure. No lock held. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way of work into a stream: it is captured, or queued behind what the rules of the default stream demand. */
+/* Submits work to a stream: it is captured, or queued behind what the rules of the default stream demand. */
 #pragma once
 
 #include <cuda.h>

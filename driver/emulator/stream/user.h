@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* User objects: counted by the application, graphs and executables; the last one to let go has the
- * object's destructor run.
+/* User objects: counted by the application, graphs and executables; when the last reference is released, the object's
+ * destructor runs.
  *
- * The emulator's lock guards them. Destructors run without it: by user_destroy on the thread whose
- * call let go, or by user_destroy_later on a thread of the driver's, where work on a stream came
- * between. Either way they may call no CUDA function. */
+ * The emulator's lock guards them. Destructors run without it: by user_destroy on the thread whose call has released
+ * the object, or by user_destroy_later on a thread of the driver, if work on a stream came between. Either way they
+ * must not call CUDA. */
 #pragma once
 
 #include <cuda.h>
@@ -22,15 +22,15 @@ struct holdings {
         unsigned n;
 };
 
-/* Whether an application may count by this number. */
+/* May an application count by this number? */
 bool user_is_count(unsigned count);
 
 /* With the emulator's lock held. NULL: no such object. */
 struct user_object *user_find(CUuserObject handle);
 void user_ref(struct user_object *object, uint64_t n_refs);
 
-/* With the emulator's lock held. The references are the caller's to hand over; what is released and was
- * not held is no error. */
+/* With the emulator's lock held. The caller hands over these references. To release references that are not held is
+ * no error. */
 CUresult holdings_add(struct holdings *holdings, struct user_object *object, uint64_t n_refs);
 void holdings_release(struct holdings *holdings, struct user_object *object, uint64_t n_refs,
                       struct user_list *dead);
