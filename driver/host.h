@@ -7,9 +7,8 @@
 
 #include "driver/cuda.h"
 
-/* The most memory of one registration. A copy may not span two registrations (an H200's driver refuses it), so a
- * block should be one piece, though that holds the driver's lock for long. This driver line fails at 512 GiB and
- * more. */
+/* The most memory of one registration. A copy may not span two registrations: an H200's driver refuses it. So a block
+ * should be one piece, though that holds the driver's lock for long. This driver line fails at 512 GiB and more. */
 #define HOST_PIECE (UINT64_C(256) << 30)
 
 /* Registers in pieces; all of it or, after a failure, nothing. */

@@ -20,8 +20,8 @@ struct board_header {
         uint32_t reserved[11];
 };
 
-/* A client's counters for one pool are split into lanes of a cache line each, so that threads that allocate for
- * different streams do not write to the same line. The client's numbers are the sums of the lanes. */
+/* A client's counters for one pool are split into lanes of a cache line each. So threads that allocate for different
+ * streams do not write to the same line. The client's numbers are the sums of the lanes. */
 #define BOARD_LANES 8
 
 struct board_lane {

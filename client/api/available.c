@@ -52,7 +52,7 @@ static uint64_t at_most(uint64_t n_bytes, uint64_t n_max_bytes)
         return n_bytes < n_max_bytes ? n_bytes : n_max_bytes;
 }
 
-/* What is used may be more than a limit that came later. */
+/* More may be used than a limit that came later. */
 static uint64_t less(uint64_t n_bytes, uint64_t n_used_bytes)
 {
         return n_bytes > n_used_bytes ? n_bytes - n_used_bytes : 0;
@@ -70,7 +70,7 @@ int available_ask(struct gpumem_client *client, struct pool *pool, const struct 
         pthread_mutex_lock(&pool->lock);
         n_max_bytes = pool->limit.n_max_bytes;
         pthread_mutex_unlock(&pool->lock);
-        /* device_free is UINT64_MAX where it is not known, and of pinned memory. */
+        /* device_free is UINT64_MAX if it is not known, and for pinned memory. */
         n_bytes = at_most(less(row.max, row.reserved), row.device_free) + row.cached +
                   less(stats->n_reserved_bytes, stats->n_allocated_bytes);
         *ret_n_bytes = at_most(n_bytes, less(n_max_bytes, stats->n_allocated_bytes));

@@ -79,7 +79,7 @@ static bool is_deferred(const struct stream_heap *heap, const struct stream_mark
 /* The memory goes back to the heap of its own stream. Device memory that is freed in that stream's order needs no
  * wait. Any other free does, and pinned memory always: its next owner writes with the CPU, which no stream holds up.
  * The handle alone does not identify the stream. If the stream was destroyed, another one may have its handle, even
- * in another context, and a call that looks for idle blocks would not wait for that one's work. */
+ * in another context. A call that looks for idle blocks would not wait for that one's work. */
 static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
                          struct heap_block *block, void *pointer, void *stream)
 {

@@ -39,8 +39,8 @@ struct heap_mark {
         _Atomic uint64_t id;
 };
 
-/* The heap of a stream. The alignment keeps threads that allocate at the same time from writing to a cache line of
- * each other, or to the next one, which processors fetch with it. */
+/* The heap of a stream. The alignment keeps the heaps of threads that allocate at the same time in cache lines of
+ * their own, with a line between them: processors fetch the next line, too. */
 struct stream_heap {
         _Alignas(128) struct set_heap in_set; /* the heap; its lock guards the next five fields */
         struct heap_mark mark;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frees in capturing streams of memory that does not belong to that capture and stream. While the capture is under
  * way, it is unknown which work comes before the free. The free is carried out when the stream is seen again and
- * captures nothing, as any free in a stream that the memory does not belong to. If the stream is never seen again,
- * the free waits until the capture's graphs are gone, and a call then waits for all work. Any thread; its lock is not
- * held during driver calls. */
+ * captures nothing. It is then ordered as any free in a stream that the memory does not belong to. If the stream is
+ * never seen again, the free waits until the capture's graphs are gone, and a call then waits for all work. Any
+ * thread; its lock is not held during driver calls. */
 #pragma once
 
 #include <pthread.h>

@@ -2,10 +2,11 @@
 /* Small allocations, if there are several of a size: slabs. A slab is one extent, cut into up to 64 places of that
  * size; one word tells which places are free. Pure: addresses are numbers of units and are never followed.
  *
- * A million allocations of up to 8 KiB take half a megabyte of slabs, half a megabyte of cells that find a slab, and
- * two megabytes of slack, which is read only where there is some. As extents with entries in the allocation table
- * they would take fifty. Index 0 means none. Arrays move when they grow. Only slabs_reserve makes them grow, so no
- * other function can run out of memory. Threads: none of its own; the owner of the `struct slabs` locks.
+ * A million allocations of up to 8 KiB take half a megabyte of slabs and half a megabyte of cells that find a slab.
+ * They also take two megabytes of slack, which is read only where there is some. As extents with entries in the
+ * allocation table they would take fifty. Index 0 means none. Arrays move when they grow. Only slabs_reserve makes
+ * them grow, so no other function can run out of memory. Threads: none of its own; the owner of the `struct slabs`
+ * locks.
  *
  * Choice of a place: the lowest one of the slab that was full most recently, or is newest, since its line is still in
  * a cache. If many places of the size are free, a slab that starts low is preferred: long-lived allocations gather

@@ -5,7 +5,7 @@
  *
  * A free that passes a threshold records how far its stream has come, and wakes the service thread. The thread looks
  * every few milliseconds until nothing is left to become idle. A block goes to the idle list at the second look that
- * finds it idle, so blocks that a loop empties and fills again stay in their heap. Not for pools with a cache size of
+ * finds it idle. So blocks that a loop empties and fills again stay in their heap. Not for pools with a cache size of
  * their own: their empty blocks are returned instead. Any thread, without locks. */
 #pragma once
 
@@ -20,8 +20,8 @@ bool idle_marking_is_on(const struct pool *pool);
  * it had this generation. `own_stream`: its stream, which is alive; NULL: the caller does not have it. */
 void idle_marking_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
 
-/* Looks at the pool: puts blocks on the idle list that have been idle since the last look, or all idle blocks, and
- * unmaps revoked blocks that are not retained. Returns in how many ms to look again, as service_thread.h defines it.
+/* Looks at the pool. Puts blocks on the idle list that have been idle since the last look, or all idle blocks. Unmaps
+ * revoked blocks that are not retained. Returns in how many ms to look again, as service_thread.h defines it.
  * IDLE_MARKING_WHEN_DUE is for threads that free while there is no service thread: they look only if it is time. */
 enum idle_marking_urgency { IDLE_MARKING_IN_TIME, IDLE_MARKING_URGENT, IDLE_MARKING_WHEN_DUE };
 int idle_marking_look(struct pool *pool, enum idle_marking_urgency urgency);

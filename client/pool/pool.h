@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations in a pool (pool_state.h): a pool begins and ends, memory comes from the heap of a stream and goes back
- * to it, and a pointer finds its block, heap and allocation. Any thread. */
+/* Allocations in a pool (pool_state.h): the pool's beginning and end, allocations and frees in the heap of a stream,
+ * and the block, heap and allocation of a pointer. Any thread. */
 #pragma once
 
 #include "base/err.h"

@@ -3,8 +3,8 @@
  *
  * The peak fades: memory above the present need is worth less the longer it was not needed, and another process may
  * need it. A heap whose holes do not fit its requests needs more than the peak, and would lease and return blocks in
- * turn. If blocks go back faster than a program can profit from it, the pool may hold a quarter of the peak more, up
- * to twice the peak; that fades, too, but slowly.
+ * turn. If blocks go back faster than a program can profit from it, the pool may hold a quarter of the peak more,
+ * repeatedly, up to twice the peak. That fades, too, but slowly.
  *
  * Pure: the caller passes the time, without what leases and returns take, since only the program's own pace matters.
  * Not for two threads at once. */

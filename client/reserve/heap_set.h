@@ -71,8 +71,8 @@ struct heap_block *heap_set_take_idle(struct heap_set *set, uint64_t start, uint
 bool heap_set_has_empty(struct heap_set *set);
 
 /* Puts idle blocks on the idle list if they were in their heap, and idle, at the last heap_set_settle already. So a
- * loop keeps the blocks that it empties and fills again, and a new block is still in its heap when its request is
- * served. Returns whether there was one. */
+ * loop keeps the blocks that it empties and fills again. A new block is still in its heap when its request is served.
+ * Returns whether there was one. */
 bool heap_set_put_idle(struct heap_set *set);
 
 /* Blocks that are idle now may be put on the idle list next time. Returns whether these are more than last time. */

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults that a test asks for, as text and as rules. Pure.
+/* Faults that a test requests, as text and as rules. Pure.
  *
- * "fail=CALL:N:RESULT"  the Nth call gives that CUresult and does nothing
- * "fail=CALL:P%:RESULT" the same for P calls of a hundred, by chance
- * "seed=N"              which these are; without one, as with 0
- * "delay=CALL:US"       every call takes so many microseconds longer
- * "hang=CALL:N"         the Nth call does not go on before other rules are in force
- * "lost=CALL:N:RESULT"  from the Nth call on, every call of whatever name gives that CUresult; without
- *                       one, CUDA_ERROR_DEVICE_UNAVAILABLE
- *
- * "count=CALL"           how many calls there have been, of this process, stands in the file calls.PID
+ *  "fail=CALL:N:RESULT"  the Nth call gives that CUresult and does nothing
+ *  "fail=CALL:P%:RESULT" the same for P calls of a hundred, by chance
+ *  "seed=N"              determines which these are; without one, as with 0
+ *  "delay=CALL:US"       every call takes so many microseconds longer
+ *  "hang=CALL:N"         the Nth call does not return before other rules are in force
+ *  "lost=CALL:N:RESULT"  from the Nth call on, every call of any name gives that CUresult; without
+ *                        one, CUDA_ERROR_DEVICE_UNAVAILABLE
+ *  "count=CALL"          the file calls.PID tells how many calls this process has made
  *
  * CALL is a call's name, without the number of its version, or * for any. N counts this process's calls from when the
- * rule came into force; * is each. Where N is a number that is past, nothing happens. Chance is a matter of seed, rule
- * and the call's number: the same calls fail again. */
+ * rule came into force; * is each. If call N is past already, nothing happens. Chance depends on seed, rule and the
+ * call's number: the same calls fail again. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of a device's live ranges, as it lies in the control file that all processes map.
  *
- * Pure: it knows no files and no locks. The caller holds the control file's lock for every call.
- * A process may be killed between any two stores, so a range is live if and only if it is on the
- * list, and it is put there and taken off by one store. */
+ * Pure: it knows no files and no locks. The caller holds the control file's lock for every call. A process may be
+ * killed between any two stores. So a range is live if and only if it is on the list, and one store puts it there or
+ * takes it off. */
 #pragma once
 
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * destructor runs.
  *
  * The emulator's lock guards them. Destructors run without it: by user_destroy on the thread whose call has released
- * the object, or by user_destroy_later on a thread of the driver, if work on a stream came between. Either way they
- * must not call CUDA. */
+ * the object. If work on a stream came between, user_destroy_later runs them on a thread of the driver. Either way
+ * they must not call CUDA. */
 #pragma once
 
 #include <cuda.h>
