@@ -319,6 +319,8 @@ DOCUMENTS = [
      '| `no such text` | x |'),
     ('texts that docs/troubleshooting.md quotes are those of the programs', 'docs/troubleshooting.md',
      '| `the driver fails`, `its pool ... is empty` | x |'),
+    ('pictures can be shown', 'docs/a.svg', '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><text>a & b</text></svg>'),
+    ('pictures can be shown', 'docs/a.svg', '<svg xmlns="http://www.w3.org/2000/svg"/>'),
     ('documents have plain words', 'docs/a.md', 'for who' 'ever asks'),
     ('documents have plain words', 'README.md', '"x" is no ' 'size'),
 ]
@@ -326,7 +328,8 @@ SOUND = '[a](docs/b.md#part), [b](https://x.invalid/c), `make test`, `make test 
 
 
 def check_documents(report):
-    files = {'README.md': 'line\n' * 150, 'TESTING.md': 'x' * 8192, 'Makefile': 'test: build\n', 'docs/b.md': '\n',
+    files = {'docs/b.svg': '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>',
+             'README.md': 'line\n' * 150, 'TESTING.md': 'x' * 8192, 'Makefile': 'test: build\n', 'docs/b.md': '\n',
              'docs/troubleshooting.md': '| `the driver fails`, `a ... is full`, `CUDA_ERROR_X` | `not quoted` |\n',
              'tests/live/room/test_a.c': 'TEST(one)\n', 'client/a.c': 'log("the driver "\n    "fails", "a pool is full");\n'}
     report.case('documents: sound ones', differ(

@@ -8,6 +8,7 @@
 import pathlib
 import re
 import sys
+import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap
@@ -83,6 +84,20 @@ def check_symptoms(root, texts):
             for part in quoted.split('...') if part.strip() not in sources]
 
 
+def check_pictures(root):
+    """A browser shows nothing of one that is not well-formed, or that has no size."""
+    problems = []
+    for path in sorted((root / 'docs').glob('*.svg')):
+        try:
+            picture = xml.etree.ElementTree.parse(path).getroot()
+        except xml.etree.ElementTree.ParseError as error:
+            problems.append(f'{path.name}: {error}')
+            continue
+        if not picture.tag.endswith('}svg') or 'viewBox' not in picture.attrib:
+            problems.append(f'{path.name}: it is not an SVG with a viewBox')
+    return problems
+
+
 def check_words(texts):
     return [f'{name}:{number}: {line.strip()[:100]}' for name, text in texts.items() if name != FACTS
             for number, line in enumerate(text.splitlines(), 1) if WORDS.search(line)]
@@ -97,6 +112,7 @@ def main():
     report.case('README.md and TESTING.md are short', check_sizes(texts))
     report.case('tests that documents name are there', check_cases(root, texts))
     report.case('texts that docs/troubleshooting.md quotes are those of the programs', check_symptoms(root, texts))
+    report.case('pictures can be shown', check_pictures(root))
     report.case('documents have plain words', check_words(texts))
     return report.finish()
 
