@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The reference of gpumem(3), as Markdown for manual.py, from the public header and the list of errors.
+"""The reference of a page of section 3, as Markdown for manual.py, from the public headers and the list of errors.
 
-    header.py OUTPUT gpumem.h gpumem-errors.def
-    header.py --links FOLDER gpumem.h    (a page for each function, that points at gpumem.3)
+    header.py OUTPUT PAGE gpumem-errors.def HEADER...    (PAGE: gpumem, the overview, or a group such as gpumem-share)
+    header.py --links FOLDER HEADER...                   (a page for each function, that points at its group's)
 
-Every comment of the header belongs to what is declared below it, up to the next empty line.
+Every comment of a header belongs to what is declared below it, up to the next empty line. A comment that begins with
+"gpumem-NAME(3): SUMMARY" begins a group: its page describes all that follows, up to the next group. The first comment
+of gpumem.h, and what stands before the first group, are the overview's.
 """
 
 import os
@@ -14,6 +16,7 @@ import re
 import sys
 import textwrap
 
+GROUP = re.compile(r'^ ?(gpumem-\w+)\(3\): (.*)\n')
 FUNCTION = re.compile(r'^GPUMEM_API[^;]*?\b(gpumem_\w+)\(', re.MULTILINE)
 TITLE = re.compile(r'^((?:struct|enum) gpumem_\w+)|^typedef .*?\b(gpumem_\w+)\(|^#define (GPUMEM_\w+)', re.MULTILINE)
 REMARK = re.compile(r'/\*(.*?)\*/', re.DOTALL)
@@ -21,16 +24,17 @@ NAME = re.compile(r'(?<![`\w])(?:gpumem_\w+(?:\(\))?|GPUMEM_\w+|_[A-Z][A-Z_]+)(?
 TOPIC = re.compile(r'^([A-Z][a-z]+|CUDA) +(.*)$')
 ERROR = re.compile(r'^GPUMEM_ERROR\((\w+), (\d+), "(.*)"\)$', re.MULTILINE)
 
-# Of the header's lines, which clang-format fills so far.
-LINE_MAX = 90
+OVERVIEW = 'gpumem'
+# Of the headers' comments, whose paragraphs are filled up to it.
+LINE_MAX = 120
 CODE_WIDTH = 66
 
 # The outcomes have a list of their own.
 SKIPPED = ('enum gpumem_error', '#define GPUMEM_API')
 
 
-def functions(header):
-    return FUNCTION.findall(header)
+def functions(text):
+    return FUNCTION.findall(text)
 
 
 def marked(text):
@@ -39,15 +43,28 @@ def marked(text):
 
 def ends_paragraph(line, following):
     """The next word had room on the line, and stands on the next one."""
-    return line.endswith('.') and len(line) + len(following.partition(' ')[0]) < LINE_MAX
+    return line.endswith('.') and len(f' * {line} ') + len(following.partition(' ')[0]) <= LINE_MAX
 
 
-def paragraphs(comment):
-    """A comment's lines without its stars."""
-    lines = [re.sub(r'^ \* ?', '', line).strip() for line in comment.strip().splitlines()]
+def prose(lines):
+    lines = [line.strip() for line in lines]
     text = ''.join(line + ('\n\n' if ends_paragraph(line, following) else '\n')
                    for line, following in zip(lines, [*lines[1:], '']))
     return marked(re.sub(r'(?<=\. )(?=Errors[:,])', '\n\n', text)).strip().splitlines()
+
+
+def paragraphs(comment):
+    """A comment's lines without its stars. Lines that are indented are code."""
+    lines = [re.sub(r'^ (\* ?)?', '', line).rstrip() for line in comment.strip('\n').splitlines()]
+    result, first = [], 0
+    for at in range(len(lines) + 1):
+        is_end = at == len(lines)
+        if is_end or lines[at].startswith('    ') != lines[first].startswith('    '):
+            part = lines[first:at]
+            is_code = part and part[0].startswith('    ')
+            result += ['', *(['```', *textwrap.dedent('\n'.join(part)).splitlines(), '```'] if is_code else prose(part))]
+            first = at
+    return result[1:]
 
 
 def topics(comment):
@@ -76,8 +93,8 @@ def split_comment(part):
     """What stands before the declaration, and that."""
     if not part.startswith('/*'):
         return '', part
-    comment, _, code = part[2:].partition('*/\n')
-    return comment, code
+    comment, _, code = part[2:].partition('*/')
+    return comment, code.removeprefix('\n')
 
 
 def members(code):
@@ -103,10 +120,10 @@ def bare(code):
 
 
 def refilled(code):
-    """Declarations, each in as many lines as a page needs."""
+    """Declarations, each in as many lines as a page needs; a line ends with an argument."""
     whole = re.sub(r'\n +', ' ', code.replace('GPUMEM_API ', ''))
-    return [text for line in whole.splitlines()
-            for text in textwrap.wrap(line, CODE_WIDTH, subsequent_indent=' ' * 8)]
+    return [text.replace('\0', ' ') for line in whole.splitlines()
+            for text in textwrap.wrap(re.sub(r'(?<!,) ', '\0', line), CODE_WIDTH, subsequent_indent=' ' * 8)]
 
 
 def item(part):
@@ -116,38 +133,95 @@ def item(part):
     if not name or code.startswith(SKIPPED):
         return []
     is_listed = code.startswith(('struct', 'enum'))
+    as_it_is = bare if is_listed else str.splitlines if '{' in code else refilled
     rows = members(code) if is_listed else []
     table = ['', '| member | what |', '|---|---|', *rows] if rows else []
-    return ['', f'### {name}', '', '```', *(bare if is_listed else refilled)(code), '```', '', *paragraphs(comment), *table]
+    return ['', f'### {name}', '', '```', *as_it_is(code), '```', '', *paragraphs(comment), *table]
 
 
-def reference(header):
-    head, _, rest = header.partition('#define GPUMEM_H\n')
-    yield from topics(head.removeprefix('/*').partition('*/')[0])
-    yield from ['', '## Types and functions']
-    for part in rest.strip().split('\n\n'):
-        yield from item(part)
+class Group:
+    """A page's part of a header."""
+
+    def __init__(self, name, summary, comment, include):
+        self.name, self.summary, self.comment, self.include = name, summary, comment, include
+        self.parts = []
+
+    def functions(self):
+        return [name for part in self.parts for name in functions(part)]
+
+    def reference(self):
+        return [line for part in self.parts for line in item(part)]
+
+    def outcomes(self, text):
+        """The errors that it names."""
+        said = set(re.findall(r'\b(?:GPUMEM_E)?_([A-Z_]+)\b', '\n'.join([self.comment, *self.parts])))
+        return [error for error in ERROR.findall(text) if error[0] in said]
 
 
-def errors(text):
+def groups_of(paths):
+    """The groups of the headers; the first is the overview's."""
+    groups = []
+    for path in paths:
+        head, _, rest = path.read_text().partition(f'#define {path.stem.upper().replace("-", "_")}_H\n')
+        if not groups:
+            groups = [Group(OVERVIEW, '', re.findall(r'/\*(.*?)\*/', head, re.DOTALL)[-1], path.name)]
+        for part in rest.strip().split('\n\n'):
+            comment, _ = split_comment(part)
+            if match := GROUP.match(comment):
+                groups.append(Group(match[1], match[2], comment[match.end():].removeprefix(' *\n'), path.name))
+            else:
+                groups[-1].parts.append(part)
+    return groups
+
+
+def errors(rows):
     yield from ['', '## Errors', '', '| result | number | text |', '|---|---|---|']
-    for name, number, sentence in ERROR.findall(text):
+    for name, number, sentence in rows:
         yield f'| `GPUMEM_E_{name}` | {number} | {sentence} |'
 
 
-def write_links(folder, header):
+def synopsis(include):
+    return ['## Synopsis', '', '```', f'#include <{include}>', '', 'cc ... $(pkg-config --cflags --libs gpumem-client)', '```', '']
+
+
+def overview(groups, error_text):
+    first, *others = groups
+    yield from [f'# {OVERVIEW} - GPU and pinned host memory, managed by one daemon per node', '']
+    yield from [*synopsis(first.include), '## Description', '', *topics(first.comment)]
+    yield from ['', '## Pages', '', '| page | what |', '|---|---|']
+    for group in others:
+        names = ', '.join(f'`{name}`' for name in group.functions())
+        yield f'| **{group.name}(3)** | {group.summary}: {names} |'
+    yield from ['', '## Types', *first.reference()]
+    yield from errors(ERROR.findall(error_text))
+
+
+def group_page(group, error_text):
+    yield from [f'# {group.name} - {group.summary}', '']
+    yield from [*synopsis(group.include), '## Description', '', *paragraphs(group.comment)]
+    yield from ['', '## Types and functions', *group.reference()]
+    yield from errors(group.outcomes(error_text))
+
+
+def write_links(folder, groups):
     folder = pathlib.Path(os.environ.get('MESON_INSTALL_DESTDIR_PREFIX', ''), folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in functions(header):
-        (folder / f'{name}.3').write_text('.so man3/gpumem.3\n')
+    for group in groups:
+        for name in group.functions():
+            (folder / f'{name}.3').write_text(f'.so man3/{group.name}.3\n')
 
 
 def main():
     if sys.argv[1] == '--links':
-        write_links(sys.argv[2], pathlib.Path(sys.argv[3]).read_text())
+        write_links(sys.argv[2], groups_of([pathlib.Path(path) for path in sys.argv[3:]]))
         return
-    header, def_text = (pathlib.Path(path).read_text() for path in sys.argv[2:4])
-    pathlib.Path(sys.argv[1]).write_text('\n'.join([*reference(header), *errors(def_text), '']))
+    output, name = sys.argv[1:3]
+    error_path, *paths = (pathlib.Path(path) for path in sys.argv[3:])
+    groups = groups_of(paths)
+    error_text = error_path.read_text()
+    [group] = [group for group in groups if group.name == name]
+    lines = overview(groups, error_text) if group is groups[0] else group_page(group, error_text)
+    pathlib.Path(output).write_text('\n'.join([*lines, '']))
 
 
 if __name__ == '__main__':

@@ -4,11 +4,13 @@
 
     manual.py OUTPUT PAGE VERSION SUMMARY [WORD=TEXT]... FILE...    (PAGE: gpumemd.8)
 
+SUMMARY `-` is that of the first heading, "# NAME - SUMMARY".
+
 The files are one text: headings, paragraphs, lists, tables and blocks of code. Its first heading is left out,
 and what stands before the next one is the DESCRIPTION, unless the page has a SYNOPSIS of its own first. A table
 of two columns becomes a list of what its first column has. Two comments say what else there is to be:
 
-    <!-- include FILE -->              the file, as a block of code
+    <!-- include FILE -->              the file, as a block of code, without the line of its licence
     <!-- include FILE "## Heading" --> what stands below that heading, up to the next such one
 
 FILE is relative to the file that names it. `@WORD@` becomes its TEXT.
@@ -24,6 +26,7 @@ WIDTH = 78
 COLUMNS_MAX = 48
 TABLE_WIDTH = 72
 INCLUDE = re.compile(r'^<!-- include (\S+)(?: "(#+) (.*)")? -->$')
+LICENCE = re.compile(r'^(/\*|#) SPDX-License-Identifier')
 COMMENT = re.compile(r'<!--.*?-->', re.DOTALL)
 HEADING = re.compile(r'^(#+) +(.*)$')
 CELL = re.compile(r'(?<!\\)\|')
@@ -56,7 +59,7 @@ def read(path):
             continue
         text = (path.parent / include[1]).read_text()
         lines += (section_of(text, include[2], include[3]) if include[2]
-                  else ['```', *text.splitlines(), '```'])
+                  else ['```', *(line for line in text.splitlines() if not LICENCE.match(line)), '```'])
     return lines
 
 
@@ -209,7 +212,9 @@ def without_idle(requests):
 
 def page(name, section, version, summary, lines):
     text = COMMENT.sub('', '\n'.join(lines)).strip()
-    _, _, text = text.partition('\n')
+    first, _, text = text.partition('\n')
+    if summary == '-':
+        summary = first.partition(' - ')[2]
     if not text.lstrip().startswith('## '):
         text = f'## Description\n{text}'
     body = Blocks(text.splitlines()).all()

@@ -53,11 +53,13 @@ same_session() {
 pages_are_there() {
         local mandir page
         mandir=$(find "$root" -type d -name man)
-        for page in gpumemd gpumemctl gpumem-bench gpumemd.conf gpumem gpumem-protocol gpumem_alloc gpumem_flush; do
+        for page in gpumemd gpumemctl gpumem-bench gpumemd.conf gpumem gpumem-connect gpumem-allocate gpumem-streams \
+                gpumem-capture gpumem-share gpumem-statistics gpumem-events gpumem-adapters gpumem-protocol \
+                gpumem_alloc gpumem_flush gpumem_torch_alloc; do
                 MANPATH=$mandir man -w "$page" || return 1
         done
-        MANPATH=$mandir MANPAGER=cat man gpumem_alloc | grep -q "GPU and pinned host memory" ||
-                { echo "gpumem_alloc(3) does not lead to gpumem(3)"; return 1; }
+        MANPATH=$mandir MANPAGER=cat man gpumem_alloc | grep -q "allocate and free device memory" ||
+                { echo "gpumem_alloc(3) does not lead to gpumem-allocate(3)"; return 1; }
 }
 
 cxx=

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # examples.sh BUILD: what the manuals' examples say is done, each block of commands in a shell of its own, and
-# each command succeeds. And the columns of gpumemctl's tables are those of its page.
+# each command succeeds. Programs are compiled without a warning. And the columns of gpumemctl's tables are those of
+# its page.
 set -eu -o pipefail
 
 source_folder=$(cd "$(dirname "$0")/../.." && pwd)
@@ -19,7 +20,7 @@ examples_of() {
         awk -v folder="$2" '
                 /^```/ { inside = !inside; n += inside }
                 inside && /^\$ / { print substr($0, 3) > sprintf("%s/%02d", folder, n) }' \
-                <(sed "s|@libdir@/gpumemd|$build/driver/emulator|g; s|@datadir@/gpumem-bench|$place/share|g" "$1")
+                <(sed "s|@libdir@/gpumemd|$build/driver/emulator|g; s|@datadir@/gpumem-bench|$place/data|g" "$1")
 }
 
 # on_terminal COMMAND: whose user types q until it ends.
@@ -30,6 +31,21 @@ on_terminal() {
         ) | TERM=xterm script --quiet --return --command "$1" /dev/null
 }
 
+# A program of a page is compiled as the page says, and strictly. gpumem.h and the library are the build's, and the driver that it
+# links is the one that the daemon loads.
+strict_cc() {
+        cc -Wall -Wextra -Werror "$@"
+}
+
+prepare_programs() {
+        cp "$source_folder/man/examples/"*.c "$place"
+        mkdir "$place/lib"
+        ln -s "$GPUMEM_CUDA_LIBRARY" "$place/lib/libcuda.so"
+        export PKG_CONFIG_PATH=$build/meson-uninstalled LIBRARY_PATH=$place/lib
+        export LD_LIBRARY_PATH=$build/client:$build/driver/emulator
+        export CPATH=${CUDA_HOME:-/usr/local/cuda}/include
+}
+
 # run_example FILE: in a folder with the example of a configuration. What it starts ends with it.
 run_example() (
         cd "$place"
@@ -37,8 +53,8 @@ run_example() (
         export XDG_RUNTIME_DIR=$place/runtime
         mkdir -p "$XDG_RUNTIME_DIR"
         {
-                declare -f on_terminal
-                sed 's/^gpumemctl top.*/on_terminal "&"/' "$1"
+                declare -f on_terminal strict_cc
+                sed 's/^gpumemctl top.*/on_terminal "&"/; s/^cc /strict_&/' "$1"
                 echo 'wait'
         } >script
         timeout 60 bash -eux script
@@ -70,13 +86,18 @@ columns_are_told() {
 }
 
 # What an installation has below one folder.
-mkdir "$place/share"
-ln -s "$source_folder/bench/traces" "$source_folder/bench" "$place/share"
+mkdir "$place/data"
+ln -s "$source_folder/bench/traces" "$source_folder/bench" "$place/data"
 PATH=$build/bench:$PATH
 run_examples_of gpumemd.8
 run_examples_of gpumem-bench.1
 start_daemon
 run_examples_of gpumemctl.1
+prepare_programs
+for page in gpumem gpumem-connect gpumem-allocate gpumem-streams gpumem-capture gpumem-share gpumem-statistics \
+        gpumem-events gpumem-adapters; do
+        run_examples_of "$page.3"
+done
 for command in events leaks limits; do
         ok "gpumemctl.1 has the columns of $command" columns_are_told $command
 done

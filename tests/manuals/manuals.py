@@ -16,15 +16,20 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap
 
-PAGES = ['gpumemd.8', 'gpumemctl.1', 'gpumemd-exporter.8', 'gpumemd.conf.5', 'gpumem.3', 'gpumem-protocol.7',
+# The library's: the overview, and one for each group of functions.
+OVERVIEW = 'gpumem.3'
+GROUPS = [f'gpumem-{name}.3' for name in ('connect', 'allocate', 'streams', 'capture', 'share', 'statistics', 'events',
+                                          'adapters')]
+PAGES = ['gpumemd.8', 'gpumemctl.1', 'gpumemd-exporter.8', 'gpumemd.conf.5', OVERVIEW, *GROUPS, 'gpumem-protocol.7',
          'gpumem-bench.1']
+HEADERS = ['include/gpumem.h', 'include/gpumem-adapters.h']
 OPTION = re.compile(r'(?<![\w-])--[a-z][a-z-]*')
 TAG = re.compile(r'^\.TP\n(.*)\n((?:(?!\.TP|\.SH|\.SS|\.PP).*\n)*)', re.MULTILINE)
 VARIABLE = re.compile(r'"(GPUMEM_(?!E_|TEST_)[A-Z_]+)"')
 SHARED = 'as in gpumemctl --help'
 # What is installed beside the pages, and what else who has no sources is sent to.
 DOCUMENTS = ['docs/c.md', 'docs/concepts.md', 'docs/configuration.md', 'docs/emulator.md', 'docs/gpumemd.conf.example',
-             'docs/metrics.md', 'docs/operations.md', 'docs/scale.md', 'docs/troubleshooting.md', 'docs/versions.md', 'include/gpumem.h',
+             'docs/metrics.md', 'docs/operations.md', 'docs/scale.md', 'docs/troubleshooting.md', 'docs/versions.md', *HEADERS,
              'metrics/alerts.yml', 'proto/PROTOCOL.md', *(f'k8s/{name}.yaml' for name in ('client-pod', 'daemonset', 'gpumemd.cdi'))]
 FILE = re.compile(r'(?<![\w./@$-])[\w-]+(?:/[\w.-]+)*/?[\w.-]*\w')
 SOURCES_ONLY = {'HACKING.md', 'TESTING.md', 'RESULTS.md'}
@@ -211,18 +216,51 @@ def check_files(source, name, text):
             if file in SOURCES_ONLY or '/' in file and not file.startswith('k8s/') and (source / file).is_file()]
 
 
-def check_functions(source, page):
-    header = source / 'include/gpumem.h'
-    names = set(re.findall(r'^GPUMEM_API[^;]*?\b(gpumem_\w+)\(', header.read_text(), re.MULTILINE))
-    titles = set(re.findall(r'(gpumem_\w+)\(\)', ' '.join(re.findall(r'^\.SS (.*)', page, re.MULTILINE))))
+def functions_of(page):
+    """Those that have a part of a group's page, and those that its declarations name."""
+    part = section(page, 'TYPES AND FUNCTIONS')
+    titles = ' '.join(re.findall(r'^\.SS (.*)', part, re.MULTILINE))
+    return set(re.findall(r'(gpumem_\w+)\(\)', titles)), set(re.findall(r'^(?!\.SS).*?\b(gpumem_\w+)\(', part, re.MULTILINE))
+
+
+def check_functions(source, pages):
+    """Each function has a part of one group's page, a declaration there, a row of the overview, and a page that leads there."""
+    headers = [source / path for path in HEADERS]
+    names = {name for path in headers
+             for name in re.findall(r'^GPUMEM_API[^;]*?\b(gpumem_\w+)\(', path.read_text(), re.MULTILINE)}
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, source / 'man/header.py', '--links', folder, header], check=True)
-        links = {path.stem for path in pathlib.Path(folder).iterdir()
-                 if path.read_text() == '.so man3/gpumem.3\n'}
-    undeclared = [f'{name}: its declaration is not there' for name in names
-                  if not re.search(rf'^.*\b{name}\(', section(page, 'TYPES AND FUNCTIONS'), re.MULTILINE)]
-    return (['there are none'] if not names else []) + undeclared + [
-        *differ('functions', titles, names), *differ('pages of their own', links, names)]
+        subprocess.run([sys.executable, source / 'man/header.py', '--links', folder, *headers], check=True)
+        links = {path.stem: path.read_text() for path in pathlib.Path(folder).iterdir()}
+    rows = tags(section(pages[OVERVIEW], 'PAGES'))
+    wrong, told = [] if names else ['there are none'], set()
+    for title in GROUPS:
+        titles, declared = functions_of(pages[title])
+        name = title.removesuffix('.3')
+        wrong += differ(title, titles & told, set()) + differ(f'{title}: declarations', declared & titles, titles)
+        wrong += differ(f'the row of {title}', set(re.findall(r'gpumem_\w+', rows.get(f'{name}(3)', ''))), titles)
+        wrong += [f'{link}.3 does not lead to {title}' for link in sorted(titles)
+                  if links.get(link) != f'.so man3/{title}\n']
+        told |= titles
+    return wrong + differ('functions', told, names) + differ('pages of their own', set(links), names)
+
+
+def check_summaries(pages):
+    """The overview says of each group what its page is called."""
+    rows = tags(section(pages[OVERVIEW], 'PAGES'))
+    summaries = {title: section(pages[title], 'NAME').strip().partition(' - ')[2] for title in GROUPS}
+    return [f'{title}: {summary}' for title, summary in summaries.items()
+            if not summary or not rows.get(f'{title.removesuffix(".3")}(3)', '').startswith(f'{summary}: ')]
+
+
+def check_examples(source, pages):
+    """Each page of the library shows a file of man/examples, and each file is shown."""
+    shown = {title: re.search(r'^\$ cc (\S+)', section(pages[title], 'EXAMPLE'), re.MULTILINE) for title in [OVERVIEW, *GROUPS]}
+    files = {path.name: path.read_text() for path in (source / 'man/examples').iterdir()}
+    wrong = [f'{title} compiles nothing' for title, match in shown.items() if not match]
+    for title, match in shown.items():
+        lines = files.get(match[1], 'int none;').splitlines()[1:] if match else []
+        wrong += [f'{title} lacks: {line}' for line in lines if line not in pages[title]]
+    return wrong + differ('examples', {match[1] for match in shown.values() if match}, set(files))
 
 
 def report_programs(report, pages, programs):
@@ -274,8 +312,10 @@ def main():
                 check_keys(pages['gpumemd.conf.5'], keys) if len(keys) == 6 else [f'keys: {keys}'])
     report.case('what holds where the configuration says nothing is as its page says',
                 check_defaults(source, defaults_of(defaults)))
-    report.case('every function of the library is in its page, and has one that points there',
-                check_functions(source, pages['gpumem.3']))
+    report.case('every function of the library is in the page of its group, and has one that points there',
+                check_functions(source, pages))
+    report.case('the overview has the summary of each group', check_summaries(pages))
+    report.case('each page of the library has its example', check_examples(source, pages))
     documents = {name: (source / name).read_text() for name in DOCUMENTS}
     report.case('what is installed names no files that are not',
                 [wrong for name, text in {**pages, **documents}.items() for wrong in check_files(source, name, text)])
