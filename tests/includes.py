@@ -35,6 +35,7 @@ LAYERS = {
     'client': {'proto', 'driver', 'base', 'include'},
     'metrics': {'client', 'proto', 'base', 'include'},
     'ctl': {'metrics', 'client', 'proto', 'base', 'include'},
+    'man/examples': {'include'},
     'bench': EVERYTHING,
     'tests': EVERYTHING,
     'tests/unit': EVERYTHING,
@@ -58,7 +59,7 @@ ROOMS = {
 }
 
 DRIVER_HEADER = re.compile(r'(cuda|cudart|nvml)[^/]*\.h$')
-SEES_DRIVER = ('driver/', 'tests/', 'bench/')
+SEES_DRIVER = ('driver/', 'tests/', 'bench/', 'man/examples/')
 
 # Code that is a function of its arguments: nothing here that could ask the world.
 PURE = re.compile(r'daemon/(policy|ratelimit)/|daemon/identity/(cgroup|device_file|proc_stat)\.|'
