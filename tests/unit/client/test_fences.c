@@ -2,11 +2,9 @@
 /* Events of a heap's stream, with a driver that does what the test says. */
 #include "client/streams/fences.h"
 
-#include <string.h>
-
 #include "client/heap/heap.h"
-#include "driver/cuda.h"
 #include "tests/suite.h"
+#include "tests/unit/client/fake_driver.h"
 #include "tests/unit/heap/heap_world.h"
 #include "tests/unit/support/failing_alloc.h"
 
@@ -16,15 +14,12 @@
 #define EVENTS_MAX (MARKS_MAX + 2)
 
 static struct {
-        unsigned n_made, n_freed, n_recorded;
+        unsigned n_recorded;
         CUresult record; /* what recording comes to */
         CUresult queries
                 [EVENTS_MAX]; /* what each event says, by the order in which they were made */
-        CUcontext current;
         bool captures, captures_after; /* the stream, before a record and after it */
-        unsigned long long context_id;
-        bool has_ended;
-        unsigned n_ended; /* events, with their context */
+        unsigned n_ended;              /* events, with their context */
         unsigned
                 n_astray; /* looks at the stream in another context, where its handle may be another one's */
 } driver;
@@ -35,38 +30,12 @@ static struct fences fences;
 static struct streams streams;
 static struct after_call after_call;
 
-static CUresult CUDAAPI get_current(CUcontext *ret_context)
-{
-        *ret_context = driver.current;
-        return CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI set_current(CUcontext context)
-{
-        driver.current = context;
-        return CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI get_version(CUcontext context, unsigned *ret_version)
-{
-        (void)context;
-        *ret_version = 1;
-        return driver.has_ended ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI get_id(CUcontext context, unsigned long long *ret_id)
-{
-        (void)context;
-        *ret_id = driver.context_id;
-        return CUDA_SUCCESS;
-}
-
 static CUresult CUDAAPI create(CUevent *ret_event, unsigned flags)
 {
         ck_assert_uint_eq(flags, CU_EVENT_DISABLE_TIMING);
-        ck_assert_ptr_eq(driver.current, CONTEXT);
-        ck_assert_uint_lt(driver.n_made + 1, EVENTS_MAX);
-        *ret_event = (CUevent)(uintptr_t)++driver.n_made;
+        ck_assert_ptr_eq(context.current, CONTEXT);
+        ck_assert_uint_lt(context.n_made + 1, EVENTS_MAX);
+        *ret_event = (CUevent)(uintptr_t)++context.n_made;
         return CUDA_SUCCESS;
 }
 
@@ -81,7 +50,7 @@ static CUresult CUDAAPI record(CUevent event, CUstream stream)
 
 static CUresult CUDAAPI is_capturing(CUstream stream, CUstreamCaptureStatus *ret_status)
 {
-        driver.n_astray += driver.current != CONTEXT;
+        driver.n_astray += context.current != CONTEXT;
         *ret_status = stream == STREAM && driver.captures ? CU_STREAM_CAPTURE_STATUS_ACTIVE
                                                           : CU_STREAM_CAPTURE_STATUS_NONE;
         return CUDA_SUCCESS;
@@ -92,38 +61,11 @@ static CUresult CUDAAPI query(CUevent event)
         return driver.queries[(uintptr_t)event];
 }
 
-static CUresult CUDAAPI destroy(CUevent event)
-{
-        ck_assert_ptr_nonnull(event);
-        driver.n_freed++;
-        return CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI text_of(CUresult result, const char **ret_text)
-{
-        (void)result;
-        *ret_text = "as the test says";
-        return CUDA_SUCCESS;
-}
-
-static const struct cuda cuda = {
-        .cuCtxGetCurrent = get_current,
-        .cuCtxSetCurrent = set_current,
-        .cuCtxGetApiVersion = get_version,
-        .cuCtxGetId = get_id,
-        .cuStreamIsCapturing = is_capturing,
-        .cuEventCreate = create,
-        .cuEventRecord = record,
-        .cuEventQuery = query,
-        .cuEventDestroy = destroy,
-        .cuGetErrorName = text_of,
-        .cuGetErrorString = text_of,
-};
-
 static void start(void)
 {
         memset(&driver, 0, sizeof(driver));
-        driver.context_id = 1;
+        memset(&context, 0, sizeof(context));
+        context.context_id = 1;
         for (unsigned i = 0; i < EVENTS_MAX; i++)
                 driver.queries[i] = CUDA_ERROR_NOT_READY;
         is_memory_gone = false;
@@ -140,7 +82,7 @@ static void stop(void)
 {
         fences_deinit(&fences, &cuda);
         streams_deinit(&streams);
-        ck_assert_uint_eq(driver.n_freed + driver.n_ended, driver.n_made);
+        ck_assert_uint_eq(context.n_freed + driver.n_ended, context.n_made);
         ck_assert_uint_eq(driver.n_astray, 0);
         heap_deinit(&heap);
         world_deinit(&world);
@@ -177,7 +119,7 @@ TEST(what_is_freed_is_idle_when_its_event_is_over)
         const struct heap_block *block = free_some();
 
         record_now();
-        ck_assert(driver.current == NULL);
+        ck_assert(context.current == NULL);
         poll_now();
         ck_assert(!heap_is_idle(&heap, block));
         ck_assert(fences_wait_for(&fences));
@@ -190,7 +132,7 @@ TEST(what_is_freed_is_idle_when_its_event_is_over)
 TEST(where_nothing_was_freed_nothing_is_recorded)
 {
         record_now();
-        ck_assert_uint_eq(driver.n_made, 0);
+        ck_assert_uint_eq(context.n_made, 0);
         (void)free_some();
         record_now();
         record_now();
@@ -240,7 +182,7 @@ TEST(a_stream_that_captures_has_no_event, .to = 2)
         ck_assert(!heap_is_idle(&heap, block));
         driver.captures = driver.captures_after = false;
         record_now();
-        ck_assert_uint_eq(driver.n_made, 1);
+        ck_assert_uint_eq(context.n_made, 1);
         driver.queries[1] = CUDA_SUCCESS;
         poll_now();
         ck_assert(heap_is_idle(&heap, block));
@@ -272,7 +214,7 @@ TEST(an_event_that_passed_is_used_again)
                 driver.queries[1] = CUDA_SUCCESS;
                 poll_now();
         }
-        ck_assert_uint_eq(driver.n_made, 1);
+        ck_assert_uint_eq(context.n_made, 1);
         ck_assert_uint_eq(driver.n_recorded, 3);
         ck_assert_uint_eq(n_open(), 0);
 }
@@ -312,13 +254,13 @@ TEST(an_event_that_cannot_be_recorded_is_made_anew)
 
         driver.record = CUDA_ERROR_INVALID_HANDLE;
         record_now();
-        ck_assert_uint_eq(driver.n_freed, 1);
+        ck_assert_uint_eq(context.n_freed, 1);
         ck_assert(!fences_wait_for(&fences));
         poll_now();
         ck_assert(!heap_is_idle(&heap, block));
         driver.record = CUDA_SUCCESS;
         record_now();
-        ck_assert_uint_eq(driver.n_made, 2);
+        ck_assert_uint_eq(context.n_made, 2);
         driver.queries[2] = CUDA_SUCCESS;
         poll_now();
         ck_assert(heap_is_idle(&heap, block));
@@ -333,16 +275,16 @@ TEST(an_event_ends_with_its_context, .to = 2)
         record_now();
         driver.n_ended = 1;
         if (_i)
-                driver.context_id++;
+                context.context_id++;
         else
-                driver.has_ended = true;
+                context.has_ended = true;
         driver.queries[1] = CUDA_ERROR_NOT_READY;
         poll_now();
         ck_assert(heap_is_idle(&heap, block));
         (void)free_some();
         record_now();
         ck_assert_uint_eq(driver.n_recorded, _i ? 2 : 1);
-        ck_assert_uint_eq(driver.n_made, _i ? 2 : 1);
+        ck_assert_uint_eq(context.n_made, _i ? 2 : 1);
 }
 
 /* It is over later then, but over it will be: there are not more and more of them. */
@@ -352,7 +294,7 @@ TEST(the_last_of_many_is_recorded_anew)
                 (void)free_some();
                 record_now();
         }
-        ck_assert_uint_eq(driver.n_made, MARKS_MAX);
+        ck_assert_uint_eq(context.n_made, MARKS_MAX);
         ck_assert_uint_eq(driver.n_recorded, MARKS_MAX + 10);
         for (unsigned i = 1; i < MARKS_MAX; i++)
                 driver.queries[i] = CUDA_SUCCESS;

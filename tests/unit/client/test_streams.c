@@ -3,25 +3,20 @@
 #include "client/streams/streams.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "gpumem.h"
 #include "tests/suite.h"
+#include "tests/unit/client/fake_driver.h"
 
 #define CONTEXT   UINT64_C(0x10)
 #define N_STREAMS 3
 #define N_EVENTS  2000
 
 static struct {
-        CUcontext current;
-        unsigned long long context_id;
-        bool is_silent; /* it does not say the id */
-        bool has_ended;
         bool captures[N_STREAMS + 1];
         bool captures_at_record[N_STREAMS + 1];
         unsigned n_looks[N_STREAMS + 1];
         unsigned n_records[N_STREAMS + 1];
-        unsigned n_made, n_freed;
         unsigned stream_of[N_EVENTS];   /* that an event was last recorded in */
         uint64_t recorded_at[N_EVENTS]; /* the work that was there then */
         bool is_caught[N_EVENTS];
@@ -47,32 +42,6 @@ static struct stream_key key(unsigned number)
         return (struct stream_key){.context = CONTEXT, .id = number};
 }
 
-static CUresult CUDAAPI get_current(CUcontext *ret_context)
-{
-        *ret_context = driver.current;
-        return CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI set_current(CUcontext context)
-{
-        driver.current = context;
-        return CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI get_version(CUcontext context, unsigned *ret_version)
-{
-        (void)context;
-        *ret_version = 1;
-        return driver.has_ended ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI get_id(CUcontext context, unsigned long long *ret_id)
-{
-        (void)context;
-        *ret_id = driver.context_id;
-        return driver.is_silent ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
-}
-
 static CUresult CUDAAPI is_capturing(CUstream handle, CUstreamCaptureStatus *ret_status)
 {
         unsigned number = number_of(handle);
@@ -88,8 +57,8 @@ static CUresult CUDAAPI create(CUevent *ret_event, unsigned flags)
         (void)flags;
         if (driver.is_short)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        ck_assert_uint_lt(driver.n_made + 1, N_EVENTS);
-        *ret_event = (CUevent)(uintptr_t)++driver.n_made;
+        ck_assert_uint_lt(context.n_made + 1, N_EVENTS);
+        *ret_event = (CUevent)(uintptr_t)++context.n_made;
         return CUDA_SUCCESS;
 }
 
@@ -97,7 +66,7 @@ static CUresult CUDAAPI record(CUevent event, CUstream handle)
 {
         unsigned number = number_of(handle), index = (unsigned)(uintptr_t)event;
 
-        ck_assert_uint_eq((uint64_t)(uintptr_t)driver.current, CONTEXT);
+        ck_assert_uint_eq((uint64_t)(uintptr_t)context.current, CONTEXT);
         driver.captures[number] = driver.captures[number] || driver.captures_at_record[number];
         driver.is_caught[index] = driver.captures[number];
         driver.stream_of[index] = number;
@@ -118,39 +87,12 @@ static CUresult CUDAAPI query(CUevent event)
                                                                   : CUDA_ERROR_NOT_READY;
 }
 
-static CUresult CUDAAPI destroy(CUevent event)
-{
-        (void)event;
-        driver.n_freed++;
-        return CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI text_of(CUresult result, const char **ret_text)
-{
-        (void)result;
-        *ret_text = "as the test says";
-        return CUDA_SUCCESS;
-}
-
-static const struct cuda cuda = {
-        .cuCtxGetCurrent = get_current,
-        .cuCtxSetCurrent = set_current,
-        .cuCtxGetApiVersion = get_version,
-        .cuCtxGetId = get_id,
-        .cuStreamIsCapturing = is_capturing,
-        .cuEventCreate = create,
-        .cuEventRecord = record,
-        .cuEventQuery = query,
-        .cuEventDestroy = destroy,
-        .cuGetErrorName = text_of,
-        .cuGetErrorString = text_of,
-};
-
 static void start(void)
 {
         memset(&driver, 0, sizeof(driver));
+        memset(&context, 0, sizeof(context));
         atomic_store(&after_call.n, 0);
-        driver.context_id = 7;
+        context.context_id = 7;
         ck_assert_int_eq(unsetenv("GPUMEM_FENCE"), 0);
         ck_assert_int_eq(streams_init(&streams, &after_call), 0);
         ck_assert_int_eq(streams_open(&streams, &cuda), 0);
@@ -159,8 +101,8 @@ static void start(void)
 static void stop(void)
 {
         streams_deinit(&streams);
-        if (!driver.has_ended && driver.context_id == 7)
-                ck_assert_uint_eq(driver.n_freed, driver.n_made);
+        if (!context.has_ended && context.context_id == 7)
+                ck_assert_uint_eq(context.n_freed, context.n_made);
 }
 
 static void register_one(unsigned number)
@@ -225,7 +167,7 @@ TEST(a_round_is_over_with_the_last_stream)
                 finish(i);
         }
         ck_assert(is_over(round));
-        ck_assert(driver.current == NULL);
+        ck_assert(context.current == NULL);
 }
 
 TEST(later_work_is_a_later_rounds)
@@ -441,9 +383,9 @@ TEST(with_the_context_all_rounds_are_over, .to = 4)
         round = streams_begin_round(&streams, CONTEXT);
         ck_assert(!is_over(round));
         if (_i / 2)
-                driver.has_ended = true;
+                context.has_ended = true;
         else
-                driver.context_id++;
+                context.context_id++;
         (void)streams_begin_round(&streams, CONTEXT);
         ck_assert(is_over(round));
         ck_assert_uint_eq(streams.n_owed, 0);
@@ -458,16 +400,16 @@ TEST(a_context_whose_id_is_not_said_is_the_same, .to = 2)
 {
         uint64_t round;
 
-        driver.is_silent = _i;
+        context.is_silent = _i;
         register_all();
         work_in(1);
-        driver.is_silent = !_i;
+        context.is_silent = !_i;
         round = streams_begin_round(&streams, CONTEXT);
         ck_assert_uint_eq(streams.n_counted, N_STREAMS);
         ck_assert(!is_over(round));
-        driver.is_silent = false;
+        context.is_silent = false;
         ck_assert(!is_over(streams_begin_round(&streams, CONTEXT)));
-        driver.context_id++;
+        context.context_id++;
         (void)streams_begin_round(&streams, CONTEXT);
         ck_assert_uint_eq(streams.n_counted, 0);
 }
@@ -483,7 +425,7 @@ TEST(a_stream_that_does_not_end_holds_few_events)
                 last = streams_begin_round(&streams, CONTEXT);
                 streams_catch_up(&streams);
         }
-        ck_assert_uint_le(driver.n_made, 64);
+        ck_assert_uint_le(context.n_made, 64);
         ck_assert_uint_le(driver.n_records[1], 64);
         ck_assert(!is_over(1));
         finish(1);

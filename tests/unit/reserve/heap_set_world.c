@@ -3,9 +3,11 @@
 
 #include <check.h>
 
+#include "base/err.h"
+
 struct heap_world world;
 struct heap_set set;
-struct set_heap heaps[2];
+struct set_heap heaps[3];
 _Atomic uint64_t words[WORLD_BLOCKS_MAX];
 
 void begin(enum heap_runs runs)
@@ -13,7 +15,7 @@ void begin(enum heap_runs runs)
         world_init(&world, 64 * GIB);
         heap_set_init(&set);
         heap_set_open(&set, world.arena, runs);
-        for (unsigned i = 0; i < 2; i++)
+        for (unsigned i = 0; i < ARRAY_SIZE(heaps); i++)
                 heap_set_add(&set, &heaps[i], runs);
 }
 
@@ -25,14 +27,14 @@ void begin_joined(void)
 void check_all(void)
 {
         heap_check(&set.idle_list.heap);
-        for (unsigned i = 0; i < 2; i++)
+        for (unsigned i = 0; i < ARRAY_SIZE(heaps); i++)
                 heap_check(&heaps[i].heap);
 }
 
 void end(void)
 {
         check_all();
-        for (unsigned i = 0; i < 2; i++)
+        for (unsigned i = 0; i < ARRAY_SIZE(heaps); i++)
                 heap_set_remove(&set, &heaps[i]);
         heap_set_close(&set);
         world_deinit(&world);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A set of two heaps with an idle list, and the words of their blocks. The test plays the daemon. One
+/* A set of three heaps with an idle list, and the words of their blocks. The test plays the daemon. One
  * thread. */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 extern struct heap_world world;
 extern struct heap_set set;
-extern struct set_heap heaps[2];
+extern struct set_heap heaps[3];
 extern _Atomic uint64_t words[WORLD_BLOCKS_MAX]; /* in the order of world.blocks */
 
 void begin(enum heap_runs runs);

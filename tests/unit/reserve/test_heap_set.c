@@ -3,67 +3,14 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/reserve/heap_set.h"
 #include "tests/suite.h"
-#include "tests/unit/heap/heap_world.h"
+#include "tests/unit/reserve/heap_set_world.h"
 
-#define BLOCK (2 * MIB)
-#define NOW   UINT64_C(1000000000)
-
-static struct heap_world world;
-static struct heap_set set;
-static struct set_heap heaps[3];
-
-static void begin(enum heap_runs runs)
-{
-        world_init(&world, 64 * GIB);
-        heap_set_init(&set);
-        heap_set_open(&set, world.arena, HEAP_JOINED);
-        for (unsigned i = 0; i < 3; i++)
-                heap_set_add(&set, &heaps[i], runs);
-        ck_assert_uint_eq(set.n_heaps, 3);
-}
-
-static void begin_joined(void)
-{
-        begin(HEAP_JOINED);
-}
-
-static void end(void)
-{
-        for (unsigned i = 0; i < 3; i++) {
-                heap_check(&heaps[i].heap);
-                heap_set_remove(&set, &heaps[i]);
-        }
-        ck_assert_uint_eq(set.n_heaps, 0);
-        world_deinit(&world);
-}
+#define NOW UINT64_C(1000000000)
 
 /* For tests that begin by themselves. */
 static const struct test_case without_start = {
         .name = "heap_set, split", .limit_s = UNLIMITED, .stop = end};
-
-static struct heap_block *add(unsigned heap, uint64_t offset, uint64_t n_bytes)
-{
-        return world_add(&world, &heaps[heap].heap, offset, n_bytes);
-}
-
-/* An allocation of exactly a hole's size is where the hole was. */
-static void fill(unsigned heap, uint64_t n_bytes, uint64_t offset)
-{
-        ck_assert_uint_eq(world_alloc(&heaps[heap].heap, n_bytes), offset);
-}
-
-static void give(unsigned heap, uint64_t offset)
-{
-        (void)world_free(&heaps[heap].heap, offset);
-}
-
-/* The work before all that was freed is over. */
-static void pass(unsigned heap)
-{
-        heaps[heap].heap.n_done_epochs = heap_new_epoch(&heaps[heap].heap) + 1;
-}
 
 static void expect_taken(struct heap_block *block)
 {
@@ -313,17 +260,11 @@ static bool adopt(uint64_t n_bytes)
         for (unsigned i = 0; i < 3; i++)
                 n_bytes_before += heaps[i].heap.n_reserved_bytes;
         adopted = heap_set_adopt(&set, &heaps[0], n_bytes);
-        for (unsigned i = 0; i < 3; i++) {
-                heap_check(&heaps[i].heap);
+        check_all();
+        for (unsigned i = 0; i < 3; i++)
                 n_bytes_after += heaps[i].heap.n_reserved_bytes;
-        }
         ck_assert_uint_eq(n_bytes_before, n_bytes_after);
         return adopted;
-}
-
-static void expect_in(unsigned heap, const struct heap_block *block)
-{
-        ck_assert(block->heap == &heaps[heap].heap);
 }
 
 TEST(nothing_is_adopted_from_nobody)
@@ -380,7 +321,7 @@ TEST(blocks_in_use_do_not_move)
         fill(1, 8 * MIB, MIB);
         fill(1, MIB, 9 * MIB);
         give(1, MIB);
-        heaps[1].heap.n_done_epochs = heap_new_epoch(&heaps[1].heap) + 1;
+        pass(1);
         ck_assert(!adopt(3 * BLOCK + 512));
         ck_assert(adopt(3 * BLOCK));
         for (unsigned i = 0; i < 5; i++)
@@ -394,7 +335,7 @@ TEST(blocks_that_are_not_idle_do_not_move)
         fill(1, 512, 0);
         give(1, 0);
         ck_assert(!adopt(512));
-        heaps[1].heap.n_done_epochs = heap_new_epoch(&heaps[1].heap) + 1;
+        pass(1);
         ck_assert(adopt(512));
 }
 
