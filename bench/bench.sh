@@ -4,11 +4,9 @@
 # emulated driver.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/.." && pwd)
-build=$(cd "$1" && pwd)
-shift
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
+. "$(dirname "$0")/../tests/daemon.sh"
+shift
 
 # Sparse: what nobody writes to costs nothing. Room for the largest live set, many times over.
 make_place 1 256GiB

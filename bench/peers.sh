@@ -5,11 +5,9 @@
 # so long at most. The rows go to FOLDER/peers.json too, or to FOLDER/peers-NAME.json.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/.." && pwd)
-build=$(cd "$1" && pwd)
 output=$(cd "$2" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
+. "$(dirname "$0")/../tests/daemon.sh"
 
 # The others find a GPU by themselves: no figure of the emulated driver is to stand beside theirs.
 [ ! -e /dev/nvidiactl ] || export GPUMEM_CUDA_LIBRARY=${GPUMEM_CUDA_LIBRARY:-libcuda.so.1}

@@ -2,8 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # A gpumemd of one's own, for scripts to source: in a folder of its own, on the emulated driver, or
 # on the one that GPUMEM_CUDA_LIBRARY names (libcuda.so.1: a GPU's).
-# The caller sets `build`, where the programs are; what is here sets `place` (the folder),
-# `n_devices`, `daemon` (the process).
+# The script's first argument is the build folder. What is here sets `build`, `source_folder`, `place` (the
+# daemon's folder), `n_devices` and `daemon` (the process), and sources tap.sh.
+
+source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/tap.sh
+. "$source_folder/tests/tap.sh"
 
 # On a GPU others allocate too, and the daemon's own tables grow: a device's use may differ by so
 # much and yet be what it was.

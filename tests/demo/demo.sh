@@ -6,10 +6,8 @@
 # Exit status 0: every check held.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
+. "$(dirname "$0")/../daemon.sh"
 
 failed=0
 declare -A pids

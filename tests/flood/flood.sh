@@ -4,10 +4,8 @@
 # another user's.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
+. "$(dirname "$0")/../daemon.sh"
 
 make_place 1 1GiB
 start_daemon

@@ -4,12 +4,8 @@
 # says is read by Prometheus's own tools.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
-# shellcheck source=tests/tap.sh
-. "$source_folder/tests/tap.sh"
+. "$(dirname "$0")/../daemon.sh"
 
 make_place 2 1GiB
 export PATH=$build/metrics:$PATH PYTHONDONTWRITEBYTECODE=1

@@ -3,12 +3,8 @@
 # lies.sh BUILD: metrics of a daemon that lies: what cannot be is no figure, and a name stays in its label.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
-# shellcheck source=tests/tap.sh
-. "$source_folder/tests/tap.sh"
+. "$(dirname "$0")/../daemon.sh"
 
 make_place 1 1GiB
 export PYTHONDONTWRITEBYTECODE=1

@@ -4,12 +4,8 @@
 # root that it cannot write to, one folder of the host. Programs outside are served.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
-# shellcheck source=tests/tap.sh
-. "$source_folder/tests/tap.sh"
+. "$(dirname "$0")/../daemon.sh"
 
 user=64044
 names=("a pod's daemon serves" "it has no capability and no namespace of the host's"

@@ -5,13 +5,9 @@
 # GPUMEM_TEST_SEED sets what happens.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "$1" && pwd)
 n_kills=$2
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
-# shellcheck source=tests/tap.sh
-. "$source_folder/tests/tap.sh"
+. "$(dirname "$0")/../daemon.sh"
 
 seed=${GPUMEM_TEST_SEED:-20240229}
 echo "# GPUMEM_TEST_SEED=$seed"

@@ -8,14 +8,10 @@
 # GPUMEM_TEST_SEED sets what happens.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "$1" && pwd)
 seconds=$2
 faults=${3:-}
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
-# shellcheck source=tests/tap.sh
-. "$source_folder/tests/tap.sh"
+. "$(dirname "$0")/../daemon.sh"
 
 n_processes=4
 seed=${GPUMEM_TEST_SEED:-20240229}

@@ -3,12 +3,8 @@
 # activation.sh BUILD: gpumemd with sockets that systemd has opened, in systemd's place.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../../.." && pwd)
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
-# shellcheck source=tests/tap.sh
-. "$source_folder/tests/tap.sh"
+. "$(dirname "$0")/../../daemon.sh"
 
 # Once more, with the sockets.
 if [ "${2-}" != "with sockets" ]; then

@@ -3,12 +3,8 @@
 # bench.sh BUILD: that gpumem-bench runs, what it says and how it exits; not what it finds.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../../.." && pwd)
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
-# shellcheck source=tests/tap.sh
-. "$source_folder/tests/tap.sh"
+. "$(dirname "$0")/../../daemon.sh"
 
 # Sparse; room for what two of the rivals hold at once.
 make_place 1 64GiB

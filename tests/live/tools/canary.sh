@@ -4,12 +4,8 @@
 # it starts, and what the log says of it.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../../.." && pwd)
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
-# shellcheck source=tests/tap.sh
-. "$source_folder/tests/tap.sh"
+. "$(dirname "$0")/../../daemon.sh"
 
 # What a busy machine was late with: the try, or NVML at the end.
 is_late() {

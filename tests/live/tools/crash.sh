@@ -4,12 +4,8 @@
 # wrong byte, the dead one's charge ends, and nothing stays behind.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../../.." && pwd)
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
-# shellcheck source=tests/tap.sh
-. "$source_folder/tests/tap.sh"
+. "$(dirname "$0")/../../daemon.sh"
 
 make_place 2 8GiB
 start_daemon --device-bytes 8GiB --pinned-bytes 1536MiB --canary off

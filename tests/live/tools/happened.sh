@@ -4,12 +4,8 @@
 # reclaim.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../../.." && pwd)
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
-# shellcheck source=tests/tap.sh
-. "$source_folder/tests/tap.sh"
+. "$(dirname "$0")/../../daemon.sh"
 # shellcheck source=tests/holding.sh
 . "$source_folder/tests/holding.sh"
 

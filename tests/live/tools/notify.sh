@@ -3,12 +3,8 @@
 # notify.sh BUILD: what gpumemd tells systemd, in systemd's place.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../../.." && pwd)
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
-# shellcheck source=tests/tap.sh
-. "$source_folder/tests/tap.sh"
+. "$(dirname "$0")/../../daemon.sh"
 
 make_place 1 1GiB
 # One that needs no library but glibc, as a bundle's, tells systemd nothing.

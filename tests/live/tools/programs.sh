@@ -3,12 +3,8 @@
 # programs.sh BUILD: what gpumemd and gpumemctl say and how they exit.
 set -eu -o pipefail
 
-source_folder=$(cd "$(dirname "$0")/../../.." && pwd)
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/daemon.sh
-. "$source_folder/tests/daemon.sh"
-# shellcheck source=tests/tap.sh
-. "$source_folder/tests/tap.sh"
+. "$(dirname "$0")/../../daemon.sh"
 
 make_place 2 1GiB
 # Each is "NAME, MEMORY". Pools are numbered as the devices are, and those of pinned memory follow.
