@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Extents of a run, and runs that are joined where units are added between them, and cut where a free extent loses a
- * part. How well a free extent fits is in test_extents_fit.c. */
+ * part; and which free extent is found for a request: one of exactly its size, or else the lowest of the few that are
+ * looked at, and always one if there is one. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "tests/random.h"
 #include "tests/suite.h"
 #include "tests/unit/heap/extents_runs.h"
+
+#define N_RUNS_MAX 64
 
 static struct extents extents;
 
@@ -281,6 +286,261 @@ TEST(part_of_a_hole_is_removed, .to = ARRAY_SIZE(remove_rows))
         if (remove_rows[_i].n_above)
                 run_expect(&extents, extents_at(&extents, made.before)->after, EXTENT_FREE, end,
                            remove_rows[_i].n_above);
+}
+
+/* A run of that many units of its own, which is one hole; the runs do not touch. */
+static void add_free(uint32_t n_units)
+{
+        (void)run_add(&extents, (uint32_t)extents.n_free * 10000, n_units, run_alone);
+}
+
+static uint32_t n_found(uint32_t n_units)
+{
+        uint32_t free_extent = extents_find_free(&extents, n_units);
+
+        return free_extent ? extents_at(&extents, free_extent)->n_units : 0;
+}
+
+static uint32_t start_found(uint32_t n_units)
+{
+        uint32_t free_extent = extents_find_free(&extents, n_units);
+
+        ck_assert_uint_ne(free_extent, 0);
+        return extents_at(&extents, free_extent)->start;
+}
+
+TEST(one_of_exactly_the_size_goes_before_lower_ones)
+{
+        add_free(300);
+        add_free(128);
+        ck_assert_uint_eq(n_found(128), 128);
+        ck_assert_uint_eq(n_found(127), 300);
+        ck_assert_uint_eq(n_found(129), 300);
+        ck_assert_uint_eq(n_found(301), 0);
+        ck_assert_uint_eq(extents_largest_free(&extents), 300);
+}
+
+/* Whatever its size, also in the request's own class, which is that of 128 to 135. */
+TEST(the_lowest_goes_before_those_that_fit_better)
+{
+        static const uint32_t n_units[] = {135, 5000, 300, 136};
+
+        for (unsigned i = 0; i < ARRAY_SIZE(n_units); i++)
+                add_free(n_units[i]);
+        ck_assert_uint_eq(n_found(128), 135);
+        ck_assert_uint_eq(n_found(137), 5000);
+        (void)run_remove(&extents, extents_find_free(&extents, 128), 0, 135);
+        ck_assert_uint_eq(n_found(128), 5000);
+}
+
+/* In either order of coming. */
+TEST(the_lowest_of_a_class_is_its_first, .to = 2)
+{
+        uint32_t first = _i ? 30000 : 10000, second = 40000 - first;
+
+        (void)run_add(&extents, first, 10, run_alone);
+        (void)run_add(&extents, second, 10, run_alone);
+        ck_assert_uint_eq(start_found(10), 10000);
+        (void)run_remove(&extents, extents_find_free(&extents, 10), 10000, 10);
+        ck_assert_uint_eq(start_found(10), 30000);
+}
+
+/* A hole that grows downwards, or loses its beginning, stays where it is in its class: what is known of
+ * its start follows. */
+TEST(a_hole_that_moves_is_found_where_it_is)
+{
+        uint32_t free_extent, taken;
+
+        (void)run_add(&extents, 0, 10000, run_alone);
+        (void)run_add(&extents, 20000, 300, run_alone);
+        free_extent = extents_find_free(&extents, 10000);
+        taken = extents_take(&extents, free_extent, 100);
+        ck_assert_uint_eq(start_found(200), 100);
+        (void)extents_give(&extents, taken);
+        ck_assert_uint_eq(start_found(200), 0);
+}
+
+/* One hole in each of the classes above that of 15, the lowest one in the last of them. */
+static void add_steps(unsigned n_classes, uint32_t n_last_units)
+{
+        add_free(n_last_units);
+        for (unsigned i = 0; i < n_classes; i++)
+                add_free((16 + i % 16) << (i / 16));
+}
+
+/* The lowest is so many classes above that it is seen, or just not. */
+TEST(a_search_looks_at_near_classes, .to = 2)
+{
+        unsigned n_between = EXTENTS_LOOK - 1 + (unsigned)_i;
+
+        add_steps(n_between, (16 + n_between % 16) << (n_between / 16));
+        ck_assert_uint_eq(start_found(15), _i ? 10000 : 0);
+}
+
+/* However far, where few have holes. */
+TEST(a_search_looks_at_the_next_few_holes, .to = 2)
+{
+        add_steps(EXTENTS_FEW - 1 + (unsigned)_i, 1u << 20);
+        ck_assert_uint_eq(start_found(15), _i ? 10000 : 0);
+}
+
+/* The last class of all, and none beyond it. */
+TEST(a_search_ends_at_the_largest)
+{
+        (void)run_add(&extents, 5, UINT32_MAX - 10, run_alone);
+        ck_assert_uint_eq(start_found(UINT32_MAX - 11), 5);
+        ck_assert_uint_eq(start_found(1), 5);
+        ck_assert_uint_eq(n_found(UINT32_MAX - 9), 0);
+        ck_assert_uint_eq(n_found(UINT32_MAX), 0);
+}
+
+/* The only one that is large enough is the last of a long list. */
+TEST(a_search_looks_at_all_before_it_gives_up)
+{
+        add_free(129);
+        add_free(133);
+        for (unsigned i = 0; i < EXTENTS_LOOK * 3; i++)
+                add_free(129);
+        ck_assert_uint_eq(n_found(130), 133);
+        ck_assert_uint_eq(n_found(134), 0);
+        /* A look at the next class is shorter. */
+        add_free(100000);
+        ck_assert_uint_eq(n_found(130), 100000);
+        ck_assert_uint_eq(n_found(129), 129);
+}
+
+TEST(large_holes_come_once_each)
+{
+        static const uint32_t n_units[] = {4, 4096, 5000, 4095, 70000, 4097, 4096, 1u << 31};
+        unsigned n_seen = 0, n_large = 0;
+        uint64_t n_sum = 0;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(n_units); i++)
+                (void)run_add(&extents, i * 100000, n_units[i], run_alone);
+        for (uint32_t i = extents_next_large_free(&extents, 4096, 0); i;
+             i = extents_next_large_free(&extents, 4096, i)) {
+                n_large++;
+                n_sum += extents_at(&extents, i)->n_units;
+        }
+        ck_assert_uint_eq(n_large, 6);
+        ck_assert_uint_eq(n_sum, 4096 + 5000 + 70000 + 4097 + 4096 + (UINT64_C(1) << 31));
+        for (uint32_t i = extents_next_large_free(&extents, 1, 0); i;
+             i = extents_next_large_free(&extents, 1, i))
+                n_seen++;
+        ck_assert_uint_eq(n_seen, ARRAY_SIZE(n_units));
+}
+
+struct slots {
+        struct extents extents;
+        struct test_random random;
+        uint32_t n_units[N_RUNS_MAX]; /* 0: no run there */
+        uint32_t edges[N_RUNS_MAX];
+};
+
+/* The size below which no hole is of a higher class: sixteen a doubling. */
+static uint32_t class_end(uint32_t n_units)
+{
+        uint32_t step = 1;
+
+        while (n_units / step >= 32)
+                step *= 2;
+        return (n_units / step + 1) * step;
+}
+
+static uint32_t smallest_from(const struct slots *slots, uint32_t n_units)
+{
+        uint32_t n_best = 0;
+
+        for (unsigned i = 0; i < N_RUNS_MAX; i++) {
+                if (slots->n_units[i] >= n_units && slots->n_units[i] &&
+                    (!n_best || slots->n_units[i] < n_best))
+                        n_best = slots->n_units[i];
+        }
+        return n_best;
+}
+
+/* The only one of its class: the first, too. */
+static bool is_single(const struct slots *slots, unsigned at)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < N_RUNS_MAX; i++)
+                n += slots->n_units[i] &&
+                     class_end(slots->n_units[i]) == class_end(slots->n_units[at]);
+        return n == 1;
+}
+
+/* Classes above the request's, up to that size. */
+static unsigned n_classes_between(uint32_t n_wanted, uint32_t n_units)
+{
+        unsigned n = 0;
+
+        for (uint32_t end = class_end(n_wanted); end < class_end(n_units); end = class_end(end))
+                n++;
+        return n;
+}
+
+/* Always large enough, found if there is any; not above one that stands alone in a class that is looked
+ * at, but if it is of the very size. */
+static void expect_fit(const struct slots *slots, uint32_t n_wanted)
+{
+        uint32_t n_best = smallest_from(slots, n_wanted),
+                 free_extent = extents_find_free(&slots->extents, n_wanted);
+        const struct extent *found = extents_at(&slots->extents, free_extent);
+
+        ck_assert_int_eq(free_extent == 0, n_best == 0);
+        if (!free_extent || found->n_units == n_wanted)
+                return;
+        ck_assert_uint_gt(found->n_units, n_wanted);
+        for (unsigned i = 0; i < N_RUNS_MAX; i++) {
+                if (slots->n_units[i] >= n_wanted && slots->n_units[i] && is_single(slots, i) &&
+                    n_classes_between(n_wanted, slots->n_units[i]) <= EXTENTS_LOOK)
+                        ck_assert_uint_le(found->start, i * 10000);
+        }
+}
+
+static void change_one(struct slots *slots)
+{
+        unsigned i = (unsigned)test_random_below(&slots->random, N_RUNS_MAX);
+        uint32_t start = i * 10000;
+
+        if (slots->n_units[i]) {
+                uint32_t free_extent = extents_at(&slots->extents, slots->edges[i])->after;
+
+                (void)run_remove(&slots->extents, free_extent, start, slots->n_units[i]);
+                slots->n_units[i] = slots->edges[i] = 0;
+        } else {
+                slots->n_units[i] = (uint32_t)test_random_size(&slots->random, 300);
+                slots->edges[i] = run_add(&slots->extents, start, slots->n_units[i], run_alone)
+                                          .before;
+        }
+}
+
+static void check_slots(const struct slots *slots)
+{
+        uint32_t edges[N_RUNS_MAX + 1] = {0}, n_largest = 0;
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < N_RUNS_MAX; i++) {
+                if (slots->edges[i])
+                        edges[n++] = slots->edges[i];
+                if (slots->n_units[i] > n_largest)
+                        n_largest = slots->n_units[i];
+        }
+        runs_check(&slots->extents, edges);
+        ck_assert_uint_eq(extents_largest_free(&slots->extents), n_largest);
+}
+
+TEST(what_is_found_fits_and_is_low)
+{
+        struct slots slots = {.random = test_random_begin()};
+
+        for (uint64_t step = 0, n_steps = test_n_steps(); step < n_steps; step++) {
+                change_one(&slots);
+                check_slots(&slots);
+                expect_fit(&slots, (uint32_t)test_random_size(&slots.random, 300));
+        }
+        extents_deinit(&slots.extents);
 }
 
 TESTS_MAIN("extents", .limit_s = UNLIMITED, .start = begin, .stop = end)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which requests are accepted, and which block serves them; leases that are given back, and mappings that stay; a block
- * that the client maps already comes back to it as it is. */
+ * that the client maps already comes back to it as it is; and what the policy writes on the board. */
 #include "base/err.h"
+#include "proto/board.h"
 #include "tests/unit/policy/policy_world.h"
 
 POLICY_TEST(new_block_is_charged_from_the_action_on, 100 * MIB)
@@ -215,6 +216,27 @@ POLICY_TEST(nothing_else_will_do, 100 * MIB)
         expect_refusal(a, 2, GPUMEM_E_REFUSED);
         ck_assert_uint_eq(stats().n_refusals, 0);
         ck_assert(!was_revoked(b, held.lease));
+}
+
+static uint64_t word(const struct client *client, uint32_t slot)
+{
+        return atomic_load(word_of(client, slot));
+}
+
+POLICY_TEST(word_says_busy_before_the_grant_is_told, 100 * MIB)
+{
+        struct client *client = join(1);
+        struct lease *lease;
+
+        atomic_store(word_of(client, 0), UINT64_MAX);
+        ask(client, 1, 4 * MIB, 0);
+        ck_assert_uint_eq(word(client, 0), UINT64_MAX);
+        created(take(ACTION_CREATE).block, 0);
+        ck_assert_uint_eq(word(client, 0), board_word(1, BOARD_BUSY));
+        lease = expect_grant(client, 1);
+        ck_assert_uint_eq(lease_id(lease), 1);
+        ck_assert_uint_eq(word(client, 0), board_word(1, BOARD_BUSY));
+        ck_assert_uint_eq(word(client, 1), 0);
 }
 
 TESTS_MAIN("policy: lease")
