@@ -137,8 +137,8 @@ def _read_figures(place: int | None, kind: int, n_room: int) -> dict[str, int]:
 
 
 def figures(place: int | None = None, *, kind: str = "device") -> dict[str, int]:
-    """All figures of a pool, by their names. "available_bytes" is what this process could still have
-    there: gpumemd is asked for it, and without an answer it is not among them."""
+    """All figures of a pool, by their names. "available_bytes" is what this process could have
+    there beside what it uses: gpumemd is asked for it, and without an answer it is not there."""
     return _read_figures(place, _kind(kind), 128)
 
 
@@ -148,7 +148,7 @@ def own_figures(place: int) -> dict[str, int]:
 
 
 def free_bytes(place: int | None, driver_free: int, total: int) -> int:
-    """What this process can have of a device through gpumemd; `driver_free` where there is no pool."""
+    """What this process can have of a device; `driver_free` where gpumemd has no pool for it."""
     try:
         found = figures(place)
     except _errors.Error:

@@ -30,7 +30,7 @@ _TYPES: dict[str, Any] = {
     "TagStats": _structs.TagStats, "Token": _structs.Token,
 }  # fmt: skip
 
-# name without "gpumem_": (may it wait, what it gives and takes). Read when the function is first called.
+# name without "gpumem_": (may it wait, what it gives and takes), read at the first call.
 _FUNCTIONS = {
     "alloc": (True, "int void* *Request *void*"),
     "adapters_failures": (True, "u64"),

@@ -271,7 +271,7 @@ class Library(unittest.TestCase):
         self.assertIn(f"version: '{__version__}'", build.read_text())
 
     def test_a_start_imports_nothing_beside(self):
-        """What each module costs, every program that imports gpumem would pay: two that cost nothing."""
+        """Every program that imports gpumem would pay for what they cost. Two cost nothing."""
         ran = MACHINE.run('-c', 'import ctypes, sys\nbefore = set(sys.modules)\nimport gpumem\n'
                           'gpumem.connect()\nbuffer = gpumem.empty((2, 5), "f4", device=0)\n'
                           'print({name.partition(".")[0] for name in set(sys.modules) - before}'
@@ -280,7 +280,7 @@ class Library(unittest.TestCase):
 
     def test_what_is_imported_later_is_there(self):
         ran = MACHINE.run('-c', 'import gpumem\n'
-                          'missing = [name for name in gpumem.__all__ if not hasattr(gpumem, name)]\n'
+                          'missing = [n for n in gpumem.__all__ if not hasattr(gpumem, n)]\n'
                           'print(missing, set(gpumem.__all__) <= set(dir(gpumem)))')
         self.assertEqual(ran.stdout, '[] True\n', ran.stderr)
 

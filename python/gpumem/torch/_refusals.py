@@ -128,7 +128,7 @@ def _switch_nccl_registration_off() -> None:
 
 
 def install() -> Callable[[], None]:
-    """From now on. Gives what is to be called when torch's allocator is replaced: it tells of them."""
+    """From now on. Gives what tells of them, to be called when torch's allocator is replaced."""
     _refuse_snapshots()
     _refuse_ipc()
     _refuse_pools()

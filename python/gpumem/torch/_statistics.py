@@ -17,7 +17,7 @@ _fractions: dict[int, float] = {}
 
 
 def memory_stats(device: int) -> dict[str, Any]:
-    """torch._C._cuda_memoryStats: those of torch's figures that gpumemd's client has, nested as there.
+    """torch._C._cuda_memoryStats: those of torch's figures that gpumemd's client has, as nested.
 
     Not there: what became of small and of large allocations, how many live, bytes allocated and
     freed ever, splits, oversize ones. The client does not count these."""
@@ -52,7 +52,8 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
         lines.append(f"{name.replace('_bytes', ', MiB'):<18}{of['current'] / 2**20:>14.1f}"
                      f"{of['peak'] / 2**20:>14.1f}")  # fmt: skip
     lines.append(f"{'blocks':<18}{found['segment']['all']['current']:>14}")
-    lines.append(f"{'allocations':<18}{found['allocation']['all']['allocated']:>14}  since the start")
+    n_ever = found["allocation"]["all"]["allocated"]
+    lines.append(f"{'allocations':<18}{n_ever:>14}  since the start")
     return "\n".join(lines) + "\n"
 
 
