@@ -9,6 +9,7 @@ import importlib.metadata
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,31 @@ def environment():
     return made
 
 
+def packages_missing(made):
+    """Debian's packages of what the build needs, pip does not bring, and this machine lacks."""
+    compiler = shlex.split(made.get("CC", "")) or [
+        next(filter(shutil.which, ("cc", "gcc", "clang")), "cc")]
+    if shutil.which(compiler[0]) is None:
+        yield "gcc"
+        yield from ("libc6-dev", "uthash-dev")  # which cannot be looked for then
+    else:
+        command = [*compiler, *shlex.split(made.get("CPPFLAGS", "")), "-E", "-x", "c", "-"]
+        for header, package in (("stdio.h", "libc6-dev"), (HEADER, "uthash-dev")):
+            if subprocess.run(command, input=f"#include <{header}>\n", text=True,
+                              capture_output=True, env=made, check=False).returncode:
+                yield package
+    if shutil.which("readelf") is None:
+        yield "binutils"
+
+
+def check_machine(made):
+    """Ends the build with one line where it cannot succeed."""
+    packages = " ".join(packages_missing(made))
+    if packages:
+        raise SystemExit("gpumem: libgpumem-client cannot be built, since packages are missing: "
+                         f"sudo apt install {packages}")
+
+
 def meson():
     """The command: the one that is installed beside this Python, or the machine's."""
     try:
@@ -78,9 +104,11 @@ def build_library(folder):
     folder = pathlib.Path(folder).resolve()
     # One of an earlier build names a meson of pip's, which is gone.
     shutil.rmtree(folder, ignore_errors=True)
+    made = environment()
+    check_machine(made)
     options = ("client_only=true", "werror=false", "debug=false", "optimization=2")
     run(*meson(), "setup", folder, SOURCES, *("-D" + option for option in options),
-        env=environment())
+        env=made)
     target = next(line.split(":")[0] for line in ask("ninja", "-C", str(folder), "-t", "targets",
                                                      "all").splitlines()
                   if re.match(r"client/libgpumem-client\.so\.[0-9.]+:", line))

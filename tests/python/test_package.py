@@ -48,11 +48,11 @@ class Package(unittest.TestCase):
                     cls.wheel)
 
     @classmethod
-    def command(cls, *arguments):
+    def command(cls, *arguments, **more):
         """Python's, in python/ of the tree."""
         python = frameworks.python()
         environment = MACHINE.environment | {
-            'PATH': f'{python.parent}:{MACHINE.environment["PATH"]}', 'PYTHONPATH': ''}
+            'PATH': f'{python.parent}:{MACHINE.environment["PATH"]}', 'PYTHONPATH': ''} | more
         ran = subprocess.run([python, *map(str, arguments)], cwd=cls.tree / 'python', text=True,
                              env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                              timeout=600, check=False)
@@ -68,6 +68,18 @@ class Package(unittest.TestCase):
         self.assertIn(f'manylinux_2_{newest}_', self.wheel.name)
         self.assertLessEqual(set(re.findall(r'\(NEEDED\).*\[(.*?)[.-]', said)),
                              {'libc', 'libm', 'ld'})
+
+    def test_a_package_that_is_missing_is_named(self):
+        compiler = MACHINE.folder / 'cc'
+        compiler.write_text('#!/bin/sh\ncase "$(cat)" in *uthash*) exit 1 ;; esac\n')
+        compiler.chmod(0o755)
+        for name, packages in ((compiler, 'uthash-dev'),
+                               ('/nowhere/cc', 'gcc libc6-dev uthash-dev')):
+            with self.assertRaises(RuntimeError) as caught:
+                self.command('setup.py', '--quiet', 'build', CC=str(name))
+            self.assertEqual(str(caught.exception).splitlines()[-1],
+                             'gpumem: libgpumem-client cannot be built, since packages are '
+                             f'missing: sudo apt install {packages}')
 
     def test_what_is_in_it(self):
         names = zipfile.ZipFile(self.wheel).namelist()
