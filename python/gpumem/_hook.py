@@ -7,14 +7,13 @@ Their interpreter may lack the package, so this imports nothing of it before a f
 
 from __future__ import annotations
 
-import importlib
-import importlib.abc
-import importlib.util
+import _thread
 import os
-import pathlib
 import sys
-import threading
-from typing import Any
+
+TYPE_CHECKING = False  # every Python that starts would pay for typing, and for what is imported below
+if TYPE_CHECKING:
+    from typing import Any
 
 EXIT_NOT_SERVED = 125
 
@@ -24,13 +23,15 @@ FRAMEWORKS = {"torch": "torch", "cupy": "cupy", "numba.cuda": "numba"}
 
 def _package() -> Any:
     """The package gpumem that this file is of, where the interpreter finds none."""
+    import importlib.util
+
     try:
         return importlib.import_module("gpumem")
     except ModuleNotFoundError:
         pass
-    folder = pathlib.Path(__file__).parent
+    folder = os.path.dirname(__file__)
     spec = importlib.util.spec_from_file_location(
-        "gpumem", folder / "__init__.py", submodule_search_locations=[str(folder)]
+        "gpumem", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
     )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -41,6 +42,8 @@ def _package() -> Any:
 
 def end_not_served() -> None:
     """The program ends with EXIT_NOT_SERVED. In a thread SystemExit would end the thread only."""
+    import threading
+
     if threading.current_thread() is threading.main_thread():
         raise SystemExit(EXIT_NOT_SERVED)
     sys.stdout.flush()
@@ -50,6 +53,8 @@ def end_not_served() -> None:
 
 def install(name: str) -> None:
     """Installs an adapter. Where it fails the framework keeps its own allocator, with one line."""
+    import importlib
+
     try:
         _package()
         done = importlib.import_module(f"gpumem.{name}").install()
@@ -62,21 +67,28 @@ def install(name: str) -> None:
         print(f"gpumem: {name}: {done}", file=sys.stderr)
 
 
-class Finder(importlib.abc.MetaPathFinder):
+class Finder:
     """Finds what the others find, and installs an adapter when a framework has been executed."""
 
     def __init__(self) -> None:
-        self._under_way = threading.local()
+        self._under_way: dict[int, str] = {}  # by thread
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         """The spec of a framework's module; None for all others."""
-        if name not in FRAMEWORKS or getattr(self._under_way, "name", None) == name:
+        thread = _thread.get_ident()
+        if name not in FRAMEWORKS or self._under_way.get(thread) == name:
             return None
-        self._under_way.name = name
+        import importlib.util
+
+        before = self._under_way.get(thread)
+        self._under_way[thread] = name
         try:
             spec = importlib.util.find_spec(name)
         finally:
-            self._under_way.name = None
+            if before is None:
+                del self._under_way[thread]
+            else:
+                self._under_way[thread] = before
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return spec
         execute = spec.loader.exec_module
@@ -85,7 +97,7 @@ class Finder(importlib.abc.MetaPathFinder):
             execute(module)
             install(FRAMEWORKS[name])
 
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        spec.loader.exec_module = exec_module
         return spec
 
 

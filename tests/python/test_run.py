@@ -278,6 +278,17 @@ class Library(unittest.TestCase):
                           ' - {"gpumem", "__future__", "errno"})')
         self.assertEqual(ran.stdout, 'set()\n', ran.stderr)
 
+    def test_descendants_start_with_little_more(self):
+        site = world.PACKAGE_FOLDER / 'gpumem' / '_site'
+
+        def modules(**more):
+            ran = MACHINE.run('-c', 'import sys\nprint(*sys.modules)',
+                              environment=MACHINE.environment | more)
+            return set(ran.stdout.split())
+        added = modules(PYTHONPATH=str(site)) - modules()
+        self.assertIn('_gpumem_hook', added)
+        self.assertEqual(added & {'pathlib', 'threading', 'typing', 're', 'gpumem'}, set())
+
     def test_what_is_imported_later_is_there(self):
         ran = MACHINE.run('-c', 'import gpumem\n'
                           'missing = [n for n in gpumem.__all__ if not hasattr(gpumem, n)]\n'

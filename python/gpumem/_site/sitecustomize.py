@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run by descendants of `python -m gpumem run` when they start: this folder is on their PYTHONPATH.
 
-Watches for frameworks, then runs the sitecustomize that the interpreter would have run.
+Watches for frameworks, then runs the sitecustomize that the interpreter would have run. Every
+Python that starts pays for what is imported here.
 """
 
 import importlib.machinery
-import importlib.util
 import os
 import sys
+import types
 
 _folder = os.path.dirname(os.path.abspath(__file__))
 
 
 def _watch():
     path = os.path.join(os.path.dirname(_folder), "_hook.py")
-    spec = importlib.util.spec_from_file_location("_gpumem_hook", path)
-    module = importlib.util.module_from_spec(spec)
+    module = types.ModuleType("_gpumem_hook")
+    module.__file__ = path
     sys.modules["_gpumem_hook"] = module
-    spec.loader.exec_module(module)
+    importlib.machinery.SourceFileLoader("_gpumem_hook", path).exec_module(module)
     module.watch()
 
 
@@ -26,7 +27,9 @@ def _run_the_users():
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", rest)
     if spec is None or spec.loader is None:
         return
-    module = importlib.util.module_from_spec(spec)
+    from importlib.util import module_from_spec
+
+    module = module_from_spec(spec)
     sys.modules["sitecustomize"] = module
     spec.loader.exec_module(module)
 
