@@ -9,7 +9,7 @@
 
 release=bookworm
 # What a developer's machine has, and what the packages depend on.
-packages=(gcc libc6-dev pkg-config man-db procps tmux curl libjansson4 libmicrohttpd12 libncurses6 libuv1)
+packages=(gcc libc6-dev pkg-config man-db procps tmux curl libjansson4 libmicrohttpd12 libncurses6 libuv1 python3)
 # Another list is another root.
 base=$build/boot/$release-$(printf '%s ' "${packages[@]}" | cksum | cut -d ' ' -f 1)
 # shellcheck source=tests/debian-root.sh
