@@ -68,8 +68,9 @@ static void end_deferred(struct gpumem_client *client, void *stream)
         client_free_captured(client, stream);
 }
 
-/* Pinned memory is always deferred: the CPU has written what a graph reads there, and the next owner's CPU waits for
- * no graph. Device memory is freed and allocated again within its capture and stream. */
+/* In a capturing stream, defers any free but that of device memory of the same capture and stream, which is allocated
+ * again there. Pinned memory is always deferred: the CPU has written what a graph reads there, and the next owner's
+ * CPU waits for no graph. */
 static bool is_deferred(const struct stream_heap *heap, const struct stream_mark *mark)
 {
         return mark->scope & CAPTURE_SCOPE &&

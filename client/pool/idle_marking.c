@@ -131,8 +131,8 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         more = heap_set_put_idle(&pool->heap_set);
         more = heap_set_settle(&pool->heap_set) || more || is_pending(pool);
         lower_thresholds(pool);
-        /* The daemon cannot revoke blocks that are opened. A thread that waits might wait for those of its own
-         * process. */
+        /* Opened blocks are not closed when others want them, so a thread of this process that waits must not wait
+         * for its own. */
         if (ipc_mapping_is_way(pool) && pool->n_waiting)
                 trim_take_all(pool, list);
         else

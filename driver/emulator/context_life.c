@@ -15,7 +15,7 @@
 #include "driver/emulator/stream/identity.h"
 #include "driver/emulator/stream/stream.h"
 
-/* CU_CTX_MAP_HOST is none: every context has it. */
+/* CU_CTX_MAP_HOST is not among them: every context has it. */
 #define PRIMARY_FLAGS (CU_CTX_FLAGS_MASK & ~CU_CTX_MAP_HOST)
 
 static struct context primaries[CONFIG_DEVICES_MAX]; /* under the emulator's lock */
@@ -147,7 +147,7 @@ static void flags_put(struct context *context, unsigned flags)
         emulator_unlock();
 }
 
-/* Who retained it must release it all the same. */
+/* A caller that has retained it must release it all the same. */
 EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device)
 {
         struct context *context;
@@ -181,7 +181,7 @@ EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsign
         return CUDA_SUCCESS;
 }
 
-/* How threads wait is one of several ways. */
+/* Only one of the flags for how threads wait may be set. */
 static bool are_flags(unsigned flags)
 {
         unsigned waiting = flags & CU_CTX_SCHED_MASK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The forms of calls for programs whose default stream is the calling thread's: as the others, with that stream
- * where none is named. */
+/* The forms of calls for programs whose default stream is the calling thread's: like the others, but with that stream
+ * as the default. */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 

@@ -24,7 +24,7 @@ static const struct call calls[] = {
 #undef PER_THREAD
 };
 
-/* Of those whose NULL stream is the calling thread's own. */
+/* Calls whose NULL stream is the calling thread's own. */
 static const struct call per_thread_calls[] = {
 #define CALL(name, version, function)
 #define PER_THREAD(name, version, function) {#name, version, #function},
@@ -54,7 +54,7 @@ static CUdriverProcAddressQueryResult find_in(const struct call *list, size_t n,
         return found;
 }
 
-/* Asked for the form for the thread's own stream, the look-up gives no other form of a call that has it. */
+/* A look-up of the form for the thread's own stream gives no other form of a call that has this one. */
 static CUdriverProcAddressQueryResult find(const char *name, int version, cuuint64_t flags,
                                            void **ret_function)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forms of calls that the header hides, older than its own or newer: who asks cuGetProcAddress for a version of CUDA
- * gets that version's. */
+/* Forms of calls that the header hides, older than its own or newer: cuGetProcAddress gives a caller the form of the
+ * version that it asks for. */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <stddef.h>
@@ -80,7 +80,7 @@ EMULATOR_API CUresult CUDAAPI cuGetProcAddress(const char *name, void **ret_func
         return CUDA_SUCCESS;
 }
 
-/* Nothing that is instantiated here leaves errors to be told. */
+/* No instantiation here has errors to report. */
 EMULATOR_API CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *ret_executable, CUgraph graph,
                                                     CUgraphNode *ret_failed, char *ret_log,
                                                     size_t n_bytes)

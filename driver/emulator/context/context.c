@@ -22,7 +22,7 @@ static void fail_one(struct context *context, CUresult failure)
                                           __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* An address that is none is the whole process's fault: no context of it is of use any more. */
+/* An illegal address is a failure of the whole process: none of its contexts can be used any more. */
 void context_fail(struct context *context, CUresult failure)
 {
         struct context *other = __atomic_load_n(&contexts, __ATOMIC_ACQUIRE);

@@ -124,7 +124,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxGetFlags(unsigned int *ret_flags)
         return CUDA_SUCCESS;
 }
 
-/* The id of a context, or of the current one; what is said of one that has ended. */
+/* The id of a context, or of the current one; `ended`: the result for one that has ended. */
 static CUresult context_ask(CUcontext handle, CUresult ended, uint64_t *ret_id)
 {
         struct context *context;

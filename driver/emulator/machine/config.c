@@ -24,7 +24,7 @@ struct option {
 
 #define OPTION_AT(member) offsetof(struct config, member)
 
-/* n_devices is an unsigned, the one number that is not 64 bits wide: option_store knows. */
+/* n_devices is an unsigned, the only number that has not 64 bits; option_store handles it. */
 static const struct option options[] = {
         {"devices", OPTION_NUMBER, OPTION_AT(n_devices), 1, CONFIG_DEVICES_MAX,
          "a number, 1 to 16"},

@@ -14,7 +14,7 @@
 
 #define LAYOUT_MAGIC UINT64_C(0x3165646d6d757067)
 
-/* The file that says what machine this is; written last, so that it is whole or empty. */
+/* The file that describes the machine; written last, so that it is whole or empty. */
 struct layout {
         uint64_t magic;
         uint64_t n_devices;

@@ -17,7 +17,7 @@
 #define FILE_MAX  4096
 #define POLL_US   500
 
-/* What tells one content of the file from another; all zero where there is no file. */
+/* Identifies one content of the file; all zero without a file. */
 struct stamp {
         ino_t inode;
         off_t n_bytes;
@@ -86,7 +86,7 @@ static int text_read(int fd, char ret_text[static FILE_MAX])
         return 0;
 }
 
-/* What is no rule is said once for each content of the file, which then has none at all. */
+/* An invalid rule is logged once for each content of the file, which then has no rules at all. */
 static void file_read(int fd, struct fault_rules *ret_rules)
 {
         char text[FILE_MAX], reason[CONFIG_REASON_MAX];
@@ -153,14 +153,14 @@ int fault_init(const struct fault_rules *rules, int directory_fd,
         return 0;
 }
 
-/* What is to become of a call. */
+/* The faults that apply to a call. */
 struct fate {
         uint64_t delay_us;
         uint64_t hangs_in; /* the generation of the rules that say so; 0: none do */
         CUresult result;
 };
 
-/* For who wants each of them to fail in its turn. */
+/* For tests that make each of them fail in turn. */
 static void count_write(uint64_t n)
 {
         char name[32];

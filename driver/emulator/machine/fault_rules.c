@@ -192,7 +192,7 @@ bool fault_rule_names(const struct fault_rule *rule, const char *function)
                (strncmp(rest, "_v", 2) == 0 && strspn(rest + 2, "0123456789") == strlen(rest + 2));
 }
 
-/* As good as any for what need not be secret: splitmix64. */
+/* splitmix64: good enough for numbers that need not be secret. */
 static uint64_t mixed(uint64_t number)
 {
         number += UINT64_C(0x9e3779b97f4a7c15);

@@ -14,7 +14,7 @@
 #include "driver/emulator/machine/ranges.h"
 
 #define BACK_BYTES  (UINT64_C(64) << 20)
-#define LEAST_BYTES (UINT64_C(2) << 20) /* what is made is no smaller */
+#define LEAST_BYTES (UINT64_C(2) << 20) /* ranges are not smaller */
 
 static bool locks_apart;
 
@@ -57,7 +57,7 @@ static int sized_file_open(int directory_fd, const char *path, uint64_t n_bytes,
         return 0;
 }
 
-/* In pieces: a signal undoes what one call has done. */
+/* In pieces: a signal undoes the work of one call. */
 static int back_file(int fd, uint64_t start, uint64_t n_bytes)
 {
         uint64_t n_done = 0;
@@ -204,8 +204,8 @@ static void store_sweep(struct store *store)
         }
 }
 
-/* Looking at every range takes time that grows with their square, because the kernel keeps locks
- * in a list: done only when what is known to be free does not do. */
+/* To check every range takes time that grows with the square of their number, because the kernel keeps locks in a
+ * list. So it is done only if the known free memory does not suffice. */
 static bool has_room(struct store *store, uint64_t n_bytes)
 {
         if (n_bytes > store->capacity)

@@ -27,7 +27,7 @@ void visible_uuid_text(const uint8_t uuid[static VISIBLE_UUID_BYTES],
                               i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 }
 
-/* The one device whose UUID begins so, or -1. */
+/* The only device whose UUID has that prefix, or -1. */
 static int find_by_uuid(const char *prefix, const uint8_t *seed, unsigned n_devices)
 {
         uint8_t uuid[VISIBLE_UUID_BYTES];

@@ -82,8 +82,8 @@ static CUresult store_of_fd(int fd, struct store **ret_store, CUmemLocation *ret
                 *ret_location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)i};
                 return CUDA_SUCCESS;
         }
-        /* Not open, not of this machine, or of a device that this process may not see: the driver
-         * tells none of them apart. */
+        /* Not open, not of this machine, or of a device that this process may not see: the driver does not
+         * distinguish these. */
         return CUDA_ERROR_UNKNOWN;
 }
 

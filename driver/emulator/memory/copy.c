@@ -17,7 +17,7 @@
 /* Pageable memory up to this is copied before the call returns, as the real driver does. */
 #define STAGED_MAX (UINT64_C(64) << 10)
 
-/* What an address is, decided by the call; whether it can be used, when the copy runs. */
+/* The kind of an address, which the call determines; whether it can be used is decided when the copy runs. */
 enum end_kind {
         END_DEVICE,  /* a device address, or host memory that the driver knows */
         END_PAGEABLE /* the application's own memory */
@@ -32,7 +32,7 @@ struct copy {
         struct operation operation;
         struct copy_end to, from;
         uint64_t n_bytes;
-        unsigned char *staged; /* what `from` held, or NULL */
+        unsigned char *staged; /* the bytes of `from`, or NULL */
 };
 
 /* How the call names an address: as the device's, as the host's, or as either. */
@@ -153,7 +153,7 @@ static CUresult end_check(const struct stream *stream, const struct copy_end *en
         return span_check(end->address, n_bytes, stream->context->device, use);
 }
 
-/* What a graph uses is looked at when it runs. */
+/* A graph's addresses are checked when it runs. */
 static CUresult ends_check(const struct stream *stream, const struct copy_end *to,
                            const struct copy_end *from, uint64_t n_bytes)
 {

@@ -18,7 +18,7 @@
 
 #define MAGIC UINT64_C(0x3263706975656d67)
 
-/* What the 64 bytes say. */
+/* The contents of the 64 bytes. */
 struct ipc_handle {
         uint64_t magic;
         uint32_t physical; /* number of the device */
@@ -87,7 +87,7 @@ static CUresult handle_check(const struct ipc_handle *handle, unsigned *ret_devi
         return CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* What was opened before needs its owner no more. */
+/* Memory that is open already does not need its owner any more. */
 static CUresult open_again(const struct context *context, const struct store *store,
                            uint64_t serial, CUdeviceptr *ret_address)
 {

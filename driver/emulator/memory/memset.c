@@ -79,7 +79,7 @@ static CUresult fill(const char *call, CUdeviceptr to, const unsigned char patte
                 r = lookup_usable_stream(handle, &stream);
         if (r != CUDA_SUCCESS)
                 return r;
-        /* What a graph uses is looked at when it runs. */
+        /* A graph's addresses are checked when it runs. */
         if (!stream_is_captured(stream))
                 r = span_check(to, n_bytes, stream->context->device, SPAN_WRITE);
         if (n_bytes && r == CUDA_SUCCESS)

@@ -9,11 +9,11 @@
 #include "driver/emulator/memory/allocation.h"
 #include "driver/emulator/memory/host.h"
 
-/* What lies at an address. Filled with the emulator's lock held, read after. */
+/* Describes an address. Filled with the emulator's lock held, read afterwards. */
 struct pointer {
         enum { POINTER_DEVICE, POINTER_VIRTUAL, POINTER_HOST } kind;
         uint64_t address;
-        struct interval range; /* reservation, cuMemAlloc, what was opened, or registration */
+        struct interval range; /* reservation, cuMemAlloc, opened memory, or registration */
         struct interval mapping;
         struct context *context;
         int device;
@@ -46,8 +46,8 @@ static bool is_accessible(const struct mapping *mapping)
         return false;
 }
 
-/* What is reserved, and has nothing mapped to it, the driver does not know; nor what lies behind the
- * bytes that cuMemAlloc was asked for. */
+/* The driver does not know addresses that are reserved and not mapped, nor those behind the bytes that cuMemAlloc was
+ * asked for. */
 static bool describe_locked(uint64_t address, struct pointer *ret)
 {
         const struct reservation *reservation = reservation_find_locked(address);
@@ -212,7 +212,7 @@ static size_t answer_size(CUpointer_attribute attribute)
         }
 }
 
-/* Of what the driver cannot tell: zero, -2 as the device, and no size at all. */
+/* For an unknown address: zero, -2 as the device, and no size at all. */
 static void answer_unknown(CUpointer_attribute attribute, void *data)
 {
         if (attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
@@ -247,8 +247,8 @@ EMULATOR_API CUresult CUDAAPI cuPointerGetAttributes(unsigned int n_attributes,
         return CUDA_SUCCESS;
 }
 
-/* Of a reservation, what is mapped at the address, if that can be used; the pointer's attributes give
- * all of it. */
+/* For a reservation: the mapping at the address, if that can be used; the pointer's attributes give the whole
+ * reservation. */
 EMULATOR_API CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *ret_base, size_t *ret_n_bytes,
                                                    CUdeviceptr address)
 {

@@ -23,7 +23,7 @@ static bool is_allowed(const struct mapping *mapping, unsigned device, enum span
                (access == CU_MEM_ACCESS_FLAGS_PROT_READ && use == SPAN_READ);
 }
 
-/* In a forked child, where what its parent left is done, the application may have unmapped it. */
+/* In a forked child, which does the work that its parent left, the application may have unmapped it. */
 static bool is_there(const struct host_range *host)
 {
         return emulator_is_live() ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libnvml-emu.so: what libnvidia-ml.so.1 would say of the emulated machine. Bytes and who has them are
- * what the stores show; MIG and errors are what nvml_state.h says. Any thread. */
+/* libnvml-emu.so: emulates libnvidia-ml.so.1 for the emulated machine. The stores tell memory sizes and the processes
+ * that hold memory; nvml_state.h tells MIG and errors. Any thread. */
 #include "driver/abi/nvml.h"
 
 #include <errno.h>
@@ -110,7 +110,7 @@ NVML_API const char *nvmlErrorString(nvmlReturn_t result)
 /* Of one device. */
 struct nvmlEventSet_st {
         nvmlDevice_t device; /* NULL: none has been registered */
-        uint64_t seen;       /* what its state said of errors */
+        uint64_t seen;       /* the errors of its last state */
 };
 
 /* Every call for a device begins so. */

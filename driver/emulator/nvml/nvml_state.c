@@ -93,7 +93,7 @@ static uint64_t count_call(ino_t inode, unsigned device)
 
 enum whose { OF_THE_DEVICE, OF_NONE };
 
-/* Who hangs touches no fd: a process may end around it. */
+/* A call that hangs uses no fd: the process may end meanwhile. */
 static void state_read(int directory_fd, unsigned device, enum whose whose,
                        struct nvml_state *ret_state)
 {

@@ -40,7 +40,7 @@ static void after_fork(void)
         emulator_unlock();
 }
 
-/* What its parent did of it before the end is not done again. */
+/* Skips operations that the parent did before its end. */
 static struct operation *next_operation(struct stream *stream)
 {
         uint64_t n_done = __atomic_load_n(stream->progress, __ATOMIC_ACQUIRE);

@@ -90,7 +90,7 @@ CUstreamCaptureStatus capture_status(const struct stream *stream)
                        : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 }
 
-/* What can be read without a lock follows. */
+/* Updates the state that is read without a lock. */
 static void status_publish(const struct stream *stream)
 {
         if (stream->handle)
@@ -166,7 +166,7 @@ static struct graph *capture_finish(struct capture *capture)
         return graph;
 }
 
-/* What keeps the capture from giving a graph. */
+/* The reason why the capture cannot give a graph. */
 static CUresult capture_failure(const struct capture *capture)
 {
         bool joined;
@@ -222,7 +222,7 @@ CUresult capture_add(struct stream *stream, struct operation *take_operation)
 
         if (capture->state != CAPTURE_ACTIVE)
                 return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-        /* The set of one is made first: a node that is in the plan cannot be taken back. */
+        /* Makes the set first: a node cannot be taken out of the plan again. */
         r = nodes_add(&tip, NULL);
         if (r == CUDA_SUCCESS)
                 r = plan_add(capture->graph->plan, take_operation, stream->context,

@@ -59,7 +59,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph *ret_g
                 return r;
         emulator_lock();
         r = capture_end(stream, &graph, &dead);
-        /* Without a place for its handle the graph is there all the same. */
+        /* The graph exists even if the caller does not want its handle. */
         if (ret_graph)
                 *ret_graph = (CUgraph)(graph ? graph->handle : 0);
         emulator_unlock();
@@ -118,7 +118,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamIsCapturing(CUstream handle,
         return context_failure(identity.context);
 }
 
-/* Where the answers go; NULL for what was not asked. */
+/* Where the answers go; NULL: not requested. */
 struct answers {
         cuuint64_t *id;
         CUgraph *graph;

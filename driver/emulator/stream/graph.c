@@ -103,7 +103,7 @@ CUresult plan_copy(struct plan *plan, struct plan **ret_copy)
         return CUDA_SUCCESS;
 }
 
-/* Not nodes_add: it is none that is there yet, and there may be many. */
+/* Not nodes_add: the node is new, and there may be many. */
 static CUresult plan_append(struct plan *plan, struct node *node)
 {
         if (!(plan->nodes.n & (plan->nodes.n - 1))) {

@@ -67,8 +67,8 @@ static bool is_ready(const struct launch *launch, const struct node *node)
         return !type->is_held || !type->is_held(node->operation, node->context);
 }
 
-/* Of all that may run now, what was captured last: so an order that was left to chance is not the
- * one in which it was captured. NULL: all wait for other work. */
+/* Of all nodes that may run now, takes the one that was captured last. So an order that the program left to chance is
+ * not the order of the capture. NULL: all wait for other work. */
 static struct node *launch_next(const struct launch *launch)
 {
         const struct nodes *nodes = &launch->executable->plan->nodes;
@@ -169,7 +169,7 @@ EMULATOR_API CUresult CUDAAPI cuGraphDestroy(CUgraph handle)
                 return r;
         emulator_lock();
         graph = handle_find(HANDLE_GRAPH, (uintptr_t)handle);
-        /* One that is captured is its capture's. */
+        /* A graph that is being captured belongs to its capture. */
         if (graph && graph->state == GRAPH_COMPLETE)
                 graph_free(graph, &dead);
         else

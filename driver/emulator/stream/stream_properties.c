@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a stream was made with. Its priority is remembered and makes no difference: each stream has a
- * thread of its own. */
+/* The properties with which a stream was made. Its priority is kept and has no effect: each stream has a thread of
+ * its own. */
 #include <cuda.h>
 
 #include "driver/emulator/context/context.h"

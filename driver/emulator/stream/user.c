@@ -22,7 +22,7 @@ struct holding {
         uint64_t n_refs;
 };
 
-/* What waits for the driver's own thread. */
+/* The destructors that wait for the driver's thread. */
 static struct {
         pthread_mutex_t mutex;
         pthread_cond_t changed;
