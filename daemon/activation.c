@@ -40,7 +40,7 @@ static bool read_number(const char *text, uint64_t most, uint64_t *ret_number)
         return true;
 }
 
-/* Newer systemds say which of the processes that have had this number is meant. */
+/* Newer systemd versions also pass the pidfd's id, which tells a process from an earlier one with its pid. */
 static bool is_meant_too(const char *text)
 {
         uint64_t inode;
@@ -76,28 +76,29 @@ static bool has_option(int fd, int option, int wanted)
         return getsockopt(fd, SOL_SOCKET, option, &value, &n) == 0 && value == wanted;
 }
 
-/* NULL: it is a socket that listens where clients find it. */
+/* Returns NULL if the fd is a listening socket with an absolute path, so that clients can find it. */
 static const char *find_fault(int fd)
 {
         struct sockaddr_un address = {.sun_family = AF_UNSPEC};
         socklen_t n = sizeof(address);
 
         if (fcntl(fd, F_GETFD) < 0)
-                return "it is not open";
+                return "not open";
         if (!has_option(fd, SO_DOMAIN, AF_UNIX))
-                return "it is no Unix socket";
+                return "not a Unix socket";
         if (!has_option(fd, SO_TYPE, SOCK_SEQPACKET))
-                return "it is no SOCK_SEQPACKET socket";
+                return "not a SOCK_SEQPACKET socket";
         if (!has_option(fd, SO_ACCEPTCONN, 1))
-                return "it does not listen";
+                return "not listening";
         if (getsockname(fd, (struct sockaddr *)&address, &n) < 0 || n > sizeof(address) ||
             n <= offsetof(struct sockaddr_un, sun_path) + 1 || address.sun_path[0] != '/' ||
             !memchr(address.sun_path, 0, n - offsetof(struct sockaddr_un, sun_path)))
-                return "it has no absolute path";
+                return "no absolute path";
         return NULL;
 }
 
-/* As the units name them, with FileDescriptorName=: the next name in the list, which begins behind it then. */
+/* Returns where the socket of the next name in the list (FileDescriptorName= of the units) is stored.
+ * Advances the list. NULL: unknown name. */
 static int *next_place(char **list, struct server_sockets *sockets)
 {
         const char *name = strsep(list, ":");
@@ -110,9 +111,9 @@ static int *next_place(char **list, struct server_sockets *sockets)
 static int refuse(char *ret_fault, int fd, const char *what)
 {
         (void)snprintf(ret_fault, ACTIVATION_FAULT_MAX,
-                       "LISTEN_FDS: fd %d: %s; allowed: SOCK_SEQPACKET sockets that listen, one "
-                       "named \"client\" and perhaps one named \"admin\", whose path is that of "
-                       "the first with " ADDRESS_ADMIN_SUFFIX " behind it",
+                       "LISTEN_FDS: fd %d: %s (expected listening SOCK_SEQPACKET sockets: one "
+                       "named \"client\" and at most one named \"admin\", whose path is the first "
+                       "one's with " ADDRESS_ADMIN_SUFFIX " appended)",
                        fd, what);
         return -EINVAL;
 }
@@ -125,16 +126,16 @@ static int take_one(int fd, char **list, struct server_sockets *sockets, char *r
         if (fault)
                 return refuse(ret_fault, fd, fault);
         if (!place)
-                return refuse(ret_fault, fd, "its name is none of these");
+                return refuse(ret_fault, fd, "unknown name");
         if (*place >= 0)
-                return refuse(ret_fault, fd, "another one has the same name");
+                return refuse(ret_fault, fd, "a second socket of this name");
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
                 return refuse(ret_fault, fd, strerror(errno));
         *place = fd;
         return 0;
 }
 
-/* Clients find the admin socket by the name of the other one. */
+/* Clients derive the admin socket's path from the client socket's path. */
 static bool are_beside(const struct server_sockets *sockets)
 {
         struct sockaddr_un client = {.sun_family = AF_UNSPEC}, admin = client, wanted;
@@ -146,7 +147,8 @@ static bool are_beside(const struct server_sockets *sockets)
                strncmp(admin.sun_path, wanted.sun_path, sizeof(wanted.sun_path)) == 0;
 }
 
-/* However many were promised: those that are there are this process's, and no child's. */
+/* Takes every passed fd, also when one of them is refused: they belong to this process, and no child may
+ * inherit one. */
 static int take_all(unsigned n_fds, char *list, struct server_sockets *sockets, char *ret_fault)
 {
         int r = 0;
@@ -154,9 +156,9 @@ static int take_all(unsigned n_fds, char *list, struct server_sockets *sockets, 
         for (unsigned i = 0; i < n_fds && !r; i++)
                 r = take_one(FIRST_FD + (int)i, &list, sockets, ret_fault);
         if (!r && sockets->client < 0)
-                r = refuse(ret_fault, FIRST_FD, "none is named \"client\"");
+                r = refuse(ret_fault, FIRST_FD, "no socket is named \"client\"");
         else if (!r && sockets->admin >= 0 && !are_beside(sockets))
-                r = refuse(ret_fault, sockets->admin, "the admin socket has another path");
+                r = refuse(ret_fault, sockets->admin, "the admin socket has a path of its own");
         return r;
 }
 
@@ -183,14 +185,14 @@ int activation_take(struct server_sockets *sockets, char ret_fault[static ACTIVA
         }
         if (!read_number(secure_getenv("LISTEN_FDS"), SOCKETS_MAX, &n_fds)) {
                 (void)snprintf(ret_fault, ACTIVATION_FAULT_MAX,
-                               "LISTEN_FDS: \"%.20s\" is no number of sockets; allowed: 0 to %d",
+                               "invalid LISTEN_FDS \"%.20s\" (expected a number of sockets, 0-%d)",
                                secure_getenv("LISTEN_FDS") ? secure_getenv("LISTEN_FDS") : "",
                                SOCKETS_MAX);
                 return -EINVAL;
         }
         list = strdup(named ? named : "");
         if (!list)
-                return refuse(ret_fault, FIRST_FD, "no memory to read its name");
+                return refuse(ret_fault, FIRST_FD, "out of memory for its name");
         r = n_fds ? take_all((unsigned)n_fds, list, &taken, ret_fault) : 0;
         forget_variables();
         if (r == 0)

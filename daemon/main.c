@@ -22,7 +22,8 @@
 
 enum exit_status { EXIT_USAGE = 2, EXIT_NO_DRIVER = 3 };
 
-/* Every block is a fd, and every client two: the usual 1024 would be a limit that nobody set. */
+/* Every block needs one fd and every client two, so the usual soft limit of 1024 is too low. gpumemd raises
+ * it to the hard limit. */
 static void raise_fd_limit(void)
 {
         struct rlimit limit;
@@ -31,11 +32,11 @@ static void raise_fd_limit(void)
                 return;
         limit.rlim_cur = limit.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &limit))
-                log_warning("the limit of open files could not be raised: blocks and clients are "
-                            "limited by it");
+                log_warning("cannot raise the limit of open files; blocks and clients are limited "
+                            "by it");
 }
 
-/* systemd says which stream is the journal's, which has the time of every line by itself. */
+/* systemd names the journal's stream in $JOURNAL_STREAM. The journal adds the time to each line itself. */
 static bool stderr_is_journal(void)
 {
         const char *text = secure_getenv("JOURNAL_STREAM");
@@ -47,7 +48,7 @@ static bool stderr_is_journal(void)
                status.st_ino == inode;
 }
 
-/* Before there is a pool, and so before anybody is served. */
+/* Called before there is a pool, and so before a client is served. */
 static void try_canaries(const struct start *start, const struct cuda *cuda,
                          enum canary_outcome *canaries)
 {
@@ -96,7 +97,7 @@ static int serve(struct start *start, const struct cuda *cuda, const struct serv
                 return EXIT_FAILURE;
         r = server_run(server);
         server_free(server);
-        /* The driver has handlers of its own at the end, which would wait for what hangs. */
+        /* The driver registers handlers for the process's end. They would wait for the call that hangs. */
         if (abandoned_workers_any())
                 _exit(r ? EXIT_FAILURE : EXIT_SUCCESS);
         return r ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -134,7 +135,7 @@ static int check_config(const char *path)
         if (config_load(path, &config_report_stderr, &config))
                 return EXIT_USAGE;
         config_deinit(&config);
-        (void)printf("%s is right\n", path);
+        (void)printf("%s: configuration is valid\n", path);
         return EXIT_SUCCESS;
 }
 

@@ -11,10 +11,10 @@ void notify_ready(const char *status)
 
 void notify_stopping(void)
 {
-        (void)sd_notify(0, "STOPPING=1\nSTATUS=giving memory back to the driver");
+        (void)sd_notify(0, "STOPPING=1\nSTATUS=returning memory to the driver");
 }
 
-/* Its timeouts are not ours: however long something takes by our own rules, it may. */
+/* Extends systemd's timeout: gpumemd has its own limits for each of these steps. */
 void notify_status(const char *status)
 {
         (void)sd_notifyf(0, "STATUS=%s\nEXTEND_TIMEOUT_USEC=15000000", status);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What systemd is told of the service: that it serves, that its loop goes on, that it ends. Nothing is told
- * where gpumemd was not started by systemd with Type=notify, or was built without libsystemd. */
+/* Notifies systemd that the daemon serves, that its loop runs, and that it ends. Does nothing if gpumemd
+ * was not started by systemd with Type=notify, or was built without libsystemd. */
 #pragma once
 
 #include <stdint.h>
 
-/* It serves. `status` is what `systemctl status` shows, a short text without a newline. */
+/* gpumemd serves. `systemctl status` shows `status`, a short text without a newline. */
 void notify_ready(const char *status);
 
-/* It serves nobody new. */
+/* gpumemd ends and takes no new clients. */
 void notify_stopping(void);
 
-/* It is about this, and is waited for for some seconds more. */
+/* gpumemd is busy with this; systemd waits some seconds longer for it. */
 void notify_status(const char *status);
 
-/* How often systemd is to be told that the loop goes on, in ms: twice as often as it wants to hear it. 0: it
- * does not wait for that. */
+/* The interval in ms at which to report that the loop runs: half of systemd's watchdog interval. 0: no
+ * watchdog. */
 uint64_t notify_alive_ms(void);
 void notify_alive(void);

@@ -15,9 +15,8 @@ static const char help_text[] =
         "Owns this machine's cached GPU memory and pinned host memory, and leases blocks\n"
         "of it to programs that use libgpumem-client.\n"
         "\n"
-        "  --config FILE        JSON; default: /etc/gpumemd/gpumemd.conf, if it is there;\n"
-        "                       options go before. See\n"
-        "                       " DOC_DIR "/gpumemd.conf.example\n"
+        "  --config FILE        JSON; default: /etc/gpumemd/gpumemd.conf, if it exists;\n"
+        "                       command-line options take precedence. See\n"
         "  --check-config FILE  only says what is wrong with it\n"
         "  --socket PATH        default: $GPUMEM_SOCKET, or gpumemd/gpumemd.sock in\n"
         "                       /run for root, in $XDG_RUNTIME_DIR for others\n"
@@ -76,8 +75,8 @@ static int parse_size(const char *option, const char *text, uint64_t *ret_bytes)
 
         if (size_parse(text, &n_bytes) || n_bytes < 2 * MIB) {
                 (void)fprintf(stderr,
-                              "gpumemd: --%s: \"%s\" is no size; allowed are 2MiB and more, as "
-                              "bytes or with a unit: 512MiB, 1.5GiB\n",
+                              "gpumemd: invalid --%s \"%s\" (expected 2MiB or more, in bytes or "
+                              "with a unit: 512MiB, 1.5GiB)\n",
                               option, text);
                 return -EINVAL;
         }
@@ -90,10 +89,10 @@ static int parse_level(const char *name, const char *text, enum log_level *ret_l
         int r = log_level_parse(text, ret_level);
 
         if (r)
-                (void)fprintf(stderr,
-                              "gpumemd: %s: \"%s\" is no level; allowed are error, warning, info, "
-                              "debug\n",
-                              name, text);
+                (void)fprintf(
+                        stderr,
+                        "gpumemd: invalid %s \"%s\" (expected error, warning, info or debug)\n",
+                        name, text);
         return r;
 }
 
@@ -102,10 +101,10 @@ static int parse_group(const char *text, gid_t *ret_group)
         int r = group_parse(text, ret_group);
 
         if (r)
-                (void)fprintf(stderr,
-                              "gpumemd: --group: \"%s\" is no group; allowed are a gid, or the "
-                              "name of a group\n",
-                              text);
+                (void)fprintf(
+                        stderr,
+                        "gpumemd: invalid --group \"%s\" (expected a gid or the name of a group)\n",
+                        text);
         return r;
 }
 
@@ -115,8 +114,7 @@ static int parse_backing(const char *text, enum pinned_backing *ret_backing)
 
         if (r)
                 (void)fprintf(stderr,
-                              "gpumemd: --pinned-backing: \"%s\" is no backing; allowed are memfd, "
-                              "vmm\n",
+                              "gpumemd: invalid --pinned-backing \"%s\" (expected memfd or vmm)\n",
                               text);
         return r;
 }
@@ -126,8 +124,7 @@ static int parse_canary(const char *text, enum canary_wish *ret_wish)
         int r = canary_wish_parse(text, ret_wish);
 
         if (r)
-                (void)fprintf(stderr,
-                              "gpumemd: --canary: \"%s\" is no choice; allowed are on, off\n",
+                (void)fprintf(stderr, "gpumemd: invalid --canary \"%s\" (expected on or off)\n",
                               text);
         return r;
 }
@@ -205,7 +202,7 @@ enum options_outcome options_parse(int argc, char **argv, struct options *ret_op
 
         if (level && *level && parse_level("GPUMEM_LOG", level, &options.log_level))
                 return OPTIONS_WRONG;
-        /* What getopt says of an option begins as all that is said. */
+        /* getopt begins its messages with argv[0]. */
         argv[0] = program;
         while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
                 outcome = take(id, optarg, &options);
@@ -213,7 +210,9 @@ enum options_outcome options_parse(int argc, char **argv, struct options *ret_op
                         return outcome;
         }
         if (optind < argc) {
-                (void)fprintf(stderr, "gpumemd: \"%s\": only options are taken; see --help\n",
+                (void)fprintf(stderr,
+                              "gpumemd: unexpected argument \"%s\" (only options are allowed; see "
+                              "--help)\n",
                               argv[optind]);
                 return OPTIONS_WRONG;
         }

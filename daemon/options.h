@@ -21,16 +21,16 @@ struct options {
         enum log_level log_level;
         bool says_log_level; /* --log or GPUMEM_LOG was given */
         const char *config_path;
-        bool config_is_optional; /* it is the default one, which need not be there */
+        bool config_is_optional; /* the default path, which need not exist */
         enum canary_wish canary;
-        int canary_ordinal;     /* not below 0: only be the canary of this device */
-        const char *check_path; /* --check-config: only look at this file */
+        int canary_ordinal;     /* not negative: this process only runs the canary of this device */
+        const char *check_path; /* --check-config: only check this file */
 };
 
 enum options_outcome {
         OPTIONS_RUN,   /* start the daemon */
         OPTIONS_DONE,  /* --help or --version has been answered */
-        OPTIONS_WRONG, /* a sentence on stderr says what */
+        OPTIONS_WRONG, /* the error has been printed on stderr */
 };
 
 enum options_outcome options_parse(int argc, char **argv, struct options *ret_options);

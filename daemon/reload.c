@@ -23,7 +23,7 @@ static void print_in_log(void *argument, const char *sentence)
 const struct config_report config_report_stderr = {.print = print_on_stderr};
 static const struct config_report log_report = {.print = print_in_log};
 
-/* What the file says holds where neither command line nor environment says anything. */
+/* Settings of the file apply where neither the command line nor the environment sets a value. */
 static void complete(struct options *options, const struct config *config)
 {
         if (!options->socket_path && !secure_getenv("GPUMEM_SOCKET"))
@@ -47,7 +47,8 @@ static void complete_settings(const struct options *options, struct settings *se
         settings->pinned_backing = options->pinned_backing;
 }
 
-/* A default file that is not there says nothing: whoever removes it takes back what it said. */
+/* A default file that does not exist is an empty one: an administrator removes the file to undo its
+ * settings. */
 static int load(const struct options *options, const struct config_report *report,
                 struct config *ret_config)
 {
@@ -83,7 +84,7 @@ static bool differ(const char *a, const char *b)
 
 static void log_unchanged(const struct start *start, const char *key)
 {
-        log_warning("%s: \"%s\" has changed; this takes effect when gpumemd is started again",
+        log_warning("%s: \"%s\" has changed; this takes effect when gpumemd is restarted",
                     start->options.config_path, key);
 }
 
@@ -103,7 +104,7 @@ static void log_what_cannot_change(const struct start *start, const struct confi
                 log_unchanged(start, "tenants");
 }
 
-/* A level that the file does not name any more is the one of the start. */
+/* If the file no longer names a level, the level of the start applies again. */
 static void apply_log_level(const struct start *start, const struct config *config)
 {
         struct options options = start->options;
@@ -122,8 +123,8 @@ static void apply(struct server *server, struct start *start)
         apply_log_level(start, config);
         complete_settings(&start->options, &config->settings);
         if (server_apply_settings(server, &config->settings))
-                log_error("no memory to tell clients of the pools' new limits");
-        log_info("%s was read again", start->options.config_path);
+                log_error("out of memory; clients are not told of the pools' new limits");
+        log_info("%s: configuration reloaded", start->options.config_path);
 }
 
 static void read_file(void *argument)
@@ -138,7 +139,7 @@ static void on_read(struct server *server, void *argument)
         struct start *start = argument;
 
         if (start->reading.result)
-                log_error("%s was not taken over: everything stays as it was",
+                log_error("%s: reload failed; the old configuration stays in force",
                           start->options.config_path);
         else if (!server_is_stopping(server))
                 apply(server, start);
@@ -155,6 +156,6 @@ void start_reload(struct server *server, void *argument)
 
         start->reading.again = r == -EBUSY;
         if (r && r != -EBUSY)
-                log_error("%s cannot be read now: everything stays as it was",
+                log_error("%s: cannot read it now; the old configuration stays in force",
                           start->options.config_path);
 }

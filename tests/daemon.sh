@@ -124,7 +124,7 @@ stop_daemon() {
 
 # What it has complained of, but that NVML's end is not waited for: that is a busy machine's.
 complaints() {
-        grep -v "NVML does not answer; it is left" "$place/gpumemd.log" || true
+        grep -v "NVML does not answer; its thread is abandoned" "$place/gpumemd.log" || true
 }
 
 # The daemon's open fds.

@@ -23,8 +23,8 @@ void config_deinit(struct config *config)
         *config = CONFIG_NULL;
 }
 
-/* What the file says is done with gpumemd's rights: it says which libraries to load, and which user is served. A group may
- * write where it may to the socket's folder (server/socket_file.c). */
+/* gpumemd trusts the file with its own privileges: it names the libraries to load, and the user that is
+ * served. The rule for groups is that of the socket's folder (server/transport/socket_file.c). */
 static int check_writers(struct reader *reader, const struct stat *status)
 {
         if (status->st_uid != 0 && status->st_uid != geteuid())
@@ -47,7 +47,7 @@ static int check_writers(struct reader *reader, const struct stat *status)
         return -EPERM;
 }
 
-/* Without waiting for a writer, should it be a pipe. */
+/* O_NONBLOCK, so that opening a pipe does not wait for a writer. */
 static int open_file(struct reader *reader, int *ret_fd)
 {
         CLEANUP(closep)
@@ -70,7 +70,7 @@ static int open_file(struct reader *reader, int *ret_fd)
         return 0;
 }
 
-/* Its bytes, at most one more than allowed. */
+/* Reads the file, up to one byte more than allowed. */
 static int read_bytes(struct reader *reader, char *bytes, size_t *ret_n)
 {
         CLEANUP(closep)
@@ -91,7 +91,7 @@ static int read_bytes(struct reader *reader, char *bytes, size_t *ret_n)
                 n += (size_t)more;
         }
         if (n > FILE_BYTES_MAX) {
-                reader_complain(reader, "", "larger than 1 MiB, which is the most allowed");
+                reader_complain(reader, "", "larger than 1 MiB, the maximum");
                 return -EINVAL;
         }
         *ret_n = n;
@@ -123,10 +123,10 @@ static void copy_text(struct reader *reader, const char *path, const json_t *jso
                 return;
         *text = strdup(value);
         if (!*text)
-                reader_complain(reader, path, "no memory to read this");
+                reader_complain(reader, path, "out of memory");
 }
 
-/* A relative one would depend on where the daemon was started. */
+/* A relative path would depend on the daemon's working directory. */
 static void read_socket(struct reader *reader, const json_t *json, struct config *config)
 {
         copy_text(reader, "socket", json, &config->socket_path);
@@ -141,7 +141,7 @@ static void read_log(struct reader *reader, const json_t *json, struct config *c
         config->says_log_level = true;
         if (!json_is_string(json) || log_level_parse(json_string_value(json), &config->log_level))
                 reader_refuse(reader, "log", json, "level",
-                              "\"error\", \"warning\", \"info\", \"debug\"");
+                              "\"error\", \"warning\", \"info\" or \"debug\"");
 }
 
 static void read_user(struct reader *reader, const json_t *json, struct settings *settings)
@@ -165,7 +165,7 @@ static void read_canary(struct reader *reader, const json_t *json, struct config
 {
         if (json &&
             (!json_is_string(json) || canary_wish_parse(json_string_value(json), &config->canary)))
-                reader_refuse(reader, "canary", json, "choice", "\"on\", \"off\"");
+                reader_refuse(reader, "canary", json, "choice", "\"on\" or \"off\"");
 }
 
 static void read_tenants(struct reader *reader, const json_t *json, struct settings *settings)
@@ -173,7 +173,7 @@ static void read_tenants(struct reader *reader, const json_t *json, struct setti
         if (json &&
             (!json_is_string(json) || tenancy_parse(json_string_value(json), &settings->tenancy)))
                 reader_refuse(reader, "tenants", json, "choice",
-                              "\"container\", \"uid\", \"client\"");
+                              "\"container\", \"uid\" or \"client\"");
 }
 
 static void read_drain(struct reader *reader, const json_t *json, struct settings *settings)
@@ -247,7 +247,7 @@ int config_load(const char *path, const struct config_report *report, struct con
         int r;
 
         if (!bytes) {
-                reader_complain(&reader, "", "no memory to read it");
+                reader_complain(&reader, "", "out of memory");
                 return -ENOMEM;
         }
         r = read_bytes(&reader, bytes, &n_bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration file: JSON, every key optional.
+/* The configuration file: JSON, with all keys optional.
  *
- * All that is wrong with a file is reported, not only the first: syntax as FILE:LINE:COLUMN, values
- * as FILE: KEY.PATH: what is there and what is allowed. Unknown keys are wrong. One thread. */
+ * Every error of a file is reported, not only the first: syntax errors as FILE:LINE:COLUMN, wrong values as
+ * FILE: KEY.PATH: the value and what is expected. An unknown key is an error. One thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,20 +13,20 @@
 
 #define CONFIG_DEFAULT_PATH "/etc/gpumemd/gpumemd.conf"
 
-/* A gid, or the name of a group; -EINVAL for anything else. */
+/* Parses a gid or the name of a group; -EINVAL for anything else. */
 int group_parse(const char *text, gid_t *ret_group);
 
-/* Whether a try at the start is to show that the driver clears memory. */
+/* Whether the start checks that the driver clears memory. */
 enum canary_wish { CANARY_NOT_SAID, CANARY_ON, CANARY_OFF };
 
 /* "on" or "off"; -EINVAL for anything else. */
 int canary_wish_parse(const char *text, enum canary_wish *ret_wish);
 
 struct config {
-        char *socket_path;  /* owned; NULL: not said */
-        char *cuda_library; /* the same */
-        char *nvml_library; /* the same */
-        gid_t group;        /* SOCKET_FILE_OWN_GROUP: not said */
+        char *socket_path;  /* owned; NULL: not set */
+        char *cuda_library; /* likewise */
+        char *nvml_library; /* likewise */
+        gid_t group;        /* SOCKET_FILE_OWN_GROUP: not set */
         enum canary_wish canary;
         bool says_log_level;
         enum log_level log_level;
@@ -37,15 +37,15 @@ struct config {
 
 void config_deinit(struct config *config);
 
-/* Where each sentence about what is wrong goes. */
+/* Receives each error message. */
 struct config_report {
         void (*print)(void *argument, const char *sentence);
         void *argument;
 };
 
-/* -EINVAL: the file is wrong; another -errno: it cannot be read. Both are reported. */
+/* -EINVAL: the file has errors; another -errno: it cannot be read. Both are reported. */
 int config_load(const char *path, const struct config_report *report, struct config *ret_config);
 
-/* The same of bytes that were read from there. */
+/* The same for bytes that were read from `path`. */
 int config_parse(const char *path, const char *bytes, size_t n_bytes,
                  const struct config_report *report, struct config *ret_config);

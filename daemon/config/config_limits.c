@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "limits": what clients and tenants may be charged. */
+/* "limits": how much clients and tenants may be charged. */
 #include <pwd.h>
 #include <string.h>
 
@@ -23,14 +23,14 @@ static void read_limit(struct reader *reader, const char *path, const json_t *js
         if (is_none(json))
                 *max = LIMIT_NONE;
         else if (kind != LIMIT_LEASES)
-                (void)reader_size(reader, path, json, 0,
-                                  "bytes, a text with a unit: \"12GiB\", or \"none\" for no limit",
-                                  max);
+                (void)reader_size(
+                        reader, path, json, 0,
+                        "a size in bytes or with a unit: \"12GiB\", or \"none\" for no limit", max);
         else if (json_is_integer(json) && json_integer_value(json) >= 0)
                 *max = (uint64_t)json_integer_value(json);
         else
                 reader_refuse(reader, path, json, "number of leases",
-                              "0 and more, or \"none\" for no limit");
+                              "0 or more, or \"none\" for no limit");
 }
 
 static void read_limits(struct reader *reader, const char *up, const json_t *json,
@@ -66,7 +66,7 @@ bool config_read_uid(struct reader *reader, const char *path, const json_t *json
         if (json_is_string(json))
                 user = getpwnam(json_string_value(json));
         if (!user) {
-                reader_refuse(reader, path, json, "user", "a uid, or the name of a user");
+                reader_refuse(reader, path, json, "user", "a uid or the name of a user");
                 return false;
         }
         *uid = (uint32_t)user->pw_uid;
@@ -90,7 +90,7 @@ static void store(struct reader *reader, const char *path, uint32_t uid,
         for (unsigned kind = 0; kind < LIMIT_N_KINDS && !r; kind++)
                 r = limits_set_uid(table, uid, (enum limit_kind)kind, limits->max[kind]);
         if (r)
-                reader_complain(reader, path, "no memory to read this");
+                reader_complain(reader, path, "out of memory");
 }
 
 static bool says_limit(const struct limit_set *limits)
@@ -117,15 +117,15 @@ static void read_tenant(struct reader *reader, const char *up, const json_t *jso
         read_limits(reader, up, json, &limits);
         if (reader->n_faults == n_faults && !says_limit(&limits))
                 reader_complain(reader, up,
-                                "no limit; allowed: \"device_bytes\", \"pinned_bytes\", "
-                                "\"leases\"");
+                                "no limit is set (expected \"device_bytes\", \"pinned_bytes\" or "
+                                "\"leases\")");
         key_path(path, up, "uid");
         if (!user)
-                reader_complain(reader, path, "missing; allowed: a uid, or the name of a user");
+                reader_complain(reader, path, "missing (expected a uid or the name of a user)");
         else if (!config_read_uid(reader, path, user, &uid))
                 return;
         else if (is_listed(table, uid))
-                reader_complain(reader, path, "uid %u has its limits from an entry before", uid);
+                reader_complain(reader, path, "uid %u has limits in an earlier entry already", uid);
         else
                 store(reader, up, uid, &limits, table);
 }
@@ -149,7 +149,7 @@ void config_read_limits(struct reader *reader, const json_t *json, struct settin
         if (!reader_object(reader, "limits", json, keys))
                 return;
         if (limits_new(&settings->limits)) {
-                reader_complain(reader, "limits", "no memory to read this");
+                reader_complain(reader, "limits", "out of memory");
                 return;
         }
         read_default(reader, "limits.client", json_object_get(json, "client"),

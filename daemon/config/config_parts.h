@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a configuration that have files of their own. One thread. */
+/* Parts of the configuration that have files of their own. One thread. */
 #pragma once
 
 #include <jansson.h>
@@ -10,11 +10,11 @@
 #include "daemon/config/config_reader.h"
 #include "daemon/server/core/settings.h"
 
-/* config_limits.c: a number, or the name of a user; and the value of "limits". */
+/* config_limits.c: a uid or the name of a user; and the value of "limits". */
 bool config_read_uid(struct reader *reader, const char *path, const json_t *json, uint32_t *uid);
 void config_read_limits(struct reader *reader, const json_t *json, struct settings *settings);
 
-/* config_pools.c: the value of "pools", and what of it must fit other keys. */
+/* config_pools.c: the value of "pools", and checks against other keys. */
 void config_read_pools(struct reader *reader, const json_t *json, struct settings *settings);
 void config_check_ipc(struct reader *reader, const struct settings *settings);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "pools": how much each may reserve, what pinned ones are made of, how devices' blocks are handed out. */
+/* "pools": how much each pool may reserve, the backing of pinned pools, how devices' blocks are handed out. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #define UUID_TEXT "GPU-"
 
 static const char allowed_devices[] = "an index, a UUID as nvidia-smi -L prints it, or \"all\"";
-static const char allowed_sizes[] = "2MiB and more, as bytes or a text with a unit: \"12GiB\"";
-static const char allowed_minima[] = "0 and more, as bytes or a text with a unit: \"12GiB\"";
+static const char allowed_sizes[] = "2MiB or more, in bytes or with a unit: \"12GiB\"";
+static const char allowed_minima[] = "0 or more, in bytes or with a unit: \"12GiB\"";
 static const char allowed_nodes[] = "the number of a NUMA node, or \"all\"";
 
 static int digit(char c)
@@ -20,7 +20,7 @@ static int digit(char c)
         return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
 }
 
-/* "GPU-" and 32 digits in groups of 8, 4, 4, 4 and 12. */
+/* Parses "GPU-" and 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12. */
 static bool parse_uuid(const char *text, uint8_t uuid[static 16])
 {
         if (strncmp(text, UUID_TEXT, strlen(UUID_TEXT)) != 0)
@@ -91,7 +91,7 @@ static void read_minimum(struct reader *reader, const char *up, const json_t *js
         key_path(path, up, "min_bytes");
         rule->says_min = reader_size(reader, path, bytes, 0, allowed_minima, &rule->min_bytes);
         if (rule->says_min && rule->max_bytes && rule->min_bytes > rule->max_bytes)
-                reader_refuse(reader, path, bytes, "minimum", "max_bytes of this pool at most");
+                reader_refuse(reader, path, bytes, "minimum", "at most this pool's max_bytes");
 }
 
 static bool says_stock(const json_t *json)
@@ -111,7 +111,7 @@ static void read_warm(struct reader *reader, const char *up, const json_t *json,
         key_path(path, up, "warm_bytes");
         rule->says_warm = reader_size(reader, path, bytes, 0, allowed_minima, &rule->warm_bytes);
         if (rule->says_warm && rule->max_bytes && rule->warm_bytes > rule->max_bytes)
-                reader_refuse(reader, path, bytes, "size", "max_bytes of this pool at most");
+                reader_refuse(reader, path, bytes, "size", "at most this pool's max_bytes");
 }
 
 static void read_keep(struct reader *reader, const char *up, const json_t *json,
@@ -135,7 +135,7 @@ static void read_keep(struct reader *reader, const char *up, const json_t *json,
                 return;
         }
         key_path(path, up, "return_after_seconds");
-        reader_refuse(reader, path, seconds, "number of seconds", "0 to 31536000, which is a year");
+        reader_refuse(reader, path, seconds, "number of seconds", "0 to 31536000, one year");
 }
 
 static void read_limit(struct reader *reader, const char *up, const json_t *json,
@@ -149,9 +149,9 @@ static void read_limit(struct reader *reader, const char *up, const json_t *json
             !json_object_get(json, "backing") && !json_object_get(json, "ipc") && !says_stock(json))
                 reader_complain(
                         reader, up,
-                        "nothing is said of it; allowed: \"max_bytes\", \"max_fraction\" (the "
-                        "smaller one holds), \"min_bytes\", \"warm_bytes\", "
-                        "\"keep_cached_bytes\", \"return_after_seconds\", \"backing\", \"ipc\"");
+                        "nothing is set (expected \"max_bytes\", \"max_fraction\" (the smaller one "
+                        "applies), \"min_bytes\", \"warm_bytes\", \"keep_cached_bytes\", "
+                        "\"return_after_seconds\", \"backing\" or \"ipc\")");
         if (bytes) {
                 key_path(path, up, "max_bytes");
                 (void)reader_size(reader, path, bytes, SETTINGS_POOL_BYTES_MIN, allowed_sizes,
@@ -173,10 +173,10 @@ static void read_backing(struct reader *reader, const char *up, const json_t *js
                 return;
         key_path(path, up, "backing");
         if (!json_object_get(json, "pinned"))
-                reader_complain(reader, path, "allowed for pinned pools only");
+                reader_complain(reader, path, "only allowed for pinned pools");
         else if (!json_is_string(backing) ||
                  pinned_backing_parse(json_string_value(backing), &rule->backing))
-                reader_refuse(reader, path, backing, "backing", "\"memfd\", \"vmm\"");
+                reader_refuse(reader, path, backing, "backing", "\"memfd\" or \"vmm\"");
 }
 
 static void read_ipc(struct reader *reader, const char *up, const json_t *json,
@@ -189,9 +189,9 @@ static void read_ipc(struct reader *reader, const char *up, const json_t *json,
                 return;
         key_path(path, up, "ipc");
         if (!json_object_get(json, "device"))
-                reader_complain(reader, path, "allowed for devices' pools only");
+                reader_complain(reader, path, "only allowed for device pools");
         else if (!json_is_string(ipc) || device_ipc_parse(json_string_value(ipc), &rule->ipc))
-                reader_refuse(reader, path, ipc, "way to hand out blocks", "\"fd\", \"legacy\"");
+                reader_refuse(reader, path, ipc, "way to hand out blocks", "\"fd\" or \"legacy\"");
 }
 
 static void read_rule(struct reader *reader, const char *up, const json_t *json,
@@ -215,8 +215,9 @@ static void read_rule(struct reader *reader, const char *up, const json_t *json,
         if (!reader_object(reader, up, json, keys))
                 return;
         if (!device == !pinned) {
-                reader_complain(reader, up, "%s; allowed: one of \"device\" and \"pinned\"",
-                                device ? "two pools" : "no pool");
+                reader_complain(reader, up, "%s (expected either \"device\" or \"pinned\")",
+                                device ? "both \"device\" and \"pinned\""
+                                       : "neither \"device\" nor \"pinned\"");
         } else if (device) {
                 key_path(path, up, "device");
                 read_device(reader, path, device, rule);
@@ -243,7 +244,7 @@ static void check_others(struct reader *reader, const char *path, const struct p
 {
         for (size_t i = 0; i < n; i++) {
                 if (name_the_same(&rules[i], &rules[n])) {
-                        reader_complain(reader, path, "this pool has its limit from pools[%zu]", i);
+                        reader_complain(reader, path, "pools[%zu] sets this pool already", i);
                         return;
                 }
         }
@@ -259,7 +260,7 @@ void config_read_pools(struct reader *reader, const json_t *json, struct setting
         n = json_array_size(json);
         rules = calloc(n ? n : 1, sizeof(*rules));
         if (!rules) {
-                reader_complain(reader, "pools", "no memory to read this");
+                reader_complain(reader, "pools", "out of memory");
                 return;
         }
         for (size_t i = 0; i < n; i++) {
@@ -286,10 +287,9 @@ void config_check_ipc(struct reader *reader, const struct settings *settings)
                         continue;
                 index_path(up, "pools", i);
                 key_path(path, up, "ipc");
-                reader_complain(
-                        reader, path,
-                        "whoever learns a CUDA IPC handle can open the memory: \"legacy\" is "
-                        "for one tenant, a user who must be named by \"user\", with \"tenants\": "
-                        "\"uid\"");
+                reader_complain(reader, path,
+                                "\"legacy\" requires \"user\" and \"tenants\": \"uid\": any user "
+                                "who learns a CUDA IPC handle can open the memory, so the pool may "
+                                "serve one user only");
         }
 }

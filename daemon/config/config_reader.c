@@ -10,8 +10,8 @@
 #define SENTENCE_MAX 1024
 #define VALUE_MAX    64
 
-/* Keys and texts of a file may hold anything, and go to terminals and logs: control characters, the
- * two bytes of UTF-8 that are one included, do not. */
+/* Keys and texts of a file may contain anything, and are printed to terminals and logs. Replaces control
+ * characters, also those that are two bytes of UTF-8. */
 static void make_printable(char *text)
 {
         for (unsigned char *byte = (unsigned char *)text; *byte; byte++) {
@@ -38,7 +38,7 @@ void reader_complain(struct reader *reader, const char *path, const char *format
         reader->print(reader->argument, sentence);
 }
 
-/* The value as it is written, cut to a line's length. */
+/* Prints the value as JSON, cut to the length of a line. */
 static void quote(const json_t *value, char text[static VALUE_MAX])
 {
         char *dump = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
@@ -49,13 +49,19 @@ static void quote(const json_t *value, char text[static VALUE_MAX])
         free(dump);
 }
 
-void reader_refuse(struct reader *reader, const char *path, const json_t *value, const char *what,
-                   const char *allowed)
+static void refuse(struct reader *reader, const char *path, const json_t *value, const char *what,
+                   const char *prefix, const char *allowed)
 {
         char text[VALUE_MAX];
 
         quote(value, text);
-        reader_complain(reader, path, "%s is no %s; allowed: %s", text, what, allowed);
+        reader_complain(reader, path, "invalid %s %s (expected %s%s)", what, text, prefix, allowed);
+}
+
+void reader_refuse(struct reader *reader, const char *path, const json_t *value, const char *what,
+                   const char *allowed)
+{
+        refuse(reader, path, value, what, "", allowed);
 }
 
 void key_path(char path[static KEY_PATH_MAX], const char *up, const char *key)
@@ -96,7 +102,7 @@ bool reader_object(struct reader *reader, const char *path, const json_t *value,
 
         list_keys(keys, allowed, sizeof(allowed));
         if (!json_is_object(value)) {
-                reader_refuse(reader, path, value, "object", allowed);
+                refuse(reader, path, value, "value", "an object with ", allowed);
                 return false;
         }
         json_object_foreach((json_t *)value, key, member)
@@ -104,7 +110,7 @@ bool reader_object(struct reader *reader, const char *path, const json_t *value,
                 if (is_among(key, keys))
                         continue;
                 key_path(unknown, path, key);
-                reader_complain(reader, unknown, "this key is unknown; allowed: %s", allowed);
+                reader_complain(reader, unknown, "unknown key (expected %s)", allowed);
         }
         return true;
 }
@@ -120,7 +126,7 @@ bool reader_array(struct reader *reader, const char *path, const json_t *value)
 bool reader_text(struct reader *reader, const char *path, const json_t *json, const char **value)
 {
         if (!json_is_string(json) || !*json_string_value(json)) {
-                reader_refuse(reader, path, json, "text", "a text in double quotes, not empty");
+                reader_refuse(reader, path, json, "text", "a non-empty text in double quotes");
                 return false;
         }
         *value = json_string_value(json);
@@ -139,7 +145,7 @@ bool reader_size(struct reader *reader, const char *path, const json_t *json, ui
         } else if (json_is_string(json)) {
                 is_size = size_parse(json_string_value(json), &n_bytes) == 0;
         }
-        /* The largest numbers are marks. */
+        /* The largest numbers have a special meaning, such as "none". */
         if (!is_size || n_bytes < least || n_bytes > UINT64_MAX / 2) {
                 reader_refuse(reader, path, json, "size", allowed);
                 return false;
@@ -153,7 +159,7 @@ bool reader_fraction(struct reader *reader, const char *path, const json_t *json
         double fraction = json_is_number(json) ? json_number_value(json) : 0;
 
         if (!(fraction > 0 && fraction <= 1)) {
-                reader_refuse(reader, path, json, "fraction", "more than 0, and 1 at most");
+                reader_refuse(reader, path, json, "fraction", "above 0, at most 1");
                 return false;
         }
         *value = fraction;

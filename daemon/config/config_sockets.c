@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "group": who may connect; "each_user": how often, and how much it may ask then. */
+/* "group": which group may connect; "each_user": each user's rate and share. */
 #include <errno.h>
 #include <grp.h>
 #include <inttypes.h>
@@ -37,7 +37,7 @@ void config_read_group(struct reader *reader, const json_t *json, gid_t *group)
             json_integer_value(json) < UINT32_MAX)
                 *group = (gid_t)json_integer_value(json);
         else if (!json_is_string(json) || group_parse(json_string_value(json), group))
-                reader_refuse(reader, "group", json, "group", "a gid, or the name of a group");
+                reader_refuse(reader, "group", json, "group", "a gid or the name of a group");
 }
 
 static void read_number(struct reader *reader, const json_t *json, const char *key, uint64_t most,

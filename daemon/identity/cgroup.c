@@ -64,7 +64,7 @@ static bool are_digits(const char *bytes, size_t n, int (*is_digit)(int characte
         return n > 0;
 }
 
-/* "docker-ID.scope", "libpod-ID", "kubepods-pod0.slice:cri-containerd:ID", or the id alone. */
+/* Matches "docker-ID.scope", "libpod-ID", "kubepods-pod0.slice:cri-containerd:ID", or an id alone. */
 static bool ends_with_id(struct piece name)
 {
         struct piece before = {name.bytes, name.n - ID_DIGITS};
@@ -74,13 +74,13 @@ static bool ends_with_id(struct piece name)
         return before.n == 0 || ends(before, "-") || ends(before, ":");
 }
 
-/* Of podman and CRI-O: it watches the container from outside. */
+/* The monitor process of podman, CRI-O or LXC: it runs outside the container. */
 static bool is_monitor(struct piece name)
 {
         return has(name, "conmon-") || begins(name, "lxc.monitor");
 }
 
-/* The id of a task and a number. */
+/* Matches the names of Amazon ECS: the id of a task, and a number. */
 static bool is_of_ecs(struct piece name)
 {
         return name.n > ECS_DIGITS + 1 && are_digits(name.bytes, ECS_DIGITS, isxdigit) &&
@@ -94,7 +94,8 @@ static bool is_machine(struct piece name)
                (begins(name, "systemd-nspawn@") && ends(name, ".service"));
 }
 
-/* Of runc and crun where nobody has them called otherwise: who starts it chooses what is between these. */
+/* Matches the default names of runc and crun. The caller of the runtime chooses the part between prefix and
+ * ".scope". */
 static bool is_of_runtime(struct piece name)
 {
         struct piece chosen = without(name, "", ".scope");
@@ -115,7 +116,7 @@ static bool is_pod(struct piece name, struct piece before)
         return has(before, "kubepods") && (begins(name, "pod") || has(name, "-pod"));
 }
 
-/* The cgroup `name`, in the cgroup `parent`, at the place `before`. */
+/* Whether `name` is a container's cgroup; `parent` is the name above it, `before` the path above. */
 static bool is_container(struct piece name, struct piece parent, struct piece before)
 {
         if (is_monitor(name))
@@ -126,7 +127,7 @@ static bool is_container(struct piece name, struct piece parent, struct piece be
                equals(parent, "lxc") || equals(parent, "buildkit");
 }
 
-/* The next name of a path after `name`; of its begin after one of no bytes there. */
+/* Moves `name` to the next name of the path; an empty `name` at its start moves to the first. */
 static bool next_name(struct piece path, struct piece *name)
 {
         const char *end = path.bytes + path.n;
@@ -139,7 +140,7 @@ static bool next_name(struct piece path, struct piece *name)
         return name->n > 0;
 }
 
-/* The path as far as the outermost container; of no bytes if there is none. */
+/* The path up to the outermost container; empty if there is none. */
 static struct piece cut(struct piece path)
 {
         struct piece name = {path.bytes, 0}, parent = name;
@@ -154,7 +155,7 @@ static struct piece cut(struct piece path)
         return (struct piece){path.bytes, 0};
 }
 
-/* What lies above the daemon's own cgroup namespace begins with "..": how far is no matter. */
+/* A path above the daemon's own cgroup namespace begins with "..". */
 static bool is_of_host(struct piece path)
 {
         struct piece name = {path.bytes, 0};
@@ -171,7 +172,7 @@ struct cgroup_line {
         struct piece path;
 };
 
-/* "HIERARCHY:CONTROLLERS:PATH"; the first ':' of the path is the third. */
+/* Reads a line "HIERARCHY:CONTROLLERS:PATH". Further colons belong to the path. */
 static int read_line(const char **text, struct cgroup_line *ret_line)
 {
         const char *at = *text, *end = strchrnul(at, '\n');
@@ -186,7 +187,7 @@ static int read_line(const char **text, struct cgroup_line *ret_line)
         return 0;
 }
 
-/* Of v2 and of systemd's own tree: these say of everything where it belongs. */
+/* Cgroup v2, or systemd's own hierarchy of v1: both have a path for every process. */
 static bool is_of_units(const struct cgroup_line *line)
 {
         return line->controllers.n == 0 || begins(line->controllers, "name=");
@@ -220,8 +221,8 @@ int cgroup_find_container(const char *cgroups, char ret_path[static CGROUP_PATH_
         return 0;
 }
 
-/* "\x2d" is systemd's way to write '-'. Whoever makes a cgroup chooses its name: a terminal is to get no
- * more than it can show. */
+/* Decodes "\x2d", systemd's form of '-'. A user who makes a cgroup chooses its name, so only printable
+ * characters are returned. */
 static char next_character(struct piece *name)
 {
         char character = *name->bytes;
@@ -265,7 +266,7 @@ bool cgroup_container_is_called(const char *path, const char *text)
         if (!*path || strcmp(path, "/") == 0 || !wanted.n)
                 return false;
         cgroup_container_name(path, name);
-        /* It is cut. */
+        /* A longer name is cut. */
         n = wanted.n < sizeof(name) - 1 ? wanted.n : sizeof(name) - 1;
         return (strlen(name) == n && memcmp(name, wanted.bytes, n) == 0) ||
                (*path == '/' && ends(wanted, path));

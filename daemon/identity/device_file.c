@@ -24,7 +24,8 @@ bool device_file_is_open(const struct device_file *file)
                (grants(file, OF_OWNER) && grants(file, OF_GROUP) && grants(file, 0));
 }
 
-/* As the kernel does: one of the three counts, and no other, even if it grants less. */
+/* As in the kernel, exactly one class decides (owner, group, others), even if it grants less than the
+ * others. */
 bool device_file_opens(const struct device_file *file, uint32_t uid, const uint32_t *gids,
                        size_t n_gids)
 {
@@ -39,7 +40,7 @@ bool device_file_opens(const struct device_file *file, uint32_t uid, const uint3
         return grants(file, 0);
 }
 
-/* What follows "KEY:" and blanks at the begin of a line; NULL: nothing does. */
+/* The value of the line "KEY: VALUE"; NULL: no such line. */
 static const char *value_of(const char *text, const char *key)
 {
         size_t length = strlen(key);

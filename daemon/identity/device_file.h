@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may use a GPU, by the files in /dev that stand for it. Pure: what was found there is an argument. */
+/* Who may use a GPU, decided by its files in /dev. Pure: the files' attributes are arguments. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,19 +7,19 @@
 #include <stdint.h>
 
 struct device_file {
-        bool is_known; /* else it is not there, or its mode does not tell all, as with an access list */
+        bool is_known; /* false: the file is missing, or its mode is incomplete, as with an access list */
         uint32_t uid, gid;
         uint32_t mode; /* permissions, as in stat */
 };
 
-/* Everybody may read it and write to it. */
+/* Whether every user may read and write the file. */
 bool device_file_is_open(const struct device_file *file);
 
-/* Whether this user in these groups may. Root may, and what is not known is no reason to say no. */
+/* Whether this user with these groups may. Root may. An unknown file is no reason to refuse. */
 bool device_file_opens(const struct device_file *file, uint32_t uid, const uint32_t *gids,
                        size_t n_gids);
 
-/* The number in /dev/nvidiaN of the device with this UUID, out of a text like
- * /proc/driver/nvidia/gpus/0000:00:06.0/information. -ENODEV: it tells of another one; -EPROTO. */
+/* The number N of /dev/nvidiaN of the device with this UUID, from a text such as
+ * /proc/driver/nvidia/gpus/0000:00:06.0/information. -ENODEV: the text is about another device; -EPROTO. */
 int device_file_number(const char *information, const uint8_t uuid[static 16],
                        uint32_t *ret_number);

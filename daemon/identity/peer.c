@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "daemon/identity/proc_stat.h"
 
-/* Linux 5.14, 6.5 and 6.9; younger than the headers of some systems that run on such a kernel. */
+/* Linux 5.14, 6.5 and 6.9; missing in the headers of some systems with such a kernel. */
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
 #endif
@@ -27,7 +27,7 @@
 #define PID_FS_MAGIC 0x50494446
 #endif
 
-/* /proc may be another pid namespace's, where the same pid is somebody else. */
+/* Whether /proc shows the daemon's own pid namespace. In another one the same pid is a different process. */
 static bool proc_is_ours(void)
 {
         char name[16];
@@ -63,7 +63,8 @@ int peer_find_container(pid_t pid, char ret_path[static CGROUP_PATH_MAX])
         return r ? r : cgroup_find_container(text, ret_path);
 }
 
-/* Whoever has ended has closed its socket, unless a child of it has that, too. */
+/* Whether the peer still holds its socket open. A process that ended has closed it, unless a child has
+ * inherited it. */
 static bool stands(int socket)
 {
         struct pollfd ends = {.fd = socket, .events = POLLRDHUP};
@@ -71,7 +72,7 @@ static bool stands(int socket)
         return poll(&ends, 1, 0) == 0;
 }
 
-/* Not of a process that took the pid over while this went on. */
+/* Fails if another process has reused the pid meanwhile. */
 static int open_by_pid(int socket, pid_t pid)
 {
         CLEANUP(closep)
@@ -107,7 +108,7 @@ static int open_pidfd(int socket, pid_t pid)
         return open_by_pid(socket, pid);
 }
 
-/* From Linux 6.9 on every process has a pidfd inode of its own, also one whose pid cannot be seen. */
+/* From Linux 6.9 on each process has a pidfd inode of its own, also a process whose pid is not visible. */
 static uint64_t number_of(int pidfd, pid_t pid)
 {
         struct statfs fs;
@@ -118,7 +119,8 @@ static uint64_t number_of(int pidfd, pid_t pid)
         return pid > 0 ? (uint64_t)pid : 0;
 }
 
-/* A socket that was accepted is in the network namespace of the one that connected; to ask that takes no rights. */
+/* An accepted socket has the network namespace of the connecting process. Reading its cookie requires no
+ * privilege. */
 static uint64_t network_of(int socket)
 {
         uint64_t network;
@@ -128,7 +130,7 @@ static uint64_t network_of(int socket)
         return r ? 0 : network;
 }
 
-/* Its pid has been its own until now, and so has what was read of it. */
+/* The process still runs, so its pid was not reused while /proc was read. */
 static bool lives(int pidfd)
 {
         struct pollfd end = {.fd = pidfd, .events = POLLIN};
@@ -179,10 +181,9 @@ const char *peer_fault(int r)
                 return "the process that connected has ended";
         case -EMFILE:
         case -ENFILE:
-                return "the daemon has no file descriptor left";
+                return "gpumemd has no file descriptor left";
         default:
-                return "the process that connected could not be identified: gpumemd needs the "
-                       "/proc "
-                       "of its own pid namespace, with all processes in it";
+                return "cannot identify the connecting process: gpumemd needs the /proc of its own "
+                       "pid namespace, with all processes in it";
         }
 }

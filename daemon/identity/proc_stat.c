@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fields after the name: the state is the first of them. */
+/* Fields after the name, counted from the state. */
 #define START_FIELD 20
 
 int proc_stat_start(const char *stat, uint64_t *ret_ticks)

@@ -27,13 +27,13 @@ void apply_settings_check_rules(const struct server *server, const struct settin
 {
         for (size_t i = 0; i < settings->n_rules; i++) {
                 if (!names_any(server, &settings->rules[i]))
-                        log_warning("pools[%zu] of the configuration names nothing that this "
-                                    "machine has; it has no effect",
+                        log_warning("pools[%zu] of the configuration matches no pool of this "
+                                    "machine; it has no effect",
                                     i);
         }
 }
 
-/* Blocks that are out there stay what they are. */
+/* The backing of existing blocks cannot change. */
 static void check_backings(const struct server *server, const struct settings *settings)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
@@ -42,10 +42,9 @@ static void check_backings(const struct server *server, const struct settings *s
 
                 if (row->kind == GPUMEM_PINNED &&
                     is_vmm != (settings_pinned_backing(settings, row) == PINNED_VMM))
-                        log_warning(
-                                "%s: its backing has changed; this takes effect when gpumemd is "
-                                "started again",
-                                row->name);
+                        log_warning("%s: its backing has changed; this takes effect when gpumemd "
+                                    "is restarted",
+                                    row->name);
         }
 }
 
@@ -57,15 +56,13 @@ static void check_ipc(const struct server *server, const struct settings *settin
 
                 if (row->kind == GPUMEM_DEVICE &&
                     is_legacy != (settings_ipc(settings, row) == IPC_LEGACY))
-                        log_warning(
-                                "%s: its \"ipc\" has changed; this takes effect when gpumemd is "
-                                "started again",
-                                row->name);
+                        log_warning("%s: its \"ipc\" has changed; this takes effect when gpumemd "
+                                    "is restarted",
+                                    row->name);
         }
         if (server->serves_one_user != settings->says_user ||
             (settings->says_user && server->served_uid != settings->user))
-                log_warning(
-                        "\"user\" has changed; this takes effect when gpumemd is started again");
+                log_warning("\"user\" has changed; this takes effect when gpumemd is restarted");
 }
 
 int server_apply_settings(struct server *server, struct settings *settings)
@@ -86,9 +83,9 @@ int server_apply_settings(struct server *server, struct settings *settings)
         fd_limits_set_each(server, &settings->each_user);
         server->shutdown.n_seconds = settings->n_drain_seconds;
         server->limits_revision++;
-        audit_log_signal("SIGHUP", "the configuration was read again");
+        audit_log_signal("SIGHUP", "configuration reloaded");
         event_log_note_node(server, LISTED_EVENT_RELOADED, PROTO_ALL_POOLS,
-                            "the configuration was read again");
+                            "configuration reloaded");
         limit_text_log_changes(policy_limits(server->policy), settings->limits);
         policy_set_limits(server->policy, steal_ptr(settings->limits), server_now_ns(server));
         server_execute(server);

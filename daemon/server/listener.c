@@ -24,7 +24,7 @@ struct listen_socket {
         struct sockaddr_un address;
         int fd;
         uv_poll_t poll;
-        bool has_file; /* which is ours */
+        bool has_file; /* the file is this daemon's, which removes it */
 };
 
 struct listener {
@@ -32,10 +32,11 @@ struct listener {
         struct listen_socket sockets[SESSION_N_WAYS];
         unsigned n_open_handles;
         int lock_fd;
-        int spare_fd; /* given up for a moment when the process has no fd left for a connection */
+        int spare_fd; /* closed for a moment to accept a connection when the process has no fd left */
 };
 
-/* Without a spare the waiting connection would wake the loop for ever. */
+/* Accepts and refuses a connection when no fd is left. Otherwise the waiting connection would wake the loop
+ * for ever. */
 static void turn_away(struct listen_socket *socket)
 {
         struct listener *listener = socket->listener;
@@ -45,14 +46,13 @@ static void turn_away(struct listen_socket *socket)
         fd = accept4(socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
                 session_turn_away(fd, GPUMEM_E_TOO_MANY,
-                                  "the daemon has no file descriptor left for a connection");
+                                  "gpumemd has no file descriptor left for a connection");
                 socket_close(listener->server, fd);
         }
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (server_may_complain(listener->server))
-                log_error(
-                        "audit: uid ?, process ?: refused: the daemon has no file descriptor left "
-                        "for a connection; raise LimitNOFILE or ulimit -n");
+                log_error("audit: uid ?, process ?: refused: gpumemd has no file descriptor left "
+                          "for a connection; raise LimitNOFILE or ulimit -n");
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
@@ -72,8 +72,8 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 static const char *address_fault(int r)
 {
         if (r == -ENAMETOOLONG)
-                return "the path is longer than 107 bytes, of which " ADDRESS_ADMIN_SUFFIX
-                       " of the admin socket takes some";
+                return "the path is longer than 107 bytes, including " ADDRESS_ADMIN_SUFFIX
+                       " of the admin socket";
         return r == -EINVAL ? "the path is empty" : "XDG_RUNTIME_DIR is not set";
 }
 
@@ -85,7 +85,7 @@ static int find_places(struct listener *listener, const char *named)
         if (!r)
                 r = address_of_admin(address, &listener->sockets[SESSION_AS_ADMIN].address);
         if (r)
-                log_error("no place for the socket: %s; name one with --socket", address_fault(r));
+                log_error("no path for the socket: %s; set one with --socket", address_fault(r));
         return r;
 }
 
@@ -110,23 +110,23 @@ static int open_socket(struct listen_socket *socket, mode_t mode, gid_t group)
         return watch_socket(socket);
 }
 
-/* What is said of where to listen is said in vain: whoever passes sockets decides. */
+/* Socket units override the options for path and group: warns of options that have no effect. */
 static void warn_of_vain(const struct listen_socket *socket, const struct server_options *options)
 {
         struct sockaddr_un named;
 
         if (options->socket_path && address_to_listen(options->socket_path, &named) == 0 &&
             strcmp(named.sun_path, socket->address.sun_path) != 0)
-                log_warning("%s is not served, but %s: systemd has opened that; change "
-                            "ListenSequentialPacket= of its socket units instead",
+                log_warning("the socket path %s is ignored: systemd passed a socket at %s; change "
+                            "ListenSequentialPacket= of the socket units instead",
                             named.sun_path, socket->address.sun_path);
         if (options->group != SOCKET_FILE_OWN_GROUP)
-                log_warning("who may connect to %s says SocketGroup= of the socket unit: a group "
-                            "that is said elsewhere has no effect",
+                log_warning("%s: the group setting is ignored; set SocketGroup= of the socket unit "
+                            "instead",
                             socket->address.sun_path);
 }
 
-/* Sockets whose files somebody else has made, and takes away. */
+/* Takes over systemd's sockets. systemd owns their files. */
 static int adopt_sockets(struct listener *listener, const struct server_options *options)
 {
         const int fds[SESSION_N_WAYS] = {
@@ -150,7 +150,7 @@ static int adopt_sockets(struct listener *listener, const struct server_options 
         return r;
 }
 
-/* Clients find theirs last: who meets one meets the other. */
+/* Opens the clients' socket last: a client that can connect finds the admin socket, too. */
 static int open_sockets(struct listener *listener, const struct server_options *options)
 {
         struct listen_socket *sockets = listener->sockets;
@@ -207,7 +207,7 @@ struct listener *listener_close(struct listener *listener)
         return NULL;
 }
 
-/* To sockets that others have opened clients may have sent some before. */
+/* Clients may have connected to inherited sockets, and sent fds, before gpumemd forbade fds on them. */
 static int guard_loop(struct server *server, const struct server_options *options)
 {
         bool can_refuse = socket_file_refuses_fds();

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sockets that the daemon listens on, one for clients and one for administrators, and their files.
- * One daemon a path. On the loop. */
+/* The listening sockets, one for clients and one for administrators, and their files. A path has one
+ * daemon. On the loop. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"
 
 struct listener;
 
-/* At the sockets of the options, or where they say. Failures are logged. */
+/* Opens the sockets at the path of the options, or takes over the sockets in them. Failures are logged. */
 struct server_options;
 int listener_new(struct server *server, const struct server_options *options,
                  struct listener **ret_listener);
 
-/* Takes the files away that it has made and ends with the next loop iteration. NULL is legal; returns NULL. */
+/* Removes the files that it has made. The memory is freed in the next loop iteration. NULL is legal;
+ * returns NULL. */
 struct listener *listener_close(struct listener *listener);

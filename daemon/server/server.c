@@ -42,7 +42,7 @@ static void tell_everybody(struct server *server)
         }
 }
 
-/* Nobody is served any more. Leases stay valid in the clients' hands: only the daemon's own fds go. */
+/* Stops serving. Leases stay valid in the clients' hands: only the daemon's own fds are closed. */
 static void stop(struct server *server)
 {
         struct session *session, *next;
@@ -50,7 +50,8 @@ static void stop(struct server *server)
         if (server->stopping)
                 return;
         server->stopping = true;
-        event_log_note_node(server, LISTED_EVENT_STOPPING, PROTO_ALL_POOLS, "gpumemd shuts down");
+        event_log_note_node(server, LISTED_EVENT_STOPPING, PROTO_ALL_POOLS,
+                            "gpumemd is shutting down");
         server->listener = listener_close(server->listener);
         tell_everybody(server);
         for (session = LIST_FIRST(&server->sessions); session; session = next) {
@@ -194,7 +195,7 @@ int server_run(struct server *server)
         prewarming_begin(server);
         while (!server->stopping)
                 (void)uv_run(&server->loop, UV_RUN_ONCE);
-        /* What was cached goes back to the driver before the daemon is gone, if the driver answers. */
+        /* Cached blocks go back to the driver before the daemon ends, if the driver answers. */
         while (jobs_left(server))
                 (void)uv_run(&server->loop, UV_RUN_ONCE);
         return 0;
@@ -219,7 +220,7 @@ struct server *server_free(struct server *server)
         pools_free(server);
         server->closer = fd_closer_free(server->closer);
         server->sweeper = page_sweeper_free(server->sweeper);
-        /* What hangs in the driver may come back to what it knows. */
+        /* A driver call that hangs may return later and use what it was given, so that stays allocated. */
         if (abandoned_workers_any())
                 return NULL;
         policy_free(server->policy);

@@ -11,20 +11,20 @@
 /* Makes the pools and the socket. Failures are logged with what to do about them. */
 int server_new(const struct server_options *options, struct server **ret_server);
 
-/* Brings other settings into force: what is held beyond a new limit stays. The limits are taken out of `settings`. */
+/* Applies new settings. Memory above a new limit stays leased. Takes the limits out of `settings`. */
 int server_apply_settings(struct server *server, struct settings *settings);
 
-/* Serves until a signal ends it; 0 after an orderly end. */
+/* Serves until a signal ends it. Returns 0 after an orderly end. */
 int server_run(struct server *server);
 
-/* Has `work` called on another thread, and `done` on the loop after that, also when the server ends meanwhile: then
- * before server_free returns. One at a time; -EBUSY. */
+/* Calls `work` on another thread and then `done` on the loop. If the server ends meanwhile, `done` is
+ * called before server_free returns. -EBUSY: an earlier call is not done. */
 int server_do_aside(struct server *server, void (*work)(void *argument),
                     void (*done)(struct server *server, void *argument), void *argument);
 
-/* It ends: nothing is to be changed any more. */
+/* The server is ending: settings must not be changed any more. */
 bool server_is_stopping(const struct server *server);
 
-/* NULL is legal; returns NULL. Where the driver does not answer (abandoned_workers_any) some of it stays, and nothing
- * but _exit() may follow. */
+/* NULL is legal; returns NULL. Where the driver does not answer (abandoned_workers_any) some memory is not
+ * freed. The process must then end with _exit(). */
 struct server *server_free(struct server *server);

@@ -14,13 +14,13 @@
 #include "daemon/server/session/session.h"
 #include "gpumem.h"
 
-/* Between looks at what is held. */
+/* Between counts of the leases that are left. */
 #define LOOK_MS 10
 
-/* Leases of a pool in one of them. */
+/* Leases of a pool that one count looks at. */
 #define LOOKS 1024
 
-/* Clients that are named in the end. */
+/* Clients that the last log lines name. */
 #define NAMED_MAX 100
 
 #define STATUS_MAX 200
@@ -66,7 +66,7 @@ static unsigned count_holders(const struct server *server)
         return n;
 }
 
-/* The one that holds most comes first. */
+/* Sorts by bytes held, the largest first. */
 static int compare(const void *a, const void *b)
 {
         uint64_t n_a = bytes_of(a), n_b = bytes_of(b);
@@ -97,11 +97,12 @@ static void name_holders(enum log_level level, struct holder *holders, unsigned 
         for (unsigned i = NAMED_MAX; i < n; i++)
                 n_rest_bytes += bytes_of(&holders[i]);
         if (n > NAMED_MAX)
-                log_line(level, "%u more of them hold %s", n - NAMED_MAX,
+                log_line(level, "%u more clients hold %s", n - NAMED_MAX,
                          size_format(n_rest_bytes, size));
 }
 
-/* Who waited for them is warned; else it is as it always is. */
+/* A warning if the daemon has waited for these clients. Without a wait it is usual that clients hold
+ * memory. */
 static void log_holders(const struct server *server)
 {
         enum log_level level = server->shutdown.n_seconds ? LOG_WARNING : LOG_INFO;
@@ -111,8 +112,7 @@ static void log_holders(const struct server *server)
         char size[SIZE_TEXT_MAX];
 
         if (n_holders)
-                log_line(level,
-                         "clients that still hold memory: %u, of %s; it stays valid in their hands",
+                log_line(level, "clients that still hold memory: %u, with %s; it stays valid",
                          n_holders, size_format(policy_held_bytes(server->policy), size));
         LIST_FOREACH (session, &server->sessions, link) {
                 struct holder holder;
@@ -136,13 +136,13 @@ static void report_status(struct server *server, uint64_t now_ns)
                 return;
         server->shutdown.reported_ns = now_ns;
         (void)snprintf(status, sizeof(status),
-                       "ending: waits %" PRIu64 " s at most for %s, held by clients: %u",
+                       "draining: waiting up to %" PRIu64 " s for %s held by clients: %u",
                        drain_seconds_left(&server->shutdown.drain, now_ns),
                        size_format(policy_held_bytes(server->policy), size), count_holders(server));
         server->on_status(status);
 }
 
-/* Every way out leads through here. */
+/* Every end of the wait passes through here. */
 static void go_on(struct server *server)
 {
         uint64_t now_ns = server_now_ns(server);
@@ -171,13 +171,14 @@ static void begin(struct server *server)
         char size[SIZE_TEXT_MAX];
 
         if (n_held_bytes)
-                log_info("nothing is leased any more; %s are held: that is waited for, %" PRIu64
-                         " s at most",
+                log_info("new leases are refused; clients hold %s; waiting up to %" PRIu64
+                         " s for it",
                          size_format(n_held_bytes, size), server->shutdown.n_seconds);
-        event_log_note_node(server, LISTED_EVENT_STOPPING, PROTO_ALL_POOLS,
-                            "gpumemd is ending and leases nothing more; it waits %" PRIu64
-                            " s at most for what is held",
-                            server->shutdown.n_seconds);
+        event_log_note_node(
+                server, LISTED_EVENT_STOPPING, PROTO_ALL_POOLS,
+                "gpumemd is shutting down and leases nothing more; it waits up to %" PRIu64
+                " s for held memory",
+                server->shutdown.n_seconds);
         policy_drain(server->policy, server_now_ns(server));
         (void)uv_timer_start(&server->shutdown.timer, on_look, 0, LOOK_MS);
         server_execute(server);

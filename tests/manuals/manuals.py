@@ -33,7 +33,7 @@ DOCUMENTS = ['docs/c.md', 'docs/concepts.md', 'docs/configuration.md', 'docs/emu
              'metrics/alerts.yml', 'proto/PROTOCOL.md', *(f'k8s/{name}.yaml' for name in ('client-pod', 'daemonset', 'gpumemd.cdi'))]
 FILE = re.compile(r'(?<![\w./@$-])[\w-]+(?:/[\w.-]+)*/?[\w.-]*\w')
 SOURCES_ONLY = {'HACKING.md', 'TESTING.md', 'RESULTS.md'}
-ALLOWED = re.compile(r'this key is unknown; allowed: (.*)')
+ALLOWED = re.compile(r'unknown key \(expected (.*)\)')
 
 # What a default of the program is called in the page: (its line's first word, the sentence).
 DEFAULTS = {

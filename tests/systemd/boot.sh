@@ -165,7 +165,7 @@ configure() {
                 reload_with '{"limits": {"tenant": {"device_bytes": "5GiB"}}}'
         ok "which comes into force" wait_until 20 shows_limit
         ok "a wrong one is read, too" reload_with '{"limits": 1}'
-        ok "of which the log tells" wait_until 20 says "was not taken over: everything stays as it was"
+        ok "of which the log tells" wait_until 20 says "reload failed; the old configuration stays in force"
         ok "and which changes nothing" shows_limit
         reload_with '{}'
 }
@@ -211,7 +211,7 @@ stop() {
         ok "and it serves" property_is gpumemd ActiveState active
 
         reload_with '{"drain_seconds": 600}'
-        wait_until 20 says "gpumemd.conf was read again"
+        wait_until 20 says "gpumemd.conf: configuration reloaded"
         hold
         guest systemctl stop --no-block gpumemd.socket gpumemd-admin.socket gpumemd.service
         ok "with drain_seconds systemd hears what a stop waits for" wait_until 20 says_what_it_waits_for

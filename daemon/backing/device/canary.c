@@ -39,7 +39,8 @@ static int load(const char *cuda_library, int ordinal, struct cuda *cuda, uint64
         return r ? r : canary_size(cuda, ordinal, ret_bytes);
 }
 
-/* Within one process the driver might know its own pages: both ways are tried. */
+/* Fills memory in one context and checks it in the next of the same process. A driver might recognize its
+ * own process's pages, so a second process checks, too. */
 static int fill_and_look(const char *cuda_library, int ordinal)
 {
         enum canary_bytes found = CANARY_OTHERS;
@@ -74,7 +75,7 @@ int canary_main(const char *cuda_library, int ordinal)
         if (pid < 0)
                 return STATUS_UNABLE;
         if (pid == 0) {
-                /* Whoever is late is killed, and this one with it. */
+                /* The kernel kills this process if its parent is killed for being late. */
                 if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
                         _exit(STATUS_UNABLE);
                 _exit(fill_and_look(cuda_library, ordinal));
@@ -119,8 +120,8 @@ static bool has_ended(const struct canary *canary, int wait_ms)
         return poll(&end, 1, wait_ms) == 1;
 }
 
-/* A process that is late is killed: one that hangs in the driver may outlive even that, so its end is
- * not waited for in vain. */
+/* Kills a process that is late. A process that hangs in the driver may survive that, so the wait for its
+ * end is limited. */
 static enum canary_outcome finish(struct canary *canary, uint64_t until_ms)
 {
         int status;
@@ -147,13 +148,12 @@ static enum canary_outcome finish(struct canary *canary, uint64_t until_ms)
 static void say(int ordinal, enum canary_outcome outcome)
 {
         if (outcome == CANARY_DIRTY)
-                log_error(
-                        "device %d: memory comes with its last owner's bytes: the driver does not "
-                        "clear it; one tenant only is served there",
-                        ordinal);
+                log_error("device %d: the driver does not clear memory: new memory holds its last "
+                          "owner's bytes; only one tenant is served there",
+                          ordinal);
         else if (outcome == CANARY_UNABLE)
-                log_warning("device %d: whether the driver clears memory could not be tried: no "
-                            "context, no memory, or no answer in %d s; it is taken for granted",
+                log_warning("device %d: cannot check whether the driver clears memory: no context, "
+                            "no memory, or no answer in %d s; assuming that it does",
                             ordinal, CANARY_LIMIT_MS / 1000);
         else
                 log_debug("device %d: the driver clears memory", ordinal);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A short-lived process for each device tries whether memory comes back without its last owner's bytes
- * (driver/canary.h): the daemon itself has no context to look with. It is this program again, which
- * starts with canary_main; a process of its own fills, so that the next one looks at another's. */
+/* Checks with a short-lived process for each device whether the driver clears memory between its owners
+ * (driver/canary.h). The daemon itself has no CUDA context. The process runs this program again, which
+ * starts with canary_main. A process of its own fills the memory, so that the next one checks another
+ * process's pages. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,18 +13,19 @@
 enum canary_outcome {
         CANARY_NOT_RUN,
         CANARY_CLEAN,
-        CANARY_DIRTY,  /* another's bytes were found */
-        CANARY_UNABLE, /* no context, no memory, or no end in CANARY_LIMIT_MS */
+        CANARY_DIRTY,  /* another owner's bytes were found */
+        CANARY_UNABLE, /* no context, no memory, or not done in CANARY_LIMIT_MS */
 };
 
-/* In the process: its exit status. Before the driver is loaded. */
+/* Runs in the process; returns its exit status. Called before the driver is loaded. */
 int canary_main(const char *cuda_library, int ordinal);
 
-/* Runs one for a device, in a thread that may wait; one that is not wanted any more is killed. */
+/* Runs a canary for one device and waits for it; for a thread that may block. Once it is unwanted, the
+ * process is killed. */
 enum canary_outcome canary_try(const char *cuda_library, int ordinal,
                                bool (*is_wanted)(void *argument), void *argument);
 
-/* Runs one for each device, all at once, and waits for them; for a start, before there is a loop. Those
- * beyond CANARY_DEVICES_MAX are not run. */
+/* Runs a canary for each device at the same time, and waits for all; for the start, before the loop runs.
+ * Devices beyond CANARY_DEVICES_MAX have none. */
 void canary_run(const char *cuda_library, int n_devices,
                 enum canary_outcome ret_outcomes[static CANARY_DEVICES_MAX]);

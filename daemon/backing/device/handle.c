@@ -7,7 +7,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 
-/* What it says so often is taken for true. */
+/* After so many refusals the daemon believes the driver that the handle is unknown. */
 #define N_UNKNOWN 3
 
 void handle_say_failure(char ret_failure[static BACKING_FAILURE_MAX])
@@ -29,7 +29,7 @@ int handle_release(const struct cuda *cuda, struct backing_block *block,
                 return r;
         }
         if (r)
-                log_error("a block that the driver does not know any more: %s", cuda_failure());
+                log_error("the driver does not know a block's handle: %s", cuda_failure());
         block->handle = 0;
         return 0;
 }

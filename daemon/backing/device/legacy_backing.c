@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of device memory that are known by CUDA IPC handles: cuMemAlloc in a context of this process,
- * made with the first block, on the pool's worker, and kept until the process ends. What clients are given
- * is a sealed memfd that says the handle. */
+/* Blocks of device memory that are shared by CUDA IPC handles: cuMemAlloc in a context of this process. The
+ * context is made with the first block, on the pool's worker, and lives as long as the process. Clients get
+ * a sealed memfd that contains the handle. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static int legacy_backing_create(struct backing *backing, struct backing_block *
                 r = memfd_new_constant("gpumem-handle", handle.bytes, sizeof(handle.bytes),
                                        &block->fd);
                 if (r)
-                        (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "no memfd: %s",
+                        (void)snprintf(ret_failure, BACKING_FAILURE_MAX, "cannot make a memfd: %s",
                                        strerror(-r));
         }
         if (r)

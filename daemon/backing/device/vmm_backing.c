@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks that the driver makes, one allocation each, exported as fds: memory of a device, or of a NUMA
- * node. That of a node is pinned from the start and unmapped without waiting for kernels, but only for
- * clients that use CUDA. No CUDA context. */
+/* Blocks that the driver allocates, each exported as an fd: memory of a device or of a NUMA node. Node
+ * memory is pinned from the start and unmapped without waiting for kernels, but only clients that use CUDA
+ * can map it. Needs no CUDA context. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "daemon/backing/pinned/headroom.h"
 #include "driver/vmm.h"
 
-/* Three times what pinning takes where pages are scattered. */
+/* Three times as long as pinning takes where pages are scattered. */
 #define PIN_NS_PER_GIB (UINT64_C(1000) * 1000 * 1000)
 
 struct location {

@@ -15,7 +15,7 @@
 #include "daemon/backing/worker/abandoned_workers.h"
 #include "gpumem.h"
 
-/* How long an end waits for a thread that may hang. */
+/* How long the end waits for a thread that may hang. */
 #define END_MS 1000
 
 enum watch_state { WATCH_RUNS, WATCH_IS_TO_END, WATCH_HAS_ENDED };
@@ -24,21 +24,20 @@ struct watch {
         char *library;
         struct watched watched;
         pthread_t thread;
-        pthread_mutex_t lock; /* guards what follows */
+        pthread_mutex_t lock; /* guards the fields below */
         pthread_cond_t changed;
         enum watch_state state;
         uint64_t n_asked;
         struct watch_report report;
 };
 
-/* Every device's thread would say the same. */
+/* Logs once: the threads of all devices would log the same. */
 static void say_absent(const char *reason)
 {
         static atomic_flag is_said = ATOMIC_FLAG_INIT;
 
         if (!atomic_flag_test_and_set(&is_said))
-                log_info("no NVML, so free memory, errors and MIG of devices are unknown: %s",
-                         reason);
+                log_info("no NVML; free memory, errors and MIG of devices are unknown: %s", reason);
 }
 
 static int find_device(const struct watch *watch, struct nvml *nvml, nvmlDevice_t *device)
@@ -58,7 +57,7 @@ static int find_device(const struct watch *watch, struct nvml *nvml, nvmlDevice_
         return r;
 }
 
-/* Returns whether the thread is to go on; `ret_asked`: what the next look answers. */
+/* Returns whether the thread is to go on. `ret_asked`: the question that the next look answers. */
 static bool wait_for_work(struct watch *watch, uint64_t n_answered, uint64_t *ret_asked)
 {
         struct timespec end = clock_after_ms(WATCH_INTERVAL_MS);
@@ -85,12 +84,13 @@ static bool goes_on(void *argument)
         return runs;
 }
 
-/* A driver that has been loaded anew, perhaps another one, has to show again that it clears memory. */
+/* After a recovery the driver was loaded again, perhaps another version: the canary checks again whether it
+ * clears memory. */
 static void try_recovered(struct watch *watch, enum nvml_health before, struct watch_report *report)
 {
         if (!watch->watched.cuda_library || !nvml_health_is_recovery(before, report->nvml.health))
                 return;
-        log_debug("device %d: well again; whether its memory is cleared is tried",
+        log_debug("device %d: recovered; checking whether its memory is cleared",
                   watch->watched.ordinal);
         report->canary = canary_try(watch->watched.cuda_library, watch->watched.ordinal, goes_on,
                                     watch);
@@ -98,12 +98,12 @@ static void try_recovered(struct watch *watch, enum nvml_health before, struct w
 
 static bool report_differs(const struct nvml_report *a, const struct nvml_report *b)
 {
-        /* What lies between fields may differ too, and costs one wake.
+        /* Padding may differ, too, which only costs one wake-up.
          * NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c) */
         return memcmp(a, b, sizeof(*a)) != 0;
 }
 
-/* A loop that has nothing to do is not woken to see the same again. */
+/* Stores a report, and wakes the loop only if it differs from the last one or answers a question. */
 static void put_report(struct watch *watch, const struct watch_report *report)
 {
         bool is_new;
@@ -118,7 +118,7 @@ static void put_report(struct watch *watch, const struct watch_report *report)
         pthread_mutex_unlock(&watch->lock);
 }
 
-/* An error stays one where the next look sees nothing. */
+/* An error stays in the report if the next look learns nothing. */
 static void look(struct watch *watch, const struct nvml *nvml, nvmlDevice_t device,
                  struct nvml_events *events, struct watch_report *report)
 {
@@ -209,7 +209,7 @@ struct watch *watch_free(struct watch *watch)
         } else {
                 pthread_detach(watch->thread);
                 abandoned_workers_note();
-                log_warning("NVML does not answer; it is left to the end of this process");
+                log_warning("NVML does not answer; its thread is abandoned");
         }
         return NULL;
 }

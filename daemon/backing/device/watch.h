@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVML says of one device, from a thread of its own: NVML may block for as long as the driver
- * does, and then nothing but its figures is late.
+/* Watches one device through NVML on a thread of its own. NVML may block as long as the driver does; then
+ * only the device's statistics are late.
  *
- * A device that was in error and is not any more is reported well only after a canary (canary.h) has tried
+ * A device that recovers from an error is reported healthy only after a canary (canary.h) has checked
  * whether its driver clears memory.
  *
- * The thread looks every WATCH_INTERVAL_MS, and when asked to. It calls `wake` when there is something
- * new: another report than the last, or an answer. All other functions are for the loop's thread. */
+ * The thread looks every WATCH_INTERVAL_MS, and when asked to. It calls `wake` if the report differs from
+ * the last one, or answers a question. All other functions are for the loop's thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,27 +21,27 @@ struct watch;
 
 struct watch_report {
         struct nvml_report nvml;
-        enum canary_outcome canary; /* of the last try after a recovery */
-        uint64_t n_answered;        /* the highest watch_ask that this is an answer to */
+        enum canary_outcome canary; /* of the last check after a recovery */
+        uint64_t n_answered;        /* the latest watch_ask that this report answers */
 };
 
 struct watched {
         uint8_t uuid[DEVICE_UUID_BYTES];
         int ordinal;
-        const char *cuda_library; /* the canary's, lasts as long as the watch; NULL: none is run */
+        const char *cuda_library; /* for the canary, must outlive the watch; NULL: no canary */
         void (*wake)(void *argument);
         void *wake_argument;
 };
 
-/* Starts the thread, which loads the library of that name: copied. Without the library all reports
- * say that nothing is known, and the log says once why. */
+/* Starts the thread, which loads the library of that name (copied). Without the library all reports are
+ * empty, and one log line says why. */
 int watch_new(const char *library, const struct watched *watched, struct watch **ret_watch);
 
-/* Ends the thread. One that hangs in NVML is left behind (abandoned_workers.h), and the watch with it. NULL is legal;
- * returns NULL. */
+/* Ends the thread. A thread that hangs in NVML is abandoned together with the watch (abandoned_workers.h).
+ * NULL is legal; returns NULL. */
 struct watch *watch_free(struct watch *watch);
 
-/* A report is wanted that begins after this call; its number. */
+/* Asks for a report that begins after this call; returns the question's number. */
 uint64_t watch_ask(struct watch *watch);
 
 /* The last report. */

@@ -14,7 +14,7 @@
 #define GROUP_OF_ME "/proc/self/cgroup"
 #define PATH_BYTES  4096
 
-/* Of the node's memory, left to everybody else. */
+/* The part of the node's memory that is left to other processes. */
 #define MARGIN_PART 64
 
 static int read_group_file(const char *root, const char *path, const char *file,
@@ -27,7 +27,7 @@ static int read_group_file(const char *root, const char *path, const char *file,
         return text_read(full, text);
 }
 
-/* Pages of files count as used, and are given up when memory is short. */
+/* Counts page cache as free: the kernel drops it when memory is short. */
 static uint64_t room_in_group(const char *root, const char *path)
 {
         char text[TEXT_BYTES];
@@ -65,7 +65,7 @@ uint64_t headroom_of_group(const char *root, const char *path)
         }
 }
 
-/* The unified hierarchy's line is "0::PATH". */
+/* The line of cgroup v2 is "0::PATH". */
 static uint64_t headroom_of_me(void)
 {
         char text[TEXT_BYTES], *path;
@@ -89,7 +89,7 @@ int headroom_check(int node, uint64_t n_bytes)
 
         node_read_memory(NODES_ROOT, node, &memory);
         n_margin_bytes = memory.n_total_bytes / MARGIN_PART;
-        /* A kernel that shows nothing is asked by trying. */
+        /* If the kernel shows no numbers, the allocation itself must tell. */
         if (memory.n_available_bytes && (memory.n_available_bytes < n_margin_bytes ||
                                          n_bytes > memory.n_available_bytes - n_margin_bytes))
                 return GPUMEM_E_DEVICE_FULL;

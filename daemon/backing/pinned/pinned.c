@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of host memory to be pinned: sealed memfds of one NUMA node's memory, faulted in here so
- * that clients need not. Registering them with the driver is each client's deed. */
+/* Blocks of host memory for pinning: sealed memfds on one NUMA node, faulted in here so that clients need
+ * not. Each client registers its blocks with the driver itself. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -32,7 +32,7 @@ struct pinned_backing {
         char name[64];
         struct page_sweeper *sweeper;
         atomic_bool cancelled;
-        uint64_t n_small; /* blocks that had to do without huge pages since some had them */
+        uint64_t n_small; /* blocks of small pages made since huge pages ran out */
         enum { HUGE_UNKNOWN, HUGE_SERVED, HUGE_MISSED } huge;
 };
 
@@ -83,17 +83,17 @@ static int make(const struct pinned_backing *self, enum pages pages,
         return 0;
 }
 
-/* Told when it changes only: blocks come and go quickly. */
+/* Logs only changes at level info, since blocks come and go quickly. */
 static void note_huge(struct pinned_backing *self, int r, uint64_t n_bytes)
 {
         char text[SIZE_TEXT_MAX];
 
         if (r == 0 && self->huge != HUGE_SERVED) {
                 self->huge = HUGE_SERVED;
-                log_info("%s: blocks are of huge pages", self->name);
+                log_info("%s: blocks have huge pages", self->name);
         } else if (r && self->huge != HUGE_MISSED) {
                 self->huge = HUGE_MISSED;
-                log_info("%s: no huge pages for a block of %s; it is of small ones", self->name,
+                log_info("%s: no huge pages for a block of %s; using small ones", self->name,
                          size_format(n_bytes, text));
         }
         if (r)
@@ -131,8 +131,9 @@ static int pinned_create(struct backing *backing, struct backing_block *block,
         return r;
 }
 
-/* Who keeps the fd or a mapping, though it said that it does not, would have the daemon's cgroup pay for the pages:
- * what it touches from now on is on its own account. The driver keeps those that are registered. */
+/* Frees the pages, not only the fd: a client that kept the fd or a mapping against its word would otherwise
+ * use memory that counts as the daemon's. Pages that it touches later count as its own. Pages that are
+ * registered stay with the driver. */
 static int pinned_release(struct backing *backing, struct backing_block *block)
 {
         struct pinned_backing *self = CONTAINER_OF(backing, struct pinned_backing, backing);
@@ -156,7 +157,7 @@ static void pinned_cancel(struct backing *backing)
         atomic_store(&self->cancelled, true);
 }
 
-/* Seals keep a memfd's size, not its pages: its holder may have punched some out. */
+/* Seals protect a memfd's size, not its pages: a client may have punched holes. */
 static enum backing_wholeness pinned_look(const struct backing_block *block)
 {
         struct stat st;

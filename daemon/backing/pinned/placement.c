@@ -11,7 +11,7 @@
 #include "base/log.h"
 
 #define LONG_BITS (8 * sizeof(unsigned long))
-/* The most that a kernel is built for. */
+/* The maximum number of nodes that a kernel is built for. */
 #define N_NODES 1024
 
 int placement_set(void *bytes, uint64_t n_bytes, int node, enum placement placement)
@@ -23,13 +23,13 @@ int placement_set(void *bytes, uint64_t n_bytes, int node, enum placement placem
         if (node < 0 || node >= N_NODES)
                 return -EINVAL;
         mask[(unsigned)node / LONG_BITS] = 1ul << ((unsigned)node % LONG_BITS);
-        /* The kernel reads one bit less than it is told of. */
+        /* The kernel reads one bit less than the given number. */
         if (syscall(SYS_mbind, bytes, n_bytes, mode, mask, N_NODES + 1, 0) == 0)
                 return 0;
-        /* A kernel without NUMA, or a container's filter. */
+        /* A kernel without NUMA, or the seccomp filter of a container. */
         if (errno != ENOSYS && errno != EPERM)
                 return err_errno();
         if (!atomic_flag_test_and_set(&told))
-                log_warning("pinned memory cannot be placed on NUMA nodes: %s", strerror(errno));
+                log_warning("cannot place pinned memory on NUMA nodes: %s", strerror(errno));
         return 0;
 }

@@ -14,12 +14,12 @@
 
 #define REPORT_NS UINT64_C(1000000000)
 
-/* What the threads share. */
+/* Shared by the threads. */
 struct crew {
         const struct prefault *prefault;
         _Atomic uint64_t n_begun_bytes; /* where the next piece starts */
         _Atomic uint64_t n_done_bytes;
-        _Atomic uint64_t report_ns; /* when to tell how far it is */
+        _Atomic uint64_t report_ns; /* when to log the progress next */
         atomic_int result;          /* the first failure */
 };
 
@@ -28,7 +28,7 @@ int prefault_result(int error)
         switch (error) {
         case ENOSPC:
         case ENOMEM:
-        /* madvise, where a touch would be SIGBUS: a huge page is not to be had on the node. */
+        /* madvise fails with this where a touch would raise SIGBUS: the node has no huge page left. */
         case EFAULT:
                 return GPUMEM_E_DEVICE_FULL;
         case 0:
@@ -55,7 +55,7 @@ static int fault_piece_in(const struct prefault *prefault, uint64_t start, uint6
         return 0;
 }
 
-/* One of the threads tells, whichever finds the time come. */
+/* Logs the progress. The thread that finds the interval over does it. */
 static void report(struct crew *crew, uint64_t n_done_bytes)
 {
         char done[SIZE_TEXT_MAX], all[SIZE_TEXT_MAX];
@@ -115,7 +115,7 @@ static unsigned n_threads_for(uint64_t n_bytes)
         return (unsigned)n;
 }
 
-/* The caller is one of the threads; with none that can be started it does all. */
+/* The caller works, too. If no thread can be started, it does everything. */
 int prefault(const struct prefault *prefault)
 {
         struct crew crew = {.prefault = prefault};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that hang in the driver or in NVML at the daemon's end, and are left behind. Any thread. */
+/* Threads that hang in the driver or in NVML when the daemon ends, and are abandoned. Any thread. */
 #pragma once
 
 #include <stdbool.h>
 
-/* One is. */
+/* A thread was abandoned. */
 void abandoned_workers_note(void);
 
-/* Whether any was: what they know must stay, and the driver may be in the way of an orderly exit(). */
+/* Whether a thread was abandoned. Memory that it uses must then not be freed, and an orderly exit() could
+ * block in the driver. */
 bool abandoned_workers_any(void);

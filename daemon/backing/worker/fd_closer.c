@@ -18,7 +18,7 @@
 
 #define PATIENCE_MS 1000
 
-/* A signal ends the wait of a socket that lingers; it comes again for the next one. */
+/* This signal interrupts close() of a socket that lingers. It repeats, for the next socket. */
 #define TICK    SIGRTMIN
 #define TICK_NS 100000
 
@@ -29,7 +29,7 @@ struct closing {
 
 struct fd_closer {
         pthread_t thread;
-        pthread_mutex_t lock; /* guards what follows */
+        pthread_mutex_t lock; /* guards the fields below */
         pthread_cond_t came;
         pthread_cond_t went; /* the thread has ended */
         TAILQ_HEAD(, closing) closings;
@@ -80,7 +80,8 @@ static void *run(void *argument)
         int r = let_ticks_in(&timer);
 
         if (r)
-                log_warning("no timer: who sends a socket that lingers keeps others open");
+                log_warning("cannot make a timer: a peer that sends a lingering socket delays the "
+                            "closing of others");
         pthread_mutex_lock(&closer->lock);
         while ((closing = next(closer))) {
                 pthread_mutex_unlock(&closer->lock);
@@ -144,7 +145,8 @@ struct fd_closer *fd_closer_free(struct fd_closer *closer)
                 return NULL;
         if (!await_end(closer)) {
                 pthread_detach(closer->thread);
-                log_warning("what a process sent takes long to close; it goes with the daemon");
+                log_warning("closing fds that a process sent takes too long; they are closed when "
+                            "the daemon ends");
                 abandoned_workers_note();
                 return NULL;
         }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Closes what processes may have put file descriptors into: sockets of a kernel that lets clients send some. Who
- * closes the last of a file does what that takes, and the sender chooses the file: a socket that lingers waits for as
- * long as it was told to, and a file of much memory takes its time. So a thread of its own does it, which no
- * socket makes linger. Any thread. */
+/* Closes sockets into which clients may have put file descriptors, where the kernel cannot forbid that. The
+ * last close of a file runs its cleanup, and the sender chooses the file: a lingering socket waits as long
+ * as its option says, and a large file in memory takes long to free. So a thread of its own closes them,
+ * and interrupts lingering. Any thread. */
 #pragma once
 
 struct fd_closer;
 
 int fd_closer_new(struct fd_closer **ret_closer);
 
-/* NULL is legal; returns NULL. What is left to do is done first, if that does not take long. */
+/* NULL is legal; returns NULL. Finishes the queue first, within a limit of time. */
 struct fd_closer *fd_closer_free(struct fd_closer *closer);
 
 void fd_closer_take(struct fd_closer *closer, int take_fd);

@@ -19,32 +19,32 @@
 
 #define PATIENCE_MS 1000
 
-/* What waits to be taken back; each mapping is one of those that a process may have. */
+/* Queued sweeps at most: each mapping in the queue is one of those that the process may have. */
 #define WAITING_MAX       256
 #define WAITING_MAX_BYTES (UINT64_C(256) << 20)
 
 struct sweep {
         TAILQ_ENTRY(sweep) link;
-        void *bytes; /* NULL: it is a file */
+        void *bytes; /* NULL: `fd` is swept */
         int fd;
         uint64_t n_bytes;
         bool is_under_way, is_done;
-        bool is_awaited; /* who waits frees it */
+        bool is_awaited; /* a caller waits, and frees it */
 };
 
 struct page_sweeper {
         pthread_t thread;
-        pthread_mutex_t lock; /* guards what follows */
+        pthread_mutex_t lock; /* guards the fields below */
         pthread_cond_t came;
-        pthread_cond_t went;        /* one is done, or the thread has ended */
-        TAILQ_HEAD(, sweep) sweeps; /* those that wait, and the one under way */
+        pthread_cond_t went;        /* a sweep is done, or the thread has ended */
+        TAILQ_HEAD(, sweep) sweeps; /* the queue, with the sweep under way */
         unsigned n;
         uint64_t n_bytes;
-        bool is_late; /* somebody waited in vain for what is done now */
+        bool is_late; /* a caller gave up waiting for the sweep under way */
         bool ending, has_ended;
 };
 
-/* What nobody else holds goes with it. */
+/* Drops mapping and fd. Without other holders the kernel frees the memory. */
 static void let_go(struct sweep *sweep)
 {
         if (sweep->bytes)
@@ -63,7 +63,8 @@ static void carry_out(struct sweep *sweep)
                 r = fallocate(sweep->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                               (off_t)sweep->n_bytes);
         if (r < 0)
-                log_debug("memory goes back when nobody holds its file: %s", strerror(errno));
+                log_debug("cannot free pages now; they are freed when the file has no holder: %s",
+                          strerror(errno));
         let_go(sweep);
 }
 
@@ -149,7 +150,8 @@ struct page_sweeper *page_sweeper_free(struct page_sweeper *sweeper)
                 return NULL;
         if (!await_end(sweeper)) {
                 pthread_detach(sweeper->thread);
-                log_warning("a process keeps memory from being taken back; it goes with both");
+                log_warning("a process delays freeing memory; the kernel frees it when the process "
+                            "and gpumemd have ended");
                 abandoned_workers_note();
                 return NULL;
         }
@@ -200,7 +202,7 @@ void page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes, s
         free(sweep);
 }
 
-/* Returns whether it is nobody else's any more: it is done, or waits no more. */
+/* Waits for the sweep. True: it is done or was dequeued, and the caller owns it. */
 static bool await(struct page_sweeper *sweeper, struct sweep *sweep)
 {
         struct timespec until = clock_after_ms(PATIENCE_MS);
@@ -218,7 +220,7 @@ static bool await(struct page_sweeper *sweeper, struct sweep *sweep)
         return true;
 }
 
-/* Once somebody has waited in vain, nobody waits for the same again. */
+/* After a caller has waited in vain, no later caller waits for the same sweep. */
 void page_sweeper_take_file(struct page_sweeper *sweeper, int take_fd, uint64_t n_bytes)
 {
         struct sweep *sweep = sweep_new(NULL, take_fd, n_bytes);

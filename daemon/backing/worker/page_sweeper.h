@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes memory back of files that processes may hold, and let them keep but the files. Whoever writes to such a file
- * may make that wait for as long as it likes: so a thread of its own does it, and nobody waits for it for long. While
- * it is made to wait, few others wait behind it: the rest is let go, mappings and fds, and its memory is gone unless a
- * process keeps the file. Any thread. */
+/* Frees the pages of files that clients may still hold, so that only empty files are left to them. A
+ * process that writes to the file can delay this as long as it likes, so a thread of its own does it, and
+ * callers wait only briefly. While a sweep is delayed, few are queued behind it. Others only drop their
+ * mapping and fd, and the kernel frees their memory unless a process holds the file. Any thread. */
 #pragma once
 
 #include <stddef.h>
@@ -12,11 +12,12 @@ struct page_sweeper;
 
 int page_sweeper_new(struct page_sweeper **ret_sweeper);
 
-/* NULL is legal; returns NULL. What is left to do is done first, if that does not take long. */
+/* NULL is legal; returns NULL. Finishes the queue first, within a limit of time. */
 struct page_sweeper *page_sweeper_free(struct page_sweeper *sweeper);
 
-/* A shared mapping, which ends with the memory behind it. */
+/* Frees the memory behind a shared mapping, and unmaps it. */
 void page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes, size_t n_bytes);
 
-/* The memory of a whole file. Returns when it has gone; a second later; or at once, while somebody makes that wait. */
+/* Frees the memory of a whole file. Returns when that is done, after a second, or at once while an earlier
+ * sweep is delayed. */
 void page_sweeper_take_file(struct page_sweeper *sweeper, int take_fd, uint64_t n_bytes);

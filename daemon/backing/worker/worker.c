@@ -20,14 +20,14 @@ struct worker {
         void (*wake)(void *argument);
         void *wake_argument;
         pthread_t thread;
-        pthread_mutex_t lock; /* guards what follows */
+        pthread_mutex_t lock; /* guards the fields below */
         pthread_cond_t work_came;
         struct job_queue waiting;
         struct job_queue done;
         pthread_cond_t ended;
         bool ending, has_ended;
-        bool is_left;            /* behind: there is nobody to wake */
-        _Atomic uint64_t end_ns; /* when the job that runs ought to be done; 0: none runs */
+        bool is_left;            /* abandoned: no loop is left to wake */
+        _Atomic uint64_t end_ns; /* when the running job should be done; 0: none runs */
 };
 
 static void set_end(struct worker *worker, const struct job *job)
@@ -123,7 +123,7 @@ int worker_new(struct backing *take_backing, void (*wake)(void *argument), void 
         return 0;
 }
 
-/* The thread is told to end. False: it hangs in the driver. */
+/* Waits for the thread's end. False: it hangs in the driver. */
 static bool await_end(struct worker *worker)
 {
         struct timespec until;
@@ -148,7 +148,7 @@ struct worker *worker_free(struct worker *worker)
                 return NULL;
         if (!await_end(worker)) {
                 pthread_detach(worker->thread);
-                log_warning("the driver does not answer; it is left to the end of this process");
+                log_warning("the driver does not answer; its worker thread is abandoned");
                 abandoned_workers_note();
                 return NULL;
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pool's own thread: it carries out jobs in the order of their coming, so that the loop never
- * waits for a driver, and a release that was submitted before a create has made its room.
+/* A pool's worker thread carries out jobs in the order of submission. The loop so never waits for a driver,
+ * and a release makes room before a later create.
  *
- * submit and take_done are called by the loop's thread; `wake` is called by the worker's. */
+ * The loop's thread calls worker_submit and worker_take_done; the worker's thread calls `wake`. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,29 +12,29 @@
 
 struct worker;
 
-/* Starts the thread. The worker owns `take_backing`, also when this fails. */
+/* Starts the thread. Consumes `take_backing`, also on failure. */
 int worker_new(struct backing *take_backing, void (*wake)(void *argument), void *wake_argument,
                struct worker **ret_worker);
 
-/* Finishes every job that was submitted, then ends the thread. One whose job is late is left behind, with
- * its backing and what it has yet to do (abandoned_workers.h). NULL is legal; returns NULL. */
+/* Finishes every submitted job and ends the thread. A worker whose job is late is abandoned, with its
+ * backing and queue (abandoned_workers.h). NULL is legal; returns NULL. */
 struct worker *worker_free(struct worker *worker);
 
-/* The job stays the worker's until worker_take_done gives it back. */
+/* The worker owns the job until worker_take_done returns it. */
 void worker_submit(struct worker *worker, struct job *job);
 
-/* The next job that is done, in the order of submission; NULL: none. */
+/* The next finished job, in the order of submission; NULL: none. */
 struct job *worker_take_done(struct worker *worker);
 
-/* Has the job that runs, and later ones, give up soon if they may: for a daemon that ends. */
+/* Aborts the running job and later ones soon, where that is possible: the daemon ends. */
 void worker_cancel(struct worker *worker);
 
-/* Has the job that runs taken longer than one may whose driver answers? The time is CLOCK_MONOTONIC's. */
+/* Whether the running job takes longer than a driver that answers would. `now_ns` is CLOCK_MONOTONIC. */
 bool worker_is_late(const struct worker *worker, uint64_t now_ns);
 
-/* Are its jobs a driver's? */
+/* Whether its jobs make driver calls. */
 bool worker_needs_driver(const struct worker *worker);
 
-/* Are all of the block's bytes still there? Any thread; for a block that the worker has made and was
- * not told to release. */
+/* Whether all of the block's bytes are still there. Any thread; for a block that the worker has created and
+ * was not told to release. */
 enum backing_wholeness worker_look(const struct worker *worker, const struct backing_block *block);

@@ -8,7 +8,7 @@
 /* A socket and a pidfd. */
 #define SESSION_N_FDS 2
 
-/* Where the system sets no limit. */
+/* Used where the system sets no limit. */
 #define FDS_AT_MOST 1000000
 
 #define QUEUED_BYTES_OF_ALL  (64 * MIB)
@@ -23,8 +23,9 @@ static unsigned max_fds(void)
         return (unsigned)limit.rlim_cur;
 }
 
-/* Half of the fds are for sessions, a quarter for answers that wait, most of the rest for blocks: so there is always
- * one for what the daemon itself opens. What is in flight the kernel counts beside them, up to the same number. */
+/* Half of the fds are for sessions, a quarter for queued replies, and most of the rest for blocks. What is
+ * left is for files that the daemon opens. The kernel counts fds in flight separately, against a limit of
+ * the same size. */
 void fd_limits_init(struct server *server)
 {
         struct allowances *all = &server->accounts.allowances;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many fds, and bytes that are queued, all users have together, and what each has of them
+/* How many fds and queued bytes all users may have together, and the share of each
  * (daemon/ratelimit/account.h). On the loop. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"
 
-/* What all sessions together may have. */
+/* Sets the totals for all sessions. */
 void fd_limits_init(struct server *server);
 
-/* What those of each tenant and user may have. */
+/* Sets the shares of each tenant and user. */
 void fd_limits_set_each(struct server *server, const struct user_rule *rule);
 
-/* For so many blocks there are fds. */
+/* The number of blocks for which there are fds. */
 uint64_t fd_limits_max_blocks(void);

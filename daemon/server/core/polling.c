@@ -3,12 +3,13 @@
 
 #include "base/err.h"
 
-/* Between the beginnings of rounds. */
+/* Between the starts of two rounds. */
 #define ROUND_MS 5
 
 static void on_timer(uv_timer_t *timer);
 
-/* Not a timer of 0 ms: the loop calls such again and again before it looks at its sockets. */
+/* An idle handle instead of a timer of 0 ms: the loop runs such timers repeatedly before it polls its
+ * sockets. */
 static void on_idle(uv_idle_t *idle)
 {
         struct polling *polling = CONTAINER_OF(idle, struct polling, idle);

@@ -36,7 +36,7 @@ struct event_history;
 struct page_sweeper;
 struct fd_closer;
 
-/* A file in /dev as it was when it was last looked at. */
+/* A file in /dev, as last checked. */
 struct watched_file {
         bool was_seen;
         uint64_t seen_ns;
@@ -44,36 +44,36 @@ struct watched_file {
 };
 
 struct server_pool {
-        struct pool_row row; /* what clients are told of it */
+        struct pool_row row; /* what clients are told of the pool */
         struct worker *worker;
         LIST_HEAD(, backing_block) being_made;
         uint64_t min_bytes; /* see settings_pool_min */
-        unsigned n_jobs;    /* submitted and not yet taken back */
+        unsigned n_jobs;    /* submitted to the worker and not yet taken back */
         bool is_full; /* the driver had no memory for the last block, though the pool has room */
         struct {
                 struct driver_state state;
                 struct job_queue retries;      /* see release_retry.h */
-                unsigned n_trials_kept;        /* of these */
-                uint64_t n_unreleasable_bytes; /* beside the policy's blocks */
-                bool is_tried;                 /* by a trial, now */
-                bool logged_unreleased;        /* since one was last released */
+                unsigned n_trials_kept;        /* retries that are now trials of the driver */
+                uint64_t n_unreleasable_bytes; /* not part of the policy's blocks */
+                bool is_tried;                 /* a trial is under way */
+                bool logged_unreleased; /* the failure is logged; reset when a release succeeds */
         } driver;
         struct {
                 struct watch *watch; /* NULL in pinned pools */
                 struct nvml_report report;
-                struct job_queue held;     /* creates that failed, see device_watch.h */
-                uint64_t n_asked;          /* what they wait for */
-                struct job_queue answered; /* those that wait for nothing more */
+                struct job_queue held; /* failed creates that wait for NVML, see device_watch.h */
+                uint64_t n_asked;      /* number of the last question to NVML that they wait for */
+                struct job_queue answered; /* creates whose wait is over */
                 bool is_late;              /* NVML has not answered in time */
                 bool logged_mig;
-                bool is_dirty;  /* memory keeps its bytes: one tenant only is served */
-                bool has_owner; /* there: the first that came */
+                bool is_dirty;  /* the driver does not clear memory: only one tenant is served */
+                bool has_owner; /* `owner` is set: the first tenant that came */
                 struct tenant_key owner;
-                char file[24];                    /* "/dev/nvidia0"; "": it is not known which */
-                struct watched_file watched_file; /* that */
+                char file[24];                    /* "/dev/nvidia0"; "": unknown */
+                struct watched_file watched_file; /* the state of `file` */
         } device;
         struct {
-                struct pool_stock stock; /* as the settings say */
+                struct pool_stock stock; /* from the settings */
                 bool is_under_way;
                 struct prewarm sizes;
                 uint64_t n_made_bytes;
@@ -87,11 +87,11 @@ struct server {
         struct policy *policy;
         struct event_history *history; /* see event_log.h */
         struct page_sweeper *sweeper;
-        struct fd_closer *closer; /* NULL: the kernel lets no client send file descriptors */
+        struct fd_closer *closer; /* NULL: the kernel lets clients send no file descriptors */
         uint64_t incarnation;
         struct server_pool *pools;
         uint32_t n_pools;
-        int pools_fd; /* the rows of all pools, sealed */
+        int pools_fd; /* sealed memfd with the rows of all pools */
         uv_async_t worker_wake;
         uv_async_t device_wake;
         uv_timer_t device_timeout;
@@ -108,16 +108,16 @@ struct server {
         void (*on_ready)(void);
         struct {
                 uv_timer_t timer;
-                bool is_ready;        /* and that was told */
+                bool is_ready;        /* prewarming is done, and on_ready was called */
                 uint64_t reported_ns; /* when progress was reported last */
         } prewarming;
         struct {
                 struct drain drain;
-                uint64_t n_seconds; /* that are waited for what is held */
+                uint64_t n_seconds; /* how long a shutdown waits for held memory */
                 uv_timer_t timer;
                 uv_signal_t sigterm;
                 uv_signal_t sigint;
-                uint64_t reported_ns; /* the same */
+                uint64_t reported_ns; /* when progress was reported last */
                 void (*on_over)(struct server *server);
         } shutdown;
         struct {
@@ -135,26 +135,27 @@ struct server {
         } reply_files; /* see reply_files.h */
         struct listener *listener;
         struct session_list sessions;
-        /* Takes a frame of a session in HELLO or READY. server_new sets it, so that sessions need not
-         * know the requests. */
+        /* Takes a frame of a session in HELLO or READY. server_new sets it, so that sessions need not know
+         * the requests. */
         void (*take_frame)(struct session *session, int r, const struct frame *frame);
-        /* See server_execute. server_new sets it, too, so that lower rooms need not know execute.c. */
+        /* See server_execute. server_new sets it, so that lower rooms need not know execute.c. */
         void (*execute)(struct server *server);
         struct watched_file driver_file; /* see gpu_file_access.h */
         enum tenancy tenancy;
-        uint64_t n_limit_lists;              /* that were asked for */
-        uint64_t n_alone;                    /* tenants of one client that there were */
-        char own_container[CGROUP_PATH_MAX]; /* the daemon's; "" also where it cannot be read */
+        uint64_t n_limit_lists; /* limit lists made so far */
+        uint64_t n_alone;       /* tenants of one client so far: gives each a number */
+        char own_container
+                [CGROUP_PATH_MAX]; /* the daemon's own container; "": none, or it cannot be read */
         bool serves_one_user;
-        uint32_t served_uid;         /* that one */
-        uint64_t limits_revision;    /* how often limits have been set, by whatever way */
-        struct accounts accounts;    /* of who is counted together */
-        struct polling polling;      /* connections whose peers are waited for, or are held */
-        uv_timer_t timeouts_timer;   /* for peers that have not said HELLO, or do not read */
-        struct log_limit complaints; /* about clients */
-        uv_prepare_t iteration;      /* before the loop waits */
+        uint32_t served_uid;         /* valid if serves_one_user */
+        uint64_t limits_revision;    /* how often limits have been set, by any way */
+        struct accounts accounts;    /* shares of users and tenants */
+        struct polling polling;      /* connections that wait for their peers, or are held back */
+        uv_timer_t timeouts_timer;   /* for peers that have not sent HELLO, or do not read */
+        struct log_limit complaints; /* rate limit of log lines about clients */
+        uv_prepare_t iteration;      /* runs before the loop blocks */
         bool is_executing;
-        bool is_dirty; /* something was told to the policy in this loop iteration */
+        bool is_dirty; /* the policy was told something in this loop iteration */
         bool stopping;
 };
 
@@ -163,15 +164,16 @@ static inline uint64_t server_now_ns(const struct server *server)
         return uv_now(&server->loop) * NS_PER_MS;
 }
 
-/* Executes what the policy decided. To be called after everything that was told to the policy: an action
- * says what is so when it is given, and may not be so after the next event. The queues are served, and the
- * deadline timer is set, once in a loop iteration, before the loop waits. */
+/* Executes what the policy decided. Call it after every event that the policy is told: an action is valid
+ * when it is given, and may not be so after the next event. The queues are served, and the deadline timer
+ * is set, once in a loop iteration, before the loop blocks. */
 static inline void server_execute(struct server *server)
 {
         server->execute(server);
 }
 
-/* Whether a line about a client may be written: it can cause as many as it likes. */
+/* Whether a line about a client may be logged. The rate is limited, since clients can cause as many as they
+ * like. */
 static inline bool server_may_complain(struct server *server)
 {
         return log_may(&server->complaints, LOG_WARNING, server_now_ns(server));

@@ -77,7 +77,7 @@ static bool says_ipc(const struct pool_rule *rule)
         return rule->ipc != IPC_NOT_SAID;
 }
 
-/* Of the rules that say something about what is asked for. */
+/* Finds the rule of the highest precedence that sets the value asked for. */
 static const struct pool_rule *find_rule(const struct settings *settings,
                                          const struct pool_row *row,
                                          bool (*says)(const struct pool_rule *rule))
@@ -93,7 +93,7 @@ static const struct pool_rule *find_rule(const struct settings *settings,
         return found;
 }
 
-/* As it is said, be it more than there is. */
+/* The value of the rule, even if it exceeds the capacity. */
 static uint64_t by_rule(const struct pool_rule *rule, uint64_t n_capacity_bytes)
 {
         uint64_t n_bytes = n_capacity_bytes;
@@ -105,19 +105,20 @@ static uint64_t by_rule(const struct pool_rule *rule, uint64_t n_capacity_bytes)
         return rule->max_bytes && rule->max_bytes < n_bytes ? rule->max_bytes : n_bytes;
 }
 
-/* Whole blocks, one at least, and no more than there is: whoever said another thing is told. */
+/* Rounds to whole blocks, at least one, at most the capacity. A warning tells the administrator of another
+ * value. */
 static uint64_t fit(const struct pool_row *row, uint64_t n_bytes)
 {
         char asked[SIZE_TEXT_MAX], instead[SIZE_TEXT_MAX];
 
         if (n_bytes > row->n_capacity_bytes) {
-                log_warning("%s: %s are more than there is; it may reserve all, %s", row->name,
-                            size_format(n_bytes, asked),
+                log_warning("%s: the maximum of %s exceeds the memory that exists; using %s",
+                            row->name, size_format(n_bytes, asked),
                             size_format(row->n_capacity_bytes, instead));
                 n_bytes = row->n_capacity_bytes;
         }
         if (n_bytes < SETTINGS_POOL_BYTES_MIN) {
-                log_warning("%s: %s are less than one block; it may reserve %s", row->name,
+                log_warning("%s: the maximum of %s is less than one block; using %s", row->name,
                             size_format(n_bytes, asked),
                             size_format(SETTINGS_POOL_BYTES_MIN, instead));
                 n_bytes = SETTINGS_POOL_BYTES_MIN;

@@ -8,7 +8,7 @@ static uint64_t at_most(uint64_t reported, uint64_t limit)
         return reported < limit ? reported : limit;
 }
 
-/* A pool's limit may have been lowered since, so the capacity bounds it. */
+/* The limit of a pool may have been lowered after the peak was reached, so the capacity is the bound. */
 static uint64_t peak_of(uint64_t reported, uint64_t now, uint64_t n_capacity_bytes)
 {
         uint64_t peak = at_most(reported, n_capacity_bytes);
@@ -16,7 +16,8 @@ static uint64_t peak_of(uint64_t reported, uint64_t now, uint64_t n_capacity_byt
         return peak > now ? peak : now;
 }
 
-/* The board is its client's to write: each number is read once, and bytes are no more than can be. */
+/* The client can write to its board at any time: each number is read once, and is limited to a possible
+ * value. */
 struct board_stats board_stats_read(const struct session *session, uint32_t pool)
 {
         uint64_t charged = client_charged(session->client, pool);

@@ -9,7 +9,7 @@ struct walk {
         uint64_t now_ns;
         struct row_buffer buffer;
         uint64_t n_looks;
-        struct block_row others; /* of the pool that is walked through */
+        struct block_row others; /* other tenants' blocks in the current pool, added up */
 };
 
 static uint32_t listed_state(enum block_listed state)

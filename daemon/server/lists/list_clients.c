@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CLIENTS: a row for each connection, and for each process that may still map what it had. */
+/* CLIENTS: a row for each connection, and for each process that left memory mapped. */
 #include <assert.h>
 
 #include "base/err.h"
@@ -8,7 +8,7 @@
 #include "daemon/server/session/rate_limit.h"
 #include "gpumem.h"
 
-/* One half of a row: what a client has of one kind of memory. */
+/* One half of a row: a client's numbers for one kind of memory. */
 struct half {
         uint64_t leased, idle, attached, charged, lingering, declared, kept;
         uint64_t requested, requested_peak, allocated, allocated_peak;
@@ -88,7 +88,7 @@ static uint32_t listed_state(const struct session *session)
         return 0;
 }
 
-/* What the policy knows of its blocks comes from the walk through these. */
+/* Fills in all but what the policy knows of the client's blocks, which a walk through the blocks adds. */
 static struct client_row describe(const struct session *session, uint64_t now_ns)
 {
         struct client_row row = {
@@ -106,7 +106,7 @@ static struct client_row describe(const struct session *session, uint64_t now_ns
         return row;
 }
 
-/* The rows of all clients, in the order of their sessions' row numbers. */
+/* The rows of all clients, indexed by session->row. */
 struct table {
         struct server *server;
         struct row_buffer buffer;
@@ -122,7 +122,7 @@ static void add_block(const struct block_listing *block, void *argument)
 
         table->n_looks++;
         session = block->charged ? client_owner(block->charged) : NULL;
-        /* What is kept for who is to attach it is no session's. */
+        /* A block that is kept for a client to attach belongs to no session. */
         if (!session)
                 return;
         assert(rows);
@@ -158,7 +158,7 @@ static void list_everybody(struct table *table)
                 policy_list_blocks(table->server->policy, pool, add_block, table);
 }
 
-/* Peaks of several clients are of several moments: their sum would say nothing. */
+/* Peaks of several clients were reached at different times: their sum has no meaning. */
 static void hide(struct client_row *others)
 {
         others->connected = LISTING_UNTOLD;
@@ -168,7 +168,7 @@ static void hide(struct client_row *others)
         others->pinned_allocated_peak = LISTING_UNTOLD;
 }
 
-/* Copies the rows that the asker may see, and adds the others up. */
+/* Copies the rows that the asker may see, and adds up the others. */
 static void choose(const struct session *asker, const struct table *table,
                    struct row_buffer *chosen)
 {

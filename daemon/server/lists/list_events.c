@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* EVENTS: what is remembered of what happened. */
+/* EVENTS: the events that the daemon remembers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@
 #include "daemon/server/session/reply_files.h"
 #include "gpumem.h"
 
-/* In one answer, beside those of other tenants: what is short to make, as nobody else is served meanwhile. */
+/* Rows of a reply, without those of other tenants. Few, since no other client is served while they are
+ * made. */
 #define ROWS_MAX 64
 #define ROOM     (ROWS_MAX + LISTED_EVENT_N)
 
@@ -21,7 +22,7 @@ struct walk {
         uint64_t now_ns;
         uint32_t kinds; /* 0: all */
         uint64_t next;
-        uint32_t n_looked; /* rows that were looked at */
+        uint32_t n_looked; /* rows visited */
         struct row_buffer buffer;
         struct event_row others[LISTED_EVENT_N];
 };
@@ -64,7 +65,7 @@ static void add_to_others(struct walk *walk, const struct event_history_row *kep
 
         if (__builtin_add_overflow(row->times, kept->times, &row->times))
                 row->times = UINT32_MAX;
-        /* What was asked for, and not had, is told nobody else. */
+        /* How much another tenant asked for and did not get is not shown. */
         if (kept->what != LISTED_EVENT_REFUSED &&
             __builtin_add_overflow(row->bytes, kept->n_bytes, &row->bytes))
                 row->bytes = UINT64_MAX;
@@ -98,7 +99,7 @@ static bool is_asked_for(const struct walk *walk, const struct event_history_row
         return !walk->kinds || walk->kinds & (UINT32_C(1) << row->what);
 }
 
-/* Of all that is remembered: the sums of a part would tell single ones apart. */
+/* Sums over all remembered events: sums over a part would reveal single events. */
 static void sum_others(struct walk *walk)
 {
         const struct event_history_row *row = event_history_find(walk->asker->server->history, 0);
@@ -155,7 +156,7 @@ void list_events_take(struct session *session, const struct frame *frame)
             reply_files_make(session, walk.buffer.rows,
                              walk.buffer.n_rows * walk.buffer.n_row_bytes, &fd)) {
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
-                                   "the daemon has no memory for a reply");
+                                   "out of memory in gpumemd");
         } else {
                 reply.events_reply = (struct message_events_reply){
                         .n_rows = walk.buffer.n_rows,

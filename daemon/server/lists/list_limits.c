@@ -36,8 +36,8 @@ static int add(struct rows *rows, const struct limit_row *row, const char *name)
         return 0;
 }
 
-/* Those of a holder's limits that limit anything, or exempt it: `shown` says of which kinds "none" is
- * told, too. `usage` is NULL for a default. */
+/* Adds a row for each limit of the holder that is set, or exempts it from a default. `shown` tells for
+ * which kinds "none" is shown, too. `usage` is NULL for a default. */
 static int add_limits(struct rows *rows, uint32_t scope, uint32_t holder, const char *name,
                       const struct limit_set *limits, const struct usage *usage, unsigned shown)
 {
@@ -130,7 +130,7 @@ static int add_session(struct rows *rows, const struct session *session, const s
                           session->program, &table->client, client_usage(session->client), 0);
 }
 
-/* A tenant that is limited, but not here now. */
+/* Adds a tenant that has limits, but no clients now. */
 static int add_absent(struct rows *rows, const struct session *asker, const struct limits *table)
 {
         const struct usage nothing = {{0}};
@@ -169,7 +169,7 @@ static int add_parties(struct rows *rows, const struct session *asker, const str
         return r;
 }
 
-/* A file (reply_files.h) with a row for each limit that the session may see. */
+/* Makes a file (reply_files.h) with a row for each limit that the session may see. */
 static int make(struct session *session, uint32_t *ret_n_rows, int *ret_fd)
 {
         const struct limits *table = policy_limits(session->server->policy);
@@ -199,7 +199,7 @@ void list_limits_take(struct session *session, const struct frame *frame)
 
         if (make(session, &n_rows, &fd)) {
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
-                                   "the daemon has no memory for a reply");
+                                   "out of memory in gpumemd");
                 return;
         }
         reply.limits_reply.n_rows = n_rows;

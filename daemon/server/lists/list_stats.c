@@ -22,7 +22,7 @@ static void add_client(const struct session *session, uint32_t pool, struct stat
         board_stats_add(&row->misses, stats.misses);
 }
 
-/* Returns how many there are. */
+/* Adds the clients' counters to the row. Returns the number of clients. */
 static uint32_t add_clients(struct server *server, uint32_t pool, struct stats_row *row)
 {
         struct session *session;

@@ -10,7 +10,7 @@
 struct walk {
         const struct session *asker;
         struct row_buffer buffer;
-        struct tenant_row *others; /* one a pool */
+        struct tenant_row *others; /* one for each pool */
         uint64_t n_described;
 };
 
@@ -38,7 +38,7 @@ static struct tenant_row describe(const struct walk *walk, const struct tenant_l
         return row;
 }
 
-/* Peaks of several tenants are of several moments: their sum would say nothing. */
+/* Peaks of several tenants were reached at different times: their sum has no meaning. */
 static void add_to_others(struct tenant_row *others, const struct tenant_row *row)
 {
         others->uid = LISTING_NOBODY;
@@ -70,7 +70,7 @@ static void add_tenant(const struct tenant_listing *tenant, void *argument)
                 add_to_others(&walk->others[tenant->pool], &row);
 }
 
-/* Each tenant's clients are looked for among all. */
+/* For each tenant all clients are visited. */
 static uint64_t count_looks(const struct walk *walk)
 {
         const struct session *session;

@@ -76,7 +76,7 @@ void rows_reply(struct session *session, const struct frame *request, enum messa
 
         if (buffer->failed || make_fds(session, buffer, &fds)) {
                 session_send_error(session, request->serial, GPUMEM_E_TOO_MANY,
-                                   "the daemon has no memory for a reply");
+                                   "out of memory in gpumemd");
                 return;
         }
         reply.clients_reply = (struct message_clients_reply){

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers to CLIENTS, BLOCKS and TENANTS: rows of what there is at one moment, and every pool's
- * figures of the same moment, so that sums over the rows can be held against them. On the loop. */
+/* Replies to CLIENTS, BLOCKS and TENANTS: rows of one moment, with the pools' statistics of the same
+ * moment, so that sums over the rows can be compared with them. On the loop. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,10 +14,10 @@ void list_clients_take(struct session *session, const struct frame *frame);
 void list_blocks_take(struct session *session, const struct frame *frame);
 void list_tenants_take(struct session *session, const struct frame *frame);
 
-/* list_events.c: EVENTS, without the pools' figures. */
+/* In list_events.c: EVENTS, without the pools' statistics. */
 void list_events_take(struct session *session, const struct frame *frame);
 
-/* An array of rows that grows. It owns its memory; `failed` tells that some was missing. */
+/* An array of rows that grows. It owns its memory. `failed` is set when an allocation has failed. */
 struct row_buffer {
         char *rows;
         size_t n_row_bytes;
@@ -28,12 +28,12 @@ struct row_buffer {
 
 void row_buffer_deinit(struct row_buffer *buffer);
 
-/* A copy of `row` at the end. */
+/* Appends a copy of `row`. */
 void row_buffer_add(struct row_buffer *buffer, const void *row);
 
-/* May the peer see this tenant's rows one by one? */
+/* Whether the peer may see this tenant's rows one by one. */
 bool rows_may_show(const struct session *session, const struct tenant *tenant);
 
-/* Sends the rows, or says that there was no memory for them. */
+/* Sends the rows, or an error if an allocation has failed. */
 void rows_reply(struct session *session, const struct frame *request, enum message_kind kind,
                 const struct row_buffer *buffer);

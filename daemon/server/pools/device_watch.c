@@ -15,7 +15,7 @@
 #include "daemon/server/session/session.h"
 #include "gpumem.h"
 
-/* For so long a refusal waits for NVML. */
+/* How long a refusal waits for NVML's answer. */
 #define HOLD_MS 250
 
 /* Processes that a refusal names. */
@@ -45,7 +45,7 @@ struct job *device_watch_take_answered(struct server_pool *pool)
         return job;
 }
 
-/* Of what it was before only that is told which changes what the daemon does. */
+/* Logs a change of health. The first answer is logged only if the device is not healthy. */
 static void log_health(struct server *server, const struct server_pool *pool,
                        enum nvml_health before)
 {
@@ -57,15 +57,14 @@ static void log_health(struct server *server, const struct server_pool *pool,
                 event_log_note_node(server, LISTED_EVENT_HEALTH, pool->row.id, "%s: NVML says: %s",
                                     name_of(pool), nvml_health_text(now));
         if (nvml_health_is_error(now))
-                log_error("pool %" PRIu32
-                          ": %s: NVML says: %s; no new blocks are made there until it "
-                          "is well again",
+                log_error("pool %" PRIu32 " (%s): NVML says: %s; creating no new blocks there "
+                          "until the device recovers",
                           pool->row.id, name_of(pool), nvml_health_text(now));
         else if (now == NVML_WORN)
-                log_warning("pool %" PRIu32 ": %s: NVML says: %s", pool->row.id, name_of(pool),
+                log_warning("pool %" PRIu32 " (%s): NVML says: %s", pool->row.id, name_of(pool),
                             nvml_health_text(now));
         else if (before != NVML_HEALTH_UNKNOWN)
-                log_info("pool %" PRIu32 ": %s: well again, NVML says", pool->row.id,
+                log_info("pool %" PRIu32 " (%s): recovered, according to NVML", pool->row.id,
                          name_of(pool));
 }
 
@@ -77,10 +76,10 @@ static void log_xids(struct server *server, const struct server_pool *pool,
 
         if (now->n_xids == NVML_UNKNOWN || now->n_xids <= n_before)
                 return;
-        log_warning("pool %" PRIu32 ": %s: NVML tells of an error, XID %" PRIu64, pool->row.id,
+        log_warning("pool %" PRIu32 " (%s): NVML reports an error, XID %" PRIu64, pool->row.id,
                     name_of(pool), now->last_xid);
         event_log_note_node(server, LISTED_EVENT_HEALTH, pool->row.id,
-                            "%s: NVML tells of an error, XID %" PRIu64, name_of(pool),
+                            "%s: NVML reports an error, XID %" PRIu64, name_of(pool),
                             now->last_xid);
 }
 
@@ -88,11 +87,11 @@ void device_watch_mark_dirty(struct server *server, struct server_pool *pool)
 {
         pool->device.is_dirty = true;
         event_log_note_node(server, LISTED_EVENT_CANARY, pool->row.id,
-                            "%s: the driver does not clear memory: one tenant only is served there",
+                            "%s: the driver does not clear memory; only one tenant is served there",
                             name_of(pool));
 }
 
-/* What has been found dirty stays so: its memory is in use. */
+/* A device found dirty stays so: one tenant uses its memory from then on. */
 static void take_report(struct server *server, struct server_pool *pool,
                         const struct watch_report *watched)
 {
@@ -107,8 +106,8 @@ static void take_report(struct server *server, struct server_pool *pool,
         driver_health_note_nvml(server, pool->row.id, pool->device.report.health == NVML_LOST);
         if (report->mig == 1 && !pool->device.logged_mig) {
                 pool->device.logged_mig = true;
-                log_warning("pool %" PRIu32 ": %s is cut into instances (MIG); figures of NVML are "
-                            "those of the whole device",
+                log_warning("pool %" PRIu32 " (%s): the device is split into MIG instances; NVML's "
+                            "numbers are those of the whole device",
                             pool->row.id, name_of(pool));
         }
 }
@@ -232,7 +231,8 @@ static uint64_t state_of(enum nvml_health health)
         return states[health];
 }
 
-/* Blocks are billed to this process, byte for byte; the two counts are not of one moment. */
+/* Memory that other processes use on the device. NVML counts gpumemd's blocks exactly as its own usage; the
+ * two numbers were read at different times. */
 static uint64_t others_bytes(const struct nvml_report *report, uint64_t reserved)
 {
         if (report->n_used_bytes == NVML_UNKNOWN)
@@ -253,7 +253,7 @@ void device_watch_fill(const struct server_pool *pool, uint64_t reserved, struct
         row->device_last_xid = report->last_xid;
 }
 
-/* Who reads a name knows a tenant's programs: others' are told as a sum only. */
+/* Process names reveal a tenant's programs: only the sum of other tenants' processes is told. */
 static const struct nvml_process *next_largest(const struct session *asker,
                                                const struct nvml_report *report,
                                                const struct nvml_process *before)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVML says of the pools' devices, and what the daemon makes of it. On the loop; the asking is
- * done by watches (daemon/backing/device/watch.h).
+/* What NVML reports of the pools' devices, and how the daemon reacts. On the loop; watches
+ * (daemon/backing/device/watch.h) ask NVML on their own threads.
  *
- * Where a device is in error no new blocks are made, until it recovers; leases go on, and so
- * does the cache. A create that the driver had no memory for is held until NVML has said who has it,
- * so that a refusal can: not for long, since NVML may hang. */
+ * On a device that reports an error no new blocks are created until it recovers. Leases and the cache stay
+ * usable. A create that failed for lack of device memory is held until NVML has said which processes use
+ * the memory, so that the refusal can name them. The wait is short, since NVML may hang. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,34 +13,35 @@
 #include "daemon/server/core/server_state.h"
 #include "proto/proto.h"
 
-/* Starts the watches. `library` is NVML's name; a pool without a watch has unknown figures. `canary_library`: see
- * server_options. */
+/* Starts the watches. `library` is NVML's name; a pool without a watch has unknown statistics.
+ * `canary_library`: see server_options. */
 int device_watch_open(struct server *server, const char *library, const char *canary_library);
 
-/* Releases what is held, and holds nothing more. */
+/* Releases the held creates, and holds no more. */
 void device_watch_stop(struct server *server);
 void device_watch_free(struct server *server);
 
-/* Keeps a create that failed for device_watch_take_answered(), soon; false: it is not kept. */
+/* Holds a failed create until device_watch_take_answered() returns it. False: not held. */
 bool device_watch_hold(struct server *server, uint32_t pool, struct job *job);
 
-/* One that is held no more, the first to come first; NULL: there is none. */
+/* The oldest create that is no longer held; NULL: there is none. */
 struct job *device_watch_take_answered(struct server_pool *pool);
 
-/* No new blocks are made there. */
+/* The device reports an error: no new blocks are created there. */
 bool device_watch_is_barred(const struct server_pool *pool);
 
-/* Its memory keeps its bytes: from now on one tenant only is served there. */
+/* The driver does not clear the device's memory: from now on only one tenant is served there. */
 void device_watch_mark_dirty(struct server *server, struct server_pool *pool);
 
-/* Whether the tenant may have memory there, which is its from then on if there can be one tenant only. */
+/* Whether the tenant may have memory there. On a device for one tenant only, the first tenant becomes that
+ * one. */
 bool device_watch_admits(struct server *server, uint32_t pool, const struct tenant_key *tenant);
 
-/* The figures of a pool's device, with all that the pool has reserved of it. */
+/* Fills in the device's statistics; `reserved` is the pool's part of the device's memory. */
 void device_watch_fill(const struct server_pool *pool, uint64_t reserved, struct stats_row *row);
 
-/* For a refusal, "" if nothing is known, or nobody else holds anything: how much is free there, what
- * others hold, and of the processes that the asker may know the largest. */
+/* Text for a refusal: how much is free on the device, how much other processes hold, and the largest of
+ * those that the asker may know. "" if nothing is known, or no other process holds memory. */
 #define DEVICE_WATCH_TEXT_MAX 160
 struct session;
 void device_watch_format_others(const struct session *asker, uint32_t pool, uint64_t reserved,

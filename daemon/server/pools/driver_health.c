@@ -19,17 +19,17 @@ static void log_change(const struct server_pool *pool, const struct driver_state
 
         switch (pool->driver.state.status) {
         case DRIVER_STALLED:
-                log_error("pool %" PRIu32 ": %s: the driver does not answer; what is cached is "
-                          "served, and nothing else until it does",
+                log_error("pool %" PRIu32 " (%s): the driver does not answer; serving cached "
+                          "blocks only until it does",
                           pool->row.id, pool->row.name);
                 break;
         case DRIVER_LOST:
-                log_error("pool %" PRIu32 ": %s: the device is lost; nothing is served there until "
-                          "it is back, and what was there never again",
+                log_error("pool %" PRIu32 " (%s): device lost; refusing requests until it "
+                          "recovers; its cached blocks are discarded",
                           pool->row.id, pool->row.name);
                 break;
         case DRIVER_SERVES:
-                log_info("pool %" PRIu32 ": %s: the driver answers again, after %.1f s",
+                log_info("pool %" PRIu32 " (%s): the driver answers again, after %.1f s",
                          pool->row.id, pool->row.name, seconds);
                 break;
         }
@@ -43,13 +43,12 @@ static void note(struct server *server, const struct server_pool *pool,
         switch (pool->driver.state.status) {
         case DRIVER_STALLED:
                 event_log_note_node(server, LISTED_EVENT_STALLED, pool->row.id,
-                                    "%s: the driver does not answer; what is cached is served",
+                                    "%s: the driver does not answer; only cached blocks are served",
                                     pool->row.name);
                 break;
         case DRIVER_LOST:
                 event_log_note_node(server, LISTED_EVENT_LOST, pool->row.id,
-                                    "%s: the device is lost; nothing is served there",
-                                    pool->row.name);
+                                    "%s: the device is lost; requests are refused", pool->row.name);
                 break;
         case DRIVER_SERVES:
                 event_log_note_node(server, LISTED_EVENT_BACK, pool->row.id,
@@ -82,7 +81,7 @@ static void change(struct server *server, uint32_t id, const struct driver_state
         log_change(pool, before, now_ns);
         note(server, pool, before);
         if (pool->driver.state.status != DRIVER_SERVES)
-                prewarming_stop(server, id, "the driver does not answer, or has lost the device");
+                prewarming_stop(server, id, "the driver does not answer, or the device is lost");
         if (!server->stopping)
                 (void)policy_set_driver_status(server->policy, id, pool->driver.state.status,
                                                now_ns);
@@ -94,7 +93,7 @@ static void change(struct server *server, uint32_t id, const struct driver_state
         server_execute(server);
 }
 
-/* What was kept once says nothing that was not known then. */
+/* Notes a job's result. A job that was kept for a retry has been noted already. */
 static bool note_result(struct server *server, struct driver_state *state, const struct job *job)
 {
         const struct backing_block *block = job->block;
@@ -148,7 +147,7 @@ void driver_health_end_try(struct server *server, uint32_t id, struct job *job)
                 free(job->block);
 }
 
-/* Returns whether there is more to watch. */
+/* Returns whether the driver must be watched further. */
 static bool look(struct server *server, uint32_t id)
 {
         struct server_pool *pool = &server->pools[id];

@@ -15,7 +15,7 @@
 
 #define DRIVER_FILE "/dev/nvidiactl"
 
-/* Linux 4.13; younger than the headers of some systems that run on such a kernel. */
+/* Linux 4.13; missing in the headers of some systems with such a kernel. */
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59
 #endif
@@ -49,7 +49,7 @@ static struct device_file look_at(const char *path)
                                     .mode = status.st_mode};
 }
 
-/* Its group, and the others that it is in; the caller frees them. NULL: they cannot be had. */
+/* The peer's group and supplementary groups; the caller frees them. NULL: the kernel does not tell them. */
 static gid_t *read_groups(int socket, size_t *ret_n)
 {
         struct ucred credentials;
@@ -83,7 +83,7 @@ static bool may_open(const struct session *session, const struct device_file *fi
         return !groups || device_file_opens(file, session->peer.uid, groups, n);
 }
 
-/* Whoever asks for blocks asks often: the files are looked at once a second. */
+/* Checks the file at most once a second, since some clients ask for blocks often. */
 static const struct device_file *file_now(struct server *server, struct watched_file *watched,
                                           const char *path)
 {

@@ -26,7 +26,7 @@ static void on_worker(void *argument)
         (void)uv_async_send(argument);
 }
 
-/* In the policy, with its worker. Consumes `take_backing`; sets the row's id. */
+/* Adds a pool to the policy and starts its worker. Consumes `take_backing`; sets the row's id. */
 static int add_pool(struct server *server, struct backing *take_backing, struct pool_row *row)
 {
         struct policy_pool settings = {
@@ -51,21 +51,20 @@ static int add_pool(struct server *server, struct backing *take_backing, struct 
         TAILQ_INIT(&pool->driver.retries);
         nvml_report_init(&pool->device.report);
         server->n_pools++;
-        log_info("pool %" PRIu32 ": %s, at most %s", row->id, row->name,
+        log_info("pool %" PRIu32 " (%s): at most %s", row->id, row->name,
                  size_format(row->n_max_bytes, text));
         return 0;
 }
 
-/* What is lost, before anybody relies on it. */
+/* Warns of the drawbacks of the setting before a program relies on the memory. */
 static void warn_of_legacy(const struct pool_row *row)
 {
-        log_warning(
-                "%s: \"ipc\" is \"legacy\": any user who learns a handle can open the memory; "
-                "what no program has open is lost when gpumemd ends, or is killed, and what one "
-                "has open cannot be opened by others then; memory that is given back stays in "
-                "use until the last program has closed it; and gpumemd has a CUDA context, which "
-                "costs some 500 MiB of the GPU (527 MiB on an H200)",
-                row->name);
+        log_warning("%s: \"ipc\" is \"legacy\": any user who learns a handle can open the memory; "
+                    "memory that no program has open is lost when gpumemd ends; memory that a "
+                    "program has open cannot be opened by others after that; freed memory stays in "
+                    "use until the last program has closed it; gpumemd has a CUDA context, which "
+                    "takes some 500 MiB of the GPU (527 MiB on an H200)",
+                    row->name);
 }
 
 static int back_device(const struct server_options *options, struct pool_row *row,
@@ -104,7 +103,7 @@ static int add_device(struct server *server, const struct server_options *option
         return 0;
 }
 
-/* What is usual goes without saying: one node, pages of 4 KiB. */
+/* The name omits what is usual: a single node, memfds, pages of 4 KiB. */
 static void name_pinned(char *name, size_t n_name, const struct nodes *nodes, int node,
                         const char *backing)
 {
@@ -140,7 +139,7 @@ static int add_pinned(struct server *server, const struct server_options *option
         return r ? r : add_pool(server, backing, &row);
 }
 
-/* One a NUMA node. */
+/* One pool for each NUMA node. */
 static int add_all_pinned(struct server *server, const struct server_options *options,
                           const struct nodes *nodes)
 {
@@ -153,7 +152,7 @@ static int add_all_pinned(struct server *server, const struct server_options *op
         return 0;
 }
 
-/* The rows change with their limits only: one sealed copy serves everybody until then. */
+/* The rows change only with their limits, so one sealed copy serves all clients until then. */
 static int publish(struct server *server)
 {
         CLEANUP(freep)
@@ -187,12 +186,12 @@ int pools_set_max(struct server *server, uint32_t pool, uint64_t max_bytes)
         r = policy_set_pool_max(server->policy, pool, max_bytes, server_now_ns(server));
         if (r)
                 return err_fold(r);
-        log_info("pool %u: %s, at most %s", pool, server->pools[pool].row.name,
+        log_info("pool %u (%s): at most %s", pool, server->pools[pool].row.name,
                  size_format(max_bytes, text));
         return republish(server);
 }
 
-/* Where one tenant may keep all, nobody's idle memory is ever another tenant's. */
+/* Warns if a tenant may keep the whole pool: idle memory is then never taken for another tenant. */
 void pools_check_min(const struct server *server, uint32_t id)
 {
         const struct server_pool *pool = &server->pools[id];
@@ -200,9 +199,8 @@ void pools_check_min(const struct server *server, uint32_t id)
         char min[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX];
 
         if (pool->min_bytes >= max_bytes)
-                log_warning("%s: min_bytes %s are no less than the pool may hold, %s: no tenant "
-                            "will be "
-                            "served from another one's idle memory",
+                log_warning("%s: min_bytes %s is not below the pool's maximum of %s: idle memory "
+                            "is never taken from one tenant for another",
                             pool->row.name, size_format(pool->min_bytes, min),
                             size_format(max_bytes, max));
 }
@@ -216,7 +214,7 @@ void pools_set_min(struct server *server, uint32_t id, uint64_t min_bytes)
                 return;
         pool->min_bytes = min_bytes;
         (void)policy_set_pool_min(server->policy, id, min_bytes, server_now_ns(server));
-        log_info("pool %u: %s, each tenant keeps %s of its leases", id, pool->row.name,
+        log_info("pool %u (%s): each tenant keeps %s of its leases", id, pool->row.name,
                  size_format(min_bytes, text));
 }
 
@@ -270,8 +268,7 @@ void pools_check_integrity(struct server *server, struct client *client, uint64_
         if (worker_look(server->pools[pool].worker, backing) == BACKING_WHOLE)
                 return;
         if (server_may_complain(server))
-                log_info("client %d (%s): a block of %s came back with holes: it is not served "
-                         "again",
+                log_info("client %d (%s): a block of %s came back with holes; it is not reused",
                          (int)session->peer.pid, session->program, server->pools[pool].row.name);
         policy_mark_unusable(server->policy, block, server_now_ns(server));
 }

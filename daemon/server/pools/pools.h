@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pools of this machine: one a device, one of pinned memory a NUMA node. On the loop. */
+/* The pools of this machine: one for each device, and one of pinned memory for each NUMA node. On the loop. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"
 
-/* Adds all of them. */
+/* Adds all pools. */
 struct server_options;
 int pools_make(struct server *server, const struct server_options *options);
 void pools_free(struct server *server);
 
-/* The daemon ends: what workers do for long, they give up. */
+/* The daemon ends: workers abort long operations. */
 void pools_cancel(struct server *server);
 
-/* Before a client's lease, or what it still maps of it, ends: a block that is not whole any more will
- * not be served again. */
+/* Call it before a client's lease, or its mapping of an ended lease, ends: a block with missing pages is
+ * not reused. */
 void pools_check_integrity(struct server *server, struct client *client, uint64_t lease_id);
 
-/* The limit holds also when the rows that clients are told of could not be made again: the result says so. */
+/* Sets the limit. It holds also on an error, which says that the rows for clients could not be updated. */
 int pools_set_max(struct server *server, uint32_t pool, uint64_t max_bytes);
 
-/* What each tenant keeps there. */
+/* Sets the bytes that each tenant keeps in the pool. */
 void pools_set_min(struct server *server, uint32_t pool, uint64_t min_bytes);
 
-/* A warning if that is all that the pool may hold, or more. */
+/* Warns if these are at least the pool's maximum. */
 void pools_check_min(const struct server *server, uint32_t pool);
 
-/* Both, for every pool. */
+/* Calls pools_set_min and pools_check_min for every pool. */
 void pools_set_mins(struct server *server, const struct settings *settings);

@@ -9,7 +9,7 @@
 #include "daemon/server/core/server_options.h"
 #include "gpumem.h"
 
-/* Between looks at what is cached, and looks at blocks of a pool in one of them. */
+/* Interval between checks of the cache; blocks of a pool that one check looks at. */
 #define RETURN_MS    500
 #define RETURN_LOOKS 1024
 
@@ -37,7 +37,7 @@ static bool is_shutting_down(const struct server *server)
         return server->stopping || policy_is_draining(server->policy);
 }
 
-/* Who has been told of the end is told nothing that would take that back. */
+/* After the report of a shutdown, "ready" must not be reported. */
 static void tell_ready(struct server *server)
 {
         if (server->prewarming.is_ready || is_shutting_down(server) || is_any_under_way(server))
@@ -60,7 +60,7 @@ static void report_status(struct server *server)
                 n_made_bytes += server->pools[i].prewarming.n_made_bytes;
                 n_wanted_bytes += server->pools[i].prewarming.n_wanted_bytes;
         }
-        (void)snprintf(status, sizeof(status), "warming: %s of %s are made",
+        (void)snprintf(status, sizeof(status), "prewarming: %s of %s",
                        size_format(n_made_bytes, made), size_format(n_wanted_bytes, wanted));
         server->on_status(status);
 }
@@ -75,15 +75,15 @@ static void end(struct server *server, uint32_t id, const char *why)
         (void)size_format(pool->prewarming.n_made_bytes, made);
         (void)size_format(pool->prewarming.n_wanted_bytes, wanted);
         if (why && is_shutting_down(server))
-                log_info("pool %" PRIu32 ": %s: %s of %s are made ahead and no more: "
-                         "gpumemd is ending",
+                log_info("pool %" PRIu32
+                         " (%s): prewarming stopped after %s of %s: gpumemd is shutting down",
                          id, pool->row.name, made, wanted);
         else if (why)
-                log_warning("pool %" PRIu32 ": %s: %s of %s are made ahead and no more: %s", id,
+                log_warning("pool %" PRIu32 " (%s): prewarming stopped after %s of %s: %s", id,
                             pool->row.name, made, wanted, why);
         else
-                log_info("pool %" PRIu32 ": %s: %s of %s are made ahead, in %.1f s", id,
-                         pool->row.name, made, wanted, seconds);
+                log_info("pool %" PRIu32 " (%s): prewarmed %s of %s in %.1f s", id, pool->row.name,
+                         made, wanted, seconds);
         tell_ready(server);
 }
 
@@ -91,17 +91,17 @@ static const char *why_not(int r)
 {
         switch (r) {
         case GPUMEM_E_REFUSED:
-                return "there is no room for more, or somebody waits for it";
+                return "the pool has no room for more, or a client waits for memory";
         case GPUMEM_E_TOO_MANY:
-                return "the daemon has no files for more blocks; raise LimitNOFILE";
+                return "gpumemd has no file descriptors for more blocks; raise LimitNOFILE";
         case GPUMEM_E_STALLED:
                 return "the driver does not answer";
         default:
-                return "the daemon has no memory for it";
+                return "out of memory in gpumemd";
         }
 }
 
-/* The next block, or the end. */
+/* Creates the next block, or ends. */
 static void step(struct server *server, uint32_t id)
 {
         struct server_pool *pool = &server->pools[id];
@@ -111,7 +111,7 @@ static void step(struct server *server, uint32_t id)
         int r;
 
         if (!n_bytes || is_shutting_down(server)) {
-                end(server, id, n_bytes ? "it ends" : NULL);
+                end(server, id, n_bytes ? "shutdown" : NULL);
                 return;
         }
         r = policy_prewarm(server->policy, id, n_bytes, server_now_ns(server));
@@ -120,7 +120,7 @@ static void step(struct server *server, uint32_t id)
         report_status(server);
 }
 
-/* Blocks are whole, and a pool reserves no more than it may. */
+/* Prewarms whole blocks, within the pool's maximum. */
 static void start(struct server *server, uint32_t id, uint64_t warm_bytes)
 {
         struct server_pool *pool = &server->pools[id];
@@ -140,7 +140,7 @@ static void start(struct server *server, uint32_t id, uint64_t warm_bytes)
         pool->prewarming.n_made_bytes = 0;
         pool->prewarming.n_wanted_bytes = n_bytes;
         pool->prewarming.since_ns = server_now_ns(server);
-        log_info("pool %" PRIu32 ": %s: %s are made ahead", id, pool->row.name,
+        log_info("pool %" PRIu32 " (%s): prewarming %s", id, pool->row.name,
                  size_format(n_bytes, text));
         step(server, id);
 }
@@ -186,7 +186,7 @@ void prewarming_continue(struct server *server, uint32_t id, uint64_t n_bytes, c
         if (!pool->prewarming.is_under_way)
                 return;
         if (failure) {
-                end(server, id, *failure ? failure : "the driver does not make it");
+                end(server, id, *failure ? failure : "the driver does not create it");
                 return;
         }
         pool->prewarming.n_made_bytes += n_bytes;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes pools' memory before any client asks (daemon/policy/prewarm.h), a block of each pool at a time, so that
- * requests are served meanwhile. Gives back what is cached for too long. On the loop.
+/* Creates blocks before a client asks for them (daemon/policy/prewarm.h), one block of each pool at a time,
+ * so that requests are served meanwhile. Also gives blocks back that are cached for too long. On the loop.
  *
- * A pool that reserves less than its warm_bytes when the daemon starts, or when the setting changes, has the rest
- * made. That ends early where a request waits for memory, and where the driver fails: that is logged, and the
- * daemon serves all the same. */
+ * A pool that reserves less than its warm_bytes, when the daemon starts or the setting changes, is filled
+ * up. This ends early if a request waits for memory or the driver fails. The end is logged, and the daemon
+ * serves in any case. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"
@@ -12,19 +12,19 @@
 struct server_options;
 int prewarming_open(struct server *server, const struct server_options *options);
 
-/* The server runs: begins, and tells once that all is ready, at once if there is nothing to make; never
- * when it is told to end before. */
+/* The server runs: starts prewarming, and calls on_ready once when it is done, at once if there is nothing
+ * to create. on_ready is not called if a shutdown comes first. */
 void prewarming_begin(struct server *server);
 
-/* Other settings: what is missing by these is made. */
+/* Applies other settings: creates blocks that are missing by these. */
 void prewarming_apply_settings(struct server *server, const struct settings *settings);
 
-/* Such a block has been made, or not: `failure` says why. */
+/* A block of prewarming has been created, or not: `failure` says why. */
 void prewarming_continue(struct server *server, uint32_t pool, uint64_t n_bytes,
                          const char *failure);
 
-/* The pool's driver does not answer any more, or has lost its device. */
+/* The pool's driver does not answer any more, or its device is lost. */
 void prewarming_stop(struct server *server, uint32_t pool, const char *why);
 
-/* More may be cached than is kept. */
+/* The pool's cache may have grown beyond its keep_bytes: starts the timer that gives blocks back. */
 void prewarming_watch(struct server *server);

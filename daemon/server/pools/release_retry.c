@@ -17,7 +17,7 @@ static void set_unreleasable(struct server *server, uint32_t id, uint64_t n_byte
         (void)policy_set_unreleasable(server->policy, id, n_bytes, server_now_ns(server));
 }
 
-/* It is a release from now on. */
+/* Turns a job into a release. */
 static void adopt(struct server *server, uint32_t id, struct job *job)
 {
         struct server_pool *pool = &server->pools[id];
@@ -34,18 +34,17 @@ static void adopt(struct server *server, uint32_t id, struct job *job)
         }
 }
 
-/* Logged once for each time that the driver begins to refuse. */
+/* Logs the first failure since the last successful release. */
 static void log_failure(struct server *server, struct server_pool *pool, const struct job *job)
 {
         if (pool->driver.logged_unreleased)
                 return;
         pool->driver.logged_unreleased = true;
-        log_error("pool %" PRIu32 ": %s: %" PRIu64 " bytes do not go back to the driver, "
-                  "which is tried again: %s",
+        log_error("pool %" PRIu32 " (%s): the driver did not take back %" PRIu64
+                  " bytes; retrying: %s",
                   pool->row.id, pool->row.name, job->block->n_bytes, job->failure);
         event_log_note_node(server, LISTED_EVENT_STUCK, pool->row.id,
-                            "%s: %" PRIu64
-                            " bytes do not go back to the driver, which is tried again",
+                            "%s: the driver did not take back %" PRIu64 " bytes; retrying",
                             pool->row.name, job->block->n_bytes);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A handler tells the policy or answers at once. */
+/* Each handler tells the policy of the request, or answers at once. */
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/requests/dispatch.h"
 #include "daemon/server/session/process_sessions.h"
@@ -86,7 +86,7 @@ static void refuse_user(struct session *session, const struct frame *frame)
         refuse(session, frame, GPUMEM_E_DENIED, text);
 }
 
-/* A client that speaks a later version speaks this one too. */
+/* A client that speaks a later version also speaks this one. */
 static void take_hello(struct session *session, const struct frame *frame)
 {
         CLEANUP(closep)
@@ -109,7 +109,7 @@ static void take_hello(struct session *session, const struct frame *frame)
                                       board_words(session->board, session->server->n_pools),
                                       session, &client);
         if (r) {
-                refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a client");
+                refuse(session, frame, GPUMEM_E_TOO_MANY, "out of memory in gpumemd");
                 session_end_connection(session);
                 return;
         }
@@ -121,7 +121,7 @@ static void take_hello(struct session *session, const struct frame *frame)
         welcome(session, frame->serial, board_fd);
 }
 
-/* What blocks of CUDA IPC handles cannot be. */
+/* Why a LEASE cannot be served from a pool of CUDA IPC handles; NULL: it can, or the pool is another one. */
 static const char *not_for_legacy(const struct session *session, const struct frame *frame)
 {
         const struct server *server = session->server;
@@ -136,7 +136,7 @@ static const char *not_for_legacy(const struct session *session, const struct fr
                        : NULL;
 }
 
-/* Whether the server leases such a block to this client; if not, it has been told why. */
+/* Whether this client may lease such a block. If not, the refusal has been sent. */
 static bool admits(struct session *session, const struct frame *frame)
 {
         struct server *server = session->server;
@@ -147,10 +147,10 @@ static bool admits(struct session *session, const struct frame *frame)
         } else if (frame->lease.flags & PROTO_LEASE_MORE &&
                    !(session->features & PROTO_FEATURE_GROUPS)) {
                 refuse(session, frame, GPUMEM_E_BAD_REQUEST,
-                       "LEASEs are served together for a client that has named feature bit 3");
+                       "a LEASE with the flag MORE requires feature bit 3 in HELLO");
         } else if (frame->lease.properties & ~PROTO_PROPERTY_SHAREABLE) {
                 refuse(session, frame, GPUMEM_E_UNSUPPORTED,
-                       "RDMA and fabric blocks are not served by this version");
+                       "RDMA and fabric blocks are not supported by this version");
         } else if (why) {
                 refuse(session, frame, GPUMEM_E_UNSUPPORTED, why);
         } else if (gpu_file_access_refuse(session, frame->serial, frame->lease.pool)) {
@@ -158,8 +158,8 @@ static bool admits(struct session *session, const struct frame *frame)
         } else if (!device_watch_admits(server, frame->lease.pool,
                                         client_tenant_key(session->client))) {
                 refuse(session, frame, GPUMEM_E_DENIED,
-                       "one tenant only is served there, and it is another: the driver does not "
-                       "clear memory of this device");
+                       "this device serves only one tenant, another one: the driver does not clear "
+                       "the device's memory");
         } else {
                 return true;
         }
@@ -223,7 +223,7 @@ static void take_stats(struct session *session, const struct frame *frame)
 
         rate_limit_take_rows(session, 0, policy_see_idle(session->server->policy));
         if (list_stats_make(session, &fd)) {
-                refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a reply");
+                refuse(session, frame, GPUMEM_E_TOO_MANY, "out of memory in gpumemd");
                 return;
         }
         reply.stats_reply.n_rows = session->server->n_pools;
@@ -257,7 +257,8 @@ static void take_free_all(struct session *session, const struct frame *frame)
 
         if (scope == SCOPE_NODE && !authorization_may_administer(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
-                       "every tenant's blocks are freed by root, or over the admin socket");
+                       "only root, and clients on the admin socket, may free every tenant's "
+                       "blocks");
                 return;
         }
         r = policy_release_all(session->server->policy, session->client, frame->serial, scope,
@@ -279,7 +280,8 @@ static void take_reset_peaks(struct session *session, const struct frame *frame)
 
         if (scope == SCOPE_NODE && !authorization_may_administer(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
-                       "every tenant's peaks are reset by root, or over the admin socket");
+                       "only root, and clients on the admin socket, may reset every tenant's "
+                       "peaks");
                 return;
         }
         r = policy_reset_peaks(session->server->policy, session->client, scope,
@@ -324,7 +326,7 @@ static void refuse_hello(struct session *session, const struct frame *frame)
         session_end_connection(session);
 }
 
-/* By kind: every message of a client's. */
+/* Handlers by message kind, for every message that a client may send. */
 static void (*const handlers[])(struct session *session, const struct frame *frame) = {
         [MESSAGE_HELLO] = refuse_hello,
         [MESSAGE_BYE] = take_bye,
@@ -357,7 +359,7 @@ static void serve_request(struct session *session, const struct frame *frame)
 
         if (!rate_limit_may_serve(session, frame))
                 return;
-        /* proto_decode lets no message of ours through. */
+        /* proto_decode rejects messages that only the daemon sends. */
         assert(frame->kind < ARRAY_SIZE(handlers) && handlers[frame->kind]);
         handlers[frame->kind](session, frame);
         if (session->n_errors != n_errors)

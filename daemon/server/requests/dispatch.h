@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients may ask, one handler a message. On the loop. */
+/* Handlers of the clients' messages, one for each. On the loop. */
 #pragma once
 
 #include "daemon/server/session/session.h"

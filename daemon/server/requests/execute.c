@@ -17,10 +17,10 @@
 #include "daemon/server/session/session.h"
 #include "gpumem.h"
 
-/* Between tries of a driver that had no memory. */
+/* Interval of retries when the driver had no memory. */
 #define RETRY_MS 100
 
-/* Between looks for leases that became idle. */
+/* Interval of checks for leases that became idle. */
 #define LOOK_MS 5
 
 static void create(struct server *server, struct block *block)
@@ -37,7 +37,7 @@ static void create(struct server *server, struct block *block)
                 if (is_warm)
                         prewarming_stop(server, pool,
                                         is_barred ? "the device is in error"
-                                                  : "the daemon has no memory for it");
+                                                  : "out of memory in gpumemd");
                 return;
         }
         backing->n_bytes = block_bytes(block);
@@ -115,7 +115,8 @@ static void call_in(const struct action *action)
         session_send(client_owner(action->client), &frame, MESSAGE_NOTICE, 0, NULL, 0);
 }
 
-/* It is a hint: for a client that has yet to read the last one a second says nothing, and would pile up. */
+/* The message is a hint. A client that has not read the last one gets no second: it would say nothing new,
+ * and queue up. */
 static void ask_to_mark(const struct action *action)
 {
         struct session *session = client_owner(action->client);
@@ -182,8 +183,8 @@ static void on_deadline(uv_timer_t *timer)
         execute_now(server);
 }
 
-/* The loop counts whole milliseconds: one more, so that the deadline has passed when it wakes. Nobody
- * tells of a lease that becomes idle: while somebody waits, the daemon looks from time to time. */
+/* Rounds up, since the loop counts whole milliseconds: the deadline must have passed when the loop wakes.
+ * No message tells that a lease becomes idle, so the daemon checks at intervals while a request waits. */
 static void wake_within(struct server *server, uint64_t wait_ms)
 {
         uv_timer_t *timer = &server->deadline;
@@ -213,7 +214,7 @@ static void set_deadline(struct server *server)
                 wake_within(server, ms_until(server, keep_end_ns));
 }
 
-/* Returns whether there was any. */
+/* Returns whether there was an action. */
 static bool execute_all(struct server *server)
 {
         struct action action = policy_next_action(server->policy);
@@ -227,7 +228,8 @@ static bool execute_all(struct server *server)
 void execute_now(struct server *server)
 {
         server->is_dirty = true;
-        /* An action may end a session, which calls this: the outer loop goes on with what that adds. */
+        /* An action may end a session, which calls this function. The outer call executes the actions that
+         * this adds. */
         if (server->is_executing)
                 return;
         server->is_executing = true;
@@ -235,8 +237,8 @@ void execute_now(struct server *server)
         server->is_executing = false;
 }
 
-/* A driver that is full gets memory back without a word: from processes outside of gpumemd, and late
- * from ones that died. */
+/* Memory of a full device may become free without a message: other processes free theirs, and the driver
+ * frees that of dead processes late. */
 static void on_retry(uv_timer_t *timer)
 {
         struct server *server = CONTAINER_OF(timer, struct server, retry);
@@ -269,9 +271,9 @@ static void created(struct server *server, struct backing_block *backing)
         if (r == GPUMEM_E_DEVICE_FULL)
                 note_full(server, pool);
         else if (r && r != -ECANCELED)
-                log_warning("%s: no block of %" PRIu64 " bytes: %s", server->pools[pool].row.name,
-                            backing->n_bytes, backing->job.failure);
-        /* Before the room that it takes is given to another. */
+                log_warning("%s: cannot create a block of %" PRIu64 " bytes: %s",
+                            server->pools[pool].row.name, backing->n_bytes, backing->job.failure);
+        /* Before the policy gives the block's room to another request. */
         is_kept = r && backing->handle && release_retry_keep(server, pool, &backing->job);
         policy_created(server->policy, block, r, r ? NULL : backing, server_now_ns(server));
         if (is_warm)

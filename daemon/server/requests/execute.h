@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executes the policy's actions, and tells it what the workers have done. On the loop. */
+/* Executes the policy's actions, and reports the workers' results to it. On the loop. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"
 
-/* From now on the policy is served once in a loop iteration, before the loop waits. */
+/* Installs the handles that serve the policy once in a loop iteration, before the loop blocks. */
 int execute_open(struct server *server);
 
-/* The server's execute. Marks the server dirty: the policy is served at the end of this loop iteration. */
+/* The server's `execute` function. Marks the server dirty: the policy is served at the end of this loop
+ * iteration. */
 void execute_now(struct server *server);
 
-/* Takes back what the workers have done. */
+/* Takes finished jobs from the workers. */
 void execute_take_done(struct server *server);
 
-/* The same of creates that are no longer held (device_watch.h). In each loop iteration, and when the server stops. */
+/* Takes the creates that are no longer held (device_watch.h). Called in each loop iteration, and when the
+ * server stops. */
 void execute_take_answered(struct server *server);

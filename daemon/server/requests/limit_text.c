@@ -49,7 +49,7 @@ uint64_t limit_kept(const struct session *session, const struct limit_hit *hit)
         return kept->n[hit->kind];
 }
 
-/* The part that only those who have it mapped can bring back. */
+/* Names the part that was given back but is still mapped: only the processes that map it can free it. */
 static void name_kept(const struct session *session, const struct limit_hit *hit, char *text,
                       size_t n_text)
 {
@@ -78,7 +78,8 @@ void limit_explain(const struct session *session, const struct action *action, c
         if (length < 0 || (size_t)length >= n_text)
                 return;
         if (hit->why == LIMIT_IS_WAITED_FOR)
-                (void)snprintf(text + length, n_text - (size_t)length, "others asked before");
+                (void)snprintf(text + length, n_text - (size_t)length,
+                               "earlier requests wait for it");
         else
                 (void)snprintf(
                         text + length, n_text - (size_t)length, "%s asked",

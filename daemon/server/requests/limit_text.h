@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits in words: as the command line writes them, as refusals explain them, and what of them has changed.
- * On the loop. */
+/* Limits as text: as on the command line, as in refusals, and as changes in the log. On the loop. */
 #pragma once
 
 #include <stddef.h>
@@ -9,7 +8,7 @@
 #include "daemon/policy/policy.h"
 #include "daemon/server/session/session.h"
 
-/* As in SET_LIMITS. */
+/* Names a limit by the numbers of SET_LIMITS. */
 struct limit_name {
         uint32_t scope;
         uint32_t holder;
@@ -21,12 +20,13 @@ struct limit_name {
 const char *limit_text(const struct limit_name *name, uint64_t max,
                        char text[static LIMIT_TEXT_MAX]);
 
-/* Which limit the refusal is about: whose, how much of it is charged, how much was asked for. */
+/* Describes the limit that a request hit: whose limit it is, how much is charged, how much was requested. */
 void limit_explain(const struct session *session, const struct action *action, char *text,
                    size_t n_text);
 
-/* Of what the limit counts that which is in the cache, but kept mapped: only its keeper can change that. */
+/* Cached bytes that count against the limit because a client keeps them mapped: only that client can free
+ * them. */
 uint64_t limit_kept(const struct session *session, const struct limit_hit *hit);
 
-/* A line in the log for each limit of clients and tenants that differs. NULL: a table of none. */
+/* Logs a line for each limit of clients and tenants that differs. NULL: a table without limits. */
 void limit_text_log_changes(const struct limits *before, const struct limits *now);

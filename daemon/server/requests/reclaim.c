@@ -38,7 +38,7 @@ static void log_reclaim(const struct session *session, const struct reclaim *rec
         event_log_note(session, LISTED_EVENT_FREED_ALL, PROTO_ALL_POOLS, 0, text);
 }
 
-/* Who waits until nothing is left asks again and again. */
+/* A client that waits until nothing is left repeats its request: only the first is logged. */
 static bool is_again(const struct reclaim *last, const struct reclaim *reclaim)
 {
         return last && last->uid == reclaim->uid &&
@@ -72,25 +72,26 @@ void reclaim_take(struct session *session, const struct frame *frame)
 {
         if (!authorization_may_administer(session))
                 session_send_error(session, frame->serial, GPUMEM_E_DENIED,
-                                   "blocks of a tenant are reclaimed by root, or over the admin "
-                                   "socket");
+                                   "only root, and clients on the admin socket, may reclaim a "
+                                   "tenant's blocks");
         else if (frame->reclaim.uid == ANY_UID && !*frame->reclaim.container)
                 session_send_error(session, frame->serial, GPUMEM_E_BAD_REQUEST,
-                                   "a uid is needed, or a container");
+                                   "a uid or a container is required");
         else if (*frame->reclaim.container && session->server->tenancy != TENANCY_OF_CONTAINERS)
-                session_send_error(session, frame->serial, GPUMEM_E_BAD_REQUEST,
-                                   "tenants are not told apart by containers here: name a uid");
+                session_send_error(
+                        session, frame->serial, GPUMEM_E_BAD_REQUEST,
+                        "this gpumemd does not tell tenants apart by container (expected a uid)");
         else if (session->reclaim && session->reclaim->state == RECLAIM_UNDER_WAY)
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
-                                   "one at a time: the last one is not answered yet");
+                                   "another RECLAIM of this client is under way");
         else if (begin(session, frame))
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
-                                   "the daemon has no memory for that");
+                                   "out of memory in gpumemd");
 }
 
 struct left {
         const struct reclaim *reclaim;
-        const struct tenant *last; /* of those that have something */
+        const struct tenant *last; /* the last tenant that still has blocks */
         const struct tenant *last_meant;
         struct message_reclaimed *reply;
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RECLAIM: what tenants of a user, or in a container, have cached or idle goes back to the driver, and the answer
- * says what they still have. On the loop. */
+/* RECLAIM: cached and idle blocks of some tenants, chosen by user or container, go back to the driver. The
+ * reply says what these tenants still have. On the loop. */
 #pragma once
 
 #include "daemon/server/session/session.h"
 
 enum reclaim_state { RECLAIM_UNDER_WAY, RECLAIM_ANSWERED };
 
-/* The last one of a session, which owns it; one at a time is under way. */
+/* The last RECLAIM of a session, which owns this. A session has at most one under way. */
 struct reclaim {
         enum reclaim_state state;
         uint32_t serial;
@@ -18,5 +18,5 @@ struct reclaim {
 /* Handler of dispatch.c. */
 void reclaim_take(struct session *session, const struct frame *frame);
 
-/* Whether the action is an answer to it, which is sent then. */
+/* Returns whether the action answers a RECLAIM. If so, the reply has been sent. */
 bool reclaim_answer(struct session *session, const struct action *action);

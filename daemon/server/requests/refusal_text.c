@@ -28,7 +28,7 @@ struct text {
 
 static void append(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* What does not fit is cut. */
+/* Text beyond the buffer's size is cut. */
 static void append(struct text *text, const char *format, ...)
 {
         va_list arguments;
@@ -47,11 +47,11 @@ struct holders {
         uint32_t pool;
         const struct session *largest[REFUSAL_N_NAMED];
         uint64_t n_bytes[REFUSAL_N_NAMED];
-        uint64_t n_more, n_more_bytes; /* clients that may be named, and are too many */
+        uint64_t n_more, n_more_bytes; /* further clients of the asker's tenant, not named */
         uint64_t n_other_bytes;        /* of other tenants */
-        const struct session *late;    /* which may be named and is late with most, or NULL */
-        uint64_t n_late_bytes;         /* that */
-        uint64_t n_unused_bytes;       /* beside the allocations that named ones report */
+        const struct session *late;    /* which may be named and lingers with the most, or NULL */
+        uint64_t n_late_bytes;         /* its lingering bytes */
+        uint64_t n_unused_bytes;       /* leased, outside of the allocations that clients report */
 };
 
 static void add_named(struct holders *holders, const struct session *session, uint64_t n_bytes)
@@ -128,7 +128,7 @@ static void append_holders(struct text *text, const struct holders *holders)
                        size_format(holders->n_other_bytes, size));
 }
 
-/* What is in the way first, of what the asker can do nothing about to what it can. */
+/* Reasons in this order: first what the asker cannot influence, last what it can. */
 static enum proto_refused reason_of(const struct action *action, const struct pool_stats *stats,
                                     uint64_t n_idle_bytes, uint64_t n_unused_bytes)
 {
@@ -155,16 +155,15 @@ static const char *name_of(enum proto_refused reason)
                 [PROTO_REFUSED_QUOTA] = "a limit",
                 [PROTO_REFUSED_POOL_FULL] = "the pool is full",
                 [PROTO_REFUSED_DEVICE_FULL] = "the driver has no memory left",
-                [PROTO_REFUSED_LINGERING] = "memory that was taken back is still mapped",
-                [PROTO_REFUSED_IDLE] = "what is not used is not for this request, or not yet",
-                [PROTO_REFUSED_FRAGMENTATION] =
-                        "free memory lies in pieces in blocks that are used",
+                [PROTO_REFUSED_LINGERING] = "revoked memory is still mapped",
+                [PROTO_REFUSED_IDLE] = "this request may not take the idle memory, or not yet",
+                [PROTO_REFUSED_FRAGMENTATION] = "free memory is split among blocks that are in use",
         };
 
         return names[reason];
 }
 
-/* Nothing that comes back helps a request that is larger than what may ever be held. */
+/* A request above the limit itself fails even when all memory comes back. */
 static bool is_beyond(const struct action *action)
 {
         return action->outcome == GPUMEM_E_TOO_LARGE ||
@@ -180,7 +179,8 @@ static const char *advice_for(enum proto_refused reason)
                 [PROTO_REFUSED_DEVICE_FULL] = "see what else is on the device (nvidia-smi)",
                 [PROTO_REFUSED_LINGERING] = "wait longer (wait_ms): it comes back when unmapped",
                 [PROTO_REFUSED_IDLE] = "wait (wait_ms): idle memory is taken for those who wait",
-                [PROTO_REFUSED_FRAGMENTATION] = "ask for smaller pieces, or free all of a block",
+                [PROTO_REFUSED_FRAGMENTATION] =
+                        "request smaller sizes, or free all allocations of a block",
         };
 
         return advice[reason];
@@ -195,7 +195,8 @@ static const char *advice(const struct session *asker, const struct action *acti
         return advice_for(reason);
 }
 
-/* As it is stopped, or hangs: nothing else brings it back. */
+/* Names an unresponsive process: it is stopped or hangs, and its memory comes back only when it runs on or
+ * ends. */
 static void append_late(struct text *text, const struct holders *holders)
 {
         char size[SIZE_TEXT_MAX];
@@ -222,43 +223,43 @@ static void append_stats(struct text *text, const struct server *server,
                size_format(action->n_bytes, asked));
 }
 
-/* Who asks only for that asks often, and for something else next: to look at all leases and clients for
- * it would keep others waiting. */
+/* The client asked only for a block that it still maps. Such requests are frequent and followed by another
+ * one: a look at all leases and clients would delay other requests. */
 static enum proto_refused append_unknown(struct text *text)
 {
-        append(text, "the client maps no block that it may have again");
+        append(text, "the client maps no block that it may lease again");
         return PROTO_REFUSED_OTHERWISE;
 }
 
-/* Whether that is why. */
+/* Returns whether that is the reason. */
 static bool append_blocks(struct text *text, const struct server *server,
                           const struct action *action)
 {
         if (!action->of_blocks)
                 return false;
         append(text,
-               ": a block more would be too many, of %" PRIu64
-               " in all pools; the daemon has files for %" PRIu64
-               ", and leaves some for other tenants. To do: free memory, or raise LimitNOFILE "
+               ": too many blocks: %" PRIu64
+               " exist in all pools; gpumemd has file descriptors for %" PRIu64
+               " and keeps some for other tenants. To do: free memory, or raise LimitNOFILE "
                "(ulimit -n) of gpumemd",
                policy_open_blocks(server->policy), fd_limits_max_blocks());
         return true;
 }
 
-/* Whether that is why. It is said before who holds the memory: these are they. */
+/* Returns whether that is the reason. The text comes before the holders: these are the waiting ones. */
 static bool append_deadlock(struct text *text, const struct action *action,
                             const struct holders *holders)
 {
         if (!action->of_deadlock)
                 return false;
-        append(text, ": every process that holds this memory waits for more, so none gives any "
-                     "back; this request came last, and does not wait for its deadline");
+        append(text, ": every process that holds this memory waits for more, so none frees any; "
+                     "this request came last, and fails before its deadline");
         append_holders(text, holders);
         append(text, ". To do: free memory before waiting, or gpumem_reserve all at once");
         return true;
 }
 
-/* Whether that is why. */
+/* Returns whether that is the reason. */
 static bool append_outage(struct text *text, const struct server *server,
                           const struct action *action)
 {
@@ -267,17 +268,17 @@ static bool append_outage(struct text *text, const struct server *server,
 
         if (action->outcome == GPUMEM_E_STALLED)
                 append(text,
-                       ": the driver does not answer, since %" PRIu64
-                       " s. To do: try again later, or wait (wait_ms); what is cached is served",
+                       ": the driver has not answered for %" PRIu64
+                       " s. To do: retry later, or wait (wait_ms); cached blocks are served",
                        (now_ns - since_ns) / NS_PER_S);
         else if (action->outcome == -ENODEV && device_watch_is_barred(pool))
                 append(text,
-                       ": the device is in error, NVML says: %s. Until it is well again no memory "
-                       "is taken there",
+                       ": the device is in error, NVML says: %s. No blocks are created "
+                       "there until it recovers",
                        nvml_health_text(pool->device.report.health));
         else if (action->outcome == -ENODEV)
-                append(text, ": the device is lost, the driver says. Until it is back nothing is "
-                             "served there");
+                append(text, ": the driver says that the device is lost. Requests are refused "
+                             "until it recovers");
         else
                 return false;
         return true;
@@ -295,7 +296,7 @@ static enum proto_refused explain(struct server *server, const struct action *ac
         bool is_late;
 
         if (policy_pool_stats(server->policy, action->pool, &stats)) {
-                append(text, "no pool %" PRIu32 "; pools are 0 to %u", action->pool,
+                append(text, "unknown pool %" PRIu32 " (valid: 0-%u)", action->pool,
                        server->n_pools - 1);
                 return PROTO_REFUSED_OTHERWISE;
         }
@@ -315,7 +316,7 @@ static enum proto_refused explain(struct server *server, const struct action *ac
         if (append_deadlock(text, action, &holders))
                 return PROTO_REFUSED_POOL_FULL;
         if (is_beyond(action))
-                append(text, ", which is more than there may ever be. To do: ask for less, or have "
+                append(text, ", which exceeds the limit itself. To do: request less, or have "
                              "the limit raised (gpumemctl limits)");
         if (is_beyond(action) || reason == PROTO_REFUSED_OTHERWISE)
                 return reason;
@@ -338,9 +339,9 @@ static enum proto_refused explain(struct server *server, const struct action *ac
 static enum proto_refused append_shutdown(struct text *text, const struct server *server)
 {
         append(text,
-               "gpumemd is ending and leases nothing more; it waits %" PRIu64
-               " s at most for what is held. What you hold stays valid. To do: try again when the "
-               "next gpumemd is there",
+               "gpumemd is shutting down and leases nothing more; it waits up to %" PRIu64
+               " s for held memory. Memory that you hold stays valid. To do: retry when the "
+               "next gpumemd runs",
                drain_seconds_left(&server->shutdown.drain, server_now_ns(server)));
         return PROTO_REFUSED_OTHERWISE;
 }
@@ -355,13 +356,13 @@ static enum proto_refused give_reason(struct server *server, const struct action
         return append_shutdown(text, server);
 }
 
-/* Who reads the other's answer knows why. */
+/* The reply to the group's last LEASE gives the reason. */
 static void refuse_part(struct session *session, const struct action *action)
 {
         int code = action->outcome > 0 ? action->outcome : GPUMEM_E_DRIVER;
 
         session_tell_error(session, action->serial, code,
-                           "the LEASE that leads it was refused: its answer says why");
+                           "the last LEASE of the group was refused; its reply gives the reason");
 }
 
 void refuse_lease(struct server *server, const struct action *action)

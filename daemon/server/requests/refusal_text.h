@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refusals in words: what happened and to whom, who holds what, what can be done. An asker reads the names of its own
- * tenant's clients, and of other tenants the sum; root and the daemon's own user read all names. On the loop. */
+/* Refusals as text: why the request failed, who holds the memory, and what can be done. The asker is told
+ * the names of its own tenant's clients, and the sum of other tenants. Root and the daemon's own user are
+ * told all names. On the loop. */
 #pragma once
 
 #include "daemon/policy/policy.h"
 #include "daemon/server/session/session.h"
 
-/* Of the tenant's clients the largest so many are named: of so many that are charged most. Where more of them hold
- * about the same, within a factor of two, those that are looked at are arbitrary ones. */
+/* A refusal names so many of the tenant's clients, the largest of the REFUSAL_N_LOOKS that are charged most. If more
+ * clients hold about the same, within a factor of two, an arbitrary part of them is looked at. */
 #define REFUSAL_N_NAMED 3
 #define REFUSAL_N_LOOKS 16
 
-/* Of leases, those that were not used for longest, so many are looked at to find idle ones. */
+/* Leases that are scanned for idle ones, those that were idle the longest first. */
 #define REFUSAL_N_IDLE_LOOKS 64
 
-/* Answers a LEASE that was refused. */
+/* Answers a refused LEASE. */
 void refuse_lease(struct server *server, const struct action *action);

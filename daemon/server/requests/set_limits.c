@@ -23,7 +23,7 @@ static_assert(PROTO_LIMIT_LEASES - PROTO_LIMIT_DEVICE_BYTES == LIMIT_LEASES &&
 static_assert(PROTO_LIMIT_NONE == LIMIT_NONE && PROTO_LIMIT_INHERIT == LIMIT_INHERIT,
               "marks are the policy's");
 
-/* Changes that are made together: the last of a limit counts. */
+/* Changes that are made together. Of several changes of one limit the last counts. */
 struct limit_draft {
         unsigned n;
         struct message_set_limits changes[PROTO_LIMIT_CHANGES_MAX];
@@ -36,7 +36,7 @@ static void format_most(char text[static LIMIT_TEXT_MAX], const char *what, uint
         (void)snprintf(text, LIMIT_TEXT_MAX, "%s: %s", what, size_format(n_bytes, most));
 }
 
-/* What is wrong with a change of a pool's limit; `text` is for what names a figure. */
+/* Returns why a change of a pool's limit is wrong; NULL: it is valid. `text` holds a message with numbers. */
 static const char *find_pool_fault(const struct server *server,
                                    const struct message_set_limits *set,
                                    char text[static LIMIT_TEXT_MAX])
@@ -45,23 +45,24 @@ static const char *find_pool_fault(const struct server *server,
 
         if (set->holder >= server->n_pools) {
                 (void)snprintf(text, LIMIT_TEXT_MAX,
-                               "there is no such pool: %" PRIu32 "; pools are 0 to %" PRIu32,
-                               set->holder, server->n_pools - 1);
+                               "unknown pool %" PRIu32 " (valid: 0-%" PRIu32 ")", set->holder,
+                               server->n_pools - 1);
                 return text;
         }
         pool = &server->pools[set->holder].row;
         if (set->kind != PROTO_LIMIT_RESERVED_BYTES && set->kind != PROTO_LIMIT_MIN_BYTES)
-                return "a pool has max_bytes and min_bytes only";
+                return "a pool's limits are max_bytes and min_bytes";
         if (set->max == PROTO_LIMIT_INHERIT)
-                return "only a tenant's own limit can be taken back";
+                return "only a tenant's own limit can be reset to the default";
         if (set->kind == PROTO_LIMIT_MIN_BYTES)
-                return set->max == PROTO_LIMIT_NONE ? "a pool's min_bytes of 0 is none" : NULL;
+                return set->max == PROTO_LIMIT_NONE
+                               ? "a pool's min_bytes cannot be \"none\" (use 0)"
+                               : NULL;
         if (set->max < SETTINGS_POOL_BYTES_MIN)
-                return "a pool's limit is 2 MiB at least";
+                return "a pool's max_bytes is at least 2 MiB";
         if (set->max == PROTO_LIMIT_NONE || set->max <= pool->n_capacity_bytes)
                 return NULL;
-        format_most(text, "a pool's limit is at most the memory that there is",
-                    pool->n_capacity_bytes);
+        format_most(text, "a pool's max_bytes is at most its capacity", pool->n_capacity_bytes);
         return text;
 }
 
@@ -69,15 +70,15 @@ static const char *find_fault(const struct server *server, const struct message_
                               char text[static LIMIT_TEXT_MAX])
 {
         if (set->max > INT64_MAX && set->max < PROTO_LIMIT_INHERIT)
-                return "a limit is less than 2^63, or none";
+                return "a limit must be below 2^63, or \"none\"";
         if (set->scope == PROTO_LIMIT_OF_POOL)
                 return find_pool_fault(server, set, text);
         if (set->kind == PROTO_LIMIT_RESERVED_BYTES || set->kind == PROTO_LIMIT_MIN_BYTES)
-                return "clients and tenants are limited in device_bytes, pinned_bytes and leases";
+                return "limits of clients and tenants are device_bytes, pinned_bytes and leases";
         if (set->scope == PROTO_LIMIT_OF_CLIENT && set->holder != PROTO_LIMIT_OF_EACH)
-                return "a limit of clients is every client's";
+                return "a limit of clients holds for every client (not for a single one)";
         if (set->max == PROTO_LIMIT_INHERIT && set->holder == PROTO_LIMIT_OF_EACH)
-                return "only a tenant's own limit can be taken back";
+                return "only a tenant's own limit can be reset to the default";
         return NULL;
 }
 
@@ -89,7 +90,7 @@ static uint64_t pool_max(const struct server *server, const struct message_set_l
         return max & ~(SETTINGS_POOL_BYTES_MIN - 1);
 }
 
-/* The pool's limit of that kind once all are made; `present` is what it is now. */
+/* The pool's limit of that kind after all changes of the draft; `present` is the limit now. */
 static uint64_t pool_limit_by(const struct server *server, const struct limit_draft *draft,
                               uint32_t pool, uint32_t kind, uint64_t present)
 {
@@ -102,8 +103,8 @@ static uint64_t pool_limit_by(const struct server *server, const struct limit_dr
         return present;
 }
 
-/* As in the configuration. A most that is lowered by itself may come to lie below the minimum that there is:
- * that is warned of. */
+/* Checks the same as the configuration does. A change that only lowers max_bytes below the present
+ * min_bytes is allowed, with a warning. */
 static const char *find_minimum_fault(const struct server *server, const struct limit_draft *draft,
                                       char text[static LIMIT_TEXT_MAX])
 {
@@ -119,8 +120,7 @@ static const char *find_minimum_fault(const struct server *server, const struct 
                 if (pool_limit_by(server, draft, set->holder, PROTO_LIMIT_MIN_BYTES, 0) <= max)
                         continue;
                 (void)snprintf(what, sizeof(what),
-                               "pool/%" PRIu32 ": min_bytes are at most its max_bytes",
-                               set->holder);
+                               "pool/%" PRIu32 ": min_bytes is at most max_bytes", set->holder);
                 format_most(text, what, max);
                 return text;
         }
@@ -132,7 +132,7 @@ static enum limit_kind kind_of(const struct message_set_limits *set)
         return (enum limit_kind)(set->kind - PROTO_LIMIT_DEVICE_BYTES);
 }
 
-/* The limit that the change leads to. */
+/* The value of the limit after the change. */
 static uint64_t max_by(const struct server *server, const struct message_set_limits *set)
 {
         const struct limits *table = policy_limits(server->policy);
@@ -169,7 +169,7 @@ static int set_limit(struct session *session, const struct message_set_limits *s
         return 0;
 }
 
-/* One warning a pool, of what all together have made of it. */
+/* Warns once for each pool, after all changes. */
 static void check_pools(const struct server *server, const struct limit_draft *draft)
 {
         for (uint32_t pool = 0; pool < server->n_pools; pool++) {
@@ -222,7 +222,7 @@ static void confirm(struct session *session, const struct frame *frame)
         session_send(session, &reply, MESSAGE_LIMITS_SET, frame->serial, NULL, 0);
 }
 
-/* The last of those that are made together. */
+/* Applies the draft: this was its last change. */
 static void finish(struct session *session, const struct frame *frame)
 {
         CLEANUP(freep)
@@ -233,7 +233,7 @@ static void finish(struct session *session, const struct frame *frame)
         if (fault)
                 refuse(session, frame, GPUMEM_E_BAD_REQUEST, fault);
         else if (!(frame->set_limits.flags & PROTO_LIMIT_CHECK) && set_all(session, draft))
-                refuse(session, frame, GPUMEM_E_TOO_MANY, "the daemon has no memory for a limit");
+                refuse(session, frame, GPUMEM_E_TOO_MANY, "out of memory in gpumemd");
         else
                 confirm(session, frame);
 }
@@ -247,7 +247,7 @@ void set_limits_take(struct session *session, const struct frame *frame)
 
         if (!authorization_may_administer(session)) {
                 refuse(session, frame, GPUMEM_E_DENIED,
-                       "limits are set by root, or over the admin socket");
+                       "only root, and clients on the admin socket, may set limits");
                 return;
         }
         if (fault) {
@@ -257,8 +257,8 @@ void set_limits_take(struct session *session, const struct frame *frame)
         r = note(session, set);
         if (r)
                 refuse(session, frame, GPUMEM_E_TOO_MANY,
-                       r == -E2BIG ? "32 limits are changed at a time, at most"
-                                   : "the daemon has no memory for a limit");
+                       r == -E2BIG ? "too many changes at a time (at most 32)"
+                                   : "out of memory in gpumemd");
         else if (set->flags & PROTO_LIMIT_MORE)
                 confirm(session, frame);
         else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SET_LIMITS: limits as clients change them. On the loop. */
+/* SET_LIMITS: clients change limits. On the loop. */
 #pragma once
 
 #include "daemon/server/session/session.h"

@@ -22,7 +22,7 @@ static void refuse(struct session *session, uint32_t serial, int r)
 
         session_send_error(session, serial, code,
                            r > 0 ? proto_error_text(code)
-                                 : "the daemon lacks the memory or the random bits for it");
+                                 : "gpumemd lacks memory or random bits for a token");
 }
 
 static struct policy_token from_wire(uint64_t low, uint64_t high)
@@ -34,7 +34,7 @@ static struct policy_token from_wire(uint64_t low, uint64_t high)
         return token;
 }
 
-/* A token is a secret: never fewer random bits than it has. */
+/* A token is a secret: it is never made with fewer random bits than it has. */
 static int draw(struct policy_token *ret_token)
 {
         struct policy_token token;
@@ -101,7 +101,7 @@ void share_requests_share_kept(struct session *session, const struct frame *fram
                 share(session, frame->serial, &wanted, kept->keep_ms);
                 return;
         }
-        (void)snprintf(text, sizeof(text), "keep_ms is %" PRIu32 "; allowed are 0 to %" PRIu32,
+        (void)snprintf(text, sizeof(text), "invalid keep_ms %" PRIu32 " (expected 0-%" PRIu32 ")",
                        kept->keep_ms, PROTO_SHARE_KEEP_MS_MAX);
         session_send_error(session, frame->serial, GPUMEM_E_BAD_REQUEST, text);
 }

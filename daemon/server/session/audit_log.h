@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which peer did what, and what came of it: a line of the log for each act of an administrator's, each grant to a
- * user, and each refusal, at level info. "audit: uid 0, process 12 (gpumemctl), admin socket: WHAT". Of what
- * one tenant is refused, as often as it likes, so many lines a second as base/log.h says. On the loop. */
+/* Audit log, level info: a line for each act of an administrator, each grant to a user, and each refusal,
+ * with the peer and the result. "audit: uid 0, process 12 (gpumemctl), admin socket: WHAT". Refusals of one
+ * tenant are limited to the rate of base/log.h, since a tenant can cause as many as it likes. On the loop. */
 #pragma once
 
 #include "daemon/server/session/session.h"
 
 void audit_log_act(const struct session *session, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* By a signal, whose sender is not known. */
+/* An act by a signal, whose sender is unknown. */
 void audit_log_signal(const char *signal, const char *what);
 
-/* `text` is what the client is told. */
+/* `text` is the text of the ERROR to the client. */
 void audit_log_refusal(struct session *session, const char *text);
 
-/* A connection that was not taken in, at level warning. Without an account, so many lines a second of all. */
+/* A refused connection, at level warning. Without an account, the rate limit is one for all such
+ * connections. */
 void audit_log_turned_away(struct server *server, struct account *account, const struct peer *peer,
                            const char *text);
 void audit_log_stranger(struct server *server, const char *text);

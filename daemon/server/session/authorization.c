@@ -19,8 +19,8 @@ static void log_alone(struct session *session)
 {
         if (server_may_complain(session->server))
                 log_warning("client %d of user %u is a tenant of its own: its container cannot be "
-                            "read: %s. To do: run gpumemd where it sees all processes in /proc, "
-                            "or set \"tenants\" to \"uid\" or \"client\"",
+                            "read: %s. To do: run gpumemd where it sees all processes in /proc, or "
+                            "set \"tenants\" to \"uid\" or \"client\"",
                             (int)session->peer.pid, session->peer.uid,
                             strerror(-session->peer.container_fault));
 }
@@ -28,8 +28,8 @@ static void log_alone(struct session *session)
 static_assert(CGROUP_PATH_MAX == POLICY_REALM_MAX && ACCOUNT_REALM_MAX == POLICY_REALM_MAX,
               "a container is a realm");
 
-/* Of processes whose container cannot be read the kernel tells the network namespace all the same: pods have
- * one each. */
+/* If the container of a process cannot be read, the kernel still tells its network namespace. Pods have one
+ * each. */
 void authorization_realm(const struct peer *peer, char ret_realm[static POLICY_REALM_MAX])
 {
         if (peer->container_fault)
@@ -39,7 +39,8 @@ void authorization_realm(const struct peer *peer, char ret_realm[static POLICY_R
                 memcpy(ret_realm, peer->container, sizeof(peer->container));
 }
 
-/* As many as have an account, and of those whose container cannot be read as many again. */
+/* The user's limits of tenants: one for containers, the same again for clients whose container cannot be
+ * read. */
 static bool is_one_of_more(const struct session *session)
 {
         return account_is_of_more(session->account) ||
@@ -51,8 +52,8 @@ static void be_of_more(struct session *session, struct tenant_key *key)
 {
         memcpy(key->realm, ACCOUNT_MORE, sizeof(ACCOUNT_MORE));
         if (server_may_complain(session->server))
-                log_warning("client %d of user %u shares a tenant with others: that user has as "
-                            "many containers as it may, %u",
+                log_warning("client %d of user %u shares a tenant with other clients: the user has "
+                            "reached the limit of %u containers",
                             (int)session->peer.pid, session->peer.uid, ACCOUNTS_A_USER);
 }
 
@@ -80,7 +81,8 @@ void authorization_find_tenant(struct session *session, struct tenant_key *ret_k
         *ret_key = key;
 }
 
-/* Whoever starts a container chooses who is root in it, and what of the machine it finds there. */
+/* The user that starts a container decides who is root in it, and which files of the machine it sees. So
+ * uids in a container prove less. */
 static bool is_at_home(const struct session *session)
 {
         const struct peer *peer = &session->peer;

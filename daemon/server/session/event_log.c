@@ -16,7 +16,7 @@ static void on_revoked(void *argument, const struct client *client, uint32_t poo
         event_log_note(client_owner(client), LISTED_EVENT_REVOKED, pool, n_bytes, NULL);
 }
 
-/* Registering pinned memory is dear: a process that works keeps it so. */
+/* Pinned memory is expensive to register, so a working process keeps it registered. */
 static void on_late(void *argument, const struct client *client, uint32_t pool, uint64_t n_bytes)
 {
         const struct session *session = client_owner(client);
@@ -30,8 +30,8 @@ static void on_late(void *argument, const struct client *client, uint32_t pool, 
                           : "the process does not answer: is it stopped, or does it hang?");
 }
 
-/* Microseconds since 1970: so a number says when it was, as the log does, and there are fewer events than these
- * in any run: no later one uses a number again. */
+/* Events are numbered by microseconds since 1970. Numbers so tell the time, and no later run of the daemon
+ * reuses one, since a run has fewer events than microseconds. */
 static uint64_t number_now(void)
 {
         struct timespec now;
@@ -66,7 +66,7 @@ static struct noted_event describe(const struct session *session, enum listed_ev
         };
 }
 
-/* Before HELLO it is no tenant yet; but its account is named as that will be. */
+/* Before HELLO the client has no tenant yet, but its account has the tenant's name. */
 static void note(const struct session *session, const struct noted_event *event)
 {
         struct tenant_key key = {.uid = session->peer.uid};

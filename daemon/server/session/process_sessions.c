@@ -4,11 +4,11 @@
 #include "base/log.h"
 #include "gpumem.h"
 
-/* Each of them may keep a charge, and a pidfd, until the process has ended. */
+/* Each session may keep a charge, and a pidfd, until the process has ended. */
 #define SESSIONS_A_PROCESS 256
 
-/* Before Linux 6.9 the number is the pid. One that is used again is no matter: its earlier process is
- * over, and so is what that was charged. */
+/* Before Linux 6.9 the id is the pid. A reused pid does no harm: the earlier process has ended, and so have
+ * its charges. */
 static bool is_of(const struct session *session, const struct peer *peer)
 {
         return peer->process && session->peer.process == peer->process &&
@@ -39,8 +39,9 @@ static uint64_t charged_bytes(const struct session *session)
         return n_bytes;
 }
 
-/* A process may have left several: one for each of its clients. The right one is charged as much as
- * is held now, unless some was freed meanwhile; then the last one will do. */
+/* Finds the session that this one continues. A process leaves one session for each of its clients. The
+ * right one is charged exactly what is held now, unless memory was freed meanwhile; then the last one found
+ * is taken. */
 static struct session *find_left(struct session *session)
 {
         struct session *other, *found = NULL;
@@ -60,7 +61,7 @@ void process_sessions_reconnect(struct session *session, uint64_t n_held_bytes)
 {
         struct session *other;
 
-        /* The loop may come to the end of a connection after the HELLO of the next. */
+        /* The loop may see the end of a connection after the HELLO of the next one. */
         LIST_FOREACH (other, &session->server->sessions, link) {
                 if (other->state == SESSION_READY && are_of_one_process(other, session))
                         transport_catch_up(&other->transport);

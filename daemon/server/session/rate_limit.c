@@ -6,18 +6,18 @@
 
 #include "gpumem.h"
 
-/* Rows of an answer that cost as much as a request. */
+/* Rows of a reply that cost as much as one request. */
 #define ROWS_A_TOKEN 8
 
-/* Blocks, clients' boards and events that were looked at for it. */
+/* Blocks, boards and events visited for a reply that cost as much as one request. */
 #define LOOKS_A_TOKEN 256
 
-/* What a frame of a client's costs of its tenant's pace. */
+/* How a frame counts against its tenant's rate limit. */
 enum price {
-        PRICE_NONE,   /* it gives something back, or ends something; if that is there */
-        PRICE_SAID,   /* it says who somebody is, or what he holds: that is never refused */
-        PRICE_MEMORY, /* it asks for memory: that is put off, and never refused for the pace */
-        PRICE_ANSWER, /* it asks for an answer */
+        PRICE_NONE,   /* gives something back, or ends something, that exists */
+        PRICE_SAID,   /* identifies the client, or reports its memory: never refused */
+        PRICE_MEMORY, /* requests memory: delayed, never refused because of the rate */
+        PRICE_ANSWER, /* requests a reply */
 };
 
 static enum price price_of(const struct session *session, const struct frame *frame)
@@ -48,7 +48,7 @@ static void refuse_rate(struct session *session, const struct frame *frame)
         char text[96];
 
         (void)snprintf(text, sizeof(text),
-                       "more than %" PRIu64 " requests a second of uid %u; ask again later",
+                       "rate limit: more than %" PRIu64 " requests a second of uid %u; retry later",
                        NS_PER_S / session->server->accounts.rule.step_ns,
                        (unsigned)session->peer.uid);
         session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY, text);
@@ -62,8 +62,8 @@ uint64_t rate_limit_hold_until(struct transport *transport)
         return ready_ns == now_ns ? 0 : ready_ns;
 }
 
-/* Who asks for more than the pace of its tenant allows is not read from until that has room again. Returns
- * whether it has. */
+/* Charges a request. If the tenant has used up its rate, the daemon stops reading from the connection until
+ * the rate allows more. Returns whether the request may be served. */
 static bool pay(struct session *session)
 {
         struct account *account = session->account;
@@ -76,7 +76,7 @@ static bool pay(struct session *session)
         return may;
 }
 
-/* Who hung up while he was held waits for no answer. */
+/* A client that hung up while its requests were held back waits for no reply. */
 bool rate_limit_may_serve(struct session *session, const struct frame *frame)
 {
         enum price price = price_of(session, frame);

@@ -21,7 +21,8 @@ static size_t smaller(size_t a, size_t b)
         return a < b ? a : b;
 }
 
-/* Who copies rows meanwhile looks at the first one again: it goes before the others. */
+/* Clears the file. A client that copies rows meanwhile checks the first row again, so that is cleared
+ * first. */
 static void take_back(struct reply_file *file)
 {
         struct server *server = file->session->server;

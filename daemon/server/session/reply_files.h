@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies with rows are files, which clients may keep for as long as they like while their memory
- * is the daemon's. So it is taken back: when its client has been sent REPLY_FILES_A_SESSION others since, when
- * its session ends, when all together are too many or too large, and after REPLY_FILES_KEPT_S seconds at
- * the latest, in which whoever reads nothing has been sent away. The file keeps its size, and is all zero
- * then, its first row before the others. On the loop. */
+/* Replies with rows are files. A client may keep the file, but its memory counts as the daemon's, so the
+ * daemon takes that back: when the client has been sent REPLY_FILES_A_SESSION later ones, when its session
+ * ends, when all files together are too many or too large, and at the latest after REPLY_FILES_KEPT_S
+ * seconds. A client that reads nothing for so long has been disconnected before. The file then keeps its
+ * size and is all zero, the first row first. On the loop. */
 #pragma once
 
 #include <stddef.h>
@@ -30,12 +30,12 @@ struct session;
 int reply_files_open(struct server *server);
 void reply_files_close(struct server *server);
 
-/* A file with those rows for the session; -ENOMEM and the like. */
+/* Makes a file with these rows for the session. -ENOMEM and other errors. */
 int reply_files_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd);
 
-/* Memory that was shared with a client. When the daemon ends it is left to it: what goes on without a daemon may
- * need it, and what is read late is read all the same. */
+/* Takes back memory that was shared with a client. When the daemon ends, the client keeps it, and may still
+ * read or need it. */
 void reply_files_take_back(struct server *server, void *take_bytes, size_t n_bytes);
 
-/* The session ends. */
+/* Takes back all files of a session that ends. */
 void reply_files_end(struct session *session);

@@ -42,7 +42,7 @@ static void set_state(struct session *session, enum session_state state)
 static void session_free(struct session *session)
 {
         reply_files_end(session);
-        /* The process may keep the file, whose memory the daemon pays for. */
+        /* Truncates the board: the process may keep the file open, and its memory counts as the daemon's. */
         if (session->board)
                 reply_files_take_back(session->server, session->board, session->n_board_bytes);
         peer_deinit(&session->peer);
@@ -79,7 +79,7 @@ static void close_handles(struct session *session)
         uv_close((uv_handle_t *)&session->pidfd_poll, on_pidfd_closed);
 }
 
-/* The other sign mostly follows at once: it is no event unless it does not (timeouts.c). */
+/* The other sign usually follows at once. It is noted as an event only if it does not (timeouts.c). */
 static void begin_lingering(struct session *session, enum session_state state)
 {
         set_state(session, state);
@@ -87,8 +87,8 @@ static void begin_lingering(struct session *session, enum session_state state)
         timeouts_watch(session->server);
 }
 
-/* The first sign for a session in READY: the connection is over. A client that maps nothing has
- * nothing to be waited for. */
+/* The connection of a READY session has ended. If its client maps nothing, the session ends without waiting
+ * for the process. */
 static void leave(struct session *session)
 {
         struct server *server = session->server;
@@ -135,7 +135,7 @@ void session_end_process(struct session *session)
         struct server *server = session->server;
         uint64_t now_ns = server_now_ns(server);
 
-        /* The loop may come to the end of a connection after that of its process. */
+        /* The loop may see the end of the connection after the end of its process. */
         if (session->state == SESSION_READY)
                 transport_catch_up(&session->transport);
         switch (session->state) {
@@ -172,12 +172,14 @@ static void on_frame(struct transport *transport, int r, const struct frame *fra
 {
         struct session *session = CONTAINER_OF(transport, struct session, transport);
 
-        /* Nobody who may speak is left behind an orphaned connection: its end is all that counts. */
+        /* The process has ended, so its other processes must not speak for it: only the connection's end
+         * counts. */
         if (session->state == SESSION_HELLO || session->state == SESSION_READY)
                 session->server->take_frame(session, r, frame);
 }
 
-/* Whether its lease is over or its block let go: then nobody asks for the frame any more. */
+/* The fd of the lease's block. -1 if the lease has ended or the block was released: the frame is then not
+ * needed. */
 static int find_block_fd(struct transport *transport, uint64_t lease_id)
 {
         struct session *session = CONTAINER_OF(transport, struct session, transport);
@@ -212,7 +214,7 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
         session_end_connection(session);
 }
 
-/* Frames wait for the peer: it must read them in time. */
+/* Frames are queued for the peer: it must read them in time. */
 static void on_unread(struct transport *transport)
 {
         timeouts_watch(transport->server);
@@ -256,7 +258,7 @@ void session_refuse_pool(struct session *session, uint32_t serial, uint32_t pool
 {
         char text[64];
 
-        (void)snprintf(text, sizeof(text), "no pool %u; pools are 0 to %u", (unsigned)pool,
+        (void)snprintf(text, sizeof(text), "unknown pool %u (valid: 0-%u)", (unsigned)pool,
                        (unsigned)session->server->n_pools - 1);
         session_send_error(session, serial, GPUMEM_E_NO_POOL, text);
 }
@@ -300,7 +302,7 @@ static void start(struct session *session, int take_fd)
         (void)uv_poll_start(&session->pidfd_poll, UV_READABLE, on_pidfd);
 }
 
-/* It is told, if it takes that at once. */
+/* Sends the reason if the socket takes it at once. */
 void session_turn_away(int fd, int code, const char *text)
 {
         struct frame frame = FRAME_NULL;
@@ -313,20 +315,20 @@ void session_turn_away(int fd, int code, const char *text)
 
 static const char *why_turned_away(int outcome)
 {
-        return outcome < 0 ? "the daemon has no memory for a connection"
+        return outcome < 0 ? "out of memory in gpumemd"
                            : "too many connections of this process, tenant or user; close some";
 }
 
 static void turn_stranger_away(struct server *server, int fd, int r)
 {
-        /* Who connects and ends is no matter. */
+        /* A peer that ended while it connected is not logged. */
         if (r != -ESRCH)
                 audit_log_stranger(server, peer_fault(r));
         session_turn_away(fd, r == -EMFILE || r == -ENFILE ? GPUMEM_E_TOO_MANY : GPUMEM_E_DENIED,
                           peer_fault(r));
 }
 
-/* An administrator gets in however many clients there are. */
+/* An administrator may connect however many clients there are. */
 static int charge_connection(struct session *session)
 {
         int r;
@@ -336,7 +338,7 @@ static int charge_connection(struct session *session)
         r = due_begin(&session->connection, session->account->allowance, ALLOWANCE_CONNECTIONS, 1);
         if (r)
                 return r;
-        /* All sessions are gone through for it. */
+        /* Checks all sessions of the daemon. */
         r = process_sessions_may_join(session->server, &session->peer);
         if (r)
                 due_end(&session->connection);

@@ -38,7 +38,7 @@ enum session_state {
         SESSION_N_STATES,
 };
 
-/* By which socket it came. */
+/* The socket to which the client connected. */
 enum session_way { SESSION_AS_CLIENT, SESSION_AS_ADMIN, SESSION_N_WAYS };
 
 struct session {
@@ -48,7 +48,7 @@ struct session {
         enum session_way way;
         struct transport transport;
         struct peer peer;
-        struct account *account; /* the same for who is counted together */
+        struct account *account; /* the account of its user and tenant */
         struct due connection;
         uv_poll_t pidfd_poll;
         unsigned n_open_handles;
@@ -56,45 +56,47 @@ struct session {
         void *board;
         size_t n_board_bytes;
         char program[32];
-        unsigned n_errors;         /* that it was sent */
-        uint64_t features;         /* in force */
-        uint64_t since_ns;         /* when it connected */
-        uint64_t lingers_since_ns; /* in LEFT and ORPHANED, until that is told; then 0 */
-        bool asked_to_mark;        /* and perhaps has not read so */
-        bool takes_over; /* the session that its process left, once it has said what it holds */
-        uint64_t n_held_bytes;              /* as HELLO said, with `takes_over` */
-        uint32_t row;                       /* in the list of clients that is being made */
-        struct limit_draft *draft;          /* changes that are to be made together; NULL: none */
+        unsigned n_errors; /* errors sent to it */
+        uint64_t features; /* in force */
+        uint64_t since_ns; /* when it connected */
+        uint64_t
+                lingers_since_ns; /* in LEFT and ORPHANED, until that is noted as an event; then 0 */
+        bool asked_to_mark;       /* and may not have read the message yet */
+        bool takes_over;          /* takes over the process's earlier session at the first HELD */
+        uint64_t n_held_bytes;    /* reported in HELLO; valid with `takes_over` */
+        uint32_t row;             /* index in the list of clients that is being made */
+        struct limit_draft *draft;          /* limits to be changed together; NULL: none */
         struct reclaim *reclaim;            /* the last one; NULL: none */
         struct reply_file_list reply_files; /* the oldest first */
         unsigned n_reply_files;
 };
 
-/* Takes a connection in. Failures end the connection and are logged. */
+/* Accepts a connection. Failures end the connection and are logged. */
 void session_accept(struct server *server, int take_fd, enum session_way way);
 
-/* Tells a connection that cannot be taken in why, if it takes that at once. */
+/* Tells a refused connection the reason, if the socket takes it at once. */
 void session_turn_away(int fd, int code, const char *text);
 
-/* HELLO is agreed on: the session serves from now on. */
+/* HELLO is agreed on: the session serves requests from now on. */
 void session_become_ready(struct session *session, struct client *client);
 
-/* The connection ends because of what its peer does not do; it is told, if it takes that at once. */
+/* Ends a connection whose peer did not do something in time. The peer is told, if the socket takes that at
+ * once. */
 void session_give_up(struct session *session, const char *text);
 
-/* The connection is over: the client said goodbye or broke a rule. */
+/* The connection has ended: the client sent BYE or broke a rule. */
 void session_end_connection(struct session *session);
 
-/* The process is over, or what it maps has come to another session's account. */
+/* The process has ended, or another session has taken over its charges. */
 void session_end_process(struct session *session);
 
-/* The daemon ends: nothing is waited for any more. */
+/* The daemon ends and waits for no peer any more. */
 void session_drop(struct session *session);
 
-/* Not where the daemon serves one user, and this is another. */
+/* False if the daemon serves one user only, and this is another one. */
 bool session_may_lease(const struct session *session);
 
-/* It has a client in the policy, which may be charged. */
+/* The session has a client in the policy, which may be charged. */
 static inline bool session_has_client(const struct session *session)
 {
         return session->state == SESSION_READY || session->state == SESSION_LEFT ||
@@ -104,10 +106,10 @@ static inline bool session_has_client(const struct session *session)
 /* GPUMEM_E_NO_POOL to a request that names a pool by its number. */
 void session_refuse_pool(struct session *session, uint32_t serial, uint32_t pool);
 
-/* Answers with an error. The text says what was wrong and what is allowed. */
+/* Answers with an error. The text says what failed and what is allowed. */
 void session_send_error(struct session *session, uint32_t serial, int code, const char *text);
 
-/* The same of what the history is told of by another name. */
+/* The same without a refusal event: the caller notes another event. */
 void session_tell_error(struct session *session, uint32_t serial, int code, const char *text);
 
 /* Sends a frame of `kind` with fds that are not blocks'. */

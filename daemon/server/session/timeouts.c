@@ -5,11 +5,11 @@
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/session.h"
 
-/* Between looks at those who are watched. */
+/* Interval between checks of the watched sessions. */
 #define LOOK_MS 250
 
-/* What it has sent may have come while the daemon was stopped: then it was in time. And while it is held,
- * it is not read. */
+/* Ends the session if HELLO is late. HELLO may have arrived in time while the daemon was stopped, so the
+ * socket is read first. While the connection is held back, it is not read. */
 static void demand_hello(struct session *session)
 {
         uint64_t now_ns = server_now_ns(session->server);
@@ -23,7 +23,8 @@ static void demand_hello(struct session *session)
                 session_give_up(session, "it has not said HELLO within 5 seconds");
 }
 
-/* What comes to its end within that does not linger: the driver takes its time with what a killed process had. */
+/* A session that ends within this time is not noted as lingering: the driver needs time to free a killed
+ * process's memory. */
 #define LINGERS_MS 1000
 
 static void tell_lingering(struct session *session)
@@ -37,11 +38,11 @@ static void tell_lingering(struct session *session)
                 return;
         session->lingers_since_ns = 0;
         event_log_note_left(session, LISTED_EVENT_LINGERING,
-                            has_left ? "the connection is over, the process is not"
-                                     : "the process is over, a child of it holds the connection");
+                            has_left ? "the connection has ended, the process has not"
+                                     : "the process has ended, a child of it holds the connection");
 }
 
-/* Whether it is to be looked at again. */
+/* Returns whether the session must be checked again. */
 static bool look_at(struct session *session)
 {
         if (session->state == SESSION_HELLO)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What peers must do in time: say HELLO, and read what waits for them. Notes the clients that linger for long.
- * On the loop. */
+/* Deadlines of peers: they must send HELLO, and read what is queued for them, in time. Also notes clients
+ * that linger for long. On the loop. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"
 
-/* After this the connection of a peer that has not said HELLO ends, or of one that reads nothing of what is
- * queued for it. */
+/* After this time without HELLO, or without reading queued frames, a connection ends. */
 #define SESSION_TIMEOUT_MS 5000
 
-/* A session is to be watched from now on: it has just connected, does not read, or lingers. */
+/* Watches a session from now on: it has just connected, does not read, or lingers. */
 void timeouts_watch(struct server *server);

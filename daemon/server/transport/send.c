@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "gpumem.h"
 
-/* Fds that one peer may have in flight. */
+/* Fds in flight to one peer, at most. */
 #define IN_FLIGHT_MAX 16
 
 uint64_t send_count_unread(const struct transport *transport)
@@ -18,8 +18,8 @@ uint64_t send_count_unread(const struct transport *transport)
         return ioctl(transport->fd, SIOCOUTQ, &n_bytes) == 0 && n_bytes > 0 ? (uint64_t)n_bytes : 0;
 }
 
-/* The peer's end is learnt by reading it, so that what it sent before is still taken. A connection
- * that cannot be written to for another reason is shut, which reads as its end. */
+/* The daemon sees the peer's end by reading, so that frames that the peer sent before are still taken. A
+ * connection that cannot be written to for another reason is shut down, which reads as its end. */
 static void give_up_sending(struct transport *transport)
 {
         send_queue_drop_all(&transport->send_queue);
@@ -72,12 +72,13 @@ static bool may_send(struct transport *transport, unsigned n_fds)
                allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds);
 }
 
-/* -EAGAIN: the loop will tell when to go on; -EBUSY: it will not. */
+/* -EAGAIN: the loop reports when to go on. -EBUSY: the loop does not, so the connection is polled. */
 static int try_send(struct transport *transport, const struct frame *frame, const int *fds)
 {
         int r;
 
-        /* Once this waits, it is not to be seen whether the fds before it have been taken. */
+        /* A frame without fds may be sent at once. After it, the kernel does not show whether the fds
+         * before it were taken. */
         if (!frame->n_fds)
                 (void)send_is_all_received(transport);
         else if (!may_send(transport, frame->n_fds))
@@ -87,7 +88,7 @@ static int try_send(struct transport *transport, const struct frame *frame, cons
         case 0:
                 due_grow(&transport->in_flight, frame->n_fds);
                 return 0;
-        /* Others' doing, and not for ever. */
+        /* Other processes of the user have too many fds in flight. This passes. */
         case -ETOOMANYREFS:
         case -ENOBUFS:
         case -ENOMEM:
@@ -132,7 +133,7 @@ void send_flush(struct transport *transport)
         }
 }
 
-/* On failure the connection cannot go on: an answer is missing. */
+/* Queues a frame. On failure the connection must end, since a reply is missing. */
 static bool put_off(struct transport *transport, const struct frame *frame, const int *fds,
                     enum transport_fds kind)
 {
@@ -140,9 +141,9 @@ static bool put_off(struct transport *transport, const struct frame *frame, cons
         int r = send_queue_put(&transport->send_queue, frame, fds, kind);
 
         if (r) {
-                transport->fault =
-                        r > 0 ? "more answers wait for it, or for its tenant or user, than may wait"
-                              : "the daemon lacks memory or fds for an answer";
+                transport->fault = r > 0 ? "more replies are queued for it, its tenant or its user "
+                                           "than allowed"
+                                         : "gpumemd lacks memory or file descriptors for a reply";
                 return false;
         }
         if (is_first)

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The half of a connection that sends: what the socket takes, what waits, and the fds that are on their way.
- * transport.c has the other one. On the loop. */
+/* The sending half of a connection: writes to the socket, queues frames, and counts fds in flight.
+ * transport.c has the other half. On the loop. */
 #pragma once
 
 #include "daemon/server/transport/transport.h"
 
-/* Sends of what waits as much as the socket takes. */
+/* Sends queued frames until the socket takes no more. */
 void send_flush(struct transport *transport);
 
-/* What the kernel holds of what was sent; also after the peer's end was shut. */
+/* Bytes that the peer has not read yet; also after the peer has shut down its end. */
 uint64_t send_count_unread(const struct transport *transport);
 
-/* Whether the peer has taken the fds that were sent. */
+/* Whether the peer has received all fds that were sent. */
 bool send_is_all_received(struct transport *transport);
 
-/* It does not matter any more. */
+/* Stops to count the fds in flight. */
 void send_forget(struct transport *transport);
 
-/* It waits for something of which nobody tells: that is looked at from time to time. */
+/* Polls the connection: it waits for something that the loop does not report. */
 void send_wait(struct transport *transport);
 
-/* Such a look, if one is due. */
+/* Called by polling: tries again, if a retry is due. */
 enum rounds_look send_try_again(struct transport *transport);

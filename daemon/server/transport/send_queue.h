@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames that wait to be sent over one connection, with copies of their fds where they have some of their
- * own. They are on its tenant's and user's account while they wait. On the loop. */
+/* Frames that wait to be sent over one connection, with copies of their fds, unless those are blocks' fds.
+ * They count against their tenant's and user's share. On the loop. */
 #pragma once
 
 #include <sys/queue.h>
@@ -9,11 +9,11 @@
 #include "daemon/ratelimit/allowance.h"
 #include "proto/proto.h"
 
-/* What waits for one peer, at most. */
+/* Bytes that may be queued for one peer. */
 #define SEND_QUEUE_BYTES_MAX (UINT64_C(1) << 20)
 
-/* Fds of a frame to send are borrowed. If it has to wait they are copied, or found again: those of
- * blocks, which are many, and a driver's. */
+/* The caller keeps the fds of a frame. If the frame is queued, the queue copies them. Blocks' fds are found
+ * again later instead: they are many, and the driver's. */
 enum transport_fds { TRANSPORT_COPIED, TRANSPORT_OF_BLOCK };
 
 struct outgoing {
@@ -32,12 +32,12 @@ struct send_queue {
 
 void send_queue_init(struct send_queue *queue, struct allowance *allowance);
 
-/* GPUMEM_E_TOO_MANY when so much may not wait, for the peer, its tenant or its user; -ENOMEM, or another -errno of
+/* GPUMEM_E_TOO_MANY if the peer, its tenant or its user has too much queued. -ENOMEM, or another -errno of
  * copying the fds. */
 int send_queue_put(struct send_queue *queue, const struct frame *frame, const int *fds,
                    enum transport_fds kind);
 
-/* NULL: nothing waits. */
+/* NULL: the queue is empty. */
 const struct outgoing *send_queue_first(const struct send_queue *queue);
 void send_queue_drop_first(struct send_queue *queue);
 void send_queue_drop_all(struct send_queue *queue);

@@ -17,13 +17,13 @@
 
 #define BACKLOG 128
 
-/* Linux 6.16; younger than the headers of some systems that run on such a kernel. */
+/* Linux 6.16; missing in the headers of some systems with such a kernel. */
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
 
-/* Who else may take a file away there and put his own in its place. In a folder with the sticky bit nobody
- * takes what is another's. */
+/* Says who else could remove a file in the folder and put another in its place. In a folder with the sticky
+ * bit only a file's owner can. */
 static const char *find_stranger(const struct stat *folder)
 {
         if (folder->st_uid != 0 && folder->st_uid != geteuid())
@@ -31,13 +31,13 @@ static const char *find_stranger(const struct stat *folder)
         if (folder->st_mode & S_ISVTX)
                 return NULL;
         if (folder->st_mode & S_IWOTH)
-                return "everybody may write to it";
+                return "every user may write to it";
         if (folder->st_mode & S_IWGRP && folder->st_gid != 0 && folder->st_gid != getegid())
                 return "another group may write to it";
         return NULL;
 }
 
-/* Why no file can be made there is said when the first is. */
+/* If the folder does not exist, socket_file_lock logs that. */
 int socket_file_check_folder(const struct sockaddr_un *address)
 {
         char path[sizeof(address->sun_path)];
@@ -51,8 +51,8 @@ int socket_file_check_folder(const struct sockaddr_un *address)
         stranger = find_stranger(&status);
         if (!stranger)
                 return 0;
-        log_error("%s: no folder for a socket: %s, and so could put another socket there; chmod or "
-                  "chown it, or name a socket elsewhere with --socket",
+        log_error("%s: not safe for a socket: %s, and so could replace the socket; chmod or chown "
+                  "it, or set another path with --socket",
                   folder, stranger);
         return -EPERM;
 }
@@ -68,13 +68,12 @@ int socket_file_lock(const struct sockaddr_un *address, int *ret_fd)
         if (fd < 0) {
                 int r = err_errno();
 
-                log_error("%s: %s; make its folder, or name a socket with --socket", path,
+                log_error("%s: %s; create its folder, or set another path with --socket", path,
                           strerror(-r));
                 return r;
         }
         if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-                log_error("another gpumemd serves %s; stop it, or name another socket with "
-                          "--socket",
+                log_error("another gpumemd serves %s; stop it, or set another path with --socket",
                           address->sun_path);
                 return -EADDRINUSE;
         }
@@ -91,7 +90,7 @@ static bool somebody_listens(const struct sockaddr_un *address)
                errno != ECONNREFUSED;
 }
 
-/* What is left of a daemon that was killed may go; anything else at that path is somebody's. */
+/* Removes the socket of a daemon that was killed. Any other file at the path is left alone. */
 static int clear_path(const struct sockaddr_un *address)
 {
         struct stat st;
@@ -103,8 +102,8 @@ static int clear_path(const struct sockaddr_un *address)
         return unlink(address->sun_path) < 0 ? err_errno() : 0;
 }
 
-/* The kernel drops a fd that nobody takes where it is received, on the loop: whoever closes some of
- * them (a socket that lingers) waits for long. Accepted sockets inherit that none may be sent. */
+/* Forbids fds on a socket. The kernel closes an unwanted fd in the receiver, on the loop, and closing some
+ * of them (a socket that lingers) takes long. Accepted sockets inherit the setting. */
 static bool refuse_fds(int fd)
 {
         const int off = 0;
@@ -142,7 +141,7 @@ static int bind_file(int fd, const struct sockaddr_un *address, mode_t mode)
         return r;
 }
 
-/* Before anybody can connect. */
+/* Called before a client can connect. */
 static int give_to(const struct sockaddr_un *address, gid_t group)
 {
         int r;
@@ -151,8 +150,8 @@ static int give_to(const struct sockaddr_un *address, gid_t group)
                 return 0;
         r = lchown(address->sun_path, (uid_t)-1, group) < 0 ? err_errno() : 0;
         if (r)
-                log_error("%s cannot be given to group %u: %s; gpumemd must be a member of it, or "
-                          "run as root",
+                log_error("%s: cannot change its group to %u: %s; gpumemd must be a member of it, "
+                          "or run as root",
                           address->sun_path, (unsigned)group, strerror(-r));
         return r;
 }
@@ -164,8 +163,8 @@ static int take_path(int fd, const struct sockaddr_un *address, mode_t mode)
         if (!r)
                 r = bind_file(fd, address, mode);
         if (r == -EEXIST)
-                log_error("%s is there and is not a dead gpumemd's socket: it is left alone; name "
-                          "another path with --socket",
+                log_error("%s: already exists and is not a socket left by gpumemd; it is left "
+                          "alone; set another path with --socket",
                           address->sun_path);
         else if (r)
                 log_error("%s: %s", address->sun_path, strerror(-r));

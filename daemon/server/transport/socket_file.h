@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sockets' files: the folder that they stand in, the lock beside them, and who may open them.
+/* The sockets' files: their folder, the lock beside them, and their permissions.
  *
- * Whoever may write to the folder may put a socket of his own in their place, so that must be nobody but root and the
- * daemon's own user. What goes wrong is logged, with what to do about it. Before the loop runs. */
+ * A user who may write to the folder could replace the socket with one of his own, so only root and the
+ * daemon's own user may. Failures are logged, with what to do about them. Before the loop runs. */
 #pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
 #include <sys/un.h>
 
-/* -EPERM: others may change what the path leads to. */
+/* -EPERM: other users may change what the path refers to. */
 int socket_file_check_folder(const struct sockaddr_un *address);
 
-/* A file beside the socket, locked while the daemon lives: it says whether a socket that is there is alive or left
- * behind. -EADDRINUSE: it is alive. */
+/* Locks a file beside the socket while the daemon lives: the lock tells a living daemon's socket from one
+ * that was left behind. -EADDRINUSE: another daemon is alive. */
 int socket_file_lock(const struct sockaddr_un *address, int *ret_fd);
 
-/* The group is the process's own. */
+/* The group of the process itself. */
 #define SOCKET_FILE_OWN_GROUP ((gid_t)-1)
 
-/* A socket that listens, of this mode from birth. What a daemon that was killed has left there goes; anything else is
- * left alone: -EEXIST. */
+/* A listening socket, created with this mode. The socket of a daemon that was killed is replaced. Any other
+ * file is left alone: -EEXIST. */
 int socket_file_open(const struct sockaddr_un *address, mode_t mode, gid_t group, int *ret_fd);
 
-/* Whether this kernel lets it be said that nobody may send file descriptors to a socket. */
+/* Whether this kernel can forbid clients to send file descriptors to a socket. */
 bool socket_file_refuses_fds(void);
 
-/* Whether an accepted socket may bring some: its peer had connected before that was said. */
+/* Whether an accepted socket may bring fds: its peer connected before they were forbidden. */
 bool socket_file_brings_fds(int fd);
 
-/* What is said to a socket of one's own from its birth is said to one that somebody else has made. */
+/* Applies to a socket that another process made the settings that gpumemd's own sockets have from the
+ * start. */
 void socket_file_adopt(int fd);

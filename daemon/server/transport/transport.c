@@ -11,16 +11,17 @@
 #include "daemon/server/transport/socket_file.h"
 #include "gpumem.h"
 
-/* Frames taken from one socket before others have their turn. */
+/* Frames taken from one socket before other sockets are served. */
 #define FRAMES_A_TURN 8
 
-/* The same of one that was held: in its user's pace many are, and one after another is read. */
+/* The same for a connection that was held back. A user may have many of these, and they are read one after
+ * another. */
 #define FRAMES_A_LOOK 2
 
 /* Queued frames at which reading stops. */
 #define SEND_QUEUE_HIGH 64
 
-static const struct proto_reason fds_came = {"fds that this side cannot take", NULL};
+static const struct proto_reason fds_came = {"unexpected file descriptors", NULL};
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
@@ -30,7 +31,8 @@ static bool may_read(const struct transport *transport)
                !transport->held_until_ns;
 }
 
-/* libuv takes the socket out of the kernel's set and puts it in again, whatever it is told. */
+/* Changes the events only if needed: libuv removes the socket from the kernel's set and adds it again each
+ * time. */
 void transport_watch(struct transport *transport)
 {
         int events = 0;
@@ -63,7 +65,7 @@ static void take_one(struct transport *transport, int r, const struct frame *fra
                 transport->on_end(transport, r == GPUMEM_E_DISCONNECTED ? NULL : reason);
 }
 
-/* Returns how many were taken: if that is n_max there may be more. */
+/* Returns the number of frames taken. If that is n_max, there may be more. */
 static unsigned receive(struct transport *transport, unsigned n_max)
 {
         unsigned n = 0;
@@ -71,7 +73,7 @@ static unsigned receive(struct transport *transport, unsigned n_max)
         for (; n < n_max && !transport->closing && may_read(transport); n++) {
                 CLEANUP(fdset_deinit)
                 struct fdset fds = FDSET_NULL;
-                struct proto_reason reason = {"a fault of the system's", NULL};
+                struct proto_reason reason = {"a system error", NULL};
                 struct frame frame;
                 int r;
 
@@ -87,15 +89,16 @@ static unsigned receive(struct transport *transport, unsigned n_max)
         return n;
 }
 
-/* It is held no more: its process may have ended, and others wait for what it had. */
+/* The peer has hung up: the connection is no longer held back, since its process may have ended, and others
+ * wait for its memory. */
 static void note_end(struct transport *transport)
 {
         transport->hung_up = true;
         transport->held_until_ns = 0;
 }
 
-/* An error status means that the peer hung up with bytes unread on its side: nobody is left to send
- * to, but what it sent before is still there to be read. */
+/* An error status means that the peer hung up with unread bytes on its side. Nothing can be sent to it, but
+ * what it sent before can still be read. */
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
         struct transport *transport = CONTAINER_OF(poll, struct transport, poll);
@@ -165,7 +168,7 @@ void transport_catch_up(struct transport *transport)
                 continue;
 }
 
-/* The fd is closed after the handle: libuv may still look at it until then. */
+/* The fd is closed after the handle, since libuv may use it until then. */
 static void on_closed(uv_handle_t *handle)
 {
         struct transport *transport = CONTAINER_OF((uv_poll_t *)handle, struct transport, poll);
@@ -196,7 +199,7 @@ void transport_close(struct transport *transport)
         send_wait(transport);
 }
 
-/* It is closed when its peer has taken the fds that are in flight. */
+/* The socket is closed when its peer has received the fds in flight. */
 static enum rounds_look look_at_end(struct transport *transport)
 {
         uint64_t now_ns = transport_now_ns(transport), n_unread;
@@ -213,8 +216,8 @@ static enum rounds_look look_at_end(struct transport *transport)
         return ROUNDS_WORKED;
 }
 
-/* Read at once, so that the next one finds what this one has used. While there is more it stays held, and comes
- * again in its turn. */
+/* Reads at once, so that the next held connection sees what this one has used of the rate. While there is
+ * more to read, it stays held, and is read again in its turn. */
 static enum rounds_look go_on_reading(struct transport *transport)
 {
         uint64_t now_ns = transport_now_ns(transport);

@@ -17,8 +17,8 @@ TEST(memory_is_there_before_anybody_asks)
         start("devices=1,bytes=256MiB",
               "{\"pools\": [{\"device\": \"all\", \"warm_bytes\": \"64MiB\"},"
               " {\"pinned\": \"all\", \"warm_bytes\": \"32MiB\"}]}");
-        log_await("64.00 MiB of 64.00 MiB are made ahead");
-        log_await("32.00 MiB of 32.00 MiB are made ahead");
+        log_await("prewarmed 64.00 MiB of 64.00 MiB");
+        log_await("prewarmed 32.00 MiB of 32.00 MiB");
         ck_assert_uint_eq(daemon_first_figure(FIGURE_cached), 64 * MIB);
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 96 * MIB);
         party = party_join();
@@ -45,7 +45,7 @@ TEST(a_driver_that_fails_is_no_reason_not_to_serve, NEEDS_EMULATOR)
 {
         start("devices=1,bytes=256MiB,fail=cuMemCreate:3:2",
               "{\"pools\": [{\"device\": 0, \"warm_bytes\": \"64MiB\"}]}");
-        log_await("12.00 MiB of 64.00 MiB are made ahead and no more: ");
+        log_await("prewarming stopped after 12.00 MiB of 64.00 MiB: ");
         lease_once(20 * MIB);
 }
 
@@ -53,7 +53,7 @@ TEST(who_asks_meanwhile_is_served)
 {
         start("devices=1,bytes=1GiB,delay=cuMemCreate:50000",
               "{\"pools\": [{\"device\": 0, \"warm_bytes\": \"1GiB\"}]}");
-        log_await("1.00 GiB are made ahead");
+        log_await("prewarming 1.00 GiB");
         lease_once(20 * MIB);
 }
 
@@ -62,9 +62,9 @@ TEST(what_is_said_anew_is_made)
         start("devices=1,bytes=256MiB", "{}");
         ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 0);
         daemon_configure(&gpumemd, "{\"pools\": [{\"device\": 0, \"warm_bytes\": \"16MiB\"}]}");
-        log_await("16.00 MiB of 16.00 MiB are made ahead");
+        log_await("prewarmed 16.00 MiB of 16.00 MiB");
         daemon_configure(&gpumemd, "{\"pools\": [{\"device\": 0, \"warm_bytes\": \"24MiB\"}]}");
-        log_await("8.00 MiB of 8.00 MiB are made ahead");
+        log_await("prewarmed 8.00 MiB of 8.00 MiB");
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 24 * MIB);
         /* There is as much already. */
         daemon_configure(&gpumemd, "{\"pools\": [{\"device\": 0, \"warm_bytes\": \"20MiB\","
@@ -76,7 +76,7 @@ TEST(no_more_is_made_than_the_pool_may_hold, NEEDS_EMULATOR)
 {
         start("devices=1,bytes=256MiB",
               "{\"pools\": [{\"device\": 0, \"warm_bytes\": \"512MiB\"}]}");
-        log_await("256.00 MiB of 256.00 MiB are made ahead");
+        log_await("prewarmed 256.00 MiB of 256.00 MiB");
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 256 * MIB);
 }
 
@@ -88,7 +88,7 @@ TEST(what_is_cached_goes_back_in_time)
         daemon_await(FIGURE_reserved, 0);
         daemon_configure(&gpumemd,
                          "{\"pools\": [{\"device\": 0, \"keep_cached_bytes\": \"8MiB\"}]}");
-        log_await("was read again");
+        log_await("configuration reloaded");
         lease_once(8 * MIB);
         lease_once(16 * MIB);
         daemon_await(FIGURE_reserved, 16 * MIB);

@@ -116,7 +116,8 @@ TEST(blocks_leave_files_for_others, NEEDS_ROOT)
         ck_assert_uint_eq(n, 39);
         ck_assert_int_eq(lease_block(link, 4 * MIB, &lease), GPUMEM_E_TOO_MANY);
         link_refusal(link, text);
-        ck_assert_msg(strstr(text, "of 39 in all pools; the daemon has files for 48"), "%s", text);
+        ck_assert_msg(strstr(text, "39 exist in all pools; gpumemd has file descriptors for 48"),
+                      "%s", text);
         ck_assert(another_can(LEASE, STRANGER));
         /* What is cached goes for it. */
         return_over(link, lease, PROTO_RETURN_UNMAPPED);

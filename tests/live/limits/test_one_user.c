@@ -35,7 +35,7 @@ static void expect_alloc(uid_t uid, enum gpumem_kind kind, int result)
         ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), result);
         if (result)
                 last_refusal_says(client, result,
-                                  "one tenant only is served there, and it is another");
+                                  "this device serves only one tenant, another one");
         gpumem_disconnect(client);
 }
 

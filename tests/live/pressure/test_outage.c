@@ -221,7 +221,7 @@ TEST(a_stalled_device_refuses_what_needs_its_driver_and_recovers)
         ck_assert_int_eq(asker_end(&asker), GPUMEM_E_STALLED);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_STALLED);
         ck_assert_int_eq(alloc(SMALL, &other), GPUMEM_E_STALLED);
-        must_say("the driver does not answer, since ");
+        must_say("the driver has not answered for ");
         ck_assert_int_eq(alloc(PIECE, &pointer), 0);
         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
         ck_assert(!atomic_load(&patient.is_done));
@@ -239,7 +239,7 @@ TEST(a_lost_device_serves_nothing_until_it_is_back)
         cache_one(PIECE);
         faults("lost=cuMemCreate:1");
         ck_assert_int_eq(alloc(SMALL, &pointer), GPUMEM_E_DRIVER);
-        must_say("the device is lost, the driver says");
+        must_say("the driver says that the device is lost");
         ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_LOST);
         /* Not from the cache either, and what was there is not back at the driver. */
         ck_assert_int_eq(alloc(PIECE, &pointer), GPUMEM_E_DRIVER);

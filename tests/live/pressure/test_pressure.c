@@ -180,7 +180,7 @@ TEST(who_does_not_unmap_is_named, NEEDS_ROOT)
         mark_idle(&slow);
         ask_until_that_lingers(&asker, 16 * MIB, 24 * MIB);
         must_be_refused(&asker, 16 * MIB, 1200, text);
-        must_contain(text, "memory that was taken back is still mapped by a process that does not "
+        must_contain(text, "revoked memory is still mapped by a process that does not "
                            "answer. Held by other tenants 24.00 MiB. To do: continue or end");
         must_be_refused(&kin, 16 * MIB, 50, text);
         must_contain(text, "still mapped, 24.00 MiB of it by ");
@@ -205,7 +205,7 @@ TEST(what_is_mapped_still_is_told_and_who_was_not_told_to_unmap_is_not_blamed, N
         for (uint32_t wait_ms = 50; wait_ms <= 1200; wait_ms += 1150) {
                 must_be_refused(&asker, 16 * MIB, wait_ms, text);
                 must_contain(text, "24.00 MiB lingering");
-                must_contain(text, "memory that was taken back is still mapped. Held by other "
+                must_contain(text, "revoked memory is still mapped. Held by other "
                                    "tenants 24.00 MiB. To do: wait longer");
         }
         unmapped_over(slow.own.link, late);

@@ -76,7 +76,7 @@ static unsigned take_all(const char *configuration, unsigned n_least, uint64_t *
         n = take_pieces(n_least);
         *ret_left_bytes = daemon_figure(FIGURE_leased) - n * PIECE;
         if (*ret_left_bytes >= MINIMUM) {
-                must_say("what is not used is not for this request, or not yet. Held by ");
+                must_say("this request may not take the idle memory, or not yet. Held by ");
                 must_say("other tenants ");
                 /* Its own processes are not kept from it. */
                 ck_assert_int_eq(holder_alloc(&holder, MINIMUM - PIECE, LONG_MS), 0);
@@ -145,8 +145,8 @@ TEST(free_memory_in_pieces_is_told_as_such)
         for (unsigned i = 0; i < n; i += 2)
                 must_free(pointers[i]);
         ck_assert_int_eq(alloc(PIECE, WAIT_MS, &pointer), GPUMEM_E_TIMED_OUT);
-        must_say("64.00 MiB asked: free memory lies in pieces in blocks that are used. Held by ");
-        must_say(". To do: ask for smaller pieces, or free all of a block");
+        must_say("64.00 MiB asked: free memory is split among blocks that are in use. Held by ");
+        must_say(". To do: request smaller sizes, or free all allocations of a block");
         for (unsigned i = 1; i < n; i += 2)
                 must_free(pointers[i]);
         ck_assert_int_eq(alloc(PIECE, LONG_MS, &pointer), 0);

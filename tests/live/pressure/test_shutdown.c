@@ -29,7 +29,7 @@ static void terminate(void)
 static void begin_end(void)
 {
         terminate();
-        log_await("nothing is leased any more");
+        log_await("new leases are refused");
 }
 
 static void expect_end_in_order(void)
@@ -60,7 +60,7 @@ static void expect_refusal(const struct party *of)
         struct frame frame = await(of, MESSAGE_ERROR);
 
         ck_assert_uint_eq(frame.error.code, GPUMEM_E_SHUTTING_DOWN);
-        must_contain(frame.error.text, "gpumemd is ending");
+        must_contain(frame.error.text, "gpumemd is shutting down");
 }
 
 static void ask(struct party *of, uint64_t n_bytes, uint32_t wait_ms)
@@ -167,7 +167,7 @@ static void expect_named(void)
                        "client %d (test), uid %u: still holds 4.00 MiB of device memory, 0 B of "
                        "pinned memory",
                        (int)getpid(), (unsigned)getuid());
-        must_contain(log_text(), "clients that still hold memory: 1, of 4.00 MiB");
+        must_contain(log_text(), "clients that still hold memory: 1, with 4.00 MiB");
         must_contain(log_text(), line);
 }
 
@@ -188,7 +188,7 @@ TEST(when_it_is_time_it_says_who_holds_what, .in = &configured)
         (void)party_lease(&party, 0, 4 * MIB);
         terminate();
         expect_end_in_order();
-        must_contain(log_text(), "4.00 MiB are held: that is waited for, 1 s at most");
+        must_contain(log_text(), "clients hold 4.00 MiB; waiting up to 1 s for it");
         expect_named();
 }
 
@@ -206,7 +206,7 @@ TEST(how_long_it_waits_may_change_before, .in = &configured)
         start_with("{}");
         (void)party_lease(&party, 0, 4 * MIB);
         daemon_configure(&gpumemd, "{\"drain_seconds\": 600}");
-        log_await("was read again");
+        log_await("configuration reloaded");
         begin_end();
         terminate();
         expect_end_in_order();

@@ -177,7 +177,7 @@ TEST(no_longer_than_a_minute)
         /* Past the library. */
         ck_assert_int_eq(ask_over(link, &frame, MESSAGE_SHARE_KEPT, NULL), GPUMEM_E_BAD_REQUEST);
         link_refusal(link, text);
-        must_contain(text, "keep_ms is 60001; allowed are 0 to 60000");
+        must_contain(text, "invalid keep_ms 60001 (expected 0-60000)");
         (void)link_free(link);
 }
 

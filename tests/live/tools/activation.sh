@@ -108,8 +108,8 @@ mv "$place/gpumemd.sock.aside" "$place/gpumemd.sock.admin"
 
 listen_with client:admin "10 11" --socket "$place/elsewhere.sock" --group 4711
 ok "what is said of the socket is passed over" serves
-ok "as the log says" grep -q "elsewhere.sock is not served, but $place/gpumemd.sock" "$place/gpumemd.log"
-ok "and of the group, too" grep -q "a group that is said elsewhere has no effect" "$place/gpumemd.log"
+ok "as the log says" grep -q "elsewhere.sock is ignored: systemd passed a socket at $place/gpumemd.sock" "$place/gpumemd.log"
+ok "and of the group, too" grep -q "the group setting is ignored" "$place/gpumemd.log"
 end
 ok "it ends in order as well" equal "$status" 0
 
@@ -128,20 +128,20 @@ if python3 -c 'import os, sys; fd = os.pidfd_open(os.getpid()); sys.exit(os.fsta
         ok "which ends in order, too" equal "$status" 0
 fi
 
-ok "a file is no socket" refuses "it is no Unix socket" client 0
-ok "nor is one of another family" refuses "it is no Unix socket" client 16
-ok "a stream socket is refused" refuses "it is no SOCK_SEQPACKET socket" client 13
-ok "one that does not listen is refused" refuses "it does not listen" client 14
-ok "one without a path is refused" refuses "it has no absolute path" client 15
-ok "an unknown name is refused" refuses "its name is none of these" client:metrics "10 11"
-ok "no name is refused" refuses "its name is none of these" "" 10
-ok "a name twice is refused" refuses "another one has the same name" client:client "10 11"
-ok "an admin socket alone is refused" refuses 'none is named "client"' admin 11
-ok "an admin socket elsewhere is refused" refuses "the admin socket has another path" client:admin "10 12"
+ok "a file is no socket" refuses "not a Unix socket" client 0
+ok "nor is one of another family" refuses "not a Unix socket" client 16
+ok "a stream socket is refused" refuses "not a SOCK_SEQPACKET socket" client 13
+ok "one that does not listen is refused" refuses "not listening" client 14
+ok "one without a path is refused" refuses "no absolute path" client 15
+ok "an unknown name is refused" refuses "unknown name" client:metrics "10 11"
+ok "no name is refused" refuses "unknown name" "" 10
+ok "a name twice is refused" refuses "a second socket of this name" client:client "10 11"
+ok "an admin socket alone is refused" refuses 'no socket is named "client"' admin 11
+ok "an admin socket elsewhere is refused" refuses "the admin socket has a path of its own" client:admin "10 12"
 listen_fds=2
-ok "a fd that is not open is refused" refuses "it is not open" client:admin 10
+ok "a fd that is not open is refused" refuses ": not open (" client:admin 10
 listen_fds=3
-ok "more fds than there are sockets are refused" refuses '"3" is no number of sockets' client:admin "10 11"
+ok "more fds than there are sockets are refused" refuses 'LISTEN_FDS "3" (expected' client:admin "10 11"
 listen_fds=-1
-ok "what is no number is refused" refuses '"-1" is no number of sockets' client 10
+ok "what is no number is refused" refuses 'LISTEN_FDS "-1" (expected' client 10
 done_testing

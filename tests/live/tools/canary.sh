@@ -9,7 +9,7 @@ set -eu -o pipefail
 
 # What a busy machine was late with: the try, or NVML at the end.
 is_late() {
-        grep -q -e "or no answer in" -e "NVML does not answer; it is left" "$place/gpumemd.log"
+        grep -q -e "or no answer in" -e "NVML does not answer; its thread is abandoned" "$place/gpumemd.log"
 }
 
 # starts_and_says OPTIONS PATTERN: with these options of the emulator the daemon serves, and its log says
@@ -67,7 +67,7 @@ ok "memory that is cleared is nothing to speak of" starts_and_says "" "" --canar
 ok "the try leaves no memory used" driver_comes_back "$used_before"
 if is_emulated; then
         ok "a driver that clears nothing is found out" \
-                starts_and_says dirty=1 "one tenant only is served there"
+                starts_and_says dirty=1 "only one tenant is served there"
         ok "it is not tried where that is turned off" starts_and_says dirty=1 "" --canary off
         ok "no memory for it is a warning" \
                 starts_and_says "fail=cuMemCreate:*:2" "could not be tried"

@@ -103,7 +103,7 @@ stays() {
 ok "stats: none that ends" stays
 kill -TERM "$daemon"
 ok "what an end waits for is told" wait_until 20 heard \
-        'STATUS=ending: waits [0-9]* s at most for .*, held by clients: 1; EXTEND_TIMEOUT_USEC=15000000'
+        'STATUS=draining: waiting up to [0-9]* s for .* held by clients: 1; EXTEND_TIMEOUT_USEC=15000000'
 is_unhealthy_by() {
         local status=0 line=$1
         shift
@@ -145,13 +145,13 @@ stop_daemon
 ends_unready() {
         local status=0
         start_daemon --config "$place/$1.conf" --log info
-        wait_until 20 grep -q 'are made ahead' "$place/gpumemd.log"
+        wait_until 20 grep -q '): prewarming ' "$place/gpumemd.log"
         stop_daemon || status=$?
         all_heard "$1"
         equal "$status" 0 &&
                 equal "$(grep -oE '^(READY|STOPPING)=' "$place/heard" | tail -n 1)" STOPPING= &&
                 if is_emulated; then
-                        grep -q 'are made ahead and no more: gpumemd is ending$' "$place/gpumemd.log"
+                        grep -q 'prewarming stopped after .*: gpumemd is shutting down$' "$place/gpumemd.log"
                 fi
 }
 

@@ -34,13 +34,13 @@ ok "gpumemd --version" said 0 "gpumemd 0." gpumemd --version
 ok "gpumemctl --version" said 0 "gpumemctl 0." gpumemctl --version
 ok "gpumemd: an unknown option" said 2 "see gpumemd --help" gpumemd --nonsense
 ok "gpumemd: an unknown option: by whom, however it was called" says_first "gpumemd: " "$(type -P gpumemd)" --nonsense
-ok "gpumemd: a word too many" said 2 '"word": only options' gpumemd word
-ok "gpumemd: no size" said 2 '"12parsec" is no size; allowed' gpumemd --device-bytes 12parsec
-ok "gpumemd: a size too small" said 2 '"1" is no size; allowed are 2MiB' gpumemd --pinned-bytes 1
-ok "gpumemd: no backing" said 2 "allowed are memfd, vmm" gpumemd --pinned-backing paper
-ok "gpumemd: no choice of a canary" said 2 "allowed are on, off" gpumemd --canary dead
-ok "gpumemd: no level" said 2 "allowed are error, warning, info, debug" gpumemd --log loud
-ok "gpumemd: no level in GPUMEM_LOG" said 2 'GPUMEM_LOG: "loud"' env GPUMEM_LOG=loud gpumemd
+ok "gpumemd: a word too many" said 2 'unexpected argument "word" (only options' gpumemd word
+ok "gpumemd: no size" said 2 'invalid --device-bytes "12parsec" (expected' gpumemd --device-bytes 12parsec
+ok "gpumemd: a size too small" said 2 'invalid --pinned-bytes "1" (expected 2MiB' gpumemd --pinned-bytes 1
+ok "gpumemd: no backing" said 2 'invalid --pinned-backing "paper" (expected memfd or vmm)' gpumemd --pinned-backing paper
+ok "gpumemd: no choice of a canary" said 2 'invalid --canary "dead" (expected on or off)' gpumemd --canary dead
+ok "gpumemd: no level" said 2 'invalid --log "loud" (expected error, warning, info or debug)' gpumemd --log loud
+ok "gpumemd: no level in GPUMEM_LOG" said 2 'invalid GPUMEM_LOG "loud"' env GPUMEM_LOG=loud gpumemd
 ok "gpumemd: no driver" said 3 "no usable CUDA driver" gpumemd --cuda-library /nonexistent.so
 ok "gpumemd: no driver: how to go on" said 3 "on the emulated driver: gpumemd --cuda-library" \
         gpumemd --cuda-library /nonexistent.so
@@ -52,14 +52,14 @@ if is_emulated; then
 else
         skip "gpumemd: an emulator's option that is none" "a GPU's driver has none"
 fi
-ok "gpumemd: no folder for the socket" said 1 "make its folder" gpumemd --socket "$place/no/s"
+ok "gpumemd: no folder for the socket" said 1 "create its folder" gpumemd --socket "$place/no/s"
 ok "gpumemd: a path too long" said 1 "longer than 107 bytes" gpumemd --socket "$place/$(printf '%0110d' 0)"
 echo precious >"$place/file"
 ok "gpumemd: a file where the socket should be" said 1 "it is left alone" gpumemd --socket "$place/file"
 ok "the file is left alone" equal "$(cat "$place/file")" precious
 mkdir -m 0777 "$place/open"
-ok "gpumemd: a folder that everybody may write to" said 1 "everybody may write to it" gpumemd --socket "$place/open/s"
-ok "gpumemd: no group" said 2 '"no such" is no group; allowed are a gid' gpumemd --group "no such"
+ok "gpumemd: a folder that every user may write to" said 1 "every user may write to it" gpumemd --socket "$place/open/s"
+ok "gpumemd: no group" said 2 'invalid --group "no such" (expected a gid' gpumemd --group "no such"
 if [ "$(id -u)" -eq 0 ]; then
         mkdir "$place/foreign"
         chown 65534 "$place/foreign"
@@ -122,7 +122,7 @@ config() {
 
 # The checkout may be another user's.
 cp "$source_folder/docs/gpumemd.conf.example" "$place/example.conf"
-ok "--check-config: the example is right" said 0 "is right" gpumemd --check-config "$place/example.conf"
+ok "--check-config: the example is right" said 0 "configuration is valid" gpumemd --check-config "$place/example.conf"
 chmod 666 "$place/example.conf"
 ok "--check-config: all may write to it" said 2 "example.conf: every user may write to it (mode 0666)" \
         gpumemd --check-config "$place/example.conf"
@@ -138,9 +138,9 @@ if [ "$(id -u)" = 0 ]; then
 fi
 config '{"log": "info", "pools": [{"device": 0, "max_bytes": "12parsec"}], "x": 1}'
 ok "--check-config: a wrong value" said 2 \
-        "$place/gpumemd.conf: pools[0].max_bytes: \"12parsec\" is no size; allowed: 2MiB and more" \
+        "$place/gpumemd.conf: pools[0].max_bytes: invalid size \"12parsec\" (expected 2MiB or more" \
         gpumemd --check-config "$place/gpumemd.conf"
-ok "--check-config: the other one too" said 2 "$place/gpumemd.conf: x: this key is unknown; allowed" \
+ok "--check-config: the other one too" said 2 "$place/gpumemd.conf: x: unknown key (expected" \
         gpumemd --check-config "$place/gpumemd.conf"
 config '{"socket": "relative.sock"}'
 ok "--check-config: a relative socket" said 2 'socket: "relative.sock" is no path; allowed: an absolute path' \
@@ -166,7 +166,7 @@ ok "gpumemctl: --set elsewhere" said 2 "only limits takes --set" gpumemctl stats
 
 start_daemon --pinned-bytes 100TiB
 ok "--pinned-bytes: more than there is" \
-        grep -q "warning: pinned memory.*: 100.00 TiB are more than there is; it may reserve all, " "$place/gpumemd.log"
+        grep -q "warning: pinned memory.*: the maximum of 100.00 TiB exceeds the memory that exists; using " "$place/gpumemd.log"
 device_bytes=$(gpumemctl stats --json | sed -n 's/^ *"max_bytes": \([0-9]*\),*$/\1/p' |
         sed -n $((last + 1))p)
 stop_daemon
@@ -187,7 +187,7 @@ start_daemon --log info --config "$place/gpumemd.conf" --pinned-bytes 64MiB
 ok "limits of the configuration: a pool's" has_limit "pool +$last  max_bytes +0 B +512.00 MiB  $(name_of "$last")"
 ok "limits of the command line" has_limit "pool +$((last + 1))  max_bytes +0 B +64.00 MiB  pinned memory.*"
 ok "limits of the configuration: a tenant's minimum" \
-        grep -q "pool $last: $(name_of "$last"), each tenant keeps 3.00 MiB of its leases" "$place/gpumemd.log"
+        grep -q "pool $last ($(name_of "$last")): each tenant keeps 3.00 MiB of its leases" "$place/gpumemd.log"
 ok "limits of the configuration: it is shown" has_limit "pool +$last  min_bytes +- +3.00 MiB  $(name_of "$last")"
 ok "limits of the configuration: each tenant's" has_limit "tenant +each  device_bytes +-  256.00 MiB"
 # In a container the row ends with its name.
@@ -199,10 +199,10 @@ ok "set: each client's" has_limit "client +each  leases +-  +9"
 ok "set: a pool's" has_limit "pool +0  max_bytes +0 B +100.00 MiB  $(name_of 0)"
 ok "set: a minimum" gpumemctl limits --set "pool/$last:min_bytes=5MiB"
 ok "set: it is in force" has_limit "pool +$last  min_bytes +- +5.00 MiB  $(name_of "$last")"
-ok "set: a minimum beyond the most" said 1 "min_bytes are at most its max_bytes: 100.00 MiB" \
+ok "set: a minimum beyond the most" said 1 "min_bytes is at most max_bytes: 100.00 MiB" \
         gpumemctl limits --set pool/0:min_bytes=101MiB
 ok "set: no limit for each tenant" said 1 "" has_limit "tenant +each  device_bytes.*"
-ok "set: nonsense" said 1 "nothing was changed: --set number 1: a pool's limit is at most the memory" \
+ok "set: nonsense" said 1 "nothing was changed: --set number 1: a pool's max_bytes is at most its capacity" \
         gpumemctl limits --set "pool/$last:max_bytes=$((device_bytes + 2 * 1024 * 1024))"
 ok "set: an exemption" gpumemctl limits --set tenant:device_bytes=3GiB --set tenant/78:device_bytes=none
 ok "set: it is shown" has_limit "tenant +78  device_bytes +0 B +none"
@@ -210,11 +210,11 @@ ok "set: the log has it in the words of --set" \
         grep -q "audit: uid $(id -u), process [0-9]* (gpumemctl), admin socket: limit: tenant/78:device_bytes=none, revision" "$place/gpumemd.log"
 ok "the log has the time" grep -Eq "^20[0-9-]{8}T[0-9:.]{12}Z gpumemd: info: audit: uid " "$place/gpumemd.log"
 ok "set: a size in the log" grep -q "limit: tenant/77:device_bytes=1.00 GiB, revision" "$place/gpumemd.log"
-ok "set: one wrong change of two" said 1 "nothing was changed: --set number 2: there is no such pool: 200; pools are 0 to" \
+ok "set: one wrong change of two" said 1 "nothing was changed: --set number 2: unknown pool 200 (valid: 0-" \
         gpumemctl limits --set client:leases=5 --set pool/200:max_bytes=1GiB
 ok "set: the other was not made" has_limit "client +each  leases +-  +9"
 ok "set: a minimum above a limit that is set with it" said 1 \
-        "nothing was changed: --set number 2: pool/$last: min_bytes are at most its max_bytes: 8.00 MiB" \
+        "nothing was changed: --set number 2: pool/$last: min_bytes is at most max_bytes: 8.00 MiB" \
         gpumemctl limits --set "pool/$last:max_bytes=8MiB" --set "pool/$last:min_bytes=16MiB"
 ok "set: neither was made" said 1 "" has_limit "pool +$last  max_bytes +0 B +8.00 MiB.*"
 ok "set: the minimum is as it was" has_limit "pool +$last  min_bytes +- +5.00 MiB  $(name_of "$last")"
@@ -222,14 +222,14 @@ ok "set: a limit that makes room for a minimum before it" \
         gpumemctl limits --set pool/0:min_bytes=160MiB --set pool/0:max_bytes=200MiB
 ok "set: both were made" has_limit "pool +0  min_bytes +- +160.00 MiB  $(name_of 0)"
 ok "set: a limit below the minimum that there is" gpumemctl limits --set pool/0:max_bytes=150MiB
-ok "set: that is warned of" grep -q "warning: .*: min_bytes 160.00 MiB are no less than the pool may hold, 150.00 MiB" \
+ok "set: that is warned of" grep -q "warning: .*: min_bytes 160.00 MiB is not below the pool's maximum of 150.00 MiB" \
         "$place/gpumemd.log"
 ok "set: as it was" gpumemctl limits --set pool/0:max_bytes=100MiB --set pool/0:min_bytes=0
 ok "limits as JSON" sh -c 'gpumemctl limits --json | python3 -m json.tool'
 config '{"pools": 7}'
 kill -HUP "$daemon"
 ok "SIGHUP: a wrong file is reported" wait_until 20 grep -q "pools: 7 is no list" "$place/gpumemd.log"
-ok "SIGHUP: and not taken over" wait_until 20 grep -q "everything stays as it was" "$place/gpumemd.log"
+ok "SIGHUP: and not taken over" wait_until 20 grep -q "reload failed; the old configuration stays in force" "$place/gpumemd.log"
 ok "SIGHUP: all is as before" has_limit "tenant +77  device_bytes +0 B +1.00 GiB"
 config '{"socket": "/elsewhere", "pools": [{"device": '"$last"', "max_bytes": "32MiB"}]}'
 kill -HUP "$daemon"
@@ -242,7 +242,7 @@ fi
 ok "SIGHUP: what was set is gone" said 1 "" has_limit "tenant +77.*"
 ok "SIGHUP: the log has what changed" \
         grep -q "limit: tenant/77:device_bytes=default, before: 1.00 GiB" "$place/gpumemd.log"
-ok "SIGHUP: a minimum that is gone" grep -q "pool $last: .*, each tenant keeps 0 B of its leases" "$place/gpumemd.log"
+ok "SIGHUP: a minimum that is gone" grep -q "pool $last (.*): each tenant keeps 0 B of its leases" "$place/gpumemd.log"
 ok "SIGHUP: and of each" grep -q "limit: client:leases=none, before: 9" "$place/gpumemd.log"
 ok "SIGHUP: a socket does not move" grep -q '"socket" has changed; this takes effect when' "$place/gpumemd.log"
 ok "SIGHUP: a backing that is the same is not spoken of" said 1 "" grep "backing has changed" "$place/gpumemd.log"
@@ -253,7 +253,7 @@ kill -HUP "$daemon"
 ok "SIGHUP: a backing does not change" \
         wait_until 20 grep -q "its backing has changed; this takes effect when" "$place/gpumemd.log"
 ok "SIGHUP: a device that there is not" grep -q \
-        'warning: pools\[0\] of the configuration names nothing that this machine has; it has no effect$' "$place/gpumemd.log"
+        'warning: pools\[0\] of the configuration matches no pool of this machine; it has no effect$' "$place/gpumemd.log"
 ok "SIGHUP: the others are there" said 1 "" grep 'pools\[[12]\] of the configuration' "$place/gpumemd.log"
 ipc_and_user_stay() {
         wait_until 20 grep -q 'its "ipc" has changed; this takes effect when' "$place/gpumemd.log" &&
@@ -265,8 +265,8 @@ ok "stats shows the new limit" said 0 " 32.0M " gpumemctl stats
 ends_in_order "SIGTERM ends it in order"
 
 echo '{"pools": [{"device": 0, "ipc": "legacy"}]}' >"$place/legacy.conf"
-ok "legacy CUDA IPC without a user" said 2 'must be named by "user"' env gpumemd --config "$place/legacy.conf"
-ok "legacy CUDA IPC without a user: --check-config" said 2 'must be named by "user"' \
+ok "legacy CUDA IPC without a user" said 2 '"legacy" requires "user"' env gpumemd --config "$place/legacy.conf"
+ok "legacy CUDA IPC without a user: --check-config" said 2 '"legacy" requires "user"' \
         env gpumemd --check-config "$place/legacy.conf"
 config '{"user": '"$(id -u)"', "pools": [{"device": 0, "ipc": "legacy"}]}'
 ok "legacy CUDA IPC for a user's containers apart" said 2 'for one tenant' env gpumemd --config "$place/gpumemd.conf"
@@ -305,12 +305,12 @@ ok "and a dash in the table" said 0 " -" gpumemctl blocks
 gpumemctl free-all >"$place/tiny.log"
 ok "clients names itself" said 0 " gpumemctl" gpumemctl clients
 ok "tenants has the user" said 0 "\"uid\": $(id -u)," gpumemctl tenants --json
-ok "blocks of an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl --pool 77 blocks
-ok "reset-peaks of an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl --pool 77 reset-peaks
+ok "blocks of an unknown pool" said 1 "unknown pool 77 (valid: 0-" gpumemctl --pool 77 blocks
+ok "reset-peaks of an unknown pool" said 1 "unknown pool 77 (valid: 0-" gpumemctl --pool 77 reset-peaks
 ok "the JSON has every figure" said 0 '"lingering_bytes": 0' gpumemctl stats --json
 ok "free-all with nothing cached" said 0 "0 B in 0 blocks" gpumemctl free-all
 ok "free-all for programs" said 0 '"freed_bytes": 0' gpumemctl free-all --json
-ok "free-all of an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl free-all --pool 77
+ok "free-all of an unknown pool" said 1 "unknown pool 77 (valid: 0-" gpumemctl free-all --pool 77
 ok "blocks takes no tenant" said 2 "blocks takes no --tenant" gpumemctl blocks --tenant
 ok "stats narrows nothing" said 2 "stats takes no --pool" gpumemctl stats --pool 0
 ok "a write error is a failure" said 1 "No space left" sh -c 'gpumemctl stats >/dev/full'

@@ -123,7 +123,7 @@ ok "map: JSON" equal "$(gpumemctl map --pool 0 --json | python3 -c 'import json,
 pool = json.load(sys.stdin)["map"][0]
 print(sum(s["bytes"] for s in pool["spans"]) + pool["free_bytes"] - pool["bytes"],
       [s["pid"] for s in pool["spans"]])')" "0 [${holders[first]}, ${holders[second]}]"
-ok "map: an unknown pool" said 1 "no pool 77; pools are 0 to" gpumemctl map --pool 77
+ok "map: an unknown pool" said 1 "unknown pool 77 (valid: 0-" gpumemctl map --pool 77
 ok "map: no terminal, no colour" equal "$(gpumemctl map | grep -c $'\033')" 0
 # in_terminal COMMAND...: what it prints into one.
 in_terminal() {

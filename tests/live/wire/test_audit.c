@@ -135,7 +135,7 @@ TEST(who_is_turned_away_is_logged)
 
 TEST(a_configuration_that_is_read_again_is_logged)
 {
-        static const char line[] = "audit: SIGHUP: the configuration was read again\n";
+        static const char line[] = "audit: SIGHUP: configuration reloaded\n";
 
         ck_assert_uint_eq(count_text(line), 0);
         daemon_configure(&gpumemd, "{}");

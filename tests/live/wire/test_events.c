@@ -385,7 +385,7 @@ TEST(a_child_with_the_connection_lingers)
         hold_twice();
         child_kill(pid);
         ck_assert_str_eq(await_event(LISTED_EVENT_LINGERING).text,
-                         "the process is over, a child of it holds the connection");
+                         "the process has ended, a child of it holds the connection");
         end_child();
         (void)await_event(LISTED_EVENT_ENDED);
 }

@@ -135,7 +135,7 @@ TEST(what_the_driver_does_not_take_back_is_told_once)
 
         get_stuck(&party);
         ck_assert_uint_eq(
-                await_text(LISTED_EVENT_STUCK, "209715200 bytes do not go back to the driver"), 1);
+                await_text(LISTED_EVENT_STUCK, "the driver did not take back 209715200 bytes"), 1);
         await_calls(2);
         ck_assert_uint_eq(await_text(LISTED_EVENT_STUCK, ""), 1);
         get_loose();

@@ -323,7 +323,7 @@ TEST(a_daemon_without_a_fd_says_so, .in = &stopped, .to = WORLD_OF_OTHER_NAMESPA
         n_fds = daemon_quiet_fds(&gpumemd);
         for (unsigned i = 0; i < 20 && !lacked_pidfd; i++) {
                 knock(second_free_fd(), text);
-                lacked_pidfd = strcmp(text, "the daemon has no file descriptor left") == 0;
+                lacked_pidfd = strcmp(text, "gpumemd has no file descriptor left") == 0;
                 ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds);
         }
         ck_assert_msg(lacked_pidfd, "%s", text);

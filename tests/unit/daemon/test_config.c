@@ -22,7 +22,7 @@
 #define POOL_KEYS                                                                                  \
         "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"warm_bytes\", " \
         "\"keep_cached_bytes\", \"return_after_seconds\", \"backing\", \"ipc\""
-#define SIZES "2MiB and more, as bytes or a text with a unit: \"12GiB\""
+#define SIZES "2MiB or more, in bytes or with a unit: \"12GiB\""
 
 static char path[64];
 static struct config config;
@@ -117,137 +117,142 @@ static const struct {
         {"{\n 'log': loud}", "@:2:12: invalid token near 'loud'\n"},
         {"{'log': 'info',\n 'log': 'info'}", "@:2:6: duplicate object key near '\"log\"'\n"},
         {"{} x", "@:1:4: end of file expected near 'x'\n"},
-        {"[]", "@: [] is no object; allowed: " TOP_KEYS "\n"},
-        {"{'sockets': 1}", "@: sockets: this key is unknown; allowed: " TOP_KEYS "\n"},
+        {"[]", "@: invalid value [] (expected an object with " TOP_KEYS ")\n"},
+        {"{'sockets': 1}", "@: sockets: unknown key (expected " TOP_KEYS ")\n"},
         /* Control characters do not reach a terminal, whatever their names; other characters do. */
         {"{'a\\u001b[31m\\n\\u007f\\u009bz\\u00e9': 1}",
-         "@: a?[31m????z\u00e9: this key is unknown; allowed: " TOP_KEYS "\n"},
+         "@: a?[31m????z\u00e9: unknown key (expected " TOP_KEYS ")\n"},
         {"{'log': 'a\x7f'}",
-         "@: log: \"a?\" is no level; allowed: \"error\", \"warning\", \"info\", \"debug\"\n"},
+         "@: log: invalid level \"a?\" (expected \"error\", \"warning\", \"info\" or \"debug\")\n"},
         {"{'log': \x01", "@:1:9: invalid token near '?'\n"},
         {"{'group': 'no such'}",
-         "@: group: \"no such\" is no group; allowed: a gid, or the name of a group\n"},
+         "@: group: invalid group \"no such\" (expected a gid or the name of a group)\n"},
         {"{'group': 4294967295}",
-         "@: group: 4294967295 is no group; allowed: a gid, or the name of a group\n"},
+         "@: group: invalid group 4294967295 (expected a gid or the name of a group)\n"},
         {"{'each_user': {'connections': 0, 'requests_per_second': 'many'}}",
-         "@: each_user.connections: 0 is no number; allowed: 1 to 1000000\n@: "
-         "each_user.requests_per_second: \"many\" is no number; allowed: 1 to 1000000\n"},
-        {"{'each_user': {'blocks': 1}}", "@: each_user.blocks: this key is unknown; allowed: "
-                                         "\"connections\", \"requests_per_second\"\n"},
-        {"{'socket': 7}", "@: socket: 7 is no text; allowed: a text in double quotes, not empty\n"},
+         "@: each_user.connections: invalid number 0 (expected 1 to 1000000)\n@: "
+         "each_user.requests_per_second: invalid number \"many\" (expected 1 to 1000000)\n"},
+        {"{'each_user': {'blocks': 1}}",
+         "@: each_user.blocks: unknown key (expected \"connections\", \"requests_per_second\")\n"},
+        {"{'socket': 7}",
+         "@: socket: invalid text 7 (expected a non-empty text in double quotes)\n"},
         {"{'cuda_library': ''}",
-         "@: cuda_library: \"\" is no text; allowed: a text in double quotes, not empty\n"},
-        {"{'canary': 'dead'}", "@: canary: \"dead\" is no choice; allowed: \"on\", \"off\"\n"},
+         "@: cuda_library: invalid text \"\" (expected a non-empty text in double quotes)\n"},
+        {"{'canary': 'dead'}", "@: canary: invalid choice \"dead\" (expected \"on\" or \"off\")\n"},
         {"{'drain_seconds': 3601}",
-         "@: drain_seconds: 3601 is no number of seconds; allowed: 0 to 3600\n"},
+         "@: drain_seconds: invalid number of seconds 3601 (expected 0 to 3600)\n"},
         {"{'drain_seconds': -1}",
-         "@: drain_seconds: -1 is no number of seconds; allowed: 0 to 3600\n"},
+         "@: drain_seconds: invalid number of seconds -1 (expected 0 to 3600)\n"},
         {"{'drain_seconds': 1.5}",
-         "@: drain_seconds: 1.5 is no number of seconds; allowed: 0 to 3600\n"},
-        {"{'canary': true}", "@: canary: true is no choice; allowed: \"on\", \"off\"\n"},
+         "@: drain_seconds: invalid number of seconds 1.5 (expected 0 to 3600)\n"},
+        {"{'canary': true}", "@: canary: invalid choice true (expected \"on\" or \"off\")\n"},
         {"{'tenants': 'gid'}",
-         "@: tenants: \"gid\" is no choice; allowed: \"container\", \"uid\", \"client\"\n"},
+         "@: tenants: invalid choice \"gid\" (expected \"container\", \"uid\" or \"client\")\n"},
         {"{'tenants': true}",
-         "@: tenants: true is no choice; allowed: \"container\", \"uid\", \"client\"\n"},
-        {"{'log': 'loud'}",
-         "@: log: \"loud\" is no level; allowed: \"error\", \"warning\", \"info\", \"debug\"\n"},
-        {"{'pools': {}}", "@: pools: {} is no list; allowed: objects in square brackets\n"},
-        {"{'pools': [3]}", "@: pools[0]: 3 is no object; allowed: " POOL_KEYS "\n"},
+         "@: tenants: invalid choice true (expected \"container\", \"uid\" or \"client\")\n"},
+        {"{'log': 'loud'}", "@: log: invalid level \"loud\" (expected \"error\", \"warning\", "
+                            "\"info\" or \"debug\")\n"},
+        {"{'pools': {}}", "@: pools: invalid list {} (expected objects in square brackets)\n"},
+        {"{'pools': [3]}",
+         "@: pools[0]: invalid value 3 (expected an object with " POOL_KEYS ")\n"},
         {"{'pools': [{'device': 0, 'max_bytes': '1GiB'}, {'pinned': 0, 'max_bytes': '12parsec'}]}",
-         "@: pools[1].max_bytes: \"12parsec\" is no size; allowed: " SIZES "\n"},
+         "@: pools[1].max_bytes: invalid size \"12parsec\" (expected " SIZES ")\n"},
         {"{'pools': [{'device': 0, 'max_bytes': -1}]}",
-         "@: pools[0].max_bytes: -1 is no size; allowed: " SIZES "\n"},
+         "@: pools[0].max_bytes: invalid size -1 (expected " SIZES ")\n"},
         {"{'pools': [{'device': 0, 'max_bytes': 1e9}]}",
-         "@: pools[0].max_bytes: 1000000000.0 is no size; allowed: " SIZES "\n"},
+         "@: pools[0].max_bytes: invalid size 1000000000.0 (expected " SIZES ")\n"},
         {"{'pools': [{'device': 0, 'max_bytes': 1048576}]}",
-         "@: pools[0].max_bytes: 1048576 is no size; allowed: " SIZES "\n"},
+         "@: pools[0].max_bytes: invalid size 1048576 (expected " SIZES ")\n"},
         {"{'pools': [{'device': 0, 'max_fraction': 1.5}]}",
-         "@: pools[0].max_fraction: 1.5 is no fraction; allowed: more than 0, and 1 at most\n"},
+         "@: pools[0].max_fraction: invalid fraction 1.5 (expected above 0, at most 1)\n"},
         {"{'pools': [{'device': 0, 'max_fraction': 0}]}",
-         "@: pools[0].max_fraction: 0 is no fraction; allowed: more than 0, and 1 at most\n"},
-        {"{'pools': [{'max_fraction': 0.5}]}",
-         "@: pools[0]: no pool; allowed: one of \"device\" and \"pinned\"\n"},
+         "@: pools[0].max_fraction: invalid fraction 0 (expected above 0, at most 1)\n"},
+        {"{'pools': [{'max_fraction': 0.5}]}", "@: pools[0]: neither \"device\" nor \"pinned\" "
+                                               "(expected either \"device\" or \"pinned\")\n"},
         {"{'pools': [{'device': 0, 'pinned': 0, 'max_fraction': 0.5}]}",
-         "@: pools[0]: two pools; allowed: one of \"device\" and \"pinned\"\n"},
+         "@: pools[0]: both \"device\" and \"pinned\" (expected either \"device\" or "
+         "\"pinned\")\n"},
         {"{'pools': [{'device': 0}]}",
-         "@: pools[0]: nothing is said of it; allowed: \"max_bytes\", \"max_fraction\" (the "
-         "smaller one holds), \"min_bytes\", \"warm_bytes\", \"keep_cached_bytes\", "
-         "\"return_after_seconds\", \"backing\", \"ipc\"\n"},
+         "@: pools[0]: nothing is set (expected \"max_bytes\", \"max_fraction\" (the smaller one "
+         "applies), \"min_bytes\", \"warm_bytes\", \"keep_cached_bytes\", "
+         "\"return_after_seconds\", \"backing\" or \"ipc\")\n"},
         {"{'pools': [{'device': 'GPU-12', 'max_fraction': 1}]}",
-         "@: pools[0].device: \"GPU-12\" is no device; allowed: an index, a UUID as nvidia-smi -L "
-         "prints it, or \"all\"\n"},
+         "@: pools[0].device: invalid device \"GPU-12\" (expected an index, a UUID as nvidia-smi "
+         "-L prints it, or \"all\")\n"},
         {"{'pools': [{'pinned': -1, 'max_fraction': 1}]}",
-         "@: pools[0].pinned: -1 is no node; allowed: the number of a NUMA node, or \"all\"\n"},
+         "@: pools[0].pinned: invalid node -1 (expected the number of a NUMA node, or \"all\")\n"},
         {"{'pools': [{'device': 3, 'max_fraction': 1}, {'pinned': 3, 'max_fraction': 1},  "
          "{'device': 3, 'max_bytes': '2MiB'}]}",
-         "@: pools[2]: this pool has its limit from pools[0]\n"},
+         "@: pools[2]: pools[0] sets this pool already\n"},
         {"{'pools': [{'device': 0, 'min_bytes': 'some'}]}",
-         "@: pools[0].min_bytes: \"some\" is no size; allowed: 0 and more, as bytes or a text with "
-         "a unit: \"12GiB\"\n"},
+         "@: pools[0].min_bytes: invalid size \"some\" (expected 0 or more, in bytes or with a "
+         "unit: \"12GiB\")\n"},
         {"{'pools': [{'device': 0, 'warm_bytes': -1}]}",
-         "@: pools[0].warm_bytes: -1 is no size; allowed: 0 and more, as bytes or a text with a "
-         "unit: \"12GiB\"\n"},
+         "@: pools[0].warm_bytes: invalid size -1 (expected 0 or more, in bytes or with a unit: "
+         "\"12GiB\")\n"},
         {"{'pools': [{'device': 0, 'max_bytes': '1GiB', 'warm_bytes': '2GiB'}]}",
-         "@: pools[0].warm_bytes: \"2GiB\" is no size; allowed: max_bytes of this pool at most\n"},
+         "@: pools[0].warm_bytes: invalid size \"2GiB\" (expected at most this pool's "
+         "max_bytes)\n"},
         {"{'pools': [{'pinned': 0, 'keep_cached_bytes': 'much'}]}",
-         "@: pools[0].keep_cached_bytes: \"much\" is no size; allowed: 0 and more, as bytes or a "
-         "text with a unit: \"12GiB\"\n"},
+         "@: pools[0].keep_cached_bytes: invalid size \"much\" (expected 0 or more, in bytes or "
+         "with a unit: \"12GiB\")\n"},
         {"{'pools': [{'pinned': 0, 'return_after_seconds': -1}]}",
-         "@: pools[0].return_after_seconds: -1 is no number of seconds; allowed: 0 to 31536000, "
-         "which is a year\n"},
+         "@: pools[0].return_after_seconds: invalid number of seconds -1 (expected 0 to 31536000, "
+         "one year)\n"},
         {"{'pools': [{'pinned': 0, 'return_after_seconds': 31536001}]}",
-         "@: pools[0].return_after_seconds: 31536001 is no number of seconds; allowed: 0 to "
-         "31536000, which is a year\n"},
+         "@: pools[0].return_after_seconds: invalid number of seconds 31536001 (expected 0 to "
+         "31536000, one year)\n"},
         {"{'pools': [{'device': 0, 'max_bytes': '1GiB', 'min_bytes': '2GiB'}]}",
-         "@: pools[0].min_bytes: \"2GiB\" is no minimum; allowed: max_bytes of this pool at "
-         "most\n"},
+         "@: pools[0].min_bytes: invalid minimum \"2GiB\" (expected at most this pool's "
+         "max_bytes)\n"},
         {"{'pools': [{'pinned': 0, 'backing': 'paper'}]}",
-         "@: pools[0].backing: \"paper\" is no backing; allowed: \"memfd\", \"vmm\"\n"},
+         "@: pools[0].backing: invalid backing \"paper\" (expected \"memfd\" or \"vmm\")\n"},
         {"{'pools': [{'device': 0, 'backing': 'vmm'}]}",
-         "@: pools[0].backing: allowed for pinned pools only\n"},
+         "@: pools[0].backing: only allowed for pinned pools\n"},
         {"{'user': 7, 'pools': [{'device': 0, 'ipc': 'cuda'}]}",
-         "@: pools[0].ipc: \"cuda\" is no way to hand out blocks; allowed: \"fd\", \"legacy\"\n"},
+         "@: pools[0].ipc: invalid way to hand out blocks \"cuda\" (expected \"fd\" or "
+         "\"legacy\")\n"},
         {"{'user': 7, 'pools': [{'pinned': 0, 'ipc': 'legacy'}]}",
-         "@: pools[0].ipc: allowed for devices' pools only\n"},
+         "@: pools[0].ipc: only allowed for device pools\n"},
         {"{'pools': [{'device': 0, 'ipc': 'fd'}, {'device': 1, 'ipc': 'legacy'}]}",
-         "@: pools[1].ipc: whoever learns a CUDA IPC handle can open the memory: \"legacy\" is for "
-         "one tenant, a user who must be named by \"user\", with \"tenants\": \"uid\"\n"},
+         "@: pools[1].ipc: \"legacy\" requires \"user\" and \"tenants\": \"uid\": any user who "
+         "learns a CUDA IPC handle can open the memory, so the pool may serve one user only\n"},
         {"{'user': 7, 'tenants': 'client', 'pools': [{'device': 1, 'ipc': 'legacy'}]}",
-         "@: pools[0].ipc: whoever learns a CUDA IPC handle can open the memory: \"legacy\" is for "
-         "one tenant, a user who must be named by \"user\", with \"tenants\": \"uid\"\n"},
+         "@: pools[0].ipc: \"legacy\" requires \"user\" and \"tenants\": \"uid\": any user who "
+         "learns a CUDA IPC handle can open the memory, so the pool may serve one user only\n"},
         {"{'user': 'no such user'}",
-         "@: user: \"no such user\" is no user; allowed: a uid, or the name of a user\n"},
+         "@: user: invalid user \"no such user\" (expected a uid or the name of a user)\n"},
         {"{'limits': {'clients': {}}}",
-         "@: limits.clients: this key is unknown; allowed: \"client\", \"tenant\", \"tenants\"\n"},
+         "@: limits.clients: unknown key (expected \"client\", \"tenant\", \"tenants\")\n"},
         {"{'limits': {'client': {'leases': 'many'}}}",
-         "@: limits.client.leases: \"many\" is no number of leases; allowed: 0 and more, or "
-         "\"none\" for no limit\n"},
+         "@: limits.client.leases: invalid number of leases \"many\" (expected 0 or more, or "
+         "\"none\" for no limit)\n"},
         {"{'limits': {'tenant': {'device_bytes': null}}}",
-         "@: limits.tenant.device_bytes: null is no size; allowed: bytes, a text with a unit: "
-         "\"12GiB\", or \"none\" for no limit\n"},
+         "@: limits.tenant.device_bytes: invalid size null (expected a size in bytes or with a "
+         "unit: \"12GiB\", or \"none\" for no limit)\n"},
         {"{'limits': {'tenants': [{'leases': 4}]}}",
-         "@: limits.tenants[0].uid: missing; allowed: a uid, or the name of a user\n"},
+         "@: limits.tenants[0].uid: missing (expected a uid or the name of a user)\n"},
         {"{'limits': {'tenants': [{'uid': 5}]}}",
-         "@: limits.tenants[0]: no limit; allowed: \"device_bytes\", \"pinned_bytes\", "
-         "\"leases\"\n"},
+         "@: limits.tenants[0]: no limit is set (expected \"device_bytes\", \"pinned_bytes\" or "
+         "\"leases\")\n"},
         {"{'limits': {'tenants': [{'uid': 'no such user', 'leases': 1}]}}",
-         "@: limits.tenants[0].uid: \"no such user\" is no user; allowed: a uid, or the name of a "
-         "user\n"},
+         "@: limits.tenants[0].uid: invalid user \"no such user\" (expected a uid or the name of a "
+         "user)\n"},
         {"{'limits': {'tenants': [{'uid': 4294967295, 'leases': 1}]}}",
-         "@: limits.tenants[0].uid: 4294967295 is no user; allowed: a uid, or the name of a "
-         "user\n"},
+         "@: limits.tenants[0].uid: invalid user 4294967295 (expected a uid or the name of a "
+         "user)\n"},
         {"{'limits': {'tenants': [{'uid': 0, 'leases': 1}, {'uid': 'root', 'leases': 1}]}}",
-         "@: limits.tenants[1].uid: uid 0 has its limits from an entry before\n"},
+         "@: limits.tenants[1].uid: uid 0 has limits in an earlier entry already\n"},
         /* Not the first only. */
         {"{'log': 1, 'pools': [{'device': 0, 'max_bytes': 1}, {'x': 1}], 'y': 2}",
-         "@: y: this key is unknown; allowed: " TOP_KEYS
-         "\n@: log: 1 is no level; allowed: \"error\", \"warning\", \"info\", \"debug\"\n@: "
-         "pools[0].max_bytes: 1 is no size; allowed: " SIZES
-         "\n@: pools[1].x: this key is unknown; allowed: " POOL_KEYS
-         "\n@: pools[1]: no pool; allowed: one of \"device\" and \"pinned\"\n@: pools[1]: nothing "
-         "is said of it; allowed: \"max_bytes\", \"max_fraction\" (the smaller one holds), "
-         "\"min_bytes\", \"warm_bytes\", \"keep_cached_bytes\", \"return_after_seconds\", "
-         "\"backing\", \"ipc\"\n"},
+         "@: y: unknown key (expected " TOP_KEYS ")"
+         "\n@: log: invalid level 1 (expected \"error\", \"warning\", \"info\" or \"debug\")\n@: "
+         "pools[0].max_bytes: invalid size 1 (expected " SIZES ")"
+         "\n@: pools[1].x: unknown key (expected " POOL_KEYS ")"
+         "\n@: pools[1]: neither \"device\" nor \"pinned\" (expected either \"device\" or "
+         "\"pinned\")\n@: pools[1]: nothing is set (expected \"max_bytes\", \"max_fraction\" (the "
+         "smaller one applies), \"min_bytes\", \"warm_bytes\", \"keep_cached_bytes\", "
+         "\"return_after_seconds\", \"backing\" or \"ipc\")\n"},
 };
 
 TEST(what_is_wrong_is_said_exactly, .to = ARRAY_SIZE(bad))
@@ -271,10 +276,9 @@ TEST(everything_is_optional)
 
 TEST(texts_are_taken)
 {
-        must_load("{'socket': '/s', 'group': 'root', 'cuda_library': 'l.so',"
-                  " 'nvml_library': 'n.so', 'canary': 'off', 'drain_seconds': 3600,"
-                  " 'log': 'warning', 'tenants': 'client', 'pools': [],"
-                  " 'limits': {}}");
+        must_load("{'socket': '/s', 'group': 'root', 'cuda_library': 'l.so', 'nvml_library': "
+                  "'n.so', 'canary': 'off', 'drain_seconds': 3600, 'log': 'warning', 'tenants': "
+                  "'client', 'pools': [], 'limits': {}}");
         ck_assert_str_eq(config.socket_path, "/s");
         ck_assert_uint_eq(config.group, 0);
         ck_assert_str_eq(config.cuda_library, "l.so");
@@ -296,13 +300,12 @@ static uint64_t max_of(uint32_t kind, uint32_t place, uint8_t uuid)
 
 TEST(the_nearest_rule_counts)
 {
-        must_load("{'pools': [{'device': 1, 'max_bytes': 104857601},"
-                  "             {'device': 'all', 'max_fraction': 0.5},"
-                  "             {'device': 'GPU-ABababab-abab-abab-abab-abababababab',"
-                  "              'max_bytes': '12 MiB'},"
-                  "             {'device': 2, 'max_bytes': '1TiB'},"
-                  "             {'device': 3, 'max_bytes': '300MiB', 'max_fraction': 0.25},"
-                  "             {'pinned': 1, 'max_fraction': 1}]}");
+        must_load("{'pools': [{'device': 1, 'max_bytes': 104857601},             {'device': 'all', "
+                  "'max_fraction': 0.5},             {'device': "
+                  "'GPU-ABababab-abab-abab-abab-abababababab',              'max_bytes': '12 "
+                  "MiB'},             {'device': 2, 'max_bytes': '1TiB'},             {'device': "
+                  "3, 'max_bytes': '300MiB', 'max_fraction': 0.25},             {'pinned': 1, "
+                  "'max_fraction': 1}]}");
         ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 0, 0), 512 * MIB);
         ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 1, 0), 100 * MIB);
         ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 0, 0xab), 12 * MIB);
@@ -331,10 +334,9 @@ static enum device_ipc ipc_of(uint32_t device)
 
 TEST(blocks_are_handed_out_as_is_said)
 {
-        must_load("{'user': 'root', 'tenants': 'uid',"
-                  " 'pools': [{'device': 'all', 'ipc': 'legacy'},"
-                  "             {'device': 1, 'max_fraction': 0.5},"
-                  "             {'device': 2, 'ipc': 'fd'}]}");
+        must_load("{'user': 'root', 'tenants': 'uid', 'pools': [{'device': 'all', 'ipc': "
+                  "'legacy'},             {'device': 1, 'max_fraction': 0.5},             "
+                  "{'device': 2, 'ipc': 'fd'}]}");
         ck_assert(config.settings.says_user);
         ck_assert_uint_eq(config.settings.user, 0);
         ck_assert_int_eq(ipc_of(0), IPC_LEGACY);
@@ -348,9 +350,9 @@ TEST(blocks_are_handed_out_as_is_said)
 /* A rule that says nothing about one thing leaves it to the rule for each node. */
 TEST(backing_and_limit_are_said_apart)
 {
-        must_load("{'pools': [{'pinned': 'all', 'backing': 'vmm'},"
-                  "             {'pinned': 1, 'max_fraction': 0.5},"
-                  "             {'pinned': 2, 'backing': 'memfd', 'max_bytes': '64MiB'}]}");
+        must_load("{'pools': [{'pinned': 'all', 'backing': 'vmm'},             {'pinned': 1, "
+                  "'max_fraction': 0.5},             {'pinned': 2, 'backing': 'memfd', "
+                  "'max_bytes': '64MiB'}]}");
         ck_assert_int_eq(backing_of(0), PINNED_VMM);
         ck_assert_int_eq(backing_of(1), PINNED_VMM);
         ck_assert_int_eq(backing_of(2), PINNED_MEMFD);
@@ -373,9 +375,8 @@ static uint64_t min_of(uint32_t kind, uint32_t place)
 /* Nothing is the default; it can be said of one pool though the others have a minimum. */
 TEST(minima_are_taken)
 {
-        must_load("{'pools': [{'device': 'all', 'min_bytes': '1GiB'},"
-                  "             {'device': 1, 'min_bytes': 0},"
-                  "             {'device': 2, 'max_fraction': 0.5}]}");
+        must_load("{'pools': [{'device': 'all', 'min_bytes': '1GiB'},             {'device': 1, "
+                  "'min_bytes': 0},             {'device': 2, 'max_fraction': 0.5}]}");
         ck_assert_uint_eq(min_of(GPUMEM_DEVICE, 0), GIB);
         ck_assert_uint_eq(min_of(GPUMEM_DEVICE, 1), 0);
         ck_assert_uint_eq(min_of(GPUMEM_DEVICE, 2), GIB);
@@ -397,31 +398,29 @@ static void expect_stock(uint32_t place, uint64_t warm_bytes, uint64_t keep_byte
 /* Nothing is made, and all is kept, unless it is said; what is not said follows from what is. */
 TEST(stocks_are_taken)
 {
-        must_load("{'pools': [{'device': 0, 'warm_bytes': '1GiB'},"
-                  "             {'device': 1, 'keep_cached_bytes': '2MiB'},"
-                  "             {'device': 2, 'return_after_seconds': 3},"
-                  "             {'device': 3, 'warm_bytes': '1GiB',"
-                  "              'return_after_seconds': 31536000},"
-                  "             {'device': 4, 'warm_bytes': '1GiB', 'keep_cached_bytes': "
-                  "0}]}");
+        must_load("{'pools': [{'device': 0, 'warm_bytes': '1GiB'},             {'device': 1, "
+                  "'keep_cached_bytes': '2MiB'},             {'device': 2, 'return_after_seconds': "
+                  "3},             {'device': 3, 'warm_bytes': '1GiB',              "
+                  "'return_after_seconds': 31536000},             {'device': 4, 'warm_bytes': "
+                  "'1GiB', 'keep_cached_bytes': 0}]}");
         expect_stock(0, GIB, GIB, POLICY_KEEP_FOR_EVER);
         expect_stock(1, 0, 2 * MIB, 0);
         expect_stock(2, 0, 0, UINT64_C(3000000000));
         expect_stock(3, GIB, GIB, UINT64_C(31536000000000000));
         expect_stock(4, GIB, 0, 0);
         expect_stock(5, 0, 0, POLICY_KEEP_FOR_EVER);
-        must_load("{'pools': [{'device': 'all', 'warm_bytes': '1GiB'},"
-                  "             {'device': 0, 'warm_bytes': 0}]}");
+        must_load("{'pools': [{'device': 'all', 'warm_bytes': '1GiB'},             {'device': 0, "
+                  "'warm_bytes': 0}]}");
         expect_stock(0, 0, 0, POLICY_KEEP_FOR_EVER);
         expect_stock(1, GIB, GIB, POLICY_KEEP_FOR_EVER);
 }
 
 TEST(limits_are_taken)
 {
-        must_load("{'limits': {'client': {'device_bytes': '1.5GiB', 'leases': 7},"
-                  "              'tenant': {'pinned_bytes': 0, 'device_bytes': 4096},"
-                  "              'tenants': [{'uid': 'root', 'device_bytes': 'none'},"
-                  "                            {'uid': 7, 'leases': 3}]}}");
+        must_load("{'limits': {'client': {'device_bytes': '1.5GiB', 'leases': 7},              "
+                  "'tenant': {'pinned_bytes': 0, 'device_bytes': 4096},              'tenants': "
+                  "[{'uid': 'root', 'device_bytes': 'none'},                            {'uid': 7, "
+                  "'leases': 3}]}}");
         const struct limits *table = config.settings.limits;
 
         ck_assert_uint_eq(table->client.max[LIMIT_DEVICE_BYTES], 1536 * MIB);
@@ -491,7 +490,7 @@ TEST(a_mebibyte_is_the_most)
         ck_assert_int_eq(load_file(path), 0);
         write_bytes(bytes, MIB + 1);
         free(bytes);
-        expect_unreadable(path, -EINVAL, "larger than 1 MiB, which is the most allowed");
+        expect_unreadable(path, -EINVAL, "larger than 1 MiB, the maximum");
 }
 
 TEST(depth_is_bounded)

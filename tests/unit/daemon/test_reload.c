@@ -216,7 +216,7 @@ TEST(a_wrong_file_changes_nothing)
         ck_assert_uint_eq(told.n_applied, 0);
         ck_assert_int_eq(level, LOG_ERROR);
         ck_assert_ptr_nonnull(strstr(said, "pools: 7 is no list"));
-        ck_assert_ptr_nonnull(strstr(said, "everything stays as it was"));
+        ck_assert_ptr_nonnull(strstr(said, "the old configuration stays in force"));
 }
 
 TEST(a_signal_during_the_read_has_the_file_read_again)

@@ -70,22 +70,21 @@ TEST(more_than_there_is_is_cut_and_said)
         struct settings settings = {.n_device_bytes = 128 * MIB};
 
         ck_assert_uint_eq(max_by(100 * MIB, 0), 64 * MIB);
-        ck_assert_str_eq(
-                said,
-                "the device: 100.00 MiB are more than there is; it may reserve all, 64.00 MiB");
+        ck_assert_str_eq(said, "the device: the maximum of 100.00 MiB exceeds the memory that "
+                               "exists; using 64.00 MiB");
         ck_assert_uint_eq(max_of(&settings), 64 * MIB);
-        ck_assert_str_eq(
-                said,
-                "the device: 128.00 MiB are more than there is; it may reserve all, 64.00 MiB");
+        ck_assert_str_eq(said, "the device: the maximum of 128.00 MiB exceeds the memory that "
+                               "exists; using 64.00 MiB");
 }
 
 TEST(less_than_a_block_is_a_block_and_said)
 {
         ck_assert_uint_eq(max_by(0, 1e-300), 2 * MIB);
-        ck_assert_str_eq(said, "the device: 0 B are less than one block; it may reserve 2.00 MiB");
-        ck_assert_uint_eq(max_by(8 * MIB, 1.0 / 64), 2 * MIB);
         ck_assert_str_eq(said,
-                         "the device: 1.00 MiB are less than one block; it may reserve 2.00 MiB");
+                         "the device: the maximum of 0 B is less than one block; using 2.00 MiB");
+        ck_assert_uint_eq(max_by(8 * MIB, 1.0 / 64), 2 * MIB);
+        ck_assert_str_eq(
+                said, "the device: the maximum of 1.00 MiB is less than one block; using 2.00 MiB");
 }
 
 TESTS_MAIN("settings")
