@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 
-/* Rows go into the pipe as they are, fewer than it holds at once. */
+/* The rows go through the pipe as they are; it holds all of them at once. */
 static void run_and_tell(apart_run *run, const struct options *options, int fd)
 {
         struct rows rows = ROWS_NULL;

@@ -8,9 +8,9 @@ set -eu -o pipefail
 . "$(dirname "$0")/../tests/daemon.sh"
 shift
 
-# Sparse: what nobody writes to costs nothing. Room for the largest live set, many times over.
+# The device's file is sparse, so unused bytes cost nothing: many times the largest live set.
 make_place 1 256GiB
-# What is measured is how fast it can be.
+# No rate limit: the benchmark measures the highest speed.
 echo '{"each_user": {"requests_per_second": 1000000}}' >"$place/bench.conf"
 start_daemon --config "$place/bench.conf" --pinned-bytes 3GiB
 status=0

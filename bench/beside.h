@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One figure of gpumemd's beside those of the peers, by turns: the repetitions of all of them. */
+/* Measures one number of gpumemd and the same of the peers, taking repetitions by turns. */
 #pragma once
 
 #include "bench/commands.h"
@@ -7,10 +7,11 @@
 #include "bench/timing.h"
 
 struct beside {
-        const char *name; /* of the first row, beside mimalloc; the others have the peer's added */
+        const char
+                *name; /* of the first row, beside mimalloc; the other rows add the peer's name */
         enum peer_pattern pattern;
-        uint32_t n_live; /* of the peers */
-        double bound;    /* of the first row */
+        uint32_t n_live; /* for the peers */
+        double bound;    /* for the first row */
         timed_steps *steps;
         void *state;
         unsigned n_steps; /* in a batch */

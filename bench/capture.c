@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hot pattern inside a capture, in one of a graph pool too, beside the same outside, by turns. */
+/* The hot pattern inside a capture, also in one of a graph pool, compared with the same outside, by turns. */
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -15,7 +15,7 @@
 /* Streams of the target. */
 enum { OUTSIDE, INSIDE };
 
-/* Of no use to the library, so not in its table; names pass through <cuda.h>'s macros first. */
+/* Calls that the library does not use are not in its table. Names pass through <cuda.h>'s macros first. */
 #define TEXT_OF(name) #name
 #define NAME_OF(call) TEXT_OF(call)
 
@@ -39,7 +39,7 @@ static int find_calls(struct capturing *ret_calls)
                 (__typeof__(ret_calls->destroy))dlsym(library, NAME_OF(cuGraphDestroy))};
         if (ret_calls->begin && ret_calls->end && ret_calls->destroy)
                 return 0;
-        (void)fprintf(stderr, "gpumem-bench: the driver captures nothing\n");
+        (void)fprintf(stderr, "gpumem-bench: the driver did not capture anything\n");
         return -ENOENT;
 }
 
@@ -47,7 +47,8 @@ static int check(CUresult result)
 {
         if (!result)
                 return 0;
-        (void)fprintf(stderr, "gpumem-bench: a capture: the driver's error %d\n", (int)result);
+        (void)fprintf(stderr, "gpumem-bench: a capture failed: the driver's error is %d\n",
+                      (int)result);
         return -EIO;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gpumem-bench can do, one file a command. */
+/* The commands of gpumem-bench, one file for each. */
 #pragma once
 
 #include "bench/replay.h"
@@ -11,32 +11,32 @@
 enum effort { EFFORT_FULL, EFFORT_QUICK };
 
 struct options {
-        const char *socket_path; /* NULL: as gpumem_options has it */
-        enum effort effort;      /* quick: that it runs, not what it costs */
-        char **files;            /* for commands that read some */
+        const char *socket_path; /* NULL: the default of gpumem_options */
+        enum effort effort;      /* quick: checks that it runs, without useful numbers */
+        char **files;            /* for commands that read files */
         unsigned n_files;
         enum replay_memory memory;
         unsigned n_streams; /* of a trace; 0: one */
         double lag_ms;
-        double us_per_line;     /* 0: as bench/replay.h has it */
-        const char *peers_path; /* folder of what is not C of peers; NULL: none */
-        double seconds;         /* for all of peers, after which what is left is left out; 0: 250 */
-        const char *only;       /* of the comparisons of peers; NULL: all */
+        double us_per_line;     /* 0: the default of bench/replay.h */
+        const char *peers_path; /* folder of the peers' programs that are not C; NULL: none */
+        double seconds;         /* time limit of peers, after which the rest is left out; 0: 250 */
+        const char *only;       /* the comparison of peers to run; NULL: all */
 };
 
 struct command {
         const char *name;
         const char *help;
         unsigned n_files_min, n_files_max;
-        /* Adds its rows. On failure, which it has told on stderr, those so far stay. */
+        /* Adds its rows. On failure it has printed the reason, and the rows so far stay. */
         int (*run)(const struct options *options, struct rows *rows);
 };
 
 extern const struct command commands[];
 extern const unsigned n_commands;
 
-/* Every other command that measures gpumemd by itself, each in a process of its own: what one leaves in
- * the allocator or in the driver is not in the next one's way. */
+/* Runs every other command that measures gpumemd alone, each in a process of its own, so that traces in the
+ * allocator or in the driver do not influence the next one. */
 int command_all(const struct options *options, struct rows *rows);
 
 int command_hot(const struct options *options, struct rows *rows);

@@ -33,7 +33,7 @@ static int send_answer(int socket, char bytes[ECHO_BYTES], int fd)
         return sendmsg(socket, &message, MSG_NOSIGNAL) == ECHO_BYTES ? 0 : -EIO;
 }
 
-/* Until the other end is closed. */
+/* Serves until the other end is closed. */
 static int serve(int socket)
 {
         struct epoll_event event = {.events = EPOLLIN};
@@ -49,7 +49,7 @@ static int serve(int socket)
                 if (epoll_wait(poll, &event, 1, -1) != 1 ||
                     recvmsg(socket, &message, 0) != ECHO_BYTES)
                         return 0;
-                /* Any fd does. */
+                /* Any fd will do. */
                 if (send_answer(socket, bytes, poll))
                         return -EIO;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a message there and back costs at the least: a child process that waits in epoll for datagrams
- * of a socket, as gpumemd does, and sends each back. One thread. */
+/* Measures the lowest cost of a message and its reply: a child process waits in epoll for datagrams on a
+ * socket, as gpumemd does, and sends each back. One thread. */
 #pragma once
 
 #include <sys/types.h>
@@ -14,11 +14,11 @@ struct echo {
 
 #define ECHO_NULL ((struct echo){.socket = -1})
 
-/* The caller has no threads. */
+/* The caller must have no threads. */
 int echo_init(struct echo *ret_echo);
 void echo_deinit(struct echo *echo);
 
 enum echo_answer { ECHO_BARE = 'b', ECHO_WITH_FD = 'f' };
 
-/* There and back; a fd that comes with the answer is closed. */
+/* Sends a message and waits for the reply. Closes a fd that comes with it. */
 int echo_call(struct echo *echo, enum echo_answer answer);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a replacement costs with ever more live allocations. Each count is built by a client of its own, whose
- * bookkeeping has not been stretched by a larger one, measured and taken down; the counts by turns, some times over. */
+/* Cost of a replacement with ever more live allocations. Each count has a client of its own, since a larger
+ * count would have stretched the bookkeeping of a shared one. The counts are built, measured and taken down
+ * by turns, several times. */
 #include <stdio.h>
 
 #include "base/err.h"
@@ -9,7 +10,7 @@
 #include "bench/replace.h"
 #include "bench/target.h"
 
-/* A million are built and taken down every time, which takes a while. */
+/* Each repetition builds and takes down a million allocations, which takes long. */
 #define REPETITIONS_FULL 3
 #define N_STEPS          1024
 #define BOUND            2
@@ -36,7 +37,7 @@ static int steps(void *argument, unsigned n_steps)
                              state->target);
 }
 
-/* The warm-up is one step for each allocation: every part of the bookkeeping has been used then. */
+/* The warm-up has one step for each allocation, so that it uses every part of the bookkeeping. */
 static int measure_live(struct state *state, double *ret_ns)
 {
         int r, r_empty;

@@ -40,7 +40,8 @@ int hot_steps(void *state, unsigned n_steps)
                             pairs_steps(&hot->pairs, n_steps, hot_alloc, hot_free, hot));
 }
 
-/* What is cut somewhere else than what was freed came out of another hole, and left one. */
+/* Counts the pairs whose new allocation is at another address than the freed one: these split and left a
+ * hole. */
 static int add_proof(const struct hot *hot, struct rows *rows)
 {
         struct row row = {.name = "hot_pairs_that_move",

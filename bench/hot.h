@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hot pattern of pairs.h on the library. One thread a pattern. */
+/* The hot pattern of pairs.h on the library. One thread for each pattern. */
 #pragma once
 
 #include "bench/pairs.h"

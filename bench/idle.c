@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one process does not use, as others find it.
+/* Cost of taking another process's idle memory.
  *
- * `idle_stopped`: an idle block that a process holds and maps which is stopped by SIGSTOP, leased and mapped
- * here, beside the same block from the daemon's cache; blocks of 2 MiB, and with `_large` of 64. The daemon and this
- * process are on one CPU, so that what each does adds up. `idle_latency` is in latency.c. */
+ * `idle_stopped`: a process that SIGSTOP has stopped holds and maps an idle block, which is leased and
+ * mapped here. It is compared with the same block from the daemon's cache. Blocks have 2 MiB, with `_large`
+ * 64 MiB. The daemon and this process share one CPU, so that their costs add up. `idle_latency` is in
+ * latency.c. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ struct idle {
         struct stopped stopped;
         struct target target;
         struct bare bare;
-        uint64_t address; /* reserved for all of them */
+        uint64_t address; /* reserved for all blocks */
         uint64_t n_block_bytes;
         uint64_t leases[N_BLOCKS];
 };
@@ -65,7 +66,7 @@ static int unmap_all(struct idle *idle)
         return r ? r : bare_settle(&idle->bare);
 }
 
-/* A block, in the mean. Wherever they come from, they are the daemon's cache's after it. */
+/* Mean time for a block. The blocks are in the daemon's cache afterwards, wherever they came from. */
 static int time_blocks(struct idle *idle, struct samples *samples)
 {
         uint64_t start_ns = clock_now_ns();
@@ -97,7 +98,7 @@ static int measure_size(struct idle *idle, const struct options *options, struct
 
         if (r)
                 return r;
-        /* What others have left in the cache would be had in place of what is idle. */
+        /* Blocks that earlier tests left in the cache would be leased instead of idle ones. */
         r = bare_clear(&idle->bare);
         for (unsigned i = 0; i < count_repetitions(options) && !r; i++)
                 r = take_turn(idle, &stopped, &cached);
@@ -119,7 +120,7 @@ static int pin_both(const struct idle *idle)
 
 static int open_all(const struct options *options, struct idle *idle)
 {
-        /* It forks: before there are threads. */
+        /* Forks, so it must run before there are threads. */
         int r = target_check("a process to be stopped", stopped_init(options, &idle->stopped));
 
         if (!r)

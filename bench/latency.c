@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the end of GPU work to the word IDLE on the board, with the library as programs use it.
+/* Time from the end of GPU work to the word IDLE on the board, with the library as programs use it.
  *
- * Each time: an allocation of 64 to 256 MiB, work in its stream of another length, a host function in the
- * stream, which notes when the work has ended, and the free at once after that. It counts from the end of
- * the work, or from the free where that is later, until every lease that was busy before the free is idle:
- * the board's words are looked at some ten thousand times a second, by a thread that sleeps between two
- * looks, so that it takes no CPU from the library's own.
+ * Each round makes an allocation of 64 to 256 MiB, enqueues work of varying length and a host function that
+ * notes the work's end, and frees at once. The time runs from the end of the work, or from a later free,
+ * until every lease that was busy before the free is idle. A thread reads the board's words some ten
+ * thousand times a second and sleeps in between, so that it takes no CPU from the library.
  *
- * The library's thread looks every 3 ms, and a block is idle at the second look that finds it so. What
- * the machine makes of two such sleeps meanwhile, of a thread that does nothing else, is `_sleeps`. */
+ * The library's thread looks every 3 ms, and marks a block idle at the second look that finds it so.
+ * `_sleeps` is the time that two such sleeps take in a thread that does nothing else. */
 #include "bench/latency.h"
 
 #include <dlfcn.h>
@@ -39,7 +38,7 @@
 #define GIVE_UP_NS  UINT64_C(5000000000)
 #define BOUND_MS    10
 
-/* As <cuda.h> has it; of no use to the library, so not in its table. */
+/* From <cuda.h>; the library does not use it, so it is not in its table. */
 typedef __typeof__(cuLaunchHostFunc) launch_host_function;
 
 #define TEXT_OF(name) #name
@@ -52,8 +51,8 @@ struct latency {
         _Atomic uint64_t *words;
         uint32_t *busy; /* slots */
         uint32_t n_busy;
-        double work_ns;            /* of WORK_BYTES */
-        _Atomic uint64_t ended_ns; /* the work */
+        double work_ns;            /* for WORK_BYTES */
+        _Atomic uint64_t ended_ns; /* when the work ended */
         uint64_t random;
 };
 
@@ -69,7 +68,7 @@ static uint64_t draw(struct latency *latency, uint64_t below)
         return (x >> 11) % below;
 }
 
-/* Where the library has mapped it: the process has one client. */
+/* Finds the library's mapping of the board: the process has one client. */
 static int find_board(struct latency *latency)
 {
         FILE *maps = fopen("/proc/self/maps", "re");
@@ -151,7 +150,7 @@ static int work(struct latency *latency, void *pointer, unsigned n_times)
         return target_check_cuda(r);
 }
 
-/* How long a piece of work takes. */
+/* Measures how long a piece of work takes. */
 static int calibrate(struct latency *latency)
 {
         uint64_t start_ns = 0;
@@ -203,7 +202,7 @@ static int compare(const void *one, const void *other)
         return (a > b) - (a < b);
 }
 
-/* Sorts them. */
+/* Sorts the values. */
 static double percentile(double *all, unsigned n, unsigned percent)
 {
         qsort(all, n, sizeof(*all), compare);

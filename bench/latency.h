@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the end of GPU work to the word IDLE on the board. */
+/* Time from the end of GPU work to the word IDLE on the board. */
 #pragma once
 
 #include "bench/commands.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lease and its return beside two bare echoes, one of which brings a fd; everybody on one CPU.
+/* A lease and its return, compared with two bare echoes, one of which brings a fd; all processes on one
+ * CPU.
  *
- * `lease` is what the daemon answers for a cached block, asked for over the library's own link: no call
- * of the driver is in it. `lease_known` is the same for a block that the client says it maps still: no fd,
- * but one message more, that the lease before is over; it stands beside `lease`. `lease_shareable` is the same by the public functions, with the one kind of
- * allocation that always has a block of its own. That block is made anew each time and mapped, so the
- * driver's calls are measured apart, one after another in this process, and shown with what is left
- * without them. */
+ * `lease` is a cached block, requested over the library's link without a driver call. `lease_known` is a
+ * block that the client still maps: no fd, but one more message, which ends the earlier lease; it is
+ * compared with `lease`. `lease_shareable` uses the public functions and shareable allocations, which
+ * always have a block of their own. That block is created and mapped each time, so the driver's calls are
+ * measured separately in this process. The row shows them, and the rest without them. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -28,8 +28,8 @@ struct lease {
         struct echo echo;
         struct target target;
         struct bare bare;
-        uint64_t known;   /* lease that was given back and not unmapped; 0: none */
-        uint64_t address; /* reserved, for a block of the driver's */
+        uint64_t known;   /* a lease that was returned and not unmapped; 0: none */
+        uint64_t address; /* reserved, for a block from the driver */
 };
 
 #define LEASE_NULL ((struct lease){.echo = ECHO_NULL, .target = TARGET_NULL, .bare = BARE_NULL})
@@ -104,7 +104,7 @@ static int known_once(struct lease *lease)
         return r ? r : return_mapped(lease, reply.known.lease);
 }
 
-/* One that the client maps would be any lease's. */
+/* Without `known`, any lease could take the block that the client maps. */
 static int known_steps(void *argument, unsigned n_steps)
 {
         struct lease *lease = argument;
@@ -145,7 +145,7 @@ static int shareable_steps(void *argument, unsigned n_steps)
         return target_check("lease_shareable", r);
 }
 
-/* The calls of one shareable allocation's life: what gpumemd makes and what the library makes. */
+/* The driver calls in the life of one shareable allocation, those of gpumemd and of the library. */
 static int driver_once(struct lease *lease)
 {
         const struct cuda *cuda = &lease->target.cuda;
@@ -204,7 +204,7 @@ static int add_rows(struct samples samples[N_SIDES], struct rows *rows)
         return r;
 }
 
-/* All of this client's were shareable: one that hit would have been no lease. */
+/* A shareable allocation that hit would not have been a lease. */
 static int check_leases(struct lease *lease)
 {
         struct gpumem_stats stats;
@@ -251,7 +251,7 @@ static int open_all(const struct options *options, struct lease *lease)
 {
         int r;
 
-        /* It forks: before there are threads. */
+        /* Forks, so it must run before there are threads. */
         r = target_check("an echo to compare with", echo_init(&lease->echo));
         if (!r)
                 r = target_init(options, &lease->target);

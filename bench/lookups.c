@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver's calls that are in every hit, beside what an H200's driver takes for them: figures
- * of hits include the emulated driver's, which is to be no dearer. */
+/* The driver calls in every hit, compared with their cost in an H200's driver. Numbers of hits include the
+ * emulated driver's calls, which must not cost more. */
 #include <stdio.h>
 
 #include "base/err.h"

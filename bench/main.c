@@ -82,7 +82,7 @@ static enum parsed show_help(void)
         return PARSED_DONE;
 }
 
-/* A number of that range, decimal. */
+/* Parses a decimal number in that range. */
 static enum parsed take_number(const char *option, const char *text, double least, double most,
                                double *ret_number)
 {
@@ -90,8 +90,8 @@ static enum parsed take_number(const char *option, const char *text, double leas
         double number = strtod(text, &end);
 
         if (!*text || *end || !(number >= least && number <= most)) {
-                (void)fprintf(stderr, "gpumem-bench: %s \"%s\": a number from %g to %g\n", option,
-                              text, least, most);
+                (void)fprintf(stderr, "gpumem-bench: invalid %s \"%s\" (expected %g to %g)\n",
+                              option, text, least, most);
                 return PARSED_WRONG;
         }
         *ret_number = number;
@@ -105,7 +105,9 @@ static enum parsed take_streams(const char *text, struct options *options)
 
         options->n_streams = (unsigned)number;
         if (parsed == PARSED_RUN && options->n_streams != number) {
-                (void)fprintf(stderr, "gpumem-bench: --streams \"%s\": no whole number\n", text);
+                (void)fprintf(stderr,
+                              "gpumem-bench: invalid --streams \"%s\" (expected a whole number)\n",
+                              text);
                 return PARSED_WRONG;
         }
         return parsed;
@@ -177,7 +179,7 @@ static void tell_files(const struct command *command)
                               command->n_files_max);
 }
 
-/* A picture is no figures: they would be none, in place of those that FILE may have. */
+/* The output of plot is a picture, not rows: in FILE it would replace rows that are there. */
 static enum parsed check_output(const struct invocation *invocation)
 {
         if (invocation->command->run != command_plot ||
@@ -196,13 +198,13 @@ static enum parsed take_command(char **words, unsigned n_words, struct invocatio
 
         if (!n_words) {
                 (void)fprintf(stderr,
-                              "gpumem-bench: a command is needed; see gpumem-bench --help\n");
+                              "gpumem-bench: no command (expected one of gpumem-bench --help)\n");
                 return PARSED_WRONG;
         }
         command = find_command(words[0]);
         if (!command) {
                 (void)fprintf(stderr,
-                              "gpumem-bench: there is no command \"%s\"; see gpumem-bench --help\n",
+                              "gpumem-bench: unknown command \"%s\"; see gpumem-bench --help\n",
                               words[0]);
                 return PARSED_WRONG;
         }
@@ -220,7 +222,7 @@ static enum parsed parse(int argc, char **argv, struct invocation *invocation)
         static char program[] = "gpumem-bench";
         int id;
 
-        /* What getopt says of an option begins as all that is said. */
+        /* getopt begins its messages with argv[0]. */
         argv[0] = program;
         while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
                 enum parsed parsed = take_option(id, optarg, invocation);
@@ -242,7 +244,7 @@ static int write_file(const struct rows *rows, const char *path)
         return fclose(file) == EOF && !r ? err_errno() : r;
 }
 
-/* Of what could be measured, also if something could not. */
+/* Reports the rows that were measured, also after a failure. */
 static int report(const struct invocation *invocation, const struct rows *rows)
 {
         const char *path = invocation->output_path;
@@ -252,8 +254,7 @@ static int report(const struct invocation *invocation, const struct rows *rows)
         if (!r && (fflush(stdout) == EOF || ferror(stdout)))
                 r = err_errno();
         if (r)
-                (void)fprintf(stderr, "gpumem-bench: the figures could not be written: %s\n",
-                              strerror(-r));
+                (void)fprintf(stderr, "gpumem-bench: cannot write the results: %s\n", strerror(-r));
         if (r || !path)
                 return r;
         r = write_file(rows, path);
@@ -270,7 +271,7 @@ static enum exit_status run(const struct invocation *invocation)
 
         r = invocation->command->run(&invocation->options, &rows);
         if (r)
-                (void)fprintf(stderr, "gpumem-bench: %s could not be measured\n",
+                (void)fprintf(stderr, "gpumem-bench: %s: measurement failed\n",
                               invocation->command->name);
         r_report = report(invocation, &rows);
         if (r || r_report)

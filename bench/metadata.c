@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the library's bookkeeping takes, by the kernel's count: private anonymous memory only, since
- * the emulated driver maps its devices' bytes from files. */
+/* Memory of the library's bookkeeping by the kernel's count. Only private anonymous memory is counted,
+ * since the emulated driver maps its devices' bytes from files. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static int measure(struct target *target, struct replace *replace, uint64_t *ret
         uint64_t before, after;
         int r;
 
-        /* The array of pointers is not the library's. */
+        /* Touches the array of pointers before the count: it is not part of the library. */
         memset((void *)replace->live, 0xff, replace->n_live * sizeof(*replace->live));
         r = read_anonymous(&before);
         if (!r)
@@ -65,7 +65,7 @@ static int add_rows(struct target *target, uint64_t n_bytes, uint32_t n_live, st
         return r ? r : rows_add(rows, &each);
 }
 
-/* The first block brings in what does not depend on how much is live. */
+/* The first block allocates everything that does not depend on how much is live. */
 static int warm_up(struct target *target)
 {
         void *pointer;

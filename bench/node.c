@@ -117,7 +117,7 @@ static void tell(const struct action *action, enum member_news news)
                 member->news = news;
 }
 
-/* Everything that an action asks for happens at once. */
+/* Executes every action at once. */
 static void obey(struct node *node)
 {
         struct action action;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A node as the daemon's own policy runs it, for replays to lease from: one pool of device memory, one
- * tenant; blocks are made and released at once. One thread. */
+/* A simulated node for replays, run by the daemon's own policy: one pool of device memory and one tenant.
+ * Blocks are created and released at once. One thread. */
 #pragma once
 
 #include <stdatomic.h>
@@ -9,20 +9,20 @@
 
 struct node;
 
-/* One client of it. */
+/* A client of the node. */
 struct member;
 
 int node_new(uint64_t n_device_bytes, struct node **ret_node);
 
-/* With its members. NULL is legal; returns NULL. */
+/* Frees the node with its members. NULL is legal; returns NULL. */
 struct node *node_free(struct node *node);
 
 void node_set_time(struct node *node, double us);
 
-/* Bytes leased, cached and lingering now. */
+/* Bytes that are leased, cached and lingering now. */
 uint64_t node_reserved(const struct node *node);
 
-/* Owned by the node. -ENOMEM. */
+/* The node owns the member. -ENOMEM. */
 int node_add_member(struct node *node, struct member **ret_member);
 
 struct node_lease {
@@ -31,21 +31,21 @@ struct node_lease {
         _Atomic uint64_t *word;
 };
 
-/* As LEASE, without waiting. An outcome of the policy's, or -ENOMEM. */
+/* As LEASE, without waiting. An outcome of the policy, or -ENOMEM. */
 int member_lease(struct member *member, uint64_t n_bytes, uint64_t n_least_bytes,
                  uint64_t n_most_bytes, struct node_lease *ret_lease);
 
-/* The block is unmapped: of a lease that is given back; of one that was revoked. */
+/* The block is unmapped: of a lease that is returned, or of one that was revoked. */
 void member_return(struct member *member, uint64_t lease);
 void member_unmapped(struct member *member, uint64_t lease);
 
-/* Its process has ended: what it used is released, what was idle is the others'. */
+/* The member's process has ended: its busy blocks are released, its idle ones may be taken by others. */
 void member_leave(struct member *member);
 
-/* What the daemon has told the member since it was last asked: each is more than the one before. */
+/* What the daemon has told the member since the last call. Each value includes those before it. */
 enum member_news {
         MEMBER_NONE,
-        MEMBER_UNMAP, /* a revoked block is wanted by the driver */
-        MEMBER_MARK,  /* what is idle is to be marked at once */
+        MEMBER_UNMAP, /* the driver wants the memory of a revoked block */
+        MEMBER_MARK,  /* idle leases must be marked at once */
 };
 enum member_news member_take_news(struct member *member);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node: processes that run at once, each a trace, under one daemon. All last equally long, and begin at
- * their part of that time; which part is shifted from run to run, and the worst run counts. */
+/* node: several processes at once, each with a trace, under one daemon. Each process takes the same time
+ * and begins at its own offset in it. The offsets are shifted from run to run, and the worst run counts. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #define N_SHIFTS 8
 
-/* All processes have come so far, before any goes on. */
+/* All processes reach a sample before one of them goes on. */
 #define N_SAMPLES 8192
 
 struct process {
@@ -71,7 +71,8 @@ static void look(struct processes *processes)
                 processes->most_reserved = n_reserved;
 }
 
-/* Before the next line of any process, all have heard: a line that leases takes many times as long. */
+/* Tells every process the daemon's messages before the next line: a line that leases takes many times as
+ * long as others. */
 static void hear(struct processes *processes)
 {
         for (unsigned i = 0; i < processes->n; i++) {
@@ -80,7 +81,7 @@ static void hear(struct processes *processes)
         }
 }
 
-/* The process's events of one sample. */
+/* Plays the process's events of one sample. */
 static int step(struct processes *processes, struct process *process, size_t at)
 {
         size_t n_events = process->trace.n_events;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hot pattern: pairs of free and alloc over 64 live allocations, in which each slot gets another
- * of 16 sizes every time round, so that holes are split and merged. In a header as replace.h is, and in
- * C that is C++ too: peers run the same. One thread. */
+/* The hot pattern: pairs of free and alloc over 64 live allocations. Each slot gets another of 16 sizes in
+ * every round, so that holes are split and merged. In a header, like replace.h, and in C that is also C++:
+ * the peers run the same code. One thread. */
 #pragma once
 
 #include "bench/replace.h"
@@ -13,7 +13,7 @@ struct pairs {
         uint64_t sizes[PAIRS_N_SIZES]; /* 512 B to 256 MiB, each 2.4 times the one before */
         void *live[PAIRS_N_LIVE];
         unsigned position;
-        uint64_t n_moved; /* pairs in which the new allocation is not where the old one was */
+        uint64_t n_moved; /* pairs whose new allocation is at another address than the old one */
 };
 
 REPLACE_INLINE int pairs_fill(struct pairs *pairs, replace_alloc *alloc, void *argument)
@@ -38,7 +38,7 @@ REPLACE_INLINE int pairs_empty(struct pairs *pairs, replace_free *end, void *arg
         return r;
 }
 
-/* A slot's next size is its last one's neighbour: what it leaves is no hole of the right size. */
+/* A slot's next size is that of its last neighbour: the freed hole never has the right size. */
 REPLACE_INLINE int pairs_steps(struct pairs *pairs, unsigned n_steps, replace_alloc *alloc,
                                replace_free *end, void *argument)
 {

@@ -103,7 +103,7 @@ static int start(enum peer_allocator allocator, const char *const *arguments, st
         return 0;
 }
 
-/* Its first line names the allocator that it found itself under. */
+/* The child's first line names the allocator that it runs under. */
 static int check_name(struct peer *peer, enum peer_allocator allocator)
 {
         char line[32];
@@ -113,7 +113,7 @@ static int check_name(struct peer *peer, enum peer_allocator allocator)
         line[strcspn(line, "\n")] = 0;
         if (strcmp(line, allocators[allocator].name) == 0)
                 return 0;
-        (void)fprintf(stderr, "gpumem-bench: %s could not be loaded; Debian has it in %s\n",
+        (void)fprintf(stderr, "gpumem-bench: cannot load %s; Debian has it in %s\n",
                       allocators[allocator].library, allocators[allocator].package);
         return -ENOENT;
 }
@@ -139,7 +139,7 @@ int peer_init(enum peer_allocator allocator, enum peer_pattern pattern, uint32_t
         return r;
 }
 
-/* The end of its input is its end. */
+/* The child ends when its input ends. */
 void peer_deinit(struct peer *peer)
 {
         if (peer->requests)
@@ -158,7 +158,7 @@ int peer_measure(struct peer *peer, double *ret_ns)
         return fscanf(peer->answers, "%lf", ret_ns) == 1 ? 0 : -EPIPE;
 }
 
-/* The child's side: host allocators under the patterns of the benchmarks. */
+/* The child's side: host allocators under the benchmarks' patterns. */
 static int host_alloc(void *argument, uint64_t n_bytes, void **ret_pointer)
 {
         (void)argument;
@@ -179,7 +179,7 @@ static int pair_steps(void *state, unsigned n_steps)
         for (unsigned i = 0; i < n_steps; i++) {
                 void *pointer = malloc(64);
 
-                /* Or the compiler takes the pair out. */
+                /* Keeps the compiler from removing the pair. */
                 __asm__ volatile("" : "+r"(pointer) : : "memory");
                 free(pointer);
         }

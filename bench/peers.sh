@@ -9,10 +9,10 @@ output=$(cd "$2" && pwd)
 # shellcheck source=tests/daemon.sh
 . "$(dirname "$0")/../tests/daemon.sh"
 
-# The others find a GPU by themselves: no figure of the emulated driver is to stand beside theirs.
+# The other allocators find a GPU by themselves: their numbers must not be compared with the emulated driver's.
 [ ! -e /dev/nvidiactl ] || export GPUMEM_CUDA_LIBRARY=${GPUMEM_CUDA_LIBRARY:-libcuda.so.1}
 
-# Sparse where it is emulated: what nobody writes to costs nothing.
+# The file of an emulated device is sparse: unused bytes cost nothing.
 make_place 1 256GiB
 PATH=$build/bench:$PATH
 file=$output/peers.json

@@ -22,7 +22,7 @@ static int set_threads(pid_t pid, const cpu_set_t *cpus)
         while (!r && (entry = readdir(tasks))) {
                 pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
 
-                /* A thread that has ended meanwhile needs no CPU. */
+                /* A thread that has ended meanwhile is no error. */
                 if (thread && sched_setaffinity(thread, sizeof(*cpus), cpus) < 0 && errno != ESRCH)
                         r = err_errno();
         }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes on one CPU, so that what two of them do for each other adds up. */
+/* Puts processes on one CPU, so that their costs for each other add up. */
 #pragma once
 
 #include <sys/types.h>
 
-/* All threads of the process that there are now. */
+/* Pins all present threads of the process. */
 int pin_to_cpu(pid_t pid, int cpu);
 
-/* The same, to every CPU that the machine lets it have. */
+/* Allows every CPU of the machine to all present threads of the process. */
 int pin_to_none(pid_t pid);
 
-/* One that this process may use. */
+/* Chooses a CPU that this process may use. */
 int pin_choose(int *ret_cpu);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pinned memory: a pair that hits, and how long the first bytes take, cold and from the pool. */
+/* Pinned memory: a pair that hits, and the time to the first bytes, cold and from the pool. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -11,7 +11,7 @@
 #include "bench/target.h"
 
 #define N_STEPS 1024
-#define N_FIRST 3 /* repetitions of what takes long */
+#define N_FIRST 3 /* repetitions of measurements that take long */
 
 static int alloc(struct target *target, uint64_t n_bytes, void **ret_pointer)
 {
@@ -38,7 +38,7 @@ static int pair_steps(void *argument, unsigned n_steps)
         return r;
 }
 
-/* Beside an allocation that lives, so that the block does not become empty. */
+/* A live allocation keeps the block from becoming empty. */
 static int measure_pairs(struct target *target, const struct options *options, struct rows *rows)
 {
         struct row row = {.name = "pinned", .unit = "ns"};
@@ -78,7 +78,7 @@ static int add_first(const char *name, uint64_t n_bytes, struct samples *samples
         return r ? r : rows_add(rows, &rate);
 }
 
-/* What the client and the pool have cached goes back to the system first. */
+/* The caches of the client and the pool are given back to the system first. */
 static int measure_cold(struct target *target, const char *name, uint64_t n_bytes,
                         struct rows *rows)
 {
@@ -115,7 +115,7 @@ static int run_first(const struct options *options, struct rows *rows)
         return target_run(options, rows, measure_first);
 }
 
-/* Its memory has been another process's before. */
+/* The memory was another process's before. */
 static int measure_second(struct target *target, const struct options *options, struct rows *rows)
 {
         struct samples samples = {.n = 0};

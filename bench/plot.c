@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plot: what peers found out, as a picture. It draws those comparisons that a reader looks for first, each
- * with everybody who was there. */
+/* plot: draws the results of peers as a picture: the most important comparisons, each with all
+ * participants. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define LESS "less is better"
 #define MORE "more is better"
 
-/* In this order. */
+/* Drawn in this order. */
 static const struct {
         const char *name, *title, *hint;
 } drawn[] = {
@@ -61,7 +61,7 @@ static void add_bar(struct svg_panel *panel, const char *label, double value, co
         row_format_value(value, unit, SVG_TEXT_MAX, bar->figure);
 }
 
-/* A row that was not measured, or that is about something else, adds nothing. */
+/* A row without a value, or of another comparison, adds nothing. */
 static void add_row(struct svg_panel *panel, const char *name, const json_t *row)
 {
         const char *row_name = json_string_value(json_object_get(row, "name"));
@@ -97,7 +97,7 @@ static unsigned make_panels(const json_t *rows, struct svg_panel panels[static A
         return n;
 }
 
-/* All files' rows in one array. */
+/* Reads the rows of all files into one array. */
 static int read_all(const struct options *options, json_t *rows)
 {
         for (unsigned i = 0; i < options->n_files; i++) {
@@ -112,7 +112,7 @@ static int read_all(const struct options *options, json_t *rows)
                         (void)fprintf(stderr, "gpumem-bench: %s:%d: %s\n", file, error.line,
                                       error.text);
                 else if (r)
-                        (void)fprintf(stderr, "gpumem-bench: %s: no array of rows\n", file);
+                        (void)fprintf(stderr, "gpumem-bench: %s: not an array of rows\n", file);
                 json_decref(array);
                 if (r)
                         return -EINVAL;
@@ -132,7 +132,7 @@ int command_plot(const struct options *options, struct rows *rows)
                 n = make_panels(read, panels);
         json_decref(read);
         if (!r && !n) {
-                (void)fprintf(stderr, "gpumem-bench: no row of these is drawn\n");
+                (void)fprintf(stderr, "gpumem-bench: the files have no row that plot draws\n");
                 r = -ENODATA;
         }
         if (!r)

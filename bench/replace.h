@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The random pattern: some number of live allocations, of which one at random is replaced by one of a
- * random size. In a header so that each allocator's calls are compiled into the loop: a peer that
- * takes 5 ns is not to be charged for calls through pointers; and C that is C++ too. One thread. */
+/* The random pattern: a number of live allocations, one of which, chosen at random, is replaced by another
+ * of a random size. In a header, so that each allocator's calls are compiled into the loop: calls through
+ * pointers would falsify a peer that takes 5 ns. In C that is also C++. One thread. */
 #pragma once
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Sizes are drawn once, since drawing them takes longer than allocating; a power of two. */
+/* Sizes are drawn in advance, since drawing takes longer than allocating. A power of two. */
 #define REPLACE_N_SIZES 1024
 
 struct replace {
@@ -21,8 +21,8 @@ struct replace {
 
 enum replace_sizes {
         REPLACE_WIDE,  /* log-uniform, 512 B to 64 MiB */
-        REPLACE_SMALL, /* 1 to 16 times 512 B, so that a million are no more than 4 GiB */
-        REPLACE_64KIB, /* 1 to 255 times 512 B: 64 KiB in the mean */
+        REPLACE_SMALL, /* 1 to 16 times 512 B, so that a million take at most 4 GiB */
+        REPLACE_64KIB, /* 1 to 255 times 512 B: 64 KiB on average */
 };
 
 /* xorshift64: the same numbers in every run. */
@@ -51,7 +51,7 @@ static inline uint32_t replace_draw_size(struct replace *replace, enum replace_s
         return 0;
 }
 
-/* Sizes are divided by `divisor`: host allocators are asked for less. */
+/* Divides sizes by `divisor`, since host allocators are asked for less. */
 static inline int replace_init(struct replace *replace, uint32_t n_live, enum replace_sizes sizes,
                                uint32_t divisor)
 {
@@ -107,8 +107,8 @@ REPLACE_INLINE uint32_t replace_slot(const struct replace *replace, uint64_t ran
         return (uint32_t)((random >> 32) * replace->n_live >> 32);
 }
 
-/* The pointers of the next steps are fetched meanwhile: a million of them are in no cache, and to wait for them is
- * the pattern's own doing, whoever allocates. */
+/* Prefetches the pointers of the next steps. A million of them fit into no cache, and waiting for them is a
+ * cost of the pattern, the same for every allocator. */
 #define REPLACE_N_AHEAD 8
 
 REPLACE_INLINE uint64_t replace_look_ahead(struct replace *replace)

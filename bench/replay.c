@@ -103,7 +103,7 @@ static int step_alloc(struct replay *replay, const struct trace_event *event)
         return 0;
 }
 
-/* What the service does. */
+/* The work of the service thread. */
 static bool look_for_all(struct replay *replay, enum idle_marking_urgency urgency)
 {
         bool more;
@@ -121,7 +121,7 @@ static bool look_for_all(struct replay *replay, enum idle_marking_urgency urgenc
         return more;
 }
 
-/* What those who free do where there is no service. */
+/* Without a service thread the threads that free do its work. */
 static void look_when_due(struct replay *replay)
 {
         if (heap_set_begin_look(&replay->heap_set, (uint64_t)replay->now_us))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a replay is made of: for replay.c and replay_miss.c only. */
+/* Internals of a replay, for replay.c and replay_miss.c only. */
 #pragma once
 
 #include "base/err.h"
@@ -17,7 +17,7 @@ struct stream {
         struct fence fences[MARKS_MAX];
         unsigned n_fences;
         struct trim_trigger trigger;
-        bool is_met; /* it has allocated: its heap is in the space */
+        bool is_met; /* it has allocated: its heap is in the heap set */
 };
 
 struct record {
@@ -41,8 +41,8 @@ struct replay {
         uint64_t n_live_bytes;
         uint32_t n_blocks;
         enum replay_service service;
-        double next_look_us;   /* of the service; 0: it sleeps */
-        struct node *own_node; /* NULL: it is somebody else's */
+        double next_look_us;   /* of the service thread; 0: it sleeps */
+        struct node *own_node; /* NULL: the caller owns the node */
         struct member *member;
         struct replay_figures figures;
 };
@@ -62,18 +62,18 @@ static inline struct record *replay_record(struct heap_block *block)
         return CONTAINER_OF(block, struct record, block);
 }
 
-/* Notes what has been freed since the last event, with an event. */
+/* Records an event for the memory that was freed since the last one. */
 void replay_record_work(struct replay *replay, struct stream *stream);
 
-/* Sees which events are over. */
+/* Notes which events are over. */
 void replay_poll(struct replay *replay);
 
-/* The moment when the next pending event is over; 0: none is pending. */
+/* When the next pending event will be over; 0: none is pending. */
 double replay_next_over_us(const struct replay *replay);
 
-/* What was revoked is unmapped. */
+/* Unmaps revoked blocks. */
 void replay_sweep(struct replay *replay);
 
-/* No hole of the stream's heap is large enough: memory of others is taken, or leased. */
+/* The stream's heap has no hole that is large enough: takes memory from other heaps, or leases it. */
 int replay_miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
                 uint64_t *ret_address);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a miss does, and what comes back by then. */
+/* The steps of a miss, and the return of blocks. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "bench/replay_inside.h"
 #include "gpumem.h"
 
-/* Costs in microseconds: a message 10; by the size create, export, import, map and access;
- * unmap and release. What is between two sizes is between their costs. */
+/* Costs in microseconds: a message takes 10; the table has create, export, import, map and access, and
+ * unmap and release, by size. Costs between two sizes are interpolated. */
 #define MESSAGE_US 10
 
 struct cost {
@@ -151,7 +151,7 @@ static void make_room_or_wait(struct replay *replay, const struct placement *pla
         budget_wait(&replay->heap_set.budget, (uint64_t)(replay->now_us - since_us));
 }
 
-/* A block as the daemon has one, for that place. */
+/* Leases a block for that place. */
 static int lease(struct replay *replay, const struct arena_block *part, enum heap_set_parts kind,
                  uint64_t n_most_bytes, struct record **ret_record)
 {
@@ -195,7 +195,7 @@ static int lease_into(struct replay *replay, struct stream *stream, const struct
         replay->figures.driver_us += price_of_lease(replay->memory, record->block.at.n_bytes);
         if (++replay->n_blocks > replay->figures.peak_blocks)
                 replay->figures.peak_blocks = replay->n_blocks;
-        /* Those above a part that came smaller would not touch it. */
+        /* If a part came smaller, those above it would not touch it. */
         return record->block.at.n_bytes < part->n_bytes ? GPUMEM_E_REFUSED : 0;
 }
 
@@ -207,7 +207,7 @@ static void want(struct replay *replay, const struct stream *stream)
         }
 }
 
-/* A stream gets its heap when it first allocates. */
+/* A stream gets its heap with its first allocation. */
 static void meet(struct replay *replay, struct stream *stream)
 {
         if (stream->is_met)
@@ -223,7 +223,7 @@ static void meet(struct replay *replay, struct stream *stream)
         stream->is_met = true;
 }
 
-/* GPUMEM_E_REFUSED: a part came smaller, and the rest is asked for anew. */
+/* GPUMEM_E_REFUSED: a part came smaller, and the rest must be planned again. */
 static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allocated_bytes,
                    enum heap_set_parts kind, bool *ret_leased)
 {
@@ -248,7 +248,7 @@ static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allo
         return r;
 }
 
-/* Where runs are kept apart nothing is put together of smaller ones. */
+/* Where blocks are kept apart, nothing is assembled from smaller ones. */
 static enum heap_set_parts parts_of_try(const struct replay *replay, unsigned try)
 {
         return replay_runs(replay) == HEAP_SPLIT ? HEAP_SET_WHOLE_PARTS

@@ -29,14 +29,14 @@ int replayed_told(int r, const char *file)
         return r;
 }
 
-/* What nothing is in would keep every bound. */
+/* A trace without allocations would pass every bound. */
 int replayed_read(const char *file, struct trace *ret_trace)
 {
         int r = trace_read(file, ret_trace);
 
         if (r || ret_trace->n_events)
                 return r;
-        (void)fprintf(stderr, "gpumem-bench: %s: there is no allocation in it\n", file);
+        (void)fprintf(stderr, "gpumem-bench: %s: no allocations in the trace\n", file);
         trace_deinit(ret_trace);
         return -ENODATA;
 }
@@ -117,7 +117,7 @@ int command_trace(const struct options *options, struct rows *rows)
         return r ? r : add_figures(rows, &figures);
 }
 
-/* WHAT_NAME, with a file's name without folder and endings. */
+/* Makes WHAT_NAME from a file's name without folder and endings. */
 static void name_row(const char *file, const char *what, char name[static ROW_NAME_MAX])
 {
         const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
@@ -126,7 +126,7 @@ static void name_row(const char *file, const char *what, char name[static ROW_NA
         (void)snprintf(name, ROW_NAME_MAX, "%s_%.*s", what, (int)(n < 24 ? n : 24), base);
 }
 
-/* All files in one way. */
+/* Replays all files with the same options. */
 static int run_all(const struct options *options, const struct replay_options *replay,
                    struct replay_figures figures[static FILES_MAX], double *ret_mean)
 {

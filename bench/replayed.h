@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the commands that replay traces share. */
+/* Shared by the commands that replay traces. */
 #pragma once
 
 #include "bench/commands.h"
 #include "bench/replay.h"
 
-/* As the command line says. */
+/* The options of the command line. */
 struct replay_options replayed_options(const struct options *options);
 
-/* Failures, of these two too, are told on stderr. */
+/* Prints a failure, also of the next two functions, on stderr. */
 int replayed_told(int r, const char *file);
 int replayed_read(const char *file, struct trace *ret_trace);
 

@@ -36,7 +36,7 @@ static double ratio_of(const struct row *row)
         return row->baseline > 0 ? row->value / row->baseline : 0;
 }
 
-/* A row without a bound passes, and one that could not be measured. */
+/* A row without a bound passes, and so does one that was not measured. */
 static bool passes(const struct row *row)
 {
         double figure = row->baseline > 0 ? ratio_of(row) : row->value;
@@ -55,7 +55,7 @@ unsigned rows_count_missed(const struct rows *rows)
         return n;
 }
 
-/* Times in the unit that leaves one to three digits before the point. */
+/* Chooses the unit with one to three digits before the point. */
 static void format_time(double ns, size_t n_text, char *text)
 {
         static const char *const units[] = {"ns", "us", "ms", "s"};
@@ -68,7 +68,7 @@ static void format_time(double ns, size_t n_text, char *text)
         (void)snprintf(text, n_text, "%.1f %s", ns, units[unit]);
 }
 
-/* Small ones with three digits, others whole. */
+/* Prints small numbers with three digits, others as whole numbers. */
 static void format_number(double number, char text[static NUMBER_TEXT_MAX])
 {
         (void)snprintf(text, NUMBER_TEXT_MAX, fabs(number) < 1000 ? "%.3g" : "%.0f", number);
@@ -141,7 +141,7 @@ int rows_print_table(const struct rows *rows, FILE *file)
         return r;
 }
 
-/* jansson has no number for what is none. */
+/* jansson cannot represent an infinite or undefined number. */
 static json_t *real_or_null(double value, int is_there)
 {
         return is_there ? json_real(value) : json_null();

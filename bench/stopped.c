@@ -15,7 +15,7 @@
 #include "proto/board.h"
 
 struct order {
-        uint32_t n_blocks; /* 0: let go of what is there */
+        uint32_t n_blocks; /* 0: let go of all blocks */
         uint64_t n_bytes;
 };
 
@@ -24,7 +24,7 @@ struct block {
         uint64_t address;
 };
 
-/* The process's own. */
+/* State of the process itself. */
 struct holder {
         struct bare bare;
         struct target target;
@@ -91,7 +91,7 @@ static int obey(struct holder *holder, const struct order *order)
         return r ? r : bare_settle(&holder->bare);
 }
 
-/* Until the other end is closed. */
+/* Serves until the other end is closed. */
 static void serve(const struct options *options, int fd)
 {
         struct holder holder = {.bare = BARE_NULL, .target = TARGET_NULL};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process of the same tenant that holds idle blocks and is stopped by SIGSTOP: a client that maps what it leases and
- * marks it, as the library does. It is started before the caller has threads or has used the driver. */
+/* A process of the same tenant that holds idle blocks and is stopped by SIGSTOP. It maps its leases and
+ * marks them as the library does. Start it before the caller has threads or has used the driver. */
 #pragma once
 
 #include <stdint.h>
@@ -20,8 +20,9 @@ struct stopped {
 int stopped_init(const struct options *options, struct stopped *ret_stopped);
 void stopped_deinit(struct stopped *stopped);
 
-/* It holds so many idle blocks of that size, and stands. */
+/* Has the process hold that many idle blocks of that size, and stops it. */
 int stopped_hold(struct stopped *stopped, uint32_t n_blocks, uint64_t n_bytes);
 
-/* It goes on, and has unmapped them all when this returns. -ENOTRECOVERABLE: they were not revoked, all of them. */
+/* Continues the process; returns when it has unmapped all blocks. -ENOTRECOVERABLE: some blocks were not
+ * revoked. */
 int stopped_let_go(struct stopped *stopped);

@@ -28,10 +28,11 @@ static const char style[] = ".theirs{fill:#a9b4bf}\n"
                             ".ours{fill:#4493f8}\n"
                             "}\n";
 
-/* A bar is cut that is so many times longer than the next one: beside it the others could not be told apart. */
+/* A bar that is so many times longer than the next one is cut, since the others could not be told apart
+ * beside it. */
 #define CUT_TIMES 8
 
-/* What is as long as a bar can be. Ours is never cut. */
+/* The value of a full bar. gpumemd's bar is never cut. */
 static double full_value(const struct svg_panel *panel)
 {
         double most = 0, next = 0;
@@ -57,7 +58,7 @@ static void print_cut(double x, double y, FILE *file)
                       BAR_HEIGHT + 2, BAR_HEIGHT + 2);
 }
 
-/* A bar of next to nothing is seen nevertheless. */
+/* The shortest bars are still visible. */
 static void print_bar(const struct svg_bar *bar, double x, double y, double full, FILE *file)
 {
         double width = full > 0 ? BAR_WIDTH * fmin(bar->value / full, 1) : 0;
@@ -87,7 +88,7 @@ static void print_panel(const struct svg_panel *panel, double x, double y, FILE 
                 print_bar(&panel->bars[i], x, y + TITLE_HEIGHT - 6 + i * BAR_STEP, full, file);
 }
 
-/* Of a row of panels: the tallest's. */
+/* The height of a row of panels is that of its tallest. */
 static unsigned height_of(const struct svg_panel *panels, unsigned n_panels)
 {
         unsigned n_bars = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Panels of bars as an SVG picture, legible on light and on dark pages. One thread. */
+/* Draws panels of bars as an SVG picture that is legible on light and dark pages. One thread. */
 #pragma once
 
 #include <stdio.h>
@@ -9,15 +9,15 @@
 
 struct svg_bar {
         char label[SVG_TEXT_MAX];
-        char figure[SVG_TEXT_MAX]; /* what its end says */
+        char figure[SVG_TEXT_MAX]; /* text at its end */
         double value;              /* not negative */
         enum { SVG_THEIRS, SVG_OURS } whose;
 };
 
-/* Its longest bar fills it, or is cut if it is far longer than all others. */
+/* The longest bar fills the panel, or is cut if it is far longer than the others. */
 struct svg_panel {
         char title[SVG_TEXT_MAX];
-        char hint[SVG_TEXT_MAX]; /* what is good */
+        char hint[SVG_TEXT_MAX]; /* tells whether less or more is better */
         unsigned n_bars;
         struct svg_bar bars[SVG_BARS_MAX];
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is measured: a client of gpumemd, a context and streams on the first device. Failures are told
- * on stderr. The client may be used by any thread that calls target_enter. */
+/* The measured object: a client of gpumemd, a context, and streams on the first device. Failures are
+ * printed on stderr. Any thread that calls target_enter may use the client. */
 #pragma once
 
 #include <stdint.h>
@@ -26,18 +26,18 @@ struct rows;
 int target_init(const struct options *options, struct target *ret_target);
 void target_deinit(struct target *target);
 
-/* Measures with a target that is there for so long. */
+/* Makes a target, measures with it, and frees it. */
 int target_run(const struct options *options, struct rows *rows,
                int (*measure)(struct target *target, const struct options *options,
                               struct rows *rows));
 
-/* Makes the context the calling thread's. */
+/* Makes the context current in the calling thread. */
 int target_enter(const struct target *target);
 
-/* `what` did not work, if it did not: says so and gives a fault. */
+/* Prints the failure of `what`, if it failed, and returns an error. */
 int target_check(const char *what, int result);
 
-/* The same of a call of the driver, which says itself what it did not like. */
+/* The same for a driver call, whose error text is the driver's. */
 int target_check_cuda(int result);
 
 static inline int target_alloc(struct target *target, unsigned stream, uint64_t n_bytes,
@@ -56,7 +56,7 @@ static inline int target_free(struct target *target, unsigned stream, void *poin
         return gpumem_free(target->client, pointer, target->streams[stream]);
 }
 
-/* In the first stream, as replace.h wants them. */
+/* For the first stream, with the signature of replace.h. */
 static inline int target_replace_alloc(void *target, uint64_t n_bytes, void **ret_pointer)
 {
         return target_alloc(target, 0, n_bytes, ret_pointer);
@@ -67,8 +67,8 @@ static inline int target_replace_free(void *target, void *pointer)
         return target_free(target, 0, pointer);
 }
 
-/* The figures of the device's pool. */
+/* Statistics of the device's pool. */
 int target_stats(struct target *target, struct gpumem_stats *ret_stats);
 
-/* How many of the client's allocations of device memory needed no message so far. */
+/* Adds a row: the share of the client's allocations of device memory that needed no message. */
 int target_add_hits(struct target *target, const char *name, struct rows *rows);

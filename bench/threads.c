@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two threads at once, each with a stream of its own, beside one that does both halves one after the other; and
- * the driver's two look-ups that are in each hit, in the same way: what the driver itself loses cannot be had
- * back. Both begin a batch together, and it lasts until the slower one is done: two that take turns on one CPU,
- * or wait for each other, take twice as long. The fastest times count: a machine that others use too has its CPUs
- * share a core for seconds, which shows in the look-ups. */
+/* Two threads at once, each with a stream of its own, compared with one thread that does both halves one
+ * after the other. The driver's two look-ups of each hit are measured the same way, since the library
+ * cannot make up for what the driver loses. Both threads begin a batch together, and it lasts until the
+ * slower one is done: two threads that share a CPU, or wait for each other, take twice as long. The fastest
+ * times count: on a machine with other load two CPUs may share a core for seconds, which the look-ups show. */
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -17,17 +17,17 @@
 #include "bench/commands.h"
 #include "bench/hot.h"
 
-/* The hot pattern, once through. Short batches and many: most of them nothing disturbs, on either CPU. */
+/* The hot pattern, once through. Batches are short and many, so that most run undisturbed on both CPUs. */
 #define N_STEPS         1024
 #define N_BATCHES_FULL  501
 #define N_BATCHES_QUICK 15
 
-/* A thread that was woken is on the CPU of who woke it, until the kernel moves it to one that is idle. */
+/* A woken thread runs on the CPU of the thread that woke it, until the kernel moves it to an idle one. */
 #define N_FIRST_FULL  240
 #define N_FIRST_QUICK 30
 #define BOUND         1.8
 
-/* A thread's; no line of it is the other thread's too. */
+/* Each thread has its own cache lines. */
 struct half {
         _Alignas(128) struct hot hot;
         double batches_ns[N_BATCHES_FULL];
@@ -35,12 +35,12 @@ struct half {
 
 struct threads {
         struct target target;
-        struct half halves[2]; /* the measuring thread's and the other one's */
+        struct half halves[2]; /* of the measuring thread and of the other one */
         timed_steps *steps;    /* of a half */
         pthread_t other;
         sem_t begin, end;            /* of the other thread's repetitions */
-        unsigned n_first, n_batches; /* of one repetition; those that are not counted come first */
-        unsigned n_meet;             /* who runs at once */
+        unsigned n_first, n_batches; /* of one repetition; the first n_first are not counted */
+        unsigned n_meet;             /* threads that run at the same time */
         _Atomic unsigned n_arrived;
         int r_other;
         _Atomic bool is_over;
@@ -70,8 +70,8 @@ static int look_up_steps(void *state, unsigned n_steps)
         return target_check_cuda(r);
 }
 
-/* Those who run at once leave it within nanoseconds of each other, if each has a CPU. Who waits keeps his: threads
- * that yield to each other may stay on one CPU for good. */
+/* Both threads leave this barrier within nanoseconds of each other, if each has a CPU. A waiting thread
+ * spins: threads that yield to each other may stay on one CPU. */
 static void meet(struct threads *threads)
 {
         unsigned arrived = atomic_fetch_add(&threads->n_arrived, 1) + 1;
@@ -81,7 +81,7 @@ static void meet(struct threads *threads)
                 ;
 }
 
-/* A thread whose steps fail goes on meeting the other one. */
+/* A thread whose steps fail still takes part in the barrier. */
 static int run_batches(struct threads *threads, struct half *half, int r, double *ret_ns)
 {
         for (unsigned i = 0; i < threads->n_first + threads->n_batches; i++) {
@@ -133,7 +133,7 @@ static int run_together(struct threads *threads, double *ret_ns)
         return r ? r : threads->r_other;
 }
 
-/* Steps of one kind, so many a microsecond: the fastest time each. */
+/* Steps of each kind in a microsecond, the fastest time of each. */
 struct rates {
         timed_steps *steps;
         double alone, together;
@@ -145,8 +145,8 @@ static void raise_to(double *rate, double other)
                 *rate = other;
 }
 
-/* Of both halves one after the other, and at once. No two heaps lie alike in a processor's caches: what one of them
- * costs more is nothing that the threads do to each other. */
+/* Both halves one after the other, and both at once. The layout of heaps in a processor's caches differs
+ * from heap to heap, and its cost is not caused by threads. */
 static int take_turn(struct threads *threads, struct rates *rates)
 {
         double one_ns, other_ns, both_ns;
@@ -209,7 +209,7 @@ static int measure(struct threads *threads, const struct options *options, struc
         return r ? r : add_rows(&pairs, &look_ups, rows);
 }
 
-/* Where there is one each batch takes as long as the kernel leaves a thread that waits its CPU. */
+/* With one CPU, each batch would take as long as the kernel lets a waiting thread run. */
 static bool has_two_cpus(void)
 {
         cpu_set_t cpus;
@@ -225,7 +225,8 @@ int command_threads(const struct options *options, struct rows *rows)
         int r;
 
         if (!has_two_cpus()) {
-                (void)fprintf(stderr, "gpumem-bench: threads are left out: two need two CPUs\n");
+                (void)fprintf(stderr,
+                              "gpumem-bench: threads: not measured, two threads need two CPUs\n");
                 return 0;
         }
         r = target_init(options, &threads.target);

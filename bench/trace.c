@@ -15,13 +15,13 @@
 
 #define IDS_MAX 100000000
 
-/* While a trace is read. */
+/* State of reading a trace. */
 struct reading {
         const char *path;
-        unsigned number; /* of the line */
+        unsigned number; /* of the current line */
         struct trace trace;
         size_t event_room;
-        unsigned char *used; /* for each id: it is allocated */
+        unsigned char *used; /* by id: allocated */
         size_t id_room;
 };
 
@@ -67,9 +67,9 @@ static int add(struct reading *reading, const struct trace_event *event)
         if (event->kind == TRACE_ALLOC && !event->n_bytes)
                 return told(reading, "an allocation of 0 bytes");
         if (event->kind == TRACE_ALLOC && reading->used[event->id])
-                return told(reading, "an allocation with the id of another one");
+                return told(reading, "an allocation with an id in use");
         if (event->kind == TRACE_FREE && !reading->used[event->id])
-                return told(reading, "a free of what is not allocated");
+                return told(reading, "a free of an unknown id");
         reading->used[event->id] = event->kind == TRACE_ALLOC;
         trace->events[trace->n_events++] = *event;
         if (event->id >= trace->n_ids)
@@ -77,7 +77,7 @@ static int add(struct reading *reading, const struct trace_event *event)
         return 0;
 }
 
-/* Digits behind a space: no sign, and not more than `most`. */
+/* Parses a space and digits: no sign, at most `most`. */
 static bool take_number(const char **at, uint64_t most, uint64_t *ret_number)
 {
         char *end;
@@ -123,12 +123,13 @@ static int read_lines(FILE *file, struct reading *reading)
                         continue;
                 r = parse_line(line, &event)
                             ? add(reading, &event)
-                            : told(reading, "no \"a ID BYTES STREAM\" or \"f ID\"");
+                            : told(reading,
+                                   "invalid line (expected \"a ID BYTES STREAM\" or \"f ID\")");
         }
         return r;
 }
 
-/* gzip between a file and a pipe; what is not compressed it gives as it is. */
+/* Starts gzip between a file and a pipe. It passes uncompressed data through. */
 static pid_t decompress(int from, int *ret_fd)
 {
         int ends[2];
@@ -149,7 +150,7 @@ static pid_t decompress(int from, int *ret_fd)
         return pid;
 }
 
-/* A folder can be opened, too. */
+/* Refuses a folder, which open() accepts. */
 static int open_trace(const char *path, int *ret_fd)
 {
         CLEANUP(closep)
@@ -181,7 +182,7 @@ static int read_all(int from, struct reading *reading)
         } else
                 closep(&fd);
         if (waitpid(pid, &status, 0) == pid && !r && status) {
-                (void)fprintf(stderr, "%s: gzip could not read it\n", reading->path);
+                (void)fprintf(stderr, "%s: gzip failed to read it\n", reading->path);
                 r = -EIO;
         }
         return r;

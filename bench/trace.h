@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocation traces: `a ID BYTES STREAM` and `f ID` lines in program order, `#` for comments,
- * gzip-compressed or not. One thread a trace. */
+/* Allocation traces: `a ID BYTES STREAM` and `f ID` lines in program order, `#` for comments, with gzip
+ * compression or without. One thread for each trace. */
 #pragma once
 
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct trace {
         uint32_t n_ids;
 };
 
-/* Reads a whole trace, in which an allocation has a size and an id that is free, and what is freed is
- * allocated. Failures are told on stderr, with the line. */
+/* Reads and checks a whole trace: an allocation has a size and an unused id, and a free has an id in use.
+ * Errors are printed on stderr, with the line. */
 int trace_read(const char *path, struct trace *ret_trace);
 void trace_deinit(struct trace *trace);

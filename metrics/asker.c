@@ -14,23 +14,23 @@
 
 enum state {
         STATE_IDLE,
-        STATE_WANTED, /* the thread has not seen it yet */
+        STATE_WANTED, /* the thread has not seen the request yet */
         STATE_ASKING,
-        STATE_ANSWERED, /* and not taken yet */
-        STATE_OVER,     /* the thread is to end */
+        STATE_ANSWERED, /* the answer was not taken yet */
+        STATE_OVER,     /* the thread must end */
 };
 
 struct asker {
         struct asker_wish wish;
         pthread_t thread;
         int event;
-        pthread_mutex_t lock; /* of what follows */
+        pthread_mutex_t lock; /* guards the fields below */
         pthread_cond_t news;
         enum state state;
         struct asker_answer answer;
 };
 
-/* A change is told, and not each time that it is still so. */
+/* Logs only changes between "answers" and "does not answer". */
 static void tell(int r, bool *is_away)
 {
         if (r && !*is_away)
@@ -50,7 +50,7 @@ static struct asker_answer ask(const struct asker_wish *wish, bool *is_away)
         return answer;
 }
 
-/* False: it is over. */
+/* False: the thread must end. */
 static bool await_wish(struct asker *asker)
 {
         bool goes_on;
@@ -82,7 +82,7 @@ static void *serve(void *argument)
         return NULL;
 }
 
-/* Signals are the main thread's. */
+/* The thread blocks all signals: the main thread handles them. */
 static int start(struct asker *asker)
 {
         sigset_t all, before;

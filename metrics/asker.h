@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that asks the daemon, so that nobody else waits for it: one question at a time.
+/* A thread that asks the daemon, so that the HTTP thread need not wait for replies. One question at a time.
  *
- * All calls are the same thread's. */
+ * All functions must be called by the same thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,14 +11,14 @@
 
 struct asker;
 
-/* What it asks. Texts live as long as the asker. */
+/* What the thread asks for. The texts must outlive the asker. */
 struct asker_wish {
         const char *socket_path;
         uint32_t answer_ms;
         bool with_tenants;
 };
 
-/* An answer; without is_up nobody answered. The figures are whoever's took it. */
+/* is_up is false if the daemon did not answer. The caller of asker_take owns the figures. */
 struct asker_answer {
         struct metrics_figures figures;
         uint64_t incarnation; /* of the daemon that answered; 0: none */
@@ -26,15 +26,15 @@ struct asker_answer {
 
 int asker_new(const struct asker_wish *wish, struct asker **ret_asker);
 
-/* Can be read from once an answer is there. Stays the asker's. */
+/* Readable once an answer is there. The asker keeps the fd. */
 int asker_fd(const struct asker *asker);
 
-/* Begins to ask, unless that is under way. True: it was not. */
+/* Starts a question, unless one is under way. True: started. */
 bool asker_want(struct asker *asker);
 
-/* The answer, if one has come that nobody took. */
+/* Takes the answer. False: there is none, or it was taken already. */
 bool asker_take(struct asker *asker, struct asker_answer *ret_answer);
 
-/* A thread that waits for a silent daemon is not waited for: it ends with the process, and what is its
- * stays until then. NULL is legal; returns NULL. */
+/* Does not wait for a thread that waits for a silent daemon: the thread and its memory stay until the
+ * process ends. NULL is legal; returns NULL. */
 struct asker *asker_free(struct asker *asker);

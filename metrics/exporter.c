@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumemd-exporter: a daemon's figures for Prometheus, over HTTP, so that gpumemd itself opens no port. */
+/* gpumemd-exporter: a daemon's statistics for Prometheus, over HTTP, so that gpumemd itself opens no port. */
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,8 +18,8 @@
 #define TIMEOUT_S_DEFAULT 5
 #define TIMEOUT_S_MAX     60
 
-/* What the kernel keeps of an answer for one who does not read, about: for all of them it fits into the unit's
- * MemoryMax. The kernel doubles it. */
+/* Roughly how much of a response the kernel buffers for a client that does not read it. All connections
+ * together must fit into the unit's MemoryMax. The kernel doubles the value. */
 #define SEND_BYTES 65536
 
 enum exit_status { STATUS_OK = 0, STATUS_FAILURE = 1, STATUS_USAGE = 2 };
@@ -28,7 +28,7 @@ static const char help_text[] =
         "Usage: gpumemd-exporter [OPTION]...\n"
         "Serves the figures of a gpumemd to Prometheus, at /metrics, as OpenMetrics or in\n"
         "the older text format. It asks at each scrape; scrapes of one second share an\n"
-        "answer. While gpumemd is away gpumemd_up is 0.\n"
+        "answer. While gpumemd does not answer, gpumemd_up is 0.\n"
         "\n"
         "  --listen ADDRESS:PORT\n"
         "                 default: " LISTEN_DEFAULT "; [::1]:PORT for IPv6, 0.0.0.0:PORT\n"
@@ -71,7 +71,7 @@ struct options {
         enum log_level level;
 };
 
-/* What reading the command line came to. */
+/* Result of reading the command line. */
 enum parsed { PARSED_RUN, PARSED_DONE, PARSED_WRONG };
 
 static enum parsed parse_listen(const char *text, struct options *options)
@@ -79,8 +79,8 @@ static enum parsed parse_listen(const char *text, struct options *options)
         if (listen_parse(text, &options->address) == 0)
                 return PARSED_RUN;
         (void)fprintf(stderr,
-                      "gpumemd-exporter: --listen: \"%s\" is no address; allowed are such as "
-                      "127.0.0.1:14900, [::1]:14900\n",
+                      "gpumemd-exporter: invalid --listen \"%s\" (expected an address such as "
+                      "127.0.0.1:14900 or [::1]:14900)\n",
                       text);
         return PARSED_WRONG;
 }
@@ -91,10 +91,10 @@ static enum parsed parse_timeout(const char *text, struct options *options)
         unsigned long value = strtoul(text, &end, 10);
 
         if (*text < '0' || *text > '9' || *end || value < 1 || value > TIMEOUT_S_MAX) {
-                (void)fprintf(stderr,
-                              "gpumemd-exporter: --timeout: \"%s\" is no time; allowed: 1 to %d "
-                              "seconds\n",
-                              text, TIMEOUT_S_MAX);
+                (void)fprintf(
+                        stderr,
+                        "gpumemd-exporter: invalid --timeout \"%s\" (expected 1-%d seconds)\n",
+                        text, TIMEOUT_S_MAX);
                 return PARSED_WRONG;
         }
         options->wish.answer_ms = (uint32_t)value * 1000;
@@ -105,10 +105,10 @@ static enum parsed parse_level(const char *name, const char *text, struct option
 {
         if (log_level_parse(text, &options->level) == 0)
                 return PARSED_RUN;
-        (void)fprintf(stderr,
-                      "gpumemd-exporter: %s: \"%s\" is no level; allowed are error, warning, info, "
-                      "debug\n",
-                      name, text);
+        (void)fprintf(
+                stderr,
+                "gpumemd-exporter: invalid %s \"%s\" (expected error, warning, info or debug)\n",
+                name, text);
         return PARSED_WRONG;
 }
 
@@ -148,20 +148,21 @@ static enum parsed parse(int argc, char **argv, struct options *options)
 
         if (level && *level)
                 parsed = parse_level("GPUMEM_LOG", level, options);
-        /* What getopt says of an option begins as all that is said. */
+        /* getopt begins its messages with argv[0]. */
         argv[0] = program;
         while (parsed == PARSED_RUN && (id = getopt_long(argc, argv, "", long_options, NULL)) != -1)
                 parsed = take_option(id, optarg, options);
         if (parsed == PARSED_RUN && optind < argc) {
                 (void)fprintf(stderr,
-                              "gpumemd-exporter: \"%s\": only options are taken; see --help\n",
+                              "gpumemd-exporter: unexpected argument \"%s\" (only options are "
+                              "allowed; see --help)\n",
                               argv[optind]);
                 return PARSED_WRONG;
         }
         return parsed;
 }
 
-/* Also says what was bound: a port of the kernel's choice. */
+/* Also returns the bound address: the kernel may have chosen the port. */
 static int bind_socket(const struct listen_address *wanted, struct listen_address *ret_bound,
                        int *ret_fd)
 {
@@ -199,7 +200,7 @@ static int open_signals(int *ret_fd)
         return 0;
 }
 
-/* Until a signal. */
+/* Serves until a signal. */
 static int serve(struct http *http, const struct asker *asker, int signals)
 {
         struct pollfd fds[] = {

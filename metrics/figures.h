@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the metrics of a node are made of: what its daemon says, and what the exporter counts of itself. */
+/* The input of the metrics of a node: the daemon's replies, and the exporter's own counters. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,10 +8,10 @@
 #include "proto/listing.h"
 #include "proto/proto.h"
 
-/* Rows of tenants, in all pools together, that have samples of their own. */
+/* Tenants' rows, over all pools, that get samples of their own. The rest is added up. */
 #define METRICS_TENANT_ROWS_MAX 1000
 
-/* What the exporter counts of itself. */
+/* The exporter's counters of itself. */
 struct metrics_exporter {
         const char *version;
         uint64_t n_scrapes;
@@ -21,10 +21,10 @@ struct metrics_exporter {
 };
 
 struct metrics_figures {
-        bool is_up;         /* without it there is nothing else, but of the exporter */
-        uint64_t answer_ns; /* from the first question to the last answer */
+        bool is_up;         /* false: all fields but `exporter` are unset */
+        uint64_t answer_ns; /* from the first question to the last reply */
         uint32_t n_pools;
-        struct pool_row *pools; /* their ids ascend; names end with a NUL */
+        struct pool_row *pools; /* ids ascend; names end with a NUL */
         struct stats_row *stats;
         uint32_t n_clients;
         struct client_row *clients;

@@ -14,14 +14,14 @@
 #include "base/log.h"
 #include "metrics/visit.h"
 
-/* Of a request's line and headers. */
+/* Maximum for a request's line and headers. */
 #define REQUEST_BYTES_MAX 8192
 
 #define PATH "/metrics"
 
-/* A text in both formats. */
+/* The response text in both formats. */
 struct page {
-        struct MHD_Response *responses[2]; /* by enum metrics_format; NULL: there is none */
+        struct MHD_Response *responses[2]; /* by enum metrics_format; NULL: none */
 };
 
 struct http {
@@ -31,8 +31,8 @@ struct http {
         LIST_HEAD(, visit) visits;
         uint64_t n_begun; /* connections */
         uint64_t n_ended;
-        struct page page; /* the last answer's */
-        uint64_t page_ms; /* when it came; 0: never */
+        struct page page; /* of the last answer */
+        uint64_t page_ms; /* when the last answer came; 0: never */
         uint64_t incarnation;
         struct metrics_exporter counts;
 };
@@ -73,7 +73,7 @@ static int make_response(const struct metrics_figures *figures, enum metrics_for
         return 0;
 }
 
-/* Without memory there is a page less: what is asked for then is answered by an error. */
+/* Renders the page. Without memory one format is missing; requests for it get an error. */
 static void make_page(const struct http *http, struct metrics_figures *figures,
                       struct page *ret_page)
 {
@@ -123,8 +123,7 @@ static enum MHD_Result answer(struct visit *visit, const struct page *page)
 
         set_state(visit, VISIT_WRITING);
         if (!response)
-                return refuse(visit->connection, MHD_HTTP_INTERNAL_SERVER_ERROR,
-                              "no memory for the answer\n");
+                return refuse(visit->connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
         return MHD_queue_response(visit->connection, MHD_HTTP_OK, response);
 }
 
@@ -140,7 +139,7 @@ static enum MHD_Result answer_without_daemon(struct http *http, struct visit *vi
         return result;
 }
 
-/* All who come while the daemon is asked, or soon after, share one answer. */
+/* Requests that come while the daemon is asked, or soon after, share one answer. */
 static enum MHD_Result scrape(struct http *http, struct visit *visit)
 {
         uint64_t ms = clock_now_ms();
@@ -155,8 +154,8 @@ static enum MHD_Result scrape(struct http *http, struct visit *visit)
         return MHD_YES;
 }
 
-/* Called with a request's headers; then with its body, if there is one, which is passed over; then at its
- * end; and once more after it was suspended. */
+/* libmicrohttpd calls this with a request's headers, then with the parts of a body, which are ignored, at
+ * its end, and again after a suspension. */
 static enum MHD_Result handle(void *argument, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *body,
                               size_t *n_body_bytes, void **place)
@@ -252,8 +251,8 @@ static void take_answer(struct http *http)
         resume_all(http);
 }
 
-/* Whoever waits for the daemon is answered without it; whoever dawdles is cut off: libmicrohttpd's own
- * time begins anew with each byte. */
+/* A request that waited too long for the daemon is answered without it. A client that sends or reads too
+ * slowly is disconnected. libmicrohttpd's own timeout does not do that: it starts again with each byte. */
 static void end_time(struct visit *visit)
 {
         switch (visit->state) {
@@ -273,7 +272,7 @@ static void end_time(struct visit *visit)
         }
 }
 
-/* Others may wait in the kernel's queue. */
+/* When all places are taken, further connections may wait in the kernel's queue. */
 static enum visit_places find_places(const struct http *http)
 {
         return http->n_begun - http->n_ended < HTTP_CONNECTIONS_MAX ? VISIT_PLACES_FREE
@@ -292,7 +291,7 @@ static void end_times(struct http *http)
         }
 }
 
-/* UINT64_MAX: none. */
+/* UINT64_MAX: no deadline. */
 static uint64_t next_deadline_ms(const struct http *http)
 {
         enum visit_places places = find_places(http);
@@ -308,7 +307,7 @@ static uint64_t next_deadline_ms(const struct http *http)
         return next_ms;
 }
 
-/* For poll: -1 is no limit. */
+/* The timeout for poll; -1: none. */
 static int time_left(const struct http *http)
 {
         MHD_UNSIGNED_LONG_LONG limit_ms;
@@ -327,7 +326,7 @@ int http_run(struct http *http)
         take_answer(http);
         end_times(http);
         (void)MHD_run(http->daemon);
-        /* Where there was no room for more, it is only the next run that listens again. */
+        /* After connections have ended, the next run listens again, so it must come at once. */
         return http->n_ended != n_ended ? 0 : time_left(http);
 }
 

@@ -9,7 +9,7 @@ char lines_printable(char byte)
         return (byte >= ' ' && byte <= '~') || byte == '\n' ? byte : METRIC_UNPRINTABLE;
 }
 
-/* Quotes need no escape in the older format's HELP, and are not understood there. */
+/* Quotes need no escape in HELP of the older format, which does not know one. */
 static void put_escaped(const struct lines *lines, const char *text, bool with_quotes)
 {
         for (; *text; text++) {

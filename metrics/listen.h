@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where gpumemd-exporter listens, in words. Pure. */
+/* Parses and formats the exporter's listening address. Pure. */
 #pragma once
 
 #include <netinet/in.h>
 
-/* A port that IANA has assigned to nobody. */
+/* IANA has not assigned this port. */
 #define LISTEN_DEFAULT "127.0.0.1:14900"
 
 #define LISTEN_TEXT_MAX 64
@@ -18,8 +18,9 @@ struct listen_address {
         socklen_t n_bytes;
 };
 
-/* "127.0.0.1:14900", "[::1]:14900": addresses in figures; port 0 is any that is free. -EINVAL. */
+/* Parses numeric addresses such as "127.0.0.1:14900" and "[::1]:14900"; port 0 lets the kernel choose.
+ * -EINVAL. */
 int listen_parse(const char *text, struct listen_address *ret_address);
 
-/* The same text of an address. */
+/* Formats an address in the same form. */
 const char *listen_format(const struct listen_address *address, char text[static LISTEN_TEXT_MAX]);

@@ -72,7 +72,7 @@ static const char *const driver_states[] = {
         [PROTO_DRIVER_LOST] = "lost",
 };
 
-/* The list's text is about the number, which is no sample's. */
+/* The text in the list describes the numbers of the states; a sample has 0 or 1 for each state instead. */
 static const char text_of_states[] = "1: it is in this state; 0: it is not";
 
 void metrics_deinit(struct metrics_figures *figures)
@@ -184,7 +184,7 @@ static void put_figures(struct lines *lines, const struct metrics_figures *figur
         }
 }
 
-/* All states, so that none that is over stays in the picture. */
+/* Writes all states, also those with 0 clients, so that no old value stays visible. */
 static void put_clients(struct lines *lines, const struct metrics_figures *figures)
 {
         uint64_t n_in[LISTED_OTHERS + 1] = {0};

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon's figures as metrics for Prometheus, after proto/stats.def, proto/tenants.def and metrics/own.def. Pure.
+/* Turns a daemon's statistics into metrics for Prometheus, by proto/stats.def, proto/tenants.def and
+ * metrics/own.def. Pure.
  *
- * Labels are bounded: a pool's id, its kind, its GPU's UUID or its NUMA node, a state. No pid, no pointer, no block.
- * Tenants, by uid and container, only where the figures hold their rows, and so many of them: the others are one. */
+ * The number of label values is bounded: a pool's id, its kind, its GPU's UUID or NUMA node, a state. Pids,
+ * pointers and blocks are no labels. Tenants have labels, uid and container, only if their rows were read,
+ * and only up to a maximum; the rest is added up. */
 #pragma once
 
 #include <stddef.h>
@@ -12,6 +14,6 @@
 
 void metrics_deinit(struct metrics_figures *figures);
 
-/* The whole text, the caller's to free. -ENOMEM. */
+/* Renders the whole text, which the caller frees. -ENOMEM. */
 int metrics_render(const struct metrics_figures *figures, enum metrics_format format,
                    char **ret_text, size_t *ret_n_bytes);

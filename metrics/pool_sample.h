@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pool's labels: its id, its kind, and the UUID of its GPU, as nvidia-smi prints it, or its NUMA node. Pure. */
+/* A pool's labels: its id, its kind, and its GPU's UUID as nvidia-smi prints it, or its NUMA node. Pure. */
 #pragma once
 
 #include "metrics/lines.h"
@@ -9,5 +9,5 @@
 #define POOL_UUID_MAX 41
 void pool_uuid(const struct pool_row *pool, char text[static POOL_UUID_MAX]);
 
-/* Begins a sample of the family with them; others may follow. */
+/* Begins a sample of the family with these labels; further labels may follow. */
 void pool_sample(struct lines *lines, const struct pool_row *pool);

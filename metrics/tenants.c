@@ -6,7 +6,7 @@
 
 #include "metrics/pool_sample.h"
 
-/* Whom no label names: other tenants than the asker may see, and those beyond so many. */
+/* The label of tenants that the asker may not see, and of those beyond the maximum, added up. */
 #define OTHERS "others"
 
 struct figure {
@@ -16,7 +16,7 @@ struct figure {
         size_t offset;
 };
 
-/* Those of 64 bits are figures; the narrow ones say whose they are. */
+/* 64-bit fields are numbers to show; smaller ones identify the tenant. */
 static const struct figure figures_of_tenants[] = {
 #define ROW_U32(field, unit, heading, text)
 #define ROW_U64(field, unit, heading, text) \
@@ -36,7 +36,7 @@ static uint64_t value_of(const struct figure *figure, const struct tenant_row *r
         return value;
 }
 
-/* Sums that do not fit stay at the most. */
+/* A sum that overflows stays at the maximum. */
 static void add_row(struct tenant_row *sum, const struct tenant_row *row)
 {
         for (unsigned i = 0; i < ARRAY_SIZE(figures_of_tenants); i++) {
@@ -68,7 +68,7 @@ static int compare_labels(const void *a, const void *b)
         return strcmp(one->container, other->container);
 }
 
-/* The largest first; others last, since they are a sum already. */
+/* Sorts by size, the largest first, and the sum of others last. */
 static int compare_sizes(const void *a, const void *b)
 {
         const struct tenant_row *one = a, *other = b;
@@ -81,7 +81,8 @@ static int compare_sizes(const void *a, const void *b)
         return compare_labels(a, b);
 }
 
-/* No two samples have the same labels: they would cost the whole scrape. Returns how many are left. */
+/* Merges rows with equal labels: Prometheus rejects a whole scrape that has duplicates. Returns the number
+ * of rows left. */
 static uint32_t merge(struct tenant_row *rows, uint32_t n_rows)
 {
         uint32_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tenants' figures as metrics: a sample a tenant, pool and field of proto/tenants.def. Pure. */
+/* Tenants' statistics as metrics: a sample for each tenant, pool and field of proto/tenants.def. Pure. */
 #pragma once
 
 #include "metrics/figures.h"

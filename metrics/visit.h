@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection of gpumemd-exporter's, and how long it may take for what it is at. Pure.
+/* A connection of gpumemd-exporter and its time limits. Pure.
  *
- * Whoever is slow has a place that others wait for: while all places are taken, a request has to be there
- * almost at once, and an answer be taken soon. Who had to wait for a place has sent its request meanwhile. */
+ * A slow client takes a place that others wait for. So while all places are taken, a client must send its
+ * request almost at once, and read the response soon. A client that waited for its place has sent its
+ * request meanwhile. */
 #pragma once
 
 #include <stdint.h>
 #include <sys/queue.h>
 
-/* The time for a request to come, and for its answer to be taken. */
+/* Time limits to send a request, and to read its response. */
 #define VISIT_READ_MS  1000
 #define VISIT_WRITE_MS 5000
 
@@ -17,12 +18,12 @@
 #define VISIT_WRITE_HURRIED_MS 500
 
 enum visit_state {
-        VISIT_READING, /* its request is not there as a whole */
+        VISIT_READING, /* its request is incomplete */
         VISIT_WAITING, /* for the daemon; suspended */
-        VISIT_SERVED,  /* the daemon has answered; so it is to be answered */
-        VISIT_LEFT,    /* the daemon has not, in time */
-        VISIT_WRITING, /* the answer is on its way */
-        VISIT_CUT,     /* it took too long */
+        VISIT_SERVED,  /* the daemon has answered; the response is due */
+        VISIT_LEFT,    /* the daemon has not answered in time */
+        VISIT_WRITING, /* the response is being sent */
+        VISIT_CUT,     /* it exceeded a time limit */
 };
 
 enum visit_places { VISIT_PLACES_FREE, VISIT_PLACES_TAKEN };
@@ -34,8 +35,8 @@ struct visit {
         struct MHD_Connection *connection;
         int fd;
         enum visit_state state;
-        uint64_t since_ms; /* it reads, waits or writes */
+        uint64_t since_ms; /* when the state began */
 };
 
-/* When it has had its time; UINT64_MAX: never. `wait_ms`: so long one waits for the daemon. */
+/* When the visit's time is over; UINT64_MAX: never. `wait_ms` limits the wait for the daemon. */
 uint64_t visit_deadline_ms(const struct visit *visit, enum visit_places places, uint32_t wait_ms);

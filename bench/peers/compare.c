@@ -10,7 +10,7 @@ struct side {
         enum rival_kind kind;
         struct rival rival;
         struct samples figures, starts;
-        int r; /* it has failed, as the rival's note says */
+        int r; /* a failure, explained in the rival's note */
 };
 
 void compare_name(const char *name, const char *peer, struct row *row)
@@ -58,7 +58,7 @@ static int take_turn(struct side *side, const struct comparing *comparing,
         return r;
 }
 
-/* A side that has failed is not asked again. Turns that take long are fewer. */
+/* A side that has failed is not asked again. Slow turns are repeated less often. */
 static void take_turns(struct side *sides, unsigned n_sides, const struct comparing *comparing,
                        const struct measurement *measurement)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Comparisons: each starts the rivals it needs, and adds rows for those that answered and for those that did not, with
- * the reason. One thread. */
+/* Comparisons: each starts its rivals, and adds rows for those that answered, and for those that did not,
+ * with the reason. One thread. */
 #pragma once
 
 #include "bench/commands.h"
@@ -15,40 +15,41 @@ struct comparing {
 
 struct against {
         enum rival_kind kind;
-        double most; /* bound of gpumemd's figure over the other's; 0: none */
+        double most; /* bound of gpumemd's number over the other's; 0: none */
 };
 
-/* One figure of gpumemd beside those of others, by turns. */
+/* One number of gpumemd and of the others, by turns. */
 struct measurement {
         const char *name; /* of its rows */
         const char *unit;
         const char *order;
         enum {
-                PROCESS_KEPT,  /* one answers all turns */
-                PROCESS_FRESH, /* one a turn */
+                PROCESS_KEPT,  /* one process answers all turns */
+                PROCESS_FRESH, /* one process for each turn */
         } process;
         const char *
                 start; /* rows of the time from the start of a fresh process to its answer; NULL: none */
         unsigned n_turns;
-        double seconds; /* an answer may take; and no turn but the first begins after that */
+        double seconds; /* limit of an answer's time; after it no further turn begins */
         unsigned n_against;
         const struct against *against;
 };
 
 #define COMPARE_AGAINST_MAX 5
 
-/* Medians of the turns. Like compare_node it returns what kept rows from being added; a rival's failure is a row. */
+/* Adds the medians of the turns. Returns, like compare_node, only errors that prevented rows; a rival's
+ * failure is a row. */
 int compare_turns(struct comparing *comparing, const struct measurement *measurement);
 
-/* What four processes with a trace each reserve together; bench/peers/node.c's. */
+/* What four processes with a trace each reserve together; in bench/peers/node.c. */
 int compare_node(struct comparing *comparing);
 
-/* "NAME" or "NAME_beside_PEER". */
+/* Makes "NAME" or "NAME_beside_PEER". */
 void compare_name(const char *name, const char *peer, struct row *row);
 
-/* A row that says why it has no figure. `whose`: it failed, gpumemd or the peer. */
+/* Adds a row with a reason instead of a number. `whose`: gpumemd or the peer that failed. */
 int compare_add_note(struct comparing *comparing, const char *name, const char *peer,
                      const char *whose, const char *note);
 
-/* Takes note of a failure of gpumemd, unless there was no time left: the command fails in the end. Returns r. */
+/* Notes a failure of gpumemd, unless the time was over: the command then fails at its end. Returns r. */
 int compare_ours(struct comparing *comparing, int r);

@@ -15,7 +15,7 @@ except ImportError as problem:
 
 
 class Orders:
-    """What has been allocated for patterns that go on."""
+    """The live allocations of patterns with several orders."""
 
     def __init__(self):
         self.malloc = cupy.get_default_memory_pool().malloc
@@ -57,7 +57,7 @@ def first(argument):
 def main():
     try:
         cupy.cuda.Device(0).use()
-        # Makes the context, which is not what is measured.
+        # Makes the context, which is not part of the measurement.
         cupy.cuda.runtime.free(0)
     except cupy.cuda.runtime.CUDARuntimeError as problem:
         rival.give_up(problem)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver's own memory: cuMemAlloc, and cuMemAllocAsync. Calls that the library has no use for are looked
+/* The driver's own memory: cuMemAlloc, and cuMemAllocAsync. Calls that the library does not use are looked
  * up here. */
 #include <dlfcn.h>
 
@@ -10,7 +10,7 @@
 #define TEXT_OF(name) #name
 #define NAME_OF(call) TEXT_OF(call)
 
-/* NULL: the driver has no such call. */
+/* NULL: the driver lacks the call. */
 static struct {
         __typeof__(cuMemAlloc) *alloc;
         __typeof__(cuMemFree) *free;
@@ -81,8 +81,8 @@ const struct allocator allocator_driver = {
         .explain = explain,
 };
 
-/* It keeps what is freed, as those do who want it to be fast: by default it gives all back whenever a stream
- * is waited for. */
+/* The driver's pool keeps freed memory, as fast programs configure it. By default it gives everything back
+ * when a stream is waited for. */
 static int open_async(struct player *player)
 {
         cuuint64_t keep = UINT64_MAX;

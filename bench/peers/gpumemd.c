@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumemd as one of the rivals: its library, and its blocks without the library's memory. */
+/* gpumemd as a rival: its library, and its blocks without the library's memory management. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ static int open_client(struct player *player)
         return r;
 }
 
-/* What is empty is the next process's. */
+/* Empty blocks go back, so that the next process can have them. */
 static void close_client(struct player *player)
 {
         gpumem_disconnect(player->self);
@@ -74,7 +74,7 @@ struct blocks {
         struct player *player;
         struct bare bare;
         uint64_t address, n_bytes;
-        uint64_t known; /* lease that was given back and not unmapped */
+        uint64_t known; /* a lease that was returned and not unmapped */
 };
 
 static int map(struct blocks *blocks, int fd)
@@ -199,7 +199,7 @@ static int order_block(struct player *player, const char *argument, double *ret_
         return measure(player, argument, measure_blocks, ret_ns);
 }
 
-/* known BYTES: ns to lease a block that this client maps still, and to return it so. */
+/* known BYTES: ns to lease a block that this client still maps, and to return it in the same way. */
 static int order_known(struct player *player, const char *argument, double *ret_ns)
 {
         return measure(player, argument, measure_known, ret_ns);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Four processes that run at once, each a trace, out of phase: the peak of what all of them reserve over the
- * peak of what all of them ask for. gpumemd's reserve one pool's memory, PyTorch's each its own. What is asked
- * for is read off the traces: the processes play a sample's lines at once, at the same pace. */
+/* Four processes at once, each with a trace, out of phase. The result is the peak of all reserved memory
+ * over the peak of all requested memory. gpumemd's processes share one pool; each of PyTorch's reserves its
+ * own memory. The requested bytes are read from the traces: the processes play the lines of a sample
+ * together, at the same pace. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 #define N_PROCESSES 4
 #define SECONDS     40
 
-/* A trace is so many samples long, and each process begins half a trace after the one before. */
+/* A trace has so many samples, and each process begins half a trace after the one before. */
 #define N_SAMPLES 2048
 #define N_LAG     (N_SAMPLES / 2)
 
@@ -27,14 +28,14 @@ struct process {
         struct trace trace;
         uint64_t *sizes; /* by id */
         size_t next;     /* event */
-        size_t n_each;   /* events a sample */
+        size_t n_each;   /* events in a sample */
         double live, reserved;
 };
 
 struct fleet {
         enum rival_kind kind;
         struct process processes[N_PROCESSES];
-        struct bare bare; /* for gpumemd's: the daemon's admin socket */
+        struct bare bare; /* for gpumemd's pool, over the daemon's admin socket */
         double most_live, most_reserved;
         char note[ROW_NOTE_MAX];
 };
@@ -59,7 +60,7 @@ static int start_all(struct comparing *comparing, struct fleet *fleet)
         return r;
 }
 
-/* Over the admin socket, since the peaks of all tenants are reset. */
+/* The admin socket is needed to reset the peaks of all tenants. */
 static int connect_node(struct comparing *comparing, struct fleet *fleet)
 {
         struct options options = {.socket_path = NULL};
@@ -93,7 +94,7 @@ static int reset_peak(struct fleet *fleet)
         return r;
 }
 
-/* What the daemon held of the device at most since then. */
+/* The peak of the daemon's device memory since the reset. */
 static int read_peak(struct fleet *fleet)
 {
         CLEANUP(fdset_deinit)
@@ -130,7 +131,7 @@ static int read_one(struct fleet *fleet, struct process *process, const char *fi
                 r = process->sizes ? 0 : -ENOMEM;
         }
         if (r)
-                (void)snprintf(fleet->note, ROW_NOTE_MAX, "%s could not be read", file);
+                (void)snprintf(fleet->note, ROW_NOTE_MAX, "cannot read %s", file);
         return r;
 }
 
@@ -159,7 +160,7 @@ static int is_on(unsigned process, unsigned at)
         return at >= process * N_LAG && at - process * N_LAG < N_SAMPLES;
 }
 
-/* A sample of all of them, at once. */
+/* Plays one sample in all processes at once. */
 static int go(struct fleet *fleet, unsigned at)
 {
         char order[32];
@@ -183,7 +184,7 @@ static int go(struct fleet *fleet, unsigned at)
         return r;
 }
 
-/* A process whose trace is over ends, and has nothing any more. */
+/* Ends a process whose trace is over, so that it holds no memory. */
 static void end_one(struct fleet *fleet, unsigned at)
 {
         for (unsigned i = 0; i < N_PROCESSES; i++) {
@@ -206,7 +207,7 @@ static void count_line(struct process *process)
                                                     : -(double)process->sizes[event->id];
 }
 
-/* The next line of a sample of every process that has one. */
+/* Plays a line of the sample in every process that has one. */
 static int count_lines(struct fleet *fleet, unsigned at, size_t line)
 {
         double live = 0;
@@ -249,7 +250,7 @@ static int play_all(struct fleet *fleet)
         return r;
 }
 
-/* gpumemd's pool tells its own peak; what a sample's end shows of others is theirs. */
+/* gpumemd's pool reports its own peak. Of the others the sum at each sample's end is taken. */
 static int run(struct comparing *comparing, enum rival_kind kind, struct fleet *fleet)
 {
         int r;

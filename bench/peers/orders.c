@@ -116,7 +116,7 @@ static int order_block(struct player *player, const char *argument, double *ret_
         return time_repetition(block_steps, &block, N_BLOCK_STEPS, ret_ns);
 }
 
-/* gpumemd has other ones for a block, and for one that is mapped still; others have one way. */
+/* gpumemd has its own orders for a block and for a block that is still mapped; the others have one way. */
 const struct order orders_common[] = {{"hot", order_hot},
                                       {"random", order_random},
                                       {"threads", order_threads},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peers: gpumemd beside others that serve GPU memory, all as child processes, in one run. */
+/* peers: gpumemd beside other allocators of GPU memory, all as child processes, in one run. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #include "bench/bare.h"
 #include "bench/peers/compare.h"
 
-/* For all of it, if nothing else is said. */
+/* Default time limit for all comparisons. */
 #define SECONDS_MAX 250
 
-/* PyTorch's C++ may take. */
+/* Time limit for compiling PyTorch's C++. */
 #define SECONDS_COMPILE 120
 
 #define AGAINST(list) .n_against = ARRAY_SIZE(list), .against = (list)
@@ -38,7 +38,7 @@ static const struct against known_against[] = {{RIVAL_DRIVER, 0.2}};
                 AGAINST(patterns_against)                                                      \
         }
 
-/* In fresh processes: what 16 threads leave cached takes a quarter of a device. */
+/* In fresh processes, since 16 threads leave a quarter of a device cached. */
 #define THREADS(n)                                                                              \
         {                                                                                       \
                 .name = "threads_" n, .unit = "/us", .order = "threads " n,                     \
@@ -69,7 +69,7 @@ static const struct measurement block[] = {
         BLOCK("known", "8GiB", "8589934592", known_against),
 };
 
-/* 20 MiB in a fresh process: the allocation, and from the start of the process to its end. */
+/* 20 MiB in a fresh process: the allocation, and the time from the start of the process to its end. */
 static const struct measurement first[] = {{.name = "first_block",
                                             .unit = "ns",
                                             .order = "first 20971520",
@@ -79,7 +79,7 @@ static const struct measurement first[] = {{.name = "first_block",
                                             .seconds = 30,
                                             AGAINST(first_against)}};
 
-/* In this order; the first ones do without PyTorch's C++, which is being compiled. */
+/* In this order. The first ones do not need PyTorch's C++, which is compiled meanwhile. */
 static const struct comparison {
         const char *name;
         bool needs_cpp;
@@ -109,7 +109,7 @@ static int check_choice(const char *only)
         return -EINVAL;
 }
 
-/* What is cached for this tenant goes back to the driver, so that a comparison begins with nothing. */
+/* Frees what is cached for this tenant, so that a comparison begins with an empty cache. */
 static void clear(const struct comparing *comparing)
 {
         struct bare bare;
@@ -120,7 +120,7 @@ static void clear(const struct comparing *comparing)
         bare_deinit(&bare);
 }
 
-/* What was found so far is printed at once, in case that the run is interrupted. */
+/* Prints the results so far at once, in case the run is interrupted. */
 static int compare_one(struct comparing *comparing, const struct comparison *comparison)
 {
         struct rows *rows = comparing->rows, found = ROWS_NULL;
@@ -129,7 +129,7 @@ static int compare_one(struct comparing *comparing, const struct comparison *com
 
         if (clock_now_ns() > comparing->setup.deadline_ns)
                 return compare_add_note(comparing, comparison->name, "", "gpumem-bench",
-                                        "there was no time left for it");
+                                        "no time was left for it");
         (void)fprintf(stderr, "gpumem-bench: peers: %s\n", comparison->name);
         clear(comparing);
         for (unsigned i = 0; i < comparison->n && !r; i++)
@@ -141,7 +141,7 @@ static int compare_one(struct comparing *comparing, const struct comparison *com
         return r ? r : rows_print_table(&found, stderr);
 }
 
-/* A failure is told where it is asked for a figure. */
+/* A failure is reported when the rival is asked for a number. */
 static void await_cpp(struct rival *cpp)
 {
         if (cpp->pid)
@@ -202,7 +202,7 @@ int command_peers(const struct options *options, struct rows *rows)
                 (void)fprintf(stderr, "gpumem-bench: %s: %s\n", folder, strerror(errno));
                 return err_errno();
         }
-        /* A child that has ended does not read what it is told. */
+        /* A child that has ended does not read its orders. */
         (void)signal(SIGPIPE, SIG_IGN);
         r = compare_all(&comparing);
         remove_folder(folder);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders that play a trace through the library, some lines at a time. Unlike bench/replay.c, which computes what the library
- * would do, this makes the calls, at the pace that bench/replay.h takes for its own: the library's budget
- * goes by the clock. */
+/* Orders that play a trace through the library, some lines at a time. bench/replay.c computes what the
+ * library would do; this makes the calls, at the pace that bench/replay.h assumes, since the library's
+ * budget depends on the clock. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -20,17 +20,17 @@ struct play {
         size_t next;     /* event */
 };
 
-/* One at a time: a process plays one trace. */
+/* One trace for each process. */
 static struct play play;
 
-/* play FILE: none of its events has been played. */
+/* play FILE: reads the trace; no event is played yet. */
 int order_play(struct player *player, const char *file, double *ret_number)
 {
         int r = trace_read(file, &play.trace);
 
         (void)ret_number;
         if (r)
-                return player_explain(player, err_fold(r), "the trace could not be read");
+                return player_explain(player, err_fold(r), "cannot read the trace");
         play.pointers = calloc(play.trace.n_ids, sizeof(*play.pointers));
         return play.pointers ? 0 : -ENOMEM;
 }
@@ -44,8 +44,8 @@ static int play_one(struct player *player, const struct trace_event *event)
         return player->allocator->alloc(player, 0, event->n_bytes, pointer);
 }
 
-/* Lines are played some at a time, and their time is slept through: who spins keeps the CPU from the
- * daemon and from the library's own thread. */
+/* Sleeps for the time of the lines that were played: spinning would take the CPU from the daemon and from
+ * the library's thread. */
 static void keep_pace(uint64_t start_ns, size_t n_lines)
 {
         uint64_t due_ns = start_ns + n_lines * REPLAY_US_PER_LINE * 1000;
@@ -70,7 +70,7 @@ static int play_some(struct player *player, size_t n_events)
         return r;
 }
 
-/* go N: plays so many events, if there are; bytes leased. */
+/* go N: plays N more events, or those that are left; answers the leased bytes. */
 int order_go(struct player *player, const char *argument, double *ret_reserved)
 {
         struct gpumem_stats stats = {.struct_size = sizeof(stats)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The child's side of rival.h: reads orders, answers them. */
+/* The child's side of rival.h: reads orders and answers them. */
 #include "bench/peers/player.h"
 
 #include <stdio.h>
@@ -81,7 +81,7 @@ static int obey(struct player *player, const struct order *const lists[2], char 
                 *argument++ = 0;
         order = find_order(lists, line);
         if (!order)
-                return answer("no", "it has no such thing");
+                return answer("no", "unknown order");
         player->reason[0] = 0;
         r = order->run(player, argument, &number);
         if (r)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The child's side of rival.h, for those in C: who serves memory, and the orders that are answered with it. */
+/* The child's side of rival.h, for rivals in C: the allocator, and the orders that it answers. */
 #pragma once
 
 #include "bench/peers/rival.h"
@@ -9,27 +9,27 @@
 
 struct player;
 
-/* Who serves it. Streams are the player's, by number. */
+/* An allocator under test. The player numbers its streams. */
 struct allocator {
-        unsigned n_steps;        /* in a batch: what takes long is asked for less often */
-        unsigned n_thread_steps; /* the same, of a thread among several */
+        unsigned n_steps;        /* in a batch: slow allocators do fewer steps */
+        unsigned n_thread_steps; /* the same for one of several threads */
         int (*open)(struct player *player);
-        void (*close)(struct player *player); /* NULL: nothing is to be done */
+        void (*close)(struct player *player); /* NULL: nothing to do */
         int (*alloc)(struct player *player, unsigned stream, uint64_t n_bytes, void **ret_pointer);
         int (*free)(struct player *player, unsigned stream, void *pointer);
         const char *(*explain)(int r);
 };
 
-/* Any thread that has called player_enter may use the first device's context and its streams. */
+/* A thread that has called player_enter may use the first device's context and its streams. */
 struct player {
         const struct allocator *allocator;
-        const char *socket_path; /* NULL: as gpumem_options has it */
+        const char *socket_path; /* NULL: the default of gpumem_options */
         struct cuda cuda;
         CUdevice device;
         CUcontext context;
         CUstream streams[PLAYER_STREAMS];
-        void *self;                /* the allocator's */
-        char reason[ROW_NOTE_MAX]; /* that an order has for having failed; "": the allocator's */
+        void *self;                /* the allocator's state */
+        char reason[ROW_NOTE_MAX]; /* why an order failed; "": the allocator explains its result */
 };
 
 struct order {
@@ -37,19 +37,19 @@ struct order {
         int (*run)(struct player *player, const char *argument, double *ret_number);
 };
 
-/* Each ends with a NULL word. */
+/* Each list ends with a NULL word. */
 extern const struct order orders_common[], orders_gpumemd[];
 
 extern const struct allocator allocator_gpumemd, allocator_driver, allocator_async;
 
 int player_enter(const struct player *player);
 
-/* Why the order failed, which `r` does not say. Returns r. */
+/* Sets why the order failed, if `r` does not tell. Returns r. */
 int player_explain(struct player *player, int r, const char *reason);
 
-/* bench/peers/threads.c's: pairs a microsecond of so many threads together. */
+/* In bench/peers/threads.c: pairs in a microsecond, over that many threads. */
 int order_threads(struct player *player, const char *argument, double *ret_rate);
 
-/* bench/peers/play.c's. */
+/* In bench/peers/play.c. */
 int order_play(struct player *player, const char *argument, double *ret_number);
 int order_go(struct player *player, const char *argument, double *ret_reserved);

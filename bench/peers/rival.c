@@ -21,9 +21,9 @@
 #define PROGRAM_WORDS_MAX 8
 #define PROGRAM_PATH_MAX  512
 
-/* Which program a rival is. It points into itself, and is not moved. */
+/* The program of a rival. It has pointers into itself, so it must not be moved. */
 struct program {
-        const char *path; /* looked for in PATH if it is a name */
+        const char *path; /* looked up in PATH if it has no '/' */
         const char *arguments[PROGRAM_WORDS_MAX];
         const char **environment;
         char file[PROGRAM_PATH_MAX];
@@ -54,7 +54,7 @@ static bool is_set_for(const char *variable, const char *name)
         return strncmp(variable, name, n) == 0 && variable[n] == '=';
 }
 
-/* The user's own settings of PyTorch's allocator are not what is compared. */
+/* Removes the user's settings of PyTorch's allocator, which are not compared. */
 static int make_environment(enum rival_kind kind, struct program *program)
 {
         size_t n = 0, n_kept = 0;
@@ -94,7 +94,7 @@ static int find_script(enum rival_kind kind, const struct rival_setup *setup,
         return n < PROGRAM_PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* What has been compiled is run without Python: how long it takes to start is its own. */
+/* The compiled program runs without Python, so its start time is its own. */
 static bool find_compiled(const struct rival_setup *setup, struct program *program)
 {
         int n = snprintf(program->file, PROGRAM_PATH_MAX, "%s/%s", setup->folder,
@@ -115,7 +115,7 @@ static int program_find(enum rival_kind kind, const struct rival_setup *setup,
         if (!kinds[kind].script) {
                 find_own(kind, setup, ret_program);
         } else if (!setup->scripts) {
-                (void)snprintf(note, ROW_NOTE_MAX, "not asked for: --peers says where it is");
+                (void)snprintf(note, ROW_NOTE_MAX, "left out without --peers DIR");
                 return -ENODEV;
         } else if (kind != RIVAL_TORCH_CPP || !find_compiled(setup, ret_program)) {
                 r = find_script(kind, setup, ret_program);
@@ -166,7 +166,7 @@ int rival_spawn(enum rival_kind kind, const struct rival_setup *setup, struct ri
         return 0;
 }
 
-/* The note stays. */
+/* Ends the rival; the note stays. */
 static void forget(struct rival *rival)
 {
         closep(&rival->to);
@@ -175,7 +175,7 @@ static void forget(struct rival *rival)
         rival->n_text = 0;
 }
 
-/* Its output ends when it does. */
+/* The rival's output ends when the rival ends. */
 static void await_end(const struct rival *rival)
 {
         struct pollfd fd = {.fd = rival->from, .events = POLLIN};
@@ -207,7 +207,7 @@ static int failed(struct rival *rival, int r, const char *what)
         return r;
 }
 
-/* Reads what is there, or waits for it. */
+/* Reads what is there, or waits for more. */
 static int read_more(struct rival *rival, uint64_t end_ns)
 {
         struct pollfd fd = {.fd = rival->from, .events = POLLIN};
@@ -223,7 +223,7 @@ static int read_more(struct rival *rival, uint64_t end_ns)
         return 0;
 }
 
-/* The next line, without its end. A line that is too long loses its beginning. */
+/* The next line, without its newline. A line that is too long loses its beginning. */
 static int read_line(struct rival *rival, uint64_t end_ns, char ret_line[static RIVAL_TEXT_MAX])
 {
         char *end;
@@ -253,7 +253,7 @@ static const char *after(const char *line, const char *word)
         return line[n] ? line + n + 1 : line + n;
 }
 
-/* A line that begins with `good`, whose rest is told, or with `bad`. */
+/* Reads up to a line that begins with `good`, whose rest is returned, or with `bad`, a failure. */
 static int hear(struct rival *rival, double seconds, const char *good, const char *bad,
                 char ret_rest[static RIVAL_TEXT_MAX])
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is compared: gpumemd's library and others that serve GPU memory, each in a child process that answers orders. One
- * thread.
+/* The compared allocators: gpumemd's library and others for GPU memory, each in a child process that
+ * answers orders. One thread.
  *
- * A child says "ready", or "none REASON" if what it stands for is not on this machine. Then it reads orders on its
- * standard input, a line each, a word and perhaps an argument, until that ends, and answers each by a line on its
- * standard output: "ok", with a number if one was asked for, or "no REASON". What does not begin so is passed over:
- * libraries print things. */
+ * A child prints "ready", or "none REASON" if its allocator is missing on this machine. It then reads
+ * orders from its standard input until that ends: a line each, with a word and perhaps an argument. It
+ * answers each with a line on standard output: "ok", with a number if one was asked for, or "no REASON".
+ * Other lines are ignored, since libraries print text. */
 #pragma once
 
 #include <stdint.h>
@@ -23,17 +23,17 @@ enum rival_kind {
         RIVAL_CUPY,
 };
 
-/* As it stands in the names of rows. */
+/* The name in rows. */
 const char *rival_name(enum rival_kind kind);
 
 struct rival_setup {
-        const char *socket_path; /* NULL: as gpumem_options has it */
-        const char *scripts;     /* the folder of those that are not C; NULL: there are none */
-        const char *folder;      /* for what is compiled here */
-        uint64_t deadline_ns;    /* no child is waited for any longer */
+        const char *socket_path; /* NULL: the default of gpumem_options */
+        const char *scripts;     /* the folder of rivals that are not C; NULL: none */
+        const char *folder;      /* for programs that are compiled here */
+        uint64_t deadline_ns;    /* no child is waited for longer */
 };
 
-/* In that folder, once it is compiled. */
+/* Name of the compiled program in that folder. */
 #define RIVAL_TORCH_PROGRAM "torch_rival"
 
 #define RIVAL_TEXT_MAX 512
@@ -43,27 +43,28 @@ struct rival {
         pid_t pid; /* 0: none */
         int to, from;
         uint64_t deadline_ns;
-        char text[RIVAL_TEXT_MAX]; /* what came after the last whole line */
+        char text[RIVAL_TEXT_MAX]; /* output after the last whole line */
         unsigned n_text;
         char note[ROW_NOTE_MAX]; /* why the last call failed */
 };
 
 #define RIVAL_NULL ((struct rival){.to = -1, .from = -1})
 
-/* Starts one and does not wait until it is ready: rival_hear_ready does. A failure is in the note. */
+/* Starts a rival without waiting until it is ready: rival_hear_ready waits. A failure is in the note. */
 int rival_spawn(enum rival_kind kind, const struct rival_setup *setup, struct rival *ret_rival);
 int rival_hear_ready(struct rival *rival, double seconds);
 
-/* Its input ends, and it is waited for; a while, then it is killed. */
+/* Ends the rival's input and waits for its end. Kills it after a while. */
 void rival_end(struct rival *rival);
 
-/* One order. -ETIMEDOUT: it has been killed. A number that the answer does not have is 0. */
+/* Gives one order. -ETIMEDOUT: the rival has been killed. If the answer has no number, it is 0. */
 int rival_ask(struct rival *rival, const char *order, double seconds, double *ret_number);
 
-/* The halves of that, for those who ask several at once. */
+/* The two halves of rival_ask, to ask several rivals at once. */
 int rival_tell(struct rival *rival, const char *order);
 int rival_hear(struct rival *rival, double seconds, double *ret_number);
 
-/* What a child of this program does. `arguments` are those that rival_start gave it. Returns the exit status. */
+/* The main function of a child of this program. `arguments` are those that rival_start passed. Returns the
+ * exit status. */
 #define RIVAL_OPTION "--rival"
 int rival_main(char **arguments);

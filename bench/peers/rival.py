@@ -29,7 +29,7 @@ def first_line(reason):
 def answer(orders, line):
     word, _, argument = line.partition(' ')
     if word not in orders:
-        return 'no it has no such thing'
+        return 'no unknown order'
     try:
         number = orders[word](argument)
     except Exception as error:  # pylint: disable=broad-except  # Any of a library's is the answer.
@@ -59,7 +59,7 @@ def pairs_sizes():
 
 
 def pairs_start():
-    """The sizes that are live first."""
+    """The sizes of the first live allocations."""
     sizes = pairs_sizes()
     return [sizes[slot % PAIRS_SIZES] for slot in range(PAIRS_LIVE)]
 

@@ -14,15 +14,16 @@
 #define N_BATCHES   9
 #define FIRST_STEPS 32
 
-/* A batch of those that are slow in many threads is made shorter, and after so long there is no other one. */
+/* Allocators that are slow in many threads have shorter batches, and after this time no further one. */
 #define BATCH_NS 200000000
 #define ALL_NS   6000000000
 
-/* Each slot has had each size, twice: memory is as much as it gets. Who is slow need not be through with it. */
+/* Each slot has had each size twice, so the memory has reached its maximum. A slow allocator need not
+ * finish this. */
 #define WARM_STEPS (2 * PAIRS_N_LIVE * PAIRS_N_SIZES)
 #define WARM_NS    3000000000
 
-/* What the first one changes, the others read when they have met it again. */
+/* The first thread changes these; the others read them after the next barrier. */
 struct team {
         struct player *player;
         unsigned n_steps;
@@ -32,13 +33,13 @@ struct team {
         pthread_barrier_t barrier;
 };
 
-/* A thread's; no line of it is another thread's too. */
+/* Each thread has its own cache lines. */
 struct mate {
         _Alignas(128) struct pairs pairs;
         struct team *team;
         unsigned stream;
         pthread_t thread;
-        double rate; /* pairs of one a nanosecond; the first one's only */
+        double rate; /* pairs of one thread in a nanosecond; set by the first thread only */
         int r;
 };
 
@@ -58,7 +59,7 @@ static int end(void *argument, void *pointer)
         return player->allocator->free(player, mate->stream, pointer);
 }
 
-/* Until the slowest has done it. 0: it is over. */
+/* Runs until the slowest thread is done. 0: the measurement is over. */
 static uint64_t run_batch(struct mate *mate)
 {
         struct team *team = mate->team;
@@ -97,7 +98,7 @@ static void plan_next(struct team *team, struct samples *batches, uint64_t batch
         team->is_over = batches->n == N_BATCHES || (batches->n && ns > ALL_NS);
 }
 
-/* One whose steps fail goes on meeting the others. */
+/* A thread whose steps fail still takes part in the barrier. */
 static void run_batches(struct mate *mate)
 {
         struct samples batches = {.n = 0};
@@ -129,9 +130,9 @@ static int start_all(struct team *team, struct mate *mates, unsigned n_threads)
         for (unsigned i = 1; i < n_threads; i++) {
                 int r = pthread_create(&mates[i].thread, NULL, mate_main, &mates[i]);
 
-                /* Those that were started wait for ever: the process ends. */
+                /* The started threads wait for ever, so the process ends. */
                 if (r)
-                        return player_explain(team->player, -r, "a thread could not be started");
+                        return player_explain(team->player, -r, "cannot start a thread");
         }
         return 0;
 }
@@ -164,7 +165,7 @@ int order_threads(struct player *player, const char *argument, double *ret_rate)
         int r;
 
         if (!n_threads || n_threads > PLAYER_STREAMS)
-                return player_explain(player, -EINVAL, "so many threads are not measured");
+                return player_explain(player, -EINVAL, "unsupported number of threads");
         mates = aligned_alloc(_Alignof(struct mate), n_threads * sizeof(*mates));
         if (!mates)
                 return player_explain(player, -ENOMEM, "out of memory");

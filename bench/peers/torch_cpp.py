@@ -27,7 +27,7 @@ def give_up(reason):
 
 
 def find_torch():
-    """Its folder; to import it takes seconds."""
+    """PyTorch's folder, found without an import, which takes seconds."""
     found = importlib.util.find_spec('torch')
     if not found or not found.origin:
         give_up('not installed')
@@ -75,12 +75,12 @@ def command(torch, target):
             *(f'-L{path}' for path in folders), *(f'-Wl,-rpath,{path}' for path in folders),
             '-Wl,--no-as-needed', '-ltorch', '-ltorch_cpu', '-ltorch_cuda', '-lc10_cuda', '-lc10',
             cuda_runtime(pip_libraries), '-pthread',
-            # What PyTorch's libraries need themselves is found when they are loaded.
+            # PyTorch's libraries find their own dependencies when they are loaded.
             '-Wl,--unresolved-symbols=ignore-in-shared-libs']
 
 
 def compiled(folder):
-    """The program in that folder."""
+    """Compiles the program into that folder."""
     target = pathlib.Path(folder, PROGRAM)
     unfinished = target.with_suffix('.new')
     torch = find_torch()
@@ -93,7 +93,7 @@ def compiled(folder):
         sys.stderr.write(ran.stderr[-4000:])
         errors = [line for line in ran.stderr.splitlines() if 'error' in line] or ['see above']
         give_up(f'it could not be compiled: {errors[0][-70:]}')
-    # Nobody finds half a program.
+    # Renamed when complete, so that no other process runs half a program.
     unfinished.rename(target)
     return target
 

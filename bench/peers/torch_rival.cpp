@@ -49,7 +49,7 @@ void check(cudaError_t error)
                 throw std::runtime_error(cudaGetErrorString(error));
 }
 
-// The pattern's argument is the stream. What goes wrong is thrown.
+// The pattern's argument is the stream. Errors are exceptions.
 int alloc(void *stream, uint64_t n_bytes, void **ret_pointer)
 {
         *ret_pointer =
@@ -131,7 +131,7 @@ private:
         unsigned n_here_ = 0, round_ = 0;
 };
 
-// One whose allocations fail goes on meeting the others.
+// A thread whose allocations fail still takes part in the barrier.
 double run_mate(Barrier &barrier, cudaStream_t stream, std::string &reason)
 {
         pairs state;
@@ -204,7 +204,7 @@ const std::map<std::string, std::function<double(const std::string &)>> orders =
         {"first", order_first},
 };
 
-// A message of PyTorch's is many lines.
+// PyTorch's messages have many lines; the first is enough.
 void refuse(const char *word, const std::string &reason)
 {
         std::printf("%s %s\n", word, reason.substr(0, reason.find('\n')).c_str());
@@ -217,7 +217,7 @@ void obey(const std::string &line)
         const auto order = orders.find(line.substr(0, space));
 
         if (order == orders.end()) {
-                refuse("no", "it has no such thing");
+                refuse("no", "unknown order");
                 return;
         }
         try {

@@ -45,10 +45,10 @@ ok "--help fits a screen" fits_a_screen gpumemd-exporter --help
 ok "--version" said 0 "gpumemd-exporter 0." gpumemd-exporter --version
 ok "an unknown option" said 2 "see gpumemd-exporter --help" gpumemd-exporter --nonsense
 ok "an unknown option: by whom, however it was called" says_first "gpumemd-exporter: " "$(type -P gpumemd-exporter)" --nonsense
-ok "a word too many" said 2 '"word": only options' gpumemd-exporter word
-ok "no address" said 2 '"9:9" is no address; allowed are such as' gpumemd-exporter --listen 9:9
-ok "no time" said 2 '"0" is no time; allowed: 1 to 60' gpumemd-exporter --timeout 0
-ok "no level" said 2 "allowed are error, warning, info" gpumemd-exporter --log loud
+ok "a word too many" said 2 'unexpected argument "word" (only options' gpumemd-exporter word
+ok "no address" said 2 'invalid --listen "9:9" (expected an address such as' gpumemd-exporter --listen 9:9
+ok "no time" said 2 'invalid --timeout "0" (expected 1-60 seconds)' gpumemd-exporter --timeout 0
+ok "no level" said 2 'invalid --log "loud" (expected error, warning, info or debug)' gpumemd-exporter --log loud
 
 # Prometheus's parsers: promtool's of the text format, which also lints, and the server's of OpenMetrics, which
 # wants a time in each sample where it is read from a file.

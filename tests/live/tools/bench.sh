@@ -13,17 +13,17 @@ PATH=$build/bench:$PATH
 ok "--help fits a screen" fits_a_screen gpumem-bench --help
 ok "--help names the commands" said 0 "  metadata  " gpumem-bench --help
 ok "--version" said 0 "gpumem-bench 0." gpumem-bench --version
-ok "no command" said 2 "a command is needed" gpumem-bench
-ok "an unknown command" said 2 'no command "dance"' gpumem-bench dance
+ok "no command" said 2 "no command (expected" gpumem-bench
+ok "an unknown command" said 2 'unknown command "dance"' gpumem-bench dance
 ok "an unknown option" said 2 "see gpumem-bench --help" gpumem-bench --nonsense
 ok "an unknown option: by whom, however it was called" says_first "gpumem-bench: " "$(type -P gpumem-bench)" --nonsense
 ok "a file too many" said 2 "metadata takes no files" gpumem-bench metadata file
 ok "no file" said 2 "trace takes one file, a trace" gpumem-bench trace
 ok "a file too few" said 2 "node takes 2 to 64 files, which are traces" gpumem-bench node file
-ok "half a stream" said 2 "no whole number" gpumem-bench trace --streams 1.5 file
+ok "half a stream" said 2 'invalid --streams "1.5" (expected a whole number)' gpumem-bench trace --streams 1.5 file
 ok "no daemon" said 3 "no connection to gpumemd" gpumem-bench metadata
 
-# refused LINES WHAT: it is told what is wrong with the last of these lines, and nothing else.
+# refused LINES WHAT: the message is about the last of these lines, and is the only one.
 refused() {
         local n
         printf "%b" "$1" >"$place/trace"
@@ -32,7 +32,7 @@ refused() {
                 equal "$(gpumem-bench trace "$place/trace" 2>/dev/null)" ""
 }
 
-form='no "a ID BYTES STREAM" or "f ID"'
+form='invalid line (expected "a ID BYTES STREAM" or "f ID")'
 ok "an allocation without a stream" refused 'a 1 100\n' "$form"
 ok "a negative size" refused 'a 1 -5 0\n' "$form"
 ok "a size beyond 64 bits" refused 'a 1 99999999999999999999 0\n' "$form"
@@ -40,10 +40,10 @@ ok "an id beyond what is taken" refused 'a 100000000 100 0\n' "$form"
 ok "words behind a line" refused '# so\na 1 100 0\nf 1 x\n' "$form"
 ok "no text" refused '\0001\0377\n' "$form"
 ok "an empty allocation" refused 'a 1 0 0\n' "an allocation of 0 bytes"
-ok "an id twice" refused 'a 1 9 0\na 1 9 0\n' "an allocation with the id of another one"
-ok "a free of nothing" refused 'a 1 9 0\nf 1\nf 1\n' "a free of what is not allocated"
+ok "an id twice" refused 'a 1 9 0\na 1 9 0\n' "an allocation with an id in use"
+ok "a free of nothing" refused 'a 1 9 0\nf 1\nf 1\n' "a free of an unknown id"
 printf '# nothing\n' >"$place/trace"
-ok "an empty trace" said 3 "there is no allocation in it" gpumem-bench trace "$place/trace"
+ok "an empty trace" said 3 "no allocations in the trace" gpumem-bench trace "$place/trace"
 printf 'a 1 400000000000000 0\n' >"$place/trace"
 ok "more than there is" said 3 "more than a device has" gpumem-bench trace "$place/trace"
 ok "no such trace" said 3 "$place/none: No such file" gpumem-bench trace "$place/none"
@@ -93,10 +93,10 @@ END
 ok "an unknown comparison, and which ones there are" said 3 \
         'unknown --only "dance" (expected block, node, first, hot, random)' gpumem-bench peers --only dance
 printf '{"name": 1}' >"$place/odd.json"
-ok "a picture of what is no table" said 3 "no array of rows" gpumem-bench plot "$place/odd.json"
+ok "a picture of what is no table" said 3 "not an array of rows" gpumem-bench plot "$place/odd.json"
 printf '[1, {"name": 1}, {"name": "hot_beside_x", "unit": "ns", "value": null, "baseline": 1}]' \
         >"$place/odd.json"
-ok "a picture of nothing" said 3 "no row of these is drawn" gpumem-bench plot "$place/odd.json"
+ok "a picture of nothing" said 3 "the files have no row that plot draws" gpumem-bench plot "$place/odd.json"
 printf '[{"name": "hot_beside_<&>", "unit": "ns", "value": 1, "baseline": 2.5}]' >"$place/odd.json"
 ok "names are no markup" said 0 "&lt;&amp;&gt;</text>" gpumem-bench plot "$place/odd.json"
 ok "figures of a picture" said 2 "plot takes neither --output nor --json" \
@@ -135,7 +135,7 @@ trace=$source_folder/bench/traces/diffusion.trace.gz
 all_but_peers_and_plot() {
         local status=0
         gpumem-bench all --quick "$trace" >"$place/said" 2>&1 || status=$?
-        equal "$(grep "could not be measured" "$place/said" | grep -v "pinned\|^gpumem-bench: all ")" "" &&
+        equal "$(grep "measurement failed" "$place/said" | grep -v "pinned\|^gpumem-bench: all ")" "" &&
                 ! grep -q "^gpumem-bench: \(peers\|plot\)" "$place/said" && grep -q "^node_hit_rate\|^hit_rate_" "$place/said"
 }
 ok "all, with a trace" all_but_peers_and_plot
