@@ -150,6 +150,7 @@ def check_rooms(report):
 def check_words(report):
     script = STYLE / 'words.py'
     notes, paths = 'no notes to oneself', 'no paths of one machine'
+    vague = 'no words that leave open which process is meant'
     for what, text, expected in [
             ('prose', 'a path of /usr/lib, mkstemp of "file-XXXXXX", $root/work, /workers', []),
             ('a note', 'a = 1; /* TO' 'DO later */', [notes]),
@@ -157,8 +158,14 @@ def check_words(report):
             ('a home', 'see /ho' 'me/someone/file', [paths]),
             ('a folder of one machine', '"/wo' 'rk/main"', [paths]),
             ('a folder of one machine, last word', 'it is in /wo' 'rk.', [paths]),
+            ('an unnamed actor', 'memory that no' 'body uses', [vague]),
+            ('an unnamed actor first', 'Who' 'ever asks is told.', [vague]),
+            ('an unnamed owner', "some" "body's memory", [vague]),
+            ('again in an old word', 'it is made an' 'ew', [vague]),
+            ('a message without what is expected', '"x" is no si' 'ze', [vague]),
+            ('parts of other words', 'no bodies, some bodies, a new name; it is no sizeable part', []),
     ]:
-        report.case(f'words: {what}', differ(failed_cases(script, {'a/b.txt': text}), expected))
+        report.case(f'words: {what}', differ(failed_cases(script, {'bench/b.txt': text}), expected))
 
 
 def check_format(report):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails on words that do not belong in a finished tree: notes to oneself, one machine's paths.
+"""Fails on words that do not belong in a finished tree: notes to oneself, one machine's paths, and words that
+leave open which client, process or user a sentence is about.
 
     words.py ROOT
 """
@@ -15,6 +16,12 @@ import tap
 # Put together here so that this file does not fail by itself.
 NOTE = re.compile(r'\b(' + '|'.join(['TO' 'DO', 'FIX' 'ME', 'X' 'XX']) + r')\b')
 MACHINE = re.compile(r'(?<![\w.$}/-])/(work|home|Users|tmp/' r'wt)(?![\w-])')
+
+# A sentence names the client, the process or the user instead; a message says what is expected.
+VAGUE = re.compile(r'\b(' + '|'.join(['who' 'ever', 'an' 'ew', 'no' 'body', 'some' 'body',
+                                      'is no (?:si' 'ze|pro' 'cess|na' 'me)']) + r')\b', re.IGNORECASE)
+# Folders and files that still have such words.
+NOT_PLAIN = re.compile(r'(?!bench/|metrics/|k8s/|slurm/|systemd/|packaging/|daemon/(server|backing|config|identity)/)')
 
 
 def text_lines(root):
@@ -39,6 +46,8 @@ def main():
     report = tap.Report()
     report.case('no notes to oneself', find(NOTE, lines))
     report.case('no paths of one machine', find(MACHINE, lines))
+    report.case('no words that leave open which process is meant',
+                find(VAGUE, [line for line in lines if not NOT_PLAIN.match(str(line[0]))]))
     return report.finish()
 
 
