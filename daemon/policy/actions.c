@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Actions as the server sees them, out of the nodes that stand in the objects. */
+/* Converts the action nodes inside the objects to actions for the server. */
 #include "base/err.h"
 #include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/objects/request.h"
@@ -19,7 +19,7 @@ static struct action of_block(enum action_kind kind, struct action_node *node)
         return action;
 }
 
-/* What was so when the block was chosen may be over. */
+/* The mapping may have ended since the block was chosen. */
 static bool is_known(const struct lease *granted)
 {
         const struct lease *lease;

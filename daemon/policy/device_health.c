@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pool whose driver does not answer, or has lost its device. */
+/* Pools whose driver does not answer, or whose device is lost. */
 
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/policy.h"
 #include "gpumem.h"
 
-/* What was there is gone, whoever leases it: when the device comes back nobody is served it. */
+/* A lost device's memory is gone. Its blocks are not served again, also after the device is back. */
 static void write_off(struct pool *pool)
 {
         struct block *block, *next;

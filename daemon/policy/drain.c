@@ -33,7 +33,7 @@ uint64_t drain_seconds_left(const struct drain *drain, uint64_t now_ns)
         return (drain->deadline_ns - now_ns + NS_PER_S - 1) / NS_PER_S;
 }
 
-/* Those that are answered already stay what they are. */
+/* Requests that have an answer already keep it. */
 static void refuse_waiting(struct client *client)
 {
         struct request *request, *next;
@@ -66,7 +66,7 @@ bool policy_is_draining(const struct policy *policy)
         return policy->draining;
 }
 
-/* What is in use goes to the end of the list: the next scan begins with others. */
+/* A lease in use moves to the end of the list, so that the next scan begins with others. */
 static void take_idle(struct pool *pool, unsigned n_scans)
 {
         const struct block *last = TAILQ_LAST(&pool->leased, pool_blocks_by_age);

@@ -5,7 +5,7 @@
 
 #include "gpumem.h"
 
-/* DRIVER_STATE_TRY_NS, doubled so many times. */
+/* DRIVER_STATE_TRY_NS, doubled so many times, at most most_ns. */
 static uint64_t doubled(unsigned n_times, uint64_t most_ns)
 {
         uint64_t wait_ns = DRIVER_STATE_TRY_NS;
@@ -57,7 +57,7 @@ bool driver_state_note_result(struct driver_state *driver, int result, uint64_t 
 bool driver_state_note_release(struct driver_state *driver, uint64_t n_losses, int result,
                                uint64_t now_ns)
 {
-        /* To release something is no sign of a device that works. */
+        /* A successful release does not show that the device works. */
         if (result != -ENODEV || n_losses != driver->n_losses)
                 return false;
         return driver_state_note_result(driver, result, now_ns);

@@ -36,7 +36,7 @@ int keep_new(struct share *share, uint64_t keep_ns)
         return r;
 }
 
-/* The one that ends last is last. */
+/* The list is sorted by the end of the keep. */
 static void enlist(struct policy *policy, struct share *share)
 {
         struct share *other = TAILQ_LAST(&policy->keeps, policy_keeps);
@@ -108,7 +108,7 @@ void keep_end(struct share *share)
         leave(tenant);
 }
 
-/* The sharer has the block's first lease, while that is busy. */
+/* While the sharer's lease is busy, it is the block's first lease. */
 static bool is_sharer(const struct block *block, const struct client *client)
 {
         const struct lease *lease;

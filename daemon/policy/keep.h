@@ -11,7 +11,7 @@
 
 #include "daemon/policy/state/types.h"
 
-/* That one tenant may have at a time. */
+/* Keeps that one tenant may have at a time. */
 #define KEEPS_A_TENANT 1024
 
 /* For a new share. GPUMEM_E_TOO_MANY, -ENOMEM. */
@@ -20,21 +20,22 @@ int keep_new(struct share *share, uint64_t keep_ns);
 /* The lease is about to end; it may be the sharer's. A daemon that ends keeps nothing, since no process could attach. */
 void keep_begin(const struct lease *lease);
 
-/* The same of all leases of a client, which ends. */
+/* The same for all leases of a client that ends. */
 void keep_begin_all(const struct client *client);
 
-/* Another client has attached by the token, or the token ends: nothing is kept for it any more. The block may go, and
+/* Ends the keep: another client has attached by the token, or the token ends. The block may be freed, and
  * the share with it. */
 void keep_end(struct share *share);
 
 /* The client has attached by the token. The sharer itself does not count. */
 void keep_attached(struct share *share, const struct client *client);
 
-/* Those whose time is over; all; and when the first one's is, UINT64_MAX: there is none. */
+/* Ends the keeps whose time is over. The next functions end all keeps, and return when the first one ends
+ * (UINT64_MAX: there is none). */
 void keep_expire(struct policy *policy, uint64_t now_ns);
 void keep_end_all(struct policy *policy);
 
-/* Also those that are yet to begin: for a policy that ends. */
+/* Also drops keeps that have not begun: the policy ends. */
 void keep_forget_all(struct policy *policy);
 
 uint64_t keep_next_end(const struct policy *policy);

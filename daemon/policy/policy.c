@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events come in here, go to the object that they are about, and then the pool serves its queue. */
+/* Entry points for events: each passes the event to its object, and then the pool serves its queue. */
 #include "daemon/policy/policy.h"
 
 #include <assert.h>
@@ -53,7 +53,7 @@ struct policy *policy_free(struct policy *policy)
                 client_drop(LIST_FIRST(&policy->clients));
                 client_free(LIST_FIRST(&policy->clients));
         }
-        /* The end of a tenant is told to all pools. */
+        /* Every pool's queue must learn that a tenant ends. */
         for (uint32_t i = 0; i < policy->n_pools; i++)
                 discard_blocks(policy->pools[i]);
         for (uint32_t i = 0; i < policy->n_pools; i++)
@@ -70,7 +70,7 @@ int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint3
         struct pool **pools;
         int r;
 
-        /* Tenants and clients have room for the pools that there were when they came. */
+        /* Tenants and clients have arrays with one element for each pool that existed when they came. */
         if (policy->tenants)
                 return -EBUSY;
         pools = realloc(policy->pools, (policy->n_pools + 1) * sizeof(struct pool *));
@@ -94,7 +94,7 @@ int policy_add_client(struct policy *policy, const struct tenant_key *key, uint3
         return r;
 }
 
-/* Events that bring no time of their own are dated as the one before. */
+/* An event without a time of its own has the time of the last one. */
 static void note_time(struct policy *policy, uint64_t now_ns)
 {
         if (now_ns > policy->now_ns)
@@ -107,7 +107,7 @@ static void serve_all(struct policy *policy, uint64_t now_ns)
                 admission_serve(policy->pools[i], now_ns);
 }
 
-/* One more sign of the client's end has come; the other one had, or not. */
+/* Notes one sign of the client's end. Returns whether both have come. */
 static bool take_sign(struct client *client, uint64_t now_ns)
 {
         struct policy *policy = client->policy;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits that change while the policy works. */
+/* Changes of limits at run time. */
 
 #include "daemon/policy/policy.h"
 #include "daemon/policy/scheduling/evict_cached.h"

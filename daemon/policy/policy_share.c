@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sharing: what clients ask for, told to blocks, leases and tokens. */
+/* Entry points for sharing. */
 #include <assert.h>
 
 #include "daemon/policy/accounting/shared_usage.h"
@@ -88,7 +88,7 @@ int policy_unshare(struct policy *policy, struct client *client, const struct po
         if (now_ns > policy->now_ns)
                 policy->now_ns = now_ns;
         keep_end(share);
-        /* The block may have gone with it, and all its tokens. */
+        /* The block may have been freed, with all its tokens. */
         share_free(share_find(policy, token));
         if (is_kept)
                 admission_serve(pool, now_ns);

@@ -10,7 +10,7 @@
 
 #define BLOCK_UNIT (2 * MIB)
 
-/* Of what is less than the smallest of the sizes one block is made. */
+/* A rest below the smallest size is made as one block. */
 uint64_t prewarm_next(struct prewarm *prewarm, uint64_t n_left_bytes)
 {
         unsigned found = 0;
@@ -91,9 +91,9 @@ bool policy_keeps_more(const struct policy *policy)
         return false;
 }
 
-/* The list is in the order of caching: what comes after one that is not old enough is not, either. A block
- * goes whole, and so only as far as what is kept is not touched. What goes makes the rest no easier to release
- * of: one pass says all, unless something comes meanwhile. */
+/* The list is sorted by the time of caching, so the scan ends at the first block that is too young. Blocks
+ * are released only whole, and only while keep_bytes remain. One pass is enough unless more is cached
+ * meanwhile. */
 static void return_cached(struct pool *pool, unsigned n_scans, uint64_t now_ns)
 {
         struct block *block = pool->return_next;

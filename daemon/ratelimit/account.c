@@ -23,7 +23,7 @@ static void account_remove(struct account *account)
         free(account);
 }
 
-/* Those to whom nobody refers, and who would be no slower if they were new. */
+/* Frees accounts without references whose token buckets are full: as new accounts they would not be faster. */
 static void sweep_user(struct user *user, uint64_t now_ns)
 {
         struct account *account, *next;
@@ -189,7 +189,8 @@ static struct token_bucket_rule rule_of_user(const struct account *account)
         return rule;
 }
 
-/* Of what the user has, one of as many parts as there are accounts; one request at least at a time. */
+/* The account's part of the user's rate: one of as many parts as the user has accounts, at least one
+ * request at a time. */
 static struct token_bucket_rule rule_of_share(const struct account *account)
 {
         struct token_bucket_rule rule = rule_of_user(account);
@@ -217,7 +218,7 @@ uint64_t account_ready_ns(const struct account *account, uint64_t now_ns)
         return own_ns > user_ns ? own_ns : user_ns;
 }
 
-/* What is asked beyond the user's pace is the account's own debt, and not that of the user's others. */
+/* Requests beyond the user's rate are the debt of this account alone, not of the user's other accounts. */
 void account_pay(struct account *account, uint64_t now_ns)
 {
         struct token_bucket_rule rule = rule_of_user(account), share = rule_of_share(account);

@@ -5,7 +5,7 @@
 
 #include "gpumem.h"
 
-/* How much more a user may have without leaving less to others than it has then, or `max` of it. */
+/* How much more a user may take while others keep as much as it then has; at most `max` in total. */
 static bool find_room(const struct allowance *user, enum allowance_kind kind, uint64_t max,
                       uint64_t *ret_n)
 {

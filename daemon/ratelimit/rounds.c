@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* What a turn may cost, in glances: about what a few requests take. */
+/* The cost of one turn, in units of a glance: about that of a few requests. */
 #define COST_A_TURN 256
 
 static const unsigned costs[ROUNDS_N_LOOKS] = {
@@ -57,7 +57,7 @@ static void move_all(struct rounds_list *from, struct rounds_list *to)
                 move(member, to);
 }
 
-/* Mostly the last one is over, and none has to be moved. */
+/* Usually the last round is over, and no member has to be moved. */
 void rounds_begin(struct rounds *rounds)
 {
         struct rounds_list *now = rounds->now;
@@ -70,7 +70,7 @@ void rounds_begin(struct rounds *rounds)
         move_all(rounds->last, rounds->now);
 }
 
-/* Where it waits after a look. */
+/* The list for a member after a look with this result. */
 static struct rounds_list *place_after(struct rounds *rounds, enum rounds_look look)
 {
         if (look == ROUNDS_HAS_MORE)

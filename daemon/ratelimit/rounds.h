@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Things that are looked at now and then, since nothing tells of them: some in each turn of a loop, so that whoever
- * comes meanwhile waits for a turn and not for all of them.
+/* Round robin over members that must be polled, since no event tells of them. Each turn of a loop looks at
+ * some of them, so that other events wait for one turn instead of a whole round.
  *
- * Each is looked at once in a round. One that work was done for comes last in the next, and one with more of it comes
- * again in this, behind the others. The next may begin before one is over: what is left of it goes first. A thing may
- * be put in and taken out at any time, also by a look at it or at another; its memory outlives the look. Pure. */
+ * Each member is looked at once in a round. A member for which work was done comes last in the next round.
+ * One with more work comes again in this round, behind the others. The next round may begin before one is
+ * over: its rest goes first. A member may be added and removed at any time, also during a look. Its memory
+ * must outlive the look. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,40 +17,40 @@ TAILQ_HEAD(rounds_list, rounds_member);
 
 struct rounds_member {
         TAILQ_ENTRY(rounds_member) link;
-        struct rounds_list *list; /* it is in; NULL: none */
+        struct rounds_list *list; /* the member's list; NULL: none */
 };
 
-/* What a look came to. */
+/* The result of a look. */
 enum rounds_look {
         ROUNDS_GLANCED,  /* nothing was due */
-        ROUNDS_ASKED,    /* the system was asked something */
-        ROUNDS_WORKED,   /* something was done: that ends the turn */
-        ROUNDS_HAS_MORE, /* likewise, and there is more to do */
+        ROUNDS_ASKED,    /* the system was asked */
+        ROUNDS_WORKED,   /* work was done: ends the turn */
+        ROUNDS_HAS_MORE, /* work was done, and there is more */
         ROUNDS_N_LOOKS,
 };
 
 struct rounds {
         struct rounds_list lists[3];
         struct rounds_list *now;  /* to be looked at in this round */
-        struct rounds_list *next; /* in the next */
-        struct rounds_list *last; /* in the next, after those */
+        struct rounds_list *next; /* in the next round */
+        struct rounds_list *last; /* in the next round, after those */
         unsigned n;
         enum rounds_look (*look)(struct rounds_member *member);
 };
 
 void rounds_init(struct rounds *rounds, enum rounds_look (*look)(struct rounds_member *member));
 
-/* Legal also for one that is in, or is not. */
+/* Also legal for a member that is in already. */
 void rounds_put(struct rounds *rounds, struct rounds_member *member);
 void rounds_take_out(struct rounds *rounds, struct rounds_member *member);
 
-/* The next one begins. */
+/* Begins the next round. */
 void rounds_begin(struct rounds *rounds);
 
-/* Looks at some. Returns whether more are left in this round. */
+/* Looks at some members. Returns whether more are left in this round. */
 bool rounds_turn(struct rounds *rounds);
 
-/* Somebody for whom something is left to read, and since when he has read nothing of it. */
+/* A peer with unread bytes, and since when it has read none of them. */
 struct stall {
         uint64_t since_ns;
         uint64_t n_unread;
@@ -57,10 +58,11 @@ struct stall {
 
 void stall_begin(struct stall *stall, uint64_t n_unread, uint64_t now_ns);
 
-/* He is left so much now; whether that was so, or less, for patience_ns. */
+/* Notes that so many bytes are unread. Returns whether the number has not fallen for patience_ns. */
 bool stall_is_over(struct stall *stall, uint64_t n_unread, uint64_t patience_ns, uint64_t now_ns);
 
-/* Looks at a number of which nobody tells when it changes: the rarer, the longer it has not. */
+/* Intervals between checks of a number whose changes no event reports: the longer it stays the same, the
+ * longer they are. */
 struct backoff {
         uint64_t next_ns;
         uint64_t wait_ns;
@@ -72,8 +74,8 @@ struct backoff {
 
 void backoff_begin(struct backoff *backoff, uint64_t n, uint64_t now_ns);
 
-/* It is to be looked at again. */
+/* Whether the next check is due. */
 bool backoff_is_over(const struct backoff *backoff, uint64_t now_ns);
 
-/* It was, and is so much. */
+/* Notes a check with this result, and sets the time of the next one. */
 void backoff_go_on(struct backoff *backoff, uint64_t n, uint64_t now_ns);

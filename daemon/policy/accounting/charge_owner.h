@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The charge owner of a block that is not in use: the client that is charged for it.
+/* The charge owner: the client that is charged for a block that is not in use.
  *
- * While it lingers, the client that had it last among those that may still map it. While it is cached, the
- * last one that keeps it mapped, since it makes no room for others as long as that one does, or that gave
- * it back and has not said that it unmapped it: what a client says of itself does not take it off its
- * account. From whom it was revoked is not charged while it is cached: it was not asked to unmap it. */
+ * For a lingering block, it is the last holder among the clients that may still map it. For a cached block,
+ * it is the last client that keeps it mapped, or that returned it and has not reported that it unmapped it.
+ * A block that stays mapped makes no room for others, so a client's own word does not end the charge. A
+ * client from which the block was revoked is not charged while it is cached: it was not asked to unmap it. */
 #pragma once
 
 #include "daemon/policy/state/types.h"
 
-/* The one that is charged if it is cached, or NULL. */
+/* The client that is charged if the block is cached, or NULL. */
 struct client *charge_owner_in_cache(const struct block *block);
 
-/* Charges that client and no other; NULL: none. */
+/* Charges that client only; NULL: no client. */
 void charge_owner_set(struct block *block, struct client *client, enum charge_kind kind);
 
-/* Charges the client that ought to be, in CACHED, RELEASING and LINGERING. */
+/* Charges the right client, in CACHED, RELEASING and LINGERING. */
 void charge_owner_update(struct block *block);

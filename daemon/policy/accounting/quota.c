@@ -44,7 +44,7 @@ static bool passes(uint64_t used, uint64_t more, uint64_t max)
         return max != LIMIT_NONE && (more > max || used > max - more);
 }
 
-/* What is to be charged more. */
+/* The charges that would be added. */
 struct more {
         uint64_t n_bytes;
         uint64_t n_leases;

@@ -25,7 +25,7 @@ void shared_usage_forget(struct block *block)
         }
 }
 
-/* A mark of this number: counted, or charged, already. */
+/* Marks the party for the count of this number. Returns whether it was not marked for it yet. */
 static bool mark(uint64_t *party, uint64_t number)
 {
         bool is_new = *party != number;
@@ -59,7 +59,7 @@ void shared_usage_count(struct block *block)
         }
 }
 
-/* What is counted for the party at one of its leases already is not counted twice. */
+/* A block that the party already leases is not counted twice. */
 bool shared_usage_bars(const struct client *client, const struct block *block)
 {
         const struct pool *pool = block_its_pool(block);

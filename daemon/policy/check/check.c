@@ -44,7 +44,7 @@ static const struct client *oldest_user(const struct block *block)
         return client;
 }
 
-/* Who ought to be charged for the block in its state. */
+/* The client that must be charged for the block in its state. */
 static const struct client *liable(const struct block *block)
 {
         switch (block->state) {
@@ -100,7 +100,7 @@ static void check_block(const struct block *block)
         assert(!block_is_unowned(block) || (!block_is_mapped(block) && !block->charge.client));
 }
 
-/* One that is told to unmap it, and has not left: see unmap_timeout.h. */
+/* Whether the client was told to unmap the block and has not left: see unmap_timeout.h. */
 static bool is_unresponsive(const struct client *client, const struct block *block)
 {
         const struct lease *last = TAILQ_FIRST(&block->leases);
@@ -166,7 +166,7 @@ static void check_leased(const struct pool *pool)
         assert(n == 0 && n_seen_bytes == pool->seen_idle_bytes);
 }
 
-/* Which of the blocks that were released somebody maps, and which client does not unmap it. */
+/* Checks the list of released blocks that clients still map, and their unresponsive holders. */
 static void check_expected(const struct pool *pool)
 {
         const struct block *block;
@@ -189,7 +189,7 @@ static void check_expected(const struct pool *pool)
         assert(n == 0);
 }
 
-/* Returns how many of the tenant wait. */
+/* Returns how many of the tenant's requests wait. */
 static uint64_t check_queue(const struct holding *holding)
 {
         const struct request *request;

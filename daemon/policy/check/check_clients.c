@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of policy_check() that looks at tenants and clients. */
+/* The part of policy_check() for tenants and clients. */
 
 #include <assert.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static uint64_t count_refs(const struct pool *pool, const struct bin *bin)
         return n_refs;
 }
 
-/* Returns the bytes that are cached in the bin. */
+/* Returns the cached bytes of the bin. */
 static uint64_t check_bin(const struct holding *holding, const struct bin *bin)
 {
         const struct block *block;
@@ -51,7 +51,7 @@ static uint64_t check_bin(const struct holding *holding, const struct bin *bin)
         return n_bytes;
 }
 
-/* Returns how many of them are charged; they stand in the order of the others. */
+/* Returns the number of charged blocks, which must have the order of the other list. */
 static uint64_t check_charged_of(const struct bin *bin)
 {
         const struct block *block, *charged = TAILQ_FIRST(&bin->charged);
@@ -68,7 +68,7 @@ static uint64_t check_charged_of(const struct bin *bin)
         return n;
 }
 
-/* Returns how many in the bin may be idle. */
+/* Returns the number of blocks in the bin that may be idle. */
 static uint64_t check_leased_of(const struct bin *bin)
 {
         const struct block *block;
@@ -207,7 +207,7 @@ static uint32_t check_leases(const struct client *client)
         return n_asked;
 }
 
-/* What it leads, and asks for with them. */
+/* The group that a request leads, and its sums. */
 static void check_group(const struct request *request)
 {
         const struct request *part;
@@ -347,7 +347,7 @@ static void check_charges(const struct client *client)
         assert(n_declared_bytes <= client->n_held_bytes);
 }
 
-/* Of the tenant's keeper: those that are yet to begin. */
+/* Counts the keeps that have not begun, if the client is the tenant's keeper. */
 static uint32_t check_keeps(const struct client *client)
 {
         const struct lease *lease;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of policy_check() that looks at tokens. */
+/* The part of policy_check() for tokens. */
 #include <assert.h>
 
 #include "daemon/policy/check/check.h"
 #include "daemon/policy/objects/share.h"
 
-/* The busy leases of one party on a block. */
+/* Counts the busy leases of one party on a block. */
 struct count {
         uint32_t for_client, for_tenant;
 };
@@ -43,7 +43,7 @@ static void check_shared_usage(const struct block *block)
         assert(n_leases == block->n_leases);
 }
 
-/* It has begun when the lease of who shared it is over. */
+/* A keep has begun exactly if the sharer's lease has ended. */
 static void check_keep(const struct share *share)
 {
         const struct lease *lease;

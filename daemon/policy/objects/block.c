@@ -91,7 +91,7 @@ void block_count(const struct block *block, struct totals *totals)
         totals->n_closing += block->state == BLOCK_RELEASING && !block->unreleasable;
 }
 
-/* The block that a caller of block_count() counted as `before` counts as `after` now. */
+/* Subtracts the block's old count from the totals and adds its new one. */
 static void replace(struct totals *totals, const struct totals *before, const struct totals *after)
 {
         totals->leased += after->leased - before->leased;
@@ -108,7 +108,7 @@ static void replace(struct totals *totals, const struct totals *before, const st
         totals->n_closing += after->n_closing - before->n_closing;
 }
 
-/* To be called after every change of what block_count() looks at, with its count from before. */
+/* Call it after every change of a field that block_count() reads, with the count from before. */
 static void recount(struct block *block, const struct totals *before)
 {
         struct pool *pool = block_its_pool(block);
@@ -145,7 +145,7 @@ bool block_may_be_idle(const struct block *block)
                TAILQ_FIRST(&block->leases)->client->words;
 }
 
-/* Cached blocks, and those that may be idle, stand in three lists each. */
+/* A cached block, and one that may be idle, is in three lists each. */
 static void enlist_cached(struct block *block)
 {
         struct pool *pool = block_its_pool(block);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A block: one driver allocation or memfd, from the action to make it until its last byte is back.
+/* A block: one driver allocation or memfd, from the action that creates it until its last byte is back.
  *
- * Owned by its holding (it keeps the tenant alive); the server names it by pointer in between.
- * Leases that may still map it stand in its list, the holder that had it last first: see charge_owner.h
- * for which of them is charged. Every change of state goes through one setter, which keeps the totals of pool and holding. */
+ * Owned by its holding; a block keeps its tenant alive. The server refers to it by pointer. Leases that may
+ * still map it are in its list, the last holder first; charge_owner.h tells which of them is charged. Every
+ * change of state goes through one setter, which keeps the totals of pool and holding. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,61 +11,62 @@
 
 #include "daemon/policy/state/types.h"
 
-/* A block in CREATING, charged to the request's client, with its action given. -ENOMEM. */
+/* A block in CREATING, charged to the request's client, with its CREATE action queued. -ENOMEM. */
 int block_create(struct request *request, struct block **ret_block);
 
-/* Before the worker has made it, or when it could not: the block was never there. */
+/* Undoes block_create: the worker has not begun, or could not create the block. */
 struct block *block_uncreate(struct block *block);
 
-/* To be made for the cache, and unowned. -ENOMEM. */
+/* Creates an unowned block for the cache. -ENOMEM. */
 int block_prewarm(struct holding *holding, uint64_t n_bytes);
 
-/* One that is unowned becomes another tenant's, cached as it is. -ENOMEM. */
+/* Gives an unowned block, still cached, to another tenant's holding. -ENOMEM. */
 int block_change_holding(struct block *block, struct holding *holding);
 
-/* The request is withdrawn while the worker makes the block: it is made for the tenant's cache. */
+/* The request is withdrawn while the worker creates the block: it is created for the tenant's cache. */
 void block_create_for_cache(struct block *block);
 
-/* It becomes `lease`'s, out of CREATING or CACHED. */
+/* Gives a block in CREATING or CACHED to `lease`. */
 void block_lease(struct block *block, struct lease *lease);
 
-/* It becomes `lease`'s too; in LEASED. */
+/* Gives a block in LEASED to one more lease. */
 void block_attach(struct block *block, struct lease *lease);
 
-/* A lease on it is not busy any more; it still stands in the block's list. */
+/* One of its leases is not busy any more, but stays in the block's list. */
 void block_end_use(struct block *block);
 
-/* A busy lease has ended and others go on: the oldest of them is charged. */
+/* A busy lease has ended and others remain: charges the client of the oldest one. */
 void block_transfer_charge(struct block *block);
 
-/* Nobody leases it any more, or it was made for nobody: it is cached if it may be. */
+/* No client leases it any more, or it was created for the cache: caches it, if that is allowed. */
 void block_return_to_cache(struct block *block);
 
-/* Its bytes go back to the driver; from LEASED, CREATING_FOR_CACHE (once made) or CACHED. */
+/* Gives its bytes back to the driver; from LEASED, CREATING_FOR_CACHE (once created) or CACHED. */
 void block_release(struct block *block);
 
-/* The worker could not release it, and tries again: its bytes are no longer as good as back. */
+/* The worker could not release it, and tries again: no request may count on its bytes meanwhile. */
 void block_set_unreleasable(struct block *block);
 
-/* The worker has released it. Frees it if nobody maps it. */
+/* The worker has released it. Frees it if no client maps it. */
 void block_released(struct block *block);
 
-/* A lease that ends stood for a mapping. Frees the block if it lingered for that one only. */
+/* A lease that ends stood for a mapping. Frees the block if it only lingered for that mapping. */
 void block_unmapped(struct block *block, struct lease *lease);
 
-/* It was released, is mapped, and nobody counts on it any more; see unmap_timeout.h. */
+/* It was released, is still mapped, and its unmap has timed out: no request counts on it any more. See
+ * unmap_timeout.h. */
 void block_set_unmap_timed_out(struct block *block);
 
-/* In LEASED, to one client whose word may say that the lease is idle. */
+/* It is in LEASED, for one client whose board may call the lease idle. */
 bool block_may_be_idle(const struct block *block);
 
 bool block_is_mapped(const struct block *block);
 
-/* Some client maps it, and will not unmap it when asked to. */
+/* A client maps it, and will not unmap it when asked to. */
 bool block_is_kept(const struct block *block);
 
-/* For a policy that ends: its pool goes with it, and no total is kept. */
+/* The policy ends: frees the block without updating totals. */
 struct block *block_discard(struct block *block);
 
-/* Adds what the block counts as in its present state. */
+/* Adds the block, in its present state, to the totals. */
 void block_count(const struct block *block, struct totals *totals);

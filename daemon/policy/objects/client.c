@@ -62,8 +62,8 @@ int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_s
         return 0;
 }
 
-/* What a client that ends may still do to a block in use is unknown, so nobody is given it again; but
- * one that it did not use, or was not even told of, is as good as ever. */
+/* A client that ends may still write to a block that it uses, so no other client may get it. A block that
+ * it did not use, or was not told of, can be cached. */
 static void drop_lease(struct lease *lease)
 {
         struct block *block = lease->block;

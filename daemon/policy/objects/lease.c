@@ -26,7 +26,7 @@ static void set_state(struct lease *lease, enum lease_state state)
         lease->state = state;
 }
 
-/* What the slot's word said before is nothing to the lease that has the slot now. */
+/* Replaces the slot's word, which was about an earlier lease. */
 static void set_word(const struct lease *lease, uint64_t word)
 {
         if (lease->client->words)

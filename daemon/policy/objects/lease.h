@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One client's right to one block, from the request on: the lease takes its id and its slot when it
- * is asked for, so that a grant can neither fail nor find every slot taken.
+/* One client's right to one block, from its request on. The lease gets its id and its slot with the
+ * request, so that a grant cannot fail.
  *
- * Owned by its client; while it may be mapped it also stands in its block's list. A client that
- * still maps a block may be granted it again: both leases stand, each with its own slot, and the
- * block counts as mapped until both are gone. */
+ * Owned by its client; while the block may be mapped the lease is also in the block's list. A client that
+ * still maps a block may be granted it again: both leases exist, each with its own slot, and the block
+ * counts as mapped until both are gone. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,30 +12,31 @@
 
 #include "daemon/policy/state/types.h"
 
-/* GPUMEM_E_TOO_MANY when the client has no slot left, -ENOMEM. */
+/* GPUMEM_E_TOO_MANY if the client has no free slot, -ENOMEM. */
 int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease);
 
 /* The client does not map the block any more, or never did. */
 struct lease *lease_free(struct lease *lease);
 
-/* The client's lease of this id that it was told of, or NULL. */
+/* The lease with this id, if the client was told of it, or NULL. */
 struct lease *lease_find(struct client *client, uint64_t id);
 
-/* From ASKED: `block` is the client's, and it is to be told. */
+/* From ASKED: gives `block` to the client and queues the grant. */
 void lease_grant(struct lease *lease, struct block *block);
 
-/* From ASKED: a shared block is the client's too, and its caller tells it. */
+/* From ASKED: gives a shared block to the client, too. The caller tells the client. */
 void lease_attach(struct lease *lease, struct block *block);
 
-/* Whether its word says so at this moment. What is not known to the client is not idle. */
+/* Whether the board's word says so now. A lease that the client was not told of is not idle. */
 bool lease_is_idle(const struct lease *lease);
 
-/* From BUSY, by one try of its word's step from IDLE: the client has it no more, as after
- * lease_end_use. False: it is in use, and nothing has happened. */
+/* From BUSY: tries once to change the word from IDLE. On success the client has lost the lease, as after
+ * lease_end_use. False: the lease is in use, and nothing has changed. */
 bool lease_revoke(struct lease *lease);
 
-/* Its block goes back to the driver: a client from which it was revoked is told, once. */
+/* Its block goes back to the driver: tells a client from which it was revoked, once, to unmap it. */
 void lease_recall(struct lease *lease);
 
-/* From BUSY; the block is still its caller's to return to the cache, to release, or to charge to another lease's client. */
+/* From BUSY: ends the use. The caller must then cache the block, release it, or charge it to another
+ * lease's client. */
 void lease_end_use(struct lease *lease);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pool: its limit, its blocks, who waits for them. Owns neither: blocks belong to tenants,
- * requests to clients; they take themselves off these lists. */
+/* One pool: its limit, its blocks, its waiting requests. It owns neither: blocks belong to tenants and
+ * requests to clients, which remove them from the pool's lists. */
 #pragma once
 
 #include <stdint.h>
@@ -11,12 +11,12 @@ int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *setti
              struct pool **ret_pool);
 struct pool *pool_free(struct pool *pool);
 
-/* What may be made at once. */
+/* Bytes that may be created at once. */
 uint64_t pool_room(const struct pool *pool);
 
-/* What the pool would have above its limit, which was lowered, once all that comes for certain has
- * come: nothing is made before others have brought that back. */
+/* Bytes above the pool's lowered limit that remain when everything that is certain to come back has come
+ * back. Until clients return that much, nothing is created. */
 uint64_t pool_debt(const struct pool *pool);
 
-/* The same without what is being released: while there is some, nothing is kept in the cache. */
+/* The same without the bytes that are being released: while there is some, nothing is cached. */
 uint64_t pool_excess(const struct pool *pool);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One call that gives cached blocks, and those of idle leases, back to the driver, until the last of them is released and the
- * answer is taken. Owned by the client that asked; blocks know the one that waits for them. */
+/* One call that gives cached blocks, and those of idle leases, back to the driver. It lives until the last
+ * block is released and the answer is taken. Owned by the client that asked; each block knows the call that
+ * waits for it. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,23 +9,23 @@
 
 #include "daemon/policy/state/types.h"
 
-/* -ENOMEM: nothing was released then. */
+/* -ENOMEM: nothing was released. */
 int release_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope);
 
-/* Of every tenant that is chosen, in all pools; so many blocks were released. */
+/* For all chosen tenants, in all pools. Tells how many blocks are released. */
 int release_all_of(struct client *client, uint32_t serial,
                    bool (*is_chosen)(const struct tenant_key *key, const void *argument),
                    const void *argument, uint64_t *ret_n_blocks);
 
-/* Its blocks go back all the same, but nobody is told. */
+/* Its blocks go back all the same, but without an answer. */
 struct release_all *release_all_free(struct release_all *release_all);
 
-/* This block, which a release_all may wait for, went back to the driver. */
+/* This block, for which a release_all may wait, has gone back to the driver. */
 void release_all_released(struct block *block);
 
-/* The worker has released it, and clients map it, which have been told: it is waited for until the unmap timeout.
- * One that its clients keep mapped is not. */
+/* The worker has released the block, but clients map it. They have been told, and the call waits until the
+ * unmap timeout. It does not wait for a block that its clients keep mapped. */
 void release_all_lingers(struct block *block);
 
-/* It lingers, and may do so for long: nobody waits for it any more, and it has not gone back. */
+/* The block may linger for long: the call does not wait for it any more, and does not count it. */
 void release_all_stays(struct block *block);

@@ -37,7 +37,7 @@ static bool is_unanswered(const struct request *request)
         return request->state == REQUEST_PART || is_in_queue(request);
 }
 
-/* How large a cached block may be: what the client says, and never more than the bins allow. */
+/* The largest cached block that serves the request: the client's value, at most that of the bins. */
 static uint64_t most_bytes(const struct policy_ask *ask)
 {
         uint64_t limit = bins_limit(ask->n_bytes);
@@ -109,12 +109,13 @@ static void leave_queue(struct request *request)
         request->pool->n_waiting--;
 }
 
-/* In its state; the client waits for an answer from now on. */
+/* Begins in its state; the client waits for an answer from now on. */
 static void begin(struct request *request, struct pool *pool, struct lease *take_lease)
 {
         request->pool = pool;
         request->lease = take_lease;
-        /* It may be said of any block: of a device's it would only keep others from it, beside every limit. */
+        /* The flag is for pinned blocks only. On a device block it would only keep the block from others,
+         * outside of every limit. */
         request->keeps_mapped = request->keeps_mapped && pool->settings.kind == POLICY_PINNED;
         request->client->n_waiting++;
         request->client->tenant->n_waiting++;
@@ -126,7 +127,7 @@ static void end(struct request *request)
         request->client->tenant->n_waiting--;
 }
 
-/* What it holds while it is unanswered; the lease is gone already when it was granted. */
+/* Frees what an unanswered request holds. The lease is gone already if it was granted. */
 static void drop_held(struct request *request)
 {
         if (is_in_queue(request))
@@ -252,7 +253,7 @@ static void refuse_one(struct request *request, int outcome)
 {
         drop_held(request);
         set_state(request, REQUEST_REFUSED);
-        /* Who only asks whether a block is known is not in want. */
+        /* A request that accepts only a known block does not show a lack of memory. */
         if (request->pool && outcome != GPUMEM_E_CANCELLED && !request->only_known &&
             !request->refusal.of_part)
                 request->pool->n_refusals++;

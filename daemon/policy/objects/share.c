@@ -7,7 +7,7 @@
 
 #include "gpumem.h"
 
-/* Every byte is looked at, whatever the others are. */
+/* Compares every byte, so that the time does not depend on their values. */
 static unsigned differ(const void *one, const void *other)
 {
         const uint8_t *a = one, *b = other;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One token for one block: by it others attach the block for as long as somebody leases it.
+/* A token for a block: other clients attach the block by it while a client leases the block.
  *
- * Stands in its block's list, which owns it, and in the policy's table. A block may have several,
- * each withdrawn on its own. Who is not meant by a token must not learn that there is one. */
+ * It is in its block's list, which owns it, and in the policy's table. A block may have several tokens,
+ * which are withdrawn one by one. A client that a token is not for must not learn that it exists. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,9 +15,9 @@
 int share_new(struct block *block, const struct policy_share *terms);
 struct share *share_free(struct share *share);
 
-/* NULL: no such token. What the comparison takes does not tell how much of it is right. */
+/* NULL: no such token. The time of the comparison does not tell how much of the token is right. */
 struct share *share_find(const struct policy *policy, const struct policy_token *token);
 
-/* May the client attach, and may it withdraw the token? */
+/* Whether the client may attach by it; the next function: whether it may withdraw it. */
 bool share_is_for(const struct share *share, const struct client *client);
 bool share_is_of(const struct share *share, const struct client *client);

@@ -51,7 +51,7 @@ static bool has_clients(const struct tenant *tenant)
         return tenant->n_refs > n_blocks;
 }
 
-/* Returns whether anything was. */
+/* Returns whether a block was released. */
 static bool drop_cached(struct tenant *tenant)
 {
         struct block *block;
@@ -66,7 +66,7 @@ static bool drop_cached(struct tenant *tenant)
         return was_any;
 }
 
-/* The one that came first is looked at first. */
+/* Checks the oldest tenant first. */
 static void make_room(struct policy *policy, uint32_t uid)
 {
         struct tenant *tenant;

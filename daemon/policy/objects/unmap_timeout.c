@@ -36,7 +36,7 @@ void unmap_timeout_note(struct pool *pool, uint64_t now_ns)
         }
 }
 
-/* The one that is charged for it, if it was told, and could still answer. */
+/* The client that is charged for the block, if it was told to unmap it and can still answer. */
 static struct client *find_unresponsive_holder(const struct block *block)
 {
         const struct lease *lease = TAILQ_FIRST(&block->leases);

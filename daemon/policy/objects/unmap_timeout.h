@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks that were released while clients map them. Who is told to unmap one does so within milliseconds, and
- * until then those who wait count on it. A process that is stopped does not answer, and perhaps never will:
- * after a second the unmap times out, and what waits for its bytes has them from another block if it can. */
+/* Timeouts of blocks that were released while clients map them. A client that is told to unmap one does so
+ * within milliseconds, and meanwhile waiting requests count on it. A stopped process may never answer:
+ * after a second the unmap times out, and requests take another block if they can. */
 #pragma once
 
 #include <stdint.h>
@@ -10,17 +10,17 @@
 
 #define UNMAP_TIMEOUT_NS UINT64_C(1000000000)
 
-/* It was released just now, and is mapped; nobody maps it any more. */
+/* The block was released just now, and is mapped. The next function: no client maps it any more. */
 void unmap_timeout_expect(struct block *block);
 void unmap_timeout_forget(struct block *block);
 
-/* To be called whenever what this goes by has changed: a client that was told to unmap a block that timed out, and
- * maps it still, is unresponsive. One whose lease was not revoked is not told, and one that has left cannot
- * answer: those are not. */
+/* Call it after every change of its conditions. A client is unresponsive if it was told to unmap a block,
+ * still maps it, and the unmap has timed out. A client whose lease was not revoked is not told, and a
+ * client that has left cannot answer: these are not unresponsive. */
 void unmap_timeout_update_holder(struct block *block);
 
-/* Notes whose unmap has timed out by now. */
+/* Notes the unmaps that have timed out. */
 void unmap_timeout_note(struct pool *pool, uint64_t now_ns);
 
-/* When there is something to note next; UINT64_MAX: never. */
+/* When the next unmap times out; UINT64_MAX: none will. */
 uint64_t unmap_timeout_next(const struct pool *pool);

@@ -8,61 +8,62 @@
 
 #include "base/table.h"
 
-/* What lasts is the node's, too; it is not pushed out. */
+/* Lasting events are the node's, too; they are not pushed out. */
 enum lane_kind { LANE_OF_USE, LANE_OF_TROUBLE, LANE_OF_NODE, LANE_OF_LASTING };
 
-/* All bytes of it are compared. */
+/* Compared as bytes. */
 struct lane_key {
-        struct tenant_key tenant; /* zeroes where it is nobody's */
+        struct tenant_key tenant; /* zeroes for events of the node */
         uint32_t kind;
 };
 static_assert(sizeof(struct lane_key) == sizeof(struct tenant_key) + sizeof(uint32_t),
               "a key has no padding");
 
-/* Rows that push out each other. It has one at least, but while it is made. */
+/* A sequence of rows that push each other out. It is never empty, except while it is made. */
 struct event_history_lane {
         struct lane_key key;
         uint32_t n_rows;
-        uint64_t n_lost; /* events */
+        uint64_t n_lost; /* events that were pushed out */
         TAILQ_HEAD(lane_rows, event_history_row) rows;
         struct lane_owner *owner;
-        LIST_ENTRY(event_history_lane) link; /* of the owner, or of what is unused */
+        LIST_ENTRY(event_history_lane) link; /* in the owner's list, or in the unused list */
         UT_hash_handle hh;
 };
 
 /* A user with the lanes of all its tenants, or the node. */
 struct lane_owner {
         uint64_t id;     /* its uid, or OWNER_NODE */
-        uint32_t n_rows; /* but those that last */
+        uint32_t n_rows; /* without the lasting ones */
         LIST_HEAD(owner_lanes, event_history_lane) lanes;
-        LIST_ENTRY(lane_owner) link; /* of what is unused */
+        LIST_ENTRY(lane_owner) link; /* in the unused list */
         UT_hash_handle hh;
 };
 
 #define OWNER_NODE UINT64_MAX
 
-/* That part of the rows is the node's when it needs it: with a user namespace's uids, or a container's, somebody may
- * be as many users as there are rows. */
+/* The node may use this part of the rows when it needs it: one person may have as many uids as there are
+ * rows, through a user namespace or a container. */
 #define NODE_PART 8
 
-/* Rows, lanes and owners are there from the beginning, as many as there may be, so that an event needs no memory but
- * that of the tables. Those that were never taken are not touched: of them there is no memory in use. */
+/* Rows, lanes and owners are allocated at the start, as many as there can be, so that an event needs no
+ * memory except in the hash tables. Entries that were never used are not touched, so they take no memory. */
 struct event_history {
         struct event_history_row *all_rows;
-        struct event_history_lane *all_lanes; /* each has a row, but for one that is made */
-        struct lane_owner *all_owners;        /* each has a lane */
-        uint32_t n_all;                       /* rows */
+        struct event_history_lane
+                *all_lanes;            /* each has a row, except the one that is being made */
+        struct lane_owner *all_owners; /* each has a lane */
+        uint32_t n_all;                /* rows */
         uint32_t n_rows_begun, n_lanes_begun, n_owners_begun;
         struct owner_lanes unused_lanes;
         LIST_HEAD(lane_owners, lane_owner) unused_owners;
         uint64_t end;
-        TAILQ_HEAD(history_rows, event_history_row) rows; /* those that are taken */
+        TAILQ_HEAD(history_rows, event_history_row) rows; /* in use */
         struct history_rows unused;
         struct event_history_lane *lanes; /* table by key */
         struct lane_owner *owners;        /* table by id */
         struct event_history_lane *last;  /* of the last event, or NULL */
         uint64_t n_lost;
-        uint64_t n_lost_of_gone; /* of lanes that there are no more */
+        uint64_t n_lost_of_gone; /* of lanes that no longer exist */
 };
 
 int event_history_new(uint32_t n_rows, uint64_t first_number, struct event_history **ret_history)
@@ -159,7 +160,7 @@ static struct lane_key key_of(const struct tenant_key *tenant, enum lane_kind ki
         return key;
 }
 
-/* Grants come one after another: mostly it is the lane of the last event. */
+/* Grants come in series: it is usually the lane of the last event. */
 static struct event_history_lane *find_lane(const struct event_history *history,
                                             const struct tenant_key *tenant, enum lane_kind kind)
 {
@@ -172,7 +173,7 @@ static struct event_history_lane *find_lane(const struct event_history *history,
         return lane;
 }
 
-/* One that there was not has no lane yet. */
+/* A new owner has no lane yet. */
 static struct lane_owner *get_owner(struct event_history *history, uint64_t id)
 {
         struct lane_owner *owner;
@@ -189,7 +190,7 @@ static struct lane_owner *get_owner(struct event_history *history, uint64_t id)
         return NULL;
 }
 
-/* Without rows. NULL: there is no memory for it. */
+/* Makes an empty lane. NULL: out of memory. */
 static struct event_history_lane *make_lane(struct event_history *history,
                                             const struct tenant_key *tenant, enum lane_kind kind)
 {
@@ -215,7 +216,7 @@ static struct event_history_lane *make_lane(struct event_history *history,
         return NULL;
 }
 
-/* Of its rows those that it may be asked for. */
+/* How many rows the owner could lose. */
 static uint32_t weight(const struct event_history *history, const struct lane_owner *owner)
 {
         uint32_t n_kept = owner->id == OWNER_NODE ? history->n_all / NODE_PART : 0;
@@ -223,10 +224,10 @@ static uint32_t weight(const struct event_history *history, const struct lane_ow
         return owner->n_rows > n_kept ? owner->n_rows - n_kept : 0;
 }
 
-/* The longest lane of the owner that has most rows: a user that has many tenants, be it containers or connections,
- * pushes out no other user's row, and of its own tenants none that has fewer rows than another. Of owners with as
- * many rows the one that came last is asked, so that newcomers push out each other. All of them are looked at: even
- * where each row is another user's that takes less time than the connection that caused the event. */
+/* The longest lane of the owner with the most rows. So a user with many tenants (containers or connections)
+ * pushes out no other user's rows, and among its tenants none with fewer rows than another. Of owners with
+ * equally many rows the newest loses one, so that newcomers push each other out. All owners are visited:
+ * even with one row for each user this is cheaper than the connection that caused the event. */
 static struct event_history_lane *find_longest(const struct event_history *history)
 {
         struct lane_owner *owner, *most = history->owners;
@@ -245,7 +246,8 @@ static struct event_history_lane *find_longest(const struct event_history *histo
         return longest;
 }
 
-/* Memory that is not cleared is so for as long as the daemon lives: a row a pool, of half of the rows at most. */
+/* A device that does not clear memory stays so while the daemon lives: one row for each pool, at most half
+ * of the rows. */
 static bool is_lasting(const struct event_history *history, const struct noted_event *event)
 {
         return event->what == LISTED_EVENT_CANARY && event->pool < history->n_all / 2;
@@ -277,7 +279,7 @@ static void count_rows(struct event_history_lane *lane, int by)
                 lane->owner->n_rows += (uint32_t)by;
 }
 
-/* `asker` stays, though it be empty. */
+/* `asker` is not freed, even if it becomes empty. */
 static void lose_oldest(struct event_history *history, const struct event_history_lane *asker)
 {
         struct event_history_lane *lane = find_longest(history);
@@ -313,7 +315,7 @@ static bool is_alike(const struct event_history_row *row, const struct noted_eve
                row->code == event->code && row->reason == event->reason;
 }
 
-/* Of states of the node, and of what administrators do, each one counts: they stay apart. */
+/* State changes of the node and acts of administrators are not merged. */
 static struct event_history_row *find_alike(const struct event_history_lane *lane,
                                             const struct noted_event *event, uint64_t now_ns)
 {
@@ -356,7 +358,7 @@ static void take_out(struct event_history *history, struct event_history_row *ro
         TAILQ_REMOVE(&history->rows, row, link);
 }
 
-/* What does not fit is cut. */
+/* Text beyond the field's size is cut. */
 static void put_text(char *field, size_t n_field, const char *text)
 {
         size_t n = text ? strnlen(text, n_field - 1) : 0;
@@ -398,7 +400,7 @@ void event_history_note(struct event_history *history, const struct tenant_key *
         enum lane_kind kind = lane_of(history, event);
         struct event_history_lane *lane = find_lane(history, key, kind);
 
-        /* Clocks may be set back; numbers go on. */
+        /* The clock may be set back; the numbers still increase. */
         if (event->number > history->end)
                 history->end = event->number;
         if (!lane)
@@ -420,7 +422,7 @@ const struct event_history_row *event_history_find(const struct event_history *h
 
         if (first && first->number >= number)
                 return first;
-        /* Who follows asks for the last ones. */
+        /* A client that follows the events asks for the last ones. */
         for (; row && row->number >= number; row = TAILQ_PREV(row, history_rows, link))
                 found = row;
         return found;
@@ -472,7 +474,7 @@ static void check_lane(const struct event_history_lane *lane)
         assert(n && n == lane->n_rows);
 }
 
-/* Returns the rows of its lanes. */
+/* Returns the number of rows in its lanes. */
 static uint32_t check_owner(const struct lane_owner *owner, uint64_t *n_lost)
 {
         const struct event_history_lane *lane;

@@ -5,7 +5,7 @@
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/report/stats.h"
 
-/* A block stands in the pool's totals under one of three; its count says which. */
+/* A block adds to exactly one of the pool's three totals, which tells its state. */
 static enum block_listed listed_state(const struct block *block)
 {
         struct totals count = {0};

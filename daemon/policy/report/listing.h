@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What there is, one by one: blocks, and what tenants have in each pool. For listings, and read
- * only: a callback changes nothing in the policy. */
+/* Lists of blocks, and of tenants' numbers in each pool. Read only: a callback must not change the policy. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +10,7 @@
 struct tenant;
 
 enum block_listed {
-        BLOCK_IS_LEASED, /* or being made for a request: it counts as leased */
+        BLOCK_IS_LEASED, /* or being created for a request, which counts as leased */
         BLOCK_IS_CACHED,
         BLOCK_IS_LINGERING,
 };
@@ -22,18 +21,18 @@ struct block_listing {
         uint32_t pool;
         uint32_t properties;
         enum block_listed state;
-        bool is_idle; /* leased, and not used when policy_see_idle looked */
+        bool is_idle; /* leased, and not in use when policy_see_idle looked */
         const struct tenant *tenant;
         uint32_t uid;                 /* the tenant's */
-        const struct client *charged; /* NULL: nobody */
-        uint32_t n_holders;           /* leases in use */
-        uint64_t lease_id;            /* the last one, while it may be mapped; 0: none */
+        const struct client *charged; /* NULL: no client */
+        uint32_t n_holders;           /* busy leases */
+        uint64_t lease_id;            /* the latest one that may be mapped; 0: none */
         uint32_t n_charge_transfers;
         uint64_t made_ns;
-        uint64_t since_ns; /* in its state */
+        uint64_t since_ns; /* when its state began */
 };
 
-/* In the order of making, latest first. */
+/* Sorted by creation, the latest first. */
 void policy_list_blocks(const struct policy *policy, uint32_t pool,
                         void (*take)(const struct block_listing *block, void *argument),
                         void *argument);
@@ -54,13 +53,13 @@ struct tenant_listing {
         uint64_t n_waiting;
 };
 
-/* Every tenant that is chosen (NULL: each), with every pool; the others are not looked at. */
+/* Lists every chosen tenant (NULL: each) with every pool. Other tenants are not visited. */
 void policy_list_tenants(const struct policy *policy,
                          bool (*is_chosen)(const struct tenant_key *key, const void *argument),
                          void (*take)(const struct tenant_listing *tenant, void *argument),
                          void *argument);
 
-/* How many clients are charged in a pool, and how much together: of one tenant, or (NULL) of all. */
+/* The number of clients that are charged in a pool, and their sum: of one tenant, or of all (NULL). */
 struct holder_sums {
         uint64_t n_clients;
         uint64_t n_bytes;
@@ -68,14 +67,14 @@ struct holder_sums {
 struct holder_sums policy_sum_holders(const struct policy *policy, uint32_t pool,
                                       const struct tenant *tenant);
 
-/* At most n_max of these clients: a client comes before those that are charged less than half as much. The daemon's own
- * clients, which keep what a sharer left, are passed over. */
+/* Lists at most n_max of these clients: a client comes before those that are charged less than half as much. Keepers
+ * (keep.h) are left out. */
 void policy_list_holders(const struct policy *policy, uint32_t pool, const struct tenant *tenant,
                          unsigned n_max, void (*take)(const struct client *client, void *argument),
                          void *argument);
 
-/* Of blocks of tenants that are chosen those that a client of another tenant is charged for, who has attached
- * them, and which is not chosen. */
+/* Bytes of chosen tenants' blocks for which a client of a tenant that is not chosen is charged, because it
+ * has attached them. */
 uint64_t policy_charged_to_others(const struct policy *policy,
                                   bool (*is_chosen)(const struct tenant_key *key,
                                                     const void *argument),
@@ -84,14 +83,14 @@ uint64_t policy_charged_to_others(const struct policy *policy,
 const struct tenant *client_tenant(const struct client *client);
 const struct tenant_key *client_tenant_key(const struct client *client);
 
-/* Whether no client of the same tenant was asked for with this number before, which is another one for each
- * listing, and not 0. */
+/* Whether this is the first call with that number for a client of this tenant. Each listing needs a number
+ * of its own, not 0. */
 bool client_is_first_listed(struct client *client, uint64_t listing);
 
-/* Of blocks in its leases those that another client is charged for. */
+/* Bytes of blocks in its leases for which another client is charged. */
 uint64_t client_attached(const struct client *client, uint32_t pool);
 
 uint64_t client_declared(const struct client *client, uint32_t pool);
 
-/* The client's requests for this pool that have no answer yet. */
+/* The client's unanswered requests for this pool. */
 uint64_t client_waiting(const struct client *client, uint32_t pool);

@@ -23,18 +23,18 @@
 
 #define BLOCK_UNIT (2 * MIB)
 
-/* One walk along a pool's queue: a request is before those that are looked at later. */
+/* One walk through a pool's queue. "Before" a request are those that the walk has visited already. */
 struct turn {
         struct pool *pool;
         struct waiting_queue_walk walk;
         uint64_t now_ns;
         uint64_t number;
-        uint64_t n_owed_bytes; /* above the pool's limit; then nothing is sure */
-        uint64_t n_sure_bytes; /* room and incoming, less what requests before will take of it */
-        struct scan_budget budget; /* for idle leases that the request before us may still cause */
-        unsigned n_scans;          /* that those after it may, too */
-        bool held;                /* a request before waits for room, which it gets before others */
-        struct backfill backfill; /* those before that may wait for ever */
+        uint64_t n_owed_bytes; /* above the pool's limit; if not 0, no bytes are sure */
+        uint64_t n_sure_bytes; /* room and incoming bytes, less those meant for requests before */
+        struct scan_budget budget; /* of scans for idle leases, for this request */
+        unsigned n_scans;          /* for the requests after it */
+        bool held;                 /* a request before waits for room, and gets it first */
+        struct backfill backfill;  /* requests before that may wait for ever */
 };
 
 static struct holding *holding_of(const struct request *request)
@@ -42,7 +42,7 @@ static struct holding *holding_of(const struct request *request)
         return &request->client->tenant->holdings[request->pool->id];
 }
 
-/* The driver had nothing for it, and has got nothing back since, or not yet all. */
+/* The driver had no memory for it, and nothing, or not enough, has gone back since. */
 static bool is_hopeless(const struct request *request)
 {
         const struct pool *pool = request->pool;
@@ -62,7 +62,7 @@ static bool cover_hopeless(struct turn *turn, const struct request *request)
         return false;
 }
 
-/* Whether bytes that come for certain serve the request; cached blocks are released if that helps. */
+/* Whether bytes that are certain to come serve the request. Cached blocks are released if that helps. */
 static bool cover(struct turn *turn, const struct request *request)
 {
         uint64_t n_missing_bytes;
@@ -99,7 +99,7 @@ static unsigned take_scans(struct turn *turn, unsigned n)
         return n;
 }
 
-/* Before blocks are made: see evict_cached.h. */
+/* Called before blocks are created: see evict_cached.h. */
 static void trim_cache(struct turn *turn, const struct client *asker, uint64_t n_bytes)
 {
         struct scan_budget budget = {.n_left = take_scans(turn, EVICT_SCANS_A_BLOCK),
@@ -110,7 +110,7 @@ static void trim_cache(struct turn *turn, const struct client *asker, uint64_t n
         turn->n_scans += budget.n_left;
 }
 
-/* What is cached serves the group first, and is trimmed then. */
+/* Cached blocks serve the group first; the rest of the cache is trimmed. */
 static void serve_group(struct turn *turn, struct request *leader)
 {
         const struct client *asker = leader->client;
@@ -121,7 +121,7 @@ static void serve_group(struct turn *turn, struct request *leader)
         trim_cache(turn, asker, n_bytes);
 }
 
-/* Returns whether the request has had its share of the turn's bytes. */
+/* Returns whether the request has used its part of the turn's bytes. */
 static bool serve_covered(struct turn *turn, struct request *request)
 {
         int r;
@@ -170,7 +170,7 @@ static bool serve_from_own(struct turn *turn, struct request *request)
                         block_search_find_charged(request, BLOCK_SEARCH_OWN, &turn->budget));
 }
 
-/* What there is serves it at its deadline, also what would be left alone before. */
+/* At its deadline a request may also take blocks that were left for others before. */
 static void serve_at_deadline(struct turn *turn, struct request *request, int outcome)
 {
         turn->budget.back_too = true;
@@ -199,7 +199,7 @@ static void serve_fresh(struct turn *turn, struct request *request)
         }
 }
 
-/* It holds up its own side only: whoever is under other limits goes on. */
+/* Holds up the same client or tenant only: requests under other limits go on. */
 static void wait_for_limit(struct turn *turn, struct request *request, const struct limit_hit *hit)
 {
         request->covered = false;
@@ -209,8 +209,9 @@ static void wait_for_limit(struct turn *turn, struct request *request, const str
                 quota_wait(request, turn->number, hit);
 }
 
-/* A limit holds the request up. What it counts already serves the request all the same; else what the limit's side does
- * not use is taken back, if that is enough. Who waits behind others has its own only. */
+/* A limit holds the request up. Blocks that the limit counts already may still serve it. Otherwise idle
+ * leases under the same limit are revoked, if that is enough. A request behind others may take only its own
+ * client's blocks. */
 enum relief { RELIEF_NONE, RELIEF_ENOUGH, RELIEF_SERVED };
 
 static enum relief relieve(struct turn *turn, struct request *request, const struct limit_hit *hit)
@@ -235,7 +236,7 @@ static enum relief relieve(struct turn *turn, struct request *request, const str
         return relief;
 }
 
-/* Whether the limits let it through to what the pool has. */
+/* Whether the limits allow it to take the pool's memory. */
 static bool is_within_limits(struct turn *turn, struct request *request)
 {
         struct limit_hit hit;
@@ -264,7 +265,7 @@ static int driver_outcome(const struct pool *pool)
         return pool->driver_status == DRIVER_LOST ? -ENODEV : GPUMEM_E_STALLED;
 }
 
-/* The driver makes nothing now; of a lost device nothing is waited for. */
+/* The driver creates nothing now. A request does not wait for a lost device. */
 static void wait_for_driver(const struct turn *turn, struct request *request)
 {
         request->covered = false;
@@ -272,7 +273,7 @@ static void wait_for_driver(const struct turn *turn, struct request *request)
                 request_refuse(request, driver_outcome(turn->pool));
 }
 
-/* It bypasses no request, and holds none up: others may have what it may not. */
+/* The request bypasses none and holds none up: others may have file descriptors left. */
 static void wait_for_fd(struct turn *turn, struct request *request)
 {
         turn->pool->policy->wants_fd = true;
@@ -282,7 +283,8 @@ static void wait_for_fd(struct turn *turn, struct request *request)
                 serve_at_deadline(turn, request, GPUMEM_E_TOO_MANY);
 }
 
-/* It bypasses those that wait for room as a new block would: they could have it for theirs. */
+/* Counts as a bypass of requests that wait for room, like a new block: they could release the prewarmed
+ * one. */
 static bool serve_from_unowned(struct turn *turn, struct request *request)
 {
         struct block *block;
@@ -321,7 +323,8 @@ static void serve_one(struct turn *turn, struct request *request)
                 serve_fresh(turn, request);
 }
 
-/* Scans are shared out, or one that waits in vain would leave none for those behind it. */
+/* Scans are divided among the requests: otherwise one that waits in vain would leave none for those behind
+ * it. */
 static void serve_with_budget(struct turn *turn, struct request *request)
 {
         turn->budget = (struct scan_budget){.n_left = take_scans(turn, REVOKE_IDLE_SCANS_A_REQUEST),
@@ -355,7 +358,7 @@ static void walk_once(struct pool *pool, uint64_t now_ns)
         backfill_end(&turn.backfill);
 }
 
-/* Who is refused may have held up others. */
+/* A refused request may have held up others, so the walk is repeated. */
 static void walk(struct pool *pool, uint64_t now_ns)
 {
         struct request *request;
@@ -368,14 +371,14 @@ static void walk(struct pool *pool, uint64_t now_ns)
         }
 }
 
-/* Whether what happens in one pool may serve who waits in another. */
+/* Whether an event in one pool may serve a request in another. */
 static bool spans_pools(const struct policy *policy)
 {
         return policy->limits || policy->wants_fd;
 }
 
-/* What is charged in one pool may end the wait for a limit in another, or begin one that others need not wait behind;
- * what was revoked for one may serve another: the queues are walked until nothing of this happens any more. */
+/* A charge in one pool may end or begin a wait for a limit in another. A block that was revoked for one
+ * request may serve another. So the queues are walked until nothing changes. */
 static void serve_all(struct policy *policy, uint64_t now_ns)
 {
         uint64_t n_charges, n_revocations;
@@ -462,14 +465,15 @@ void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t
                 admission_serve(request->pool, now_ns);
 }
 
-/* True: somebody is in want of what may come from several. */
+/* Lowers the time to the tenant's first deadline or end of a hold. Returns whether a request waits that
+ * nothing is sure to serve. */
 static bool add_deadlines(const struct holding *holding, uint64_t *earliest_ns)
 {
         uint64_t hold_end_ns = backfill_hold_end(&holding->hold);
         const struct request *request;
         bool any = false;
 
-        /* Then others go on. */
+        /* After the hold, other requests may go on. */
         if (hold_end_ns > holding->pool->policy->now_ns && hold_end_ns < *earliest_ns)
                 *earliest_ns = hold_end_ns;
         TAILQ_FOREACH (request, &holding->waiting, queue_link) {

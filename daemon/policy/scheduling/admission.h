@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Admission: whether a request is served now, waits or is refused. Every request goes through its pool's queue.
+/* Admission: whether a request is served now, waits or is refused. Every request passes through its pool's
+ * queue.
  *
- * A request is served by a cached block of its tenant, else by one that another client of the tenant
- * leases and does not use, else by one that was prewarmed (prewarm.h), else by a new block in the room that the pool has left, else by one in the
- * room that releasing blocks makes (evict_cached.h). While bytes that
- * come for certain will serve it, it is kept whatever its deadline: that is no waiting for others.
+ * A request is served, in this order, by a cached block of its tenant, an idle block of another client of
+ * the tenant, a prewarmed block (prewarm.h), a new block in the pool's free room, or a new block in room
+ * that a release makes (evict_cached.h). While bytes that are certain to come will serve it, it stays even
+ * after its deadline: that is not waiting for other clients.
  *
- * What nobody uses does not pile up beside what is used: where a new block of a device is made although more than a
- * little is cached or idle that did not serve the request, as much of that goes (evict_cached.h).
+ * Unused memory does not pile up: if a new device block is created although cached or idle blocks did not
+ * serve the request, about as much of those is released (evict_cached.h).
  *
- * Fairness: within a tenant room goes to requests in the order of asking, between tenants by turns
- * (waiting_queue.h). A request that fits may bypass larger ones that do not, so many times (backfill.h): it takes room
- * that they wait for, or lets it go for itself. So a large request is not starved by small ones, nor may one
- * that cannot be met bring the others to a stand. One thing
- * bypasses without being counted: a cached block serves the oldest request of its own tenant that it fits.
- * The deadline bounds what that can cost.
+ * Fairness: within a tenant, room goes to requests in their order; between tenants, by turns
+ * (waiting_queue.h). A request that fits may bypass larger ones that do not, a limited number of times
+ * (backfill.h), so that small requests do not starve a large one, and a request that cannot be served does
+ * not stop the others. One bypass is not counted: a cached block serves the oldest request of its own
+ * tenant that it fits. The deadline limits its cost.
  *
- * A request that its client's or its tenant's limits do not allow waits too, but holds up only those that the same
- * limit binds (quota.h). One that they could never allow is refused at once.
+ * A request that exceeds a limit of its client or tenant waits, too, but holds up only requests under the
+ * same limit (quota.h). One that can never be within the limit is refused at once.
  *
- * When the driver has less than the pool's limit, a request is tried again only after bytes of the pool have come back
- * to the driver; cached blocks are released for that, as far as there are any, and if it waits idle leases' too. */
+ * If the driver has less memory than the pool's limit, a request is retried only after bytes of the pool
+ * have gone back to the driver. Cached blocks are released for that, and for a request that waits also idle
+ * leases'. */
 #pragma once
 
 #include <stdint.h>
@@ -29,13 +30,13 @@
 
 void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t now_ns);
 
-/* To be called whenever something in the pool has changed: grants, has blocks made, makes room and refuses what is out
- * of time. Other pools are served with it as far as limits connect them. */
+/* Call it after every change in the pool: grants, creates blocks, makes room, and refuses requests after
+ * their deadline. Also serves other pools that are connected by limits. */
 void admission_serve(struct pool *pool, uint64_t now_ns);
 
-/* What admission_serve left for this turn, if the policy serves in turns. */
+/* Does what admission_serve left for this loop iteration, if the policy serves once in each. */
 void admission_take_turn(struct policy *policy, uint64_t now_ns);
 
-/* The earliest moment in the pool at which a wait can end without anybody's doing: a deadline, or the end of the time
- * for which others are held up; UINT64_MAX for none. */
+/* The earliest time at which a wait in the pool can end without an event: a deadline, or the end of a hold.
+ * UINT64_MAX: none. */
 uint64_t admission_next_deadline(const struct pool *pool);

@@ -62,7 +62,7 @@ bool backfill_is_allowed(const struct backfill *backfill, const struct request *
                                   request->n_room_bytes < backfill->n_least_bytes);
 }
 
-/* All at once, or several tenants would hold up others one after the other. */
+/* The holds of all tenants begin together: one after the other, they would hold up others longer. */
 void backfill_hold_up(struct backfill *backfill, const struct request *request, uint64_t now_ns)
 {
         struct backfill_hold **link = &backfill->quiet, *hold;

@@ -13,7 +13,7 @@ static struct holding *holding_of(const struct request *request)
         return &request->client->tenant->holdings[request->pool->id];
 }
 
-/* Of two that the client maps: a cached one, then a small one, then the one that was cached last. */
+/* Of two mapped blocks a cached one is better, then the smaller one, then the one cached last. */
 static bool is_better(const struct block *a, const struct block *b)
 {
         if (!b || a->state != b->state)
@@ -32,7 +32,7 @@ static bool may_have(const struct request *request, const struct block *block)
         return revoke_idle_is_allowed(block, client);
 }
 
-/* One that the client gave back, or had to give, and maps still: it costs no call of the driver. */
+/* A block that the client has returned, or lost, and still maps: leasing it costs no driver call. */
 static struct block *find_known(const struct request *request, struct scan_budget *budget)
 {
         struct bin_range fits = request_fits(request);
@@ -55,7 +55,7 @@ static struct block *find_known(const struct request *request, struct scan_budge
         return revoke_idle_try(found) ? found : NULL;
 }
 
-/* Among equals the one that the client still maps is cheapest: it was cached last of these. */
+/* Of equal blocks the one that the client still maps is cheapest: the one cached last. */
 static struct block *find_mapped(struct client *client, const struct bin *bin)
 {
         struct block *found = NULL;
@@ -83,7 +83,7 @@ static bool maps(const struct client *client, const struct block *block)
         return false;
 }
 
-/* Of those in the bin that somebody is charged for already. */
+/* The blocks in the bin that a client is charged for. */
 static struct block *find_charged_in(const struct bin *bin, const struct client *client,
                                      enum block_search_scope scope, struct scan_budget *budget)
 {
@@ -111,7 +111,7 @@ static struct block *find_charged(const struct request *request, enum block_sear
         unsigned n_kept_scans = budget->n_left / 2;
         struct block *block = NULL;
 
-        /* The others are for leases that are idle. */
+        /* The rest of the budget is for idle leases. */
         budget->n_left -= n_kept_scans;
         while (!block && bins->n_charged && budget->n_left &&
                rest.n_least_bytes <= rest.n_most_bytes) {
@@ -134,7 +134,7 @@ static struct block *find_cached(const struct request *request, struct scan_budg
         struct limit_hit hit;
         struct block *block;
 
-        /* A block may be larger than what was asked for; if this one is too large, all are, but for those
+        /* A block may be larger than requested. If this one exceeds a limit, so do all others, except those
          * that the limit counts already. */
         if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit)) {
                 block = find_charged(request, BLOCK_SEARCH_TENANTS, budget);
@@ -203,7 +203,7 @@ static struct block *find_unowned(const struct request *request)
                 return NULL;
         bins = &unowned->holdings[request->pool->id].bins;
         bin = bins_find(bins, BIN_CACHED, &fits);
-        /* A block may be larger than what was asked for. */
+        /* A block may be larger than requested. */
         if (bin && quota_is_passed(request->client, request->pool, bin->n_bytes, &hit))
                 bin = NULL;
         if (!bin)

@@ -5,7 +5,7 @@
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/pool.h"
 
-/* With more leases than this they are not searched for idle ones: there may be enough. */
+/* With more leases than this the search for idle ones is left out: there may be enough. */
 #define SCANS_MAX 4096
 
 /* One request alone waits for clients that do not wait. */
@@ -61,7 +61,7 @@ static uint64_t idle_bytes(const struct pool *pool)
         return n_bytes;
 }
 
-/* Is so much of the pool unused? */
+/* Whether that many bytes of the pool are unused. */
 static bool is_there(const struct pool *pool, uint64_t n_bytes)
 {
         uint64_t n_there_bytes = pool_room(pool) + pool->totals.cached, n_idle_bytes;
@@ -77,7 +77,7 @@ static bool comes_back(const struct pool *pool)
         return pool->totals.incoming || pool->totals.mapped_lingering > pool->totals.timed_out;
 }
 
-/* The one that came last of those in a deadlock, as it seems now. */
+/* The last request of those that seem to be in a deadlock now. */
 static struct request *find_last(struct pool *pool)
 {
         uint64_t n_least_bytes = UINT64_MAX, look = ++pool->policy->n_deadlock_looks;
@@ -103,7 +103,7 @@ static struct request *find_last(struct pool *pool)
         return is_there(pool, n_least_bytes) ? NULL : last;
 }
 
-/* More with each block that is granted, given back, taken or released. */
+/* Increases with each block that is granted, returned, taken or released. */
 static uint64_t n_moves(const struct pool *pool)
 {
         return pool->n_cachings + pool->n_grants_from_cache + pool->n_creates + pool->n_releases +
@@ -124,7 +124,7 @@ struct request *deadlock_find(struct pool *pool, uint64_t now_ns)
         }
         if (now_ns < pool->stuck_since_ns + DEADLOCK_NS)
                 return NULL;
-        /* The refused client has as long to give something back. */
+        /* After a refusal, its client has as much time to return memory. */
         pool->stuck_since_ns = now_ns;
         return last;
 }

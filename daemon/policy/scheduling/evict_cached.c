@@ -9,7 +9,7 @@
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/scheduling/revoke_idle.h"
 
-/* A block that is about to be made, and charged. */
+/* A block that is about to be created and charged. */
 struct newcomer {
         const struct client *client;
         struct usage usage;
@@ -22,8 +22,8 @@ static bool is_kind(const struct block *block, enum evict_kind kind)
         return block_is_mapped(block) ? kind == EVICT_MAPPED : kind == EVICT_UNMAPPED;
 }
 
-/* Whether the block, charged to its mapper again until that has unmapped it, would pass a limit, or leave
- * the new one no room below it. */
+/* Whether the block, charged to the client that maps it until it is unmapped, would exceed a limit, or
+ * leave no room below it for the new block. */
 static bool would_pass_limit(const struct block *block, const struct newcomer *newcomer)
 {
         const struct client *mapper = TAILQ_FIRST(&block->leases)->client;
@@ -89,7 +89,7 @@ static uint64_t evict(struct holding *asker, uint64_t n_bytes, enum evict_kind k
 {
         uint64_t n_own_bytes = evict_own(asker, n_bytes, kind, newcomer);
 
-        /* Of its own nothing of this kind is left if that was not enough. */
+        /* If these were not enough, the tenant has no more blocks of this kind. */
         if (n_own_bytes >= n_bytes)
                 return n_own_bytes;
         return n_own_bytes + evict_any(asker->pool, n_bytes - n_own_bytes, kind, newcomer);
@@ -142,7 +142,7 @@ static uint64_t spare_bytes(const struct pool *pool)
         return n_bytes > pool->keep_bytes ? n_bytes : pool->keep_bytes;
 }
 
-/* Idle leases of the tenant, and those of others as far as they are needed to see n_bytes unused. */
+/* Idle leases of the tenant, and as many of other tenants as are needed to find n_bytes unused. */
 static uint64_t find_unused(struct holding *holding, uint64_t n_bytes, uint64_t now_ns,
                             struct scan_budget *budget, struct idle_leases *own,
                             struct idle_leases *others)
@@ -157,7 +157,7 @@ static uint64_t find_unused(struct holding *holding, uint64_t n_bytes, uint64_t 
         return n_found_bytes + others->n_bytes;
 }
 
-/* What others free at this moment may be known to be idle before the next block is made. */
+/* Leases that others are freeing now may be marked idle before the next block is created. */
 static void ask_others(const struct pool *pool, const struct client *asker, uint64_t now_ns)
 {
         const struct charge_sum *sum = charge_ranking_first(&pool->ranking);

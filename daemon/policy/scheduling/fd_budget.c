@@ -4,7 +4,7 @@
 #include "daemon/policy/scheduling/evict_cached.h"
 #include "daemon/policy/scheduling/revoke_idle.h"
 
-/* A block is released whole: one byte of it is enough to ask for. */
+/* A block is only released as a whole, so asking for one byte releases one block. */
 #define ONE_BLOCK 1
 
 struct count {
@@ -29,13 +29,13 @@ static struct count n_open(const struct tenant *tenant)
         return n;
 }
 
-/* A driver that does not answer closes nothing, for now. */
+/* A stalled driver closes no handles for now. */
 static bool closes(const struct pool *pool)
 {
         return pool->driver_status == DRIVER_SERVES;
 }
 
-/* The same when all that is being released is gone. */
+/* The same when everything that is being released is gone. */
 static struct count n_open_soon(const struct tenant *tenant)
 {
         struct count n = n_open(tenant);
@@ -85,7 +85,7 @@ static bool release_idle(const struct request *request, struct scan_budget *budg
         return revoke_idle_release(&own, NULL, ONE_BLOCK) > 0;
 }
 
-/* What others have cached goes only where that is enough: it may be the tenant's own share that is used up. */
+/* Releases other tenants' cached blocks only if that is enough: the tenant's own share may be used up. */
 static bool evict_others(struct tenant *tenant, uint32_t n_more)
 {
         struct count n = n_open_soon(tenant);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many blocks there may be: the daemon keeps an fd open for each until it is back at the driver.
+/* How many blocks there may be: the daemon keeps a fd open for each until its memory is back at the driver.
  *
- * A tenant may have another block as long as it has fewer than FD_BUDGET_SHARE times what is left for others:
- * one alone gets four fifths, two get four ninths each, and one that comes later finds something. */
+ * A tenant may have another block while it has fewer than FD_BUDGET_SHARE times the number left for others.
+ * One tenant alone gets four fifths, two get four ninths each, and a later one still finds some. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,12 +13,13 @@
 
 struct scan_budget;
 
-/* Blocks for which an fd is open, or will be. */
+/* Blocks with a fd open, now or later. */
 uint64_t fd_budget_n_open(const struct policy *policy);
 
-/* The tenant may have so many blocks more. */
+/* Whether the tenant may have so many more blocks. */
 bool fd_budget_has_room(const struct tenant *tenant, uint32_t n_more);
 
-/* There will be room for certain: blocks are released already, or are now, one for one: those that the tenant has
- * cached, one that others have, if that is enough, else those that the tenant does not use. */
+/* Whether there will be room for certain. Blocks are being released already, or are released now, one for
+ * each that is needed: the tenant's cached ones, one of other tenants' if that is enough, else the tenant's
+ * idle ones. */
 bool fd_budget_recall(const struct request *request, struct scan_budget *budget);

@@ -30,7 +30,7 @@ static void refuse_gathered(struct client *client, int outcome)
         }
 }
 
-/* What was wrong with any of them. */
+/* The first error of the group's requests. */
 static int end_gathering(struct client *client)
 {
         int outcome = client->gather_outcome;
@@ -58,7 +58,7 @@ void group_fail(struct client *client, const struct policy_ask *ask, int r)
                 (void)end_gathering(client);
 }
 
-/* A group is of one pool, and asks for no block that its client has mapped still (KNOWN). */
+/* A group has one pool, and cannot ask for blocks that its client still maps (KNOWN). */
 static int check(const struct client *client, const struct policy_ask *ask)
 {
         const struct request *other;
@@ -118,7 +118,7 @@ static bool is_of(const struct request *request, const struct request *leader)
         return request == leader || (request->state == REQUEST_PART && request->leader == leader);
 }
 
-/* Whether a cached block is left for it when those before it have theirs. */
+/* Whether a cached block is left for it after those before it have theirs. */
 static bool has_cached(const struct request *part, const struct request *leader)
 {
         const struct bin *bin = bin_for(part);
@@ -151,7 +151,7 @@ static void count(struct request *leader)
         }
 }
 
-/* An idle lease of a block that would serve the part, which is none of the first n any more. */
+/* Finds an idle lease of a block that serves the part and was not picked for another one. */
 static bool pick(struct idle_leases *idle, unsigned n, const struct request *part)
 {
         for (unsigned i = n; i < idle->n; i++) {
@@ -167,7 +167,7 @@ static bool pick(struct idle_leases *idle, unsigned n, const struct request *par
         return false;
 }
 
-/* What could be had for it besides. */
+/* Further bytes that could be taken for it. */
 static uint64_t other_bytes(const struct pool *pool)
 {
         return pool_room(pool) + pool->totals.incoming + pool->totals.evictable +

@@ -14,21 +14,21 @@
 
 struct scan_budget;
 
-/* The client has asked for one of a group: it has the lease, or `r` says why it is refused. The last one is asked
- * without POLICY_ASK.more; then all of them have a leader, which is returned, or are refused. NULL: not yet, or
- * refused. */
+/* Adds a request of a group: it has its lease, or `r` tells why it is refused. The last one has no
+ * POLICY_ASK.more. All then have a leader, which is returned, or are refused. NULL: the group is
+ * incomplete, or refused. */
 struct request *group_add(struct request *request, struct lease *take_lease,
                           const struct policy_ask *ask, int r);
 
-/* The same for one that there was no memory for. */
+/* The same for a request for which there was no memory. */
 void group_fail(struct client *client, const struct policy_ask *ask, int r);
 
-/* The request is withdrawn, and with it those that are to be served with it. */
+/* Withdraws the request, and with it its group. */
 void group_cancel(struct request *request);
 
-/* Finds out how much must be made for the group: what is cached serves the rest of it. Idle leases of the tenant are
- * taken for it, if the group is served then. */
+/* Computes how much must be created for the group when cached blocks serve the rest. The tenant's idle
+ * leases are revoked for it, if the group is served then. */
 void group_look(struct request *leader, struct scan_budget *budget);
 
-/* There is room for what must be made. The leader ends, or goes on alone. */
+/* There is room for what must be created. The leader ends, or goes on alone. */
 void group_serve(struct request *take_leader);

@@ -97,7 +97,7 @@ static bool is_full(const struct idle_leases *idle)
         return idle->n == REVOKE_IDLE_SCANS_A_REQUEST;
 }
 
-/* Whether it is idle, and noted. */
+/* Adds the block's lease if it is idle. Returns whether it was added. */
 static bool add_if_idle(struct idle_leases *idle, const struct block *block,
                         struct scan_budget *budget)
 {
@@ -134,7 +134,7 @@ void revoke_idle_add_own(struct idle_leases *idle, struct holding *holding,
         }
 }
 
-/* Somebody would be charged for it still. */
+/* A client would still be charged for it. */
 static bool is_charged(const struct block *block)
 {
         return charge_owner_in_cache(block);
@@ -160,7 +160,7 @@ void revoke_idle_drop_kept(struct idle_leases *idle)
         spare(idle, block_is_kept);
 }
 
-/* Whether the tenant keeps its minimum without the block and what was found of it before. */
+/* Whether the tenant keeps its minimum without this block and those found before. */
 static bool keeps_enough(const struct block *block)
 {
         const struct holding *holding = block->holding;
@@ -242,7 +242,7 @@ void revoke_idle_release_others(const struct idle_leases *idle, uint64_t n_bytes
         }
 }
 
-/* Limits on bytes are over all pools of a kind, those on leases over all pools. */
+/* Limits on bytes are for all pools of a kind, limits on leases for all pools. */
 static void add_limited(struct idle_leases *idle, const struct client *client,
                         const struct pool *pool, const struct limit_hit *hit,
                         struct scan_budget *budget)

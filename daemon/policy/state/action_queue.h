@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Actions that wait to be taken. An action stands in the object that it is about, so that giving one needs no memory
- * and cannot fail. The object owns the node and withdraws it before it is freed: no action outlives what it names. */
+/* A queue of actions. An action is a member of the object that it is about, so that queueing it needs no
+ * memory and cannot fail. The object owns the node and withdraws it before it is freed: no action outlives
+ * its objects. */
 #pragma once
 
 #include <assert.h>
@@ -29,7 +30,7 @@ static inline void action_push(struct action_queue *queue, struct action_node *n
         TAILQ_INSERT_TAIL(&queue->nodes, node, link);
 }
 
-/* Legal also when it is not queued. */
+/* Also legal when it is not queued. */
 static inline void action_withdraw(struct action_node *node)
 {
         if (!node->queue)
@@ -38,7 +39,7 @@ static inline void action_withdraw(struct action_node *node)
         node->queue = NULL;
 }
 
-/* The oldest action, which is not queued any more; NULL when there is none. */
+/* Removes and returns the oldest action; NULL: the queue is empty. */
 static inline struct action_node *action_take(struct action_queue *queue)
 {
         struct action_node *node = TAILQ_FIRST(&queue->nodes);

@@ -19,7 +19,7 @@ static struct bin_class *class_of(struct bins *bins, uint64_t n_bytes)
         return &bins->classes[size_class(n_bytes)];
 }
 
-/* The first bin of the class that is not smaller, or NULL. */
+/* The first bin of the class with at least that size, or NULL. */
 static struct bin *first_from(const struct bin_class *bin_class, uint64_t n_bytes)
 {
         struct bin *bin;

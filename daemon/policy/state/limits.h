@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients and tenants may be charged at most, by kind of limit.
+/* The most that clients and tenants may be charged, by kind of limit.
  *
- * A table has one set of limits for every client, one for every tenant, and sets of their own for
- * tenants that are named by uid. The policy owns the table in force; the server builds a new one
- * from the configuration, or changes one limit of it. Pools' limits stand with the pools. Pure. */
+ * A table has one set of limits for every client, one for every tenant, and sets for tenants of certain
+ * uids. The policy owns the current table; the server builds a new one from the configuration, or changes
+ * one limit. Limits of pools are in struct pool. Pure. */
 #pragma once
 
 #include <stddef.h>
@@ -12,12 +12,12 @@
 enum limit_kind {
         LIMIT_DEVICE_BYTES, /* charged, over all devices */
         LIMIT_PINNED_BYTES, /* charged, over all nodes */
-        LIMIT_LEASES,       /* charged blocks: in leases, being made for one, or lingering */
+        LIMIT_LEASES,       /* charged blocks: in leases, being created for one, or lingering */
         LIMIT_N_KINDS,
 };
 
 #define LIMIT_NONE    UINT64_MAX
-#define LIMIT_INHERIT (UINT64_MAX - 1) /* of a named tenant: as for every tenant */
+#define LIMIT_INHERIT (UINT64_MAX - 1) /* for a uid: the limit of every tenant applies */
 
 struct limit_set {
         uint64_t max[LIMIT_N_KINDS];
@@ -29,23 +29,23 @@ struct uid_limits {
 };
 
 struct limits {
-        struct limit_set client; /* each client's */
-        struct limit_set tenant; /* each tenant's, where it has none of its own */
+        struct limit_set client; /* of each client */
+        struct limit_set tenant; /* of each tenant without a limit for its uid */
         struct uid_limits *uids;
         size_t n_uids;
 };
 
-/* A table without any limit; -ENOMEM. */
+/* A table without limits; -ENOMEM. */
 int limits_new(struct limits **ret_table);
 struct limits *limits_free(struct limits *table);
 
-/* A named tenant's own limit; LIMIT_INHERIT takes it back. -ENOMEM changes nothing. */
+/* Sets the limit of a uid's tenants; LIMIT_INHERIT removes it. -ENOMEM changes nothing. */
 int limits_set_uid(struct limits *table, uint32_t uid, enum limit_kind kind, uint64_t max);
 
-/* What this tenant has of its own: LIMIT_INHERIT for nothing, LIMIT_NONE for an exemption. */
+/* The limit for that uid itself: LIMIT_INHERIT: none is set; LIMIT_NONE: exempt. */
 uint64_t limits_own_max(const struct limits *table, uint32_t uid, enum limit_kind kind);
 
-/* The limit that binds the tenant of this uid; LIMIT_NONE for none. */
+/* The limit that applies to tenants of this uid; LIMIT_NONE: no limit. */
 uint64_t limits_tenant_max(const struct limits *table, uint32_t uid, enum limit_kind kind);
 
 /* What one party is charged, in the units of its limits. */
@@ -57,7 +57,7 @@ struct usage {
 enum limit_scope { LIMIT_OF_CLIENT = 1, LIMIT_OF_TENANT = 2 };
 enum limit_case {
         LIMIT_WOULD_BE_PASSED,
-        LIMIT_IS_WAITED_FOR, /* older requests under the same limit have the first claim */
+        LIMIT_IS_WAITED_FOR, /* older requests under the same limit are served first */
 };
 struct limit_hit {
         enum limit_scope scope;

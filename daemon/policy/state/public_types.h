@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What crosses the door of the policy: what the server says to it, and the actions that it takes from it. What
- * the objects behind the door are made of is in types.h, which the server does not see. */
+/* The interface types of the policy: the server's events and the policy's actions. The objects are defined
+ * in types.h, which the server does not include. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,12 +10,12 @@
 
 #define POLICY_ALL_POOLS UINT32_MAX
 
-/* A property: the block may be mapped by several clients, so it is never cached. */
+/* A property: several clients may map the block, so it is never cached. */
 #define POLICY_SHAREABLE (UINT32_C(1) << 0)
 
 struct policy;
 
-/* One connection: its tenant, its leases, what it is charged. */
+/* A connection: its tenant, its leases, its charges. */
 struct client;
 
 /* One client's right to one block. */
@@ -24,8 +24,8 @@ struct lease;
 /* One driver allocation or memfd. */
 struct block;
 
-/* Who trusts whom: a tenant is a user in a realm, which is a container or what else users are told
- * apart by; "" for none. All bytes of it are compared. */
+/* A tenant: processes that trust each other. It is a user in a realm; a realm is a container, or another
+ * text that tells a user's tenants apart; "" for none. Compared as bytes. */
 #define POLICY_REALM_MAX 252
 #define POLICY_NO_UID    UINT32_MAX
 struct tenant_key {
@@ -35,93 +35,93 @@ struct tenant_key {
 
 enum policy_kind { POLICY_DEVICE = 1, POLICY_PINNED = 2 };
 
-/* A pool as the configuration says. */
+/* A pool's settings. */
 struct policy_pool {
         enum policy_kind kind;
-        uint64_t max_bytes; /* nothing is made that would take reserved beyond it */
-        uint64_t min_bytes; /* so much of its leases no tenant loses to others, idle as they are */
+        uint64_t max_bytes; /* the most that the pool may reserve */
+        uint64_t min_bytes; /* of its leases no tenant loses to others, even if they are idle */
         uint64_t
-                capacity_bytes; /* nobody can have more there, whichever daemon it was that gave it */
+                capacity_bytes; /* no client can hold more there, including an earlier daemon's blocks */
 };
 
-/* Of a pool's return_after_ns: what is cached stays until others want the room. */
+/* For a pool's return_after_ns: cached blocks stay until others need the room. */
 #define POLICY_KEEP_FOR_EVER UINT64_MAX
 
-/* What is known of a pool's driver; see driver_state.h. */
+/* The state of a pool's driver; see driver_state.h. */
 enum driver_status {
         DRIVER_SERVES,
-        DRIVER_STALLED, /* nothing that needs the driver: the cache is served */
-        DRIVER_LOST,    /* nothing is served, and nothing that there was is served again */
+        DRIVER_STALLED, /* requests that need the driver are not served, the cache is */
+        DRIVER_LOST,    /* nothing is served, and no existing block is served again */
 };
 
-/* Whose blocks are meant: the client's tenant's, or everybody's. */
+/* Whose blocks are meant: those of the client's tenant, or of all tenants. */
 enum policy_scope { SCOPE_TENANT = 1, SCOPE_NODE = 2 };
 
-/* What a client asks for: one block. */
+/* A client's request for one block. */
 struct policy_ask {
         uint32_t pool;
         uint32_t serial;  /* names the request in actions and in cancel; unique in its client */
         uint64_t n_bytes; /* a multiple of 2 MiB */
-        uint64_t n_most_bytes;  /* a cached block may be so large; 0, or more: 12.5 % larger */
-        uint64_t n_least_bytes; /* if there is none, one so small will do; 0, or more: n_bytes */
-        bool known_will_do;     /* a block that the client maps still goes before all others */
-        bool only_known;        /* and no other will do: nothing is made or waited for */
-        bool keeps_mapped;      /* nobody is asked to unmap it to make room: it would be in vain. So
-                                 * it is charged until it is unmapped, or somebody leases it */
-        uint32_t properties;    /* fixed at creation, part of what a cached block is found by */
-        uint64_t deadline_ns;   /* now or earlier: do not wait for others */
-        bool more; /* it is served together with what the client asks for next, or neither is */
+        uint64_t n_most_bytes;  /* largest cached block; 0, or more: 12.5 % larger */
+        uint64_t n_least_bytes; /* smallest block that will do; 0, or more: n_bytes */
+        bool known_will_do;     /* a block that the client still maps is preferred to all others */
+        bool only_known;        /* no other block will do: nothing is created or waited for */
+        bool keeps_mapped;    /* the client will not unmap it when asked to, so it is not asked. It
+                            * stays charged until it is unmapped or leased again */
+        uint32_t properties;  /* fixed at creation; a cached block is found by them */
+        uint64_t deadline_ns; /* now or earlier: the request does not wait */
+        bool more;            /* served together with the client's next request, or neither is */
 };
 
-/* What names a shared block to those who may attach it. The server draws the bits. */
+/* Identifies a shared block to clients that attach it. The server draws the bits. */
 #define POLICY_TOKEN_BYTES 16
 struct policy_token {
         uint8_t bytes[POLICY_TOKEN_BYTES];
 };
 
-/* The terms on which others may attach a block. */
+/* The terms for attaching a block. */
 struct policy_share {
         struct policy_token token;
-        uint64_t n_bytes; /* of the allocation in the block, told to those who attach */
+        uint64_t n_bytes; /* of the allocation in the block, told to attaching clients */
         uint32_t
-                granted_uid; /* whose tenant may attach besides the block's own; or POLICY_NO_UID */
-        uint64_t keep_ns;    /* for so long the block stays, beyond its sharer's lease; 0: not */
+                granted_uid; /* whose tenants may attach besides the block's own, or POLICY_NO_UID */
+        uint64_t keep_ns;    /* how long the block stays after its sharer's lease; 0: not at all */
 };
 
-/* What the server is to do next. */
+/* What the server must do next. */
 enum action_kind {
         ACTION_NONE,
-        ACTION_CREATE,  /* make `block` on its pool's worker, then policy_created() */
+        ACTION_CREATE,  /* create `block` on its pool's worker, then policy_created() */
         ACTION_RELEASE, /* release `block`'s backing on the worker, then policy_released() */
         ACTION_GRANT,   /* answer `client`'s request `serial`: `lease` on `block` */
         ACTION_REFUSE,  /* answer it with `outcome`, a GPUMEM_E_* or a negative errno */
         ACTION_FREED,   /* answer its release_all: n_bytes and n_blocks went back to the driver */
         ACTION_NOTICE,  /* tell `client` to unmap the block of `lease`, which was revoked */
-        ACTION_MARK,    /* ask `client` to mark idle now what it does not use */
+        ACTION_MARK,    /* ask `client` to mark its unused leases idle now */
 };
 
 struct action {
         enum action_kind kind;
-        struct client *client; /* whose request it is, with `serial`; NULL in RELEASE */
-        uint32_t pool;         /* the block's; else as it was asked for, which may not exist */
+        struct client *client; /* that made the request `serial`; NULL in RELEASE */
+        uint32_t pool;         /* of the block; else as requested, and may not exist */
         uint32_t serial;
         struct block *block;
         struct lease *lease;
-        bool known; /* GRANT, where it will do: the client maps the block, for a lease that is over */
+        bool known; /* GRANT, if `known_will_do`: the client still maps the block, from an ended lease */
         bool only_known; /* REFUSE: no other block would have done */
         int outcome;
-        uint64_t n_bytes; /* FREED; in REFUSE what was asked for */
+        uint64_t n_bytes; /* FREED; in REFUSE the requested size */
         uint64_t n_blocks;
-        bool of_others; /* FREED: not of the client's tenant only */
-        bool of_blocks; /* REFUSE with GPUMEM_E_TOO_MANY: not of requests that wait, but of blocks */
-        bool of_deadlock; /* REFUSE: all who hold the pool's memory wait for more of it */
-        bool of_part; /* REFUSE: another refusal follows, of those that were to be served with it */
-        struct limit_hit limit; /* of a refusal with GPUMEM_E_LIMIT */
+        bool of_others; /* FREED: also other tenants' blocks */
+        bool of_blocks; /* REFUSE with GPUMEM_E_TOO_MANY: too many blocks, not too many requests */
+        bool of_deadlock;       /* REFUSE: all clients that hold the pool's memory wait for more */
+        bool of_part;           /* REFUSE: a refusal of the group's last request follows */
+        struct limit_hit limit; /* for a refusal with GPUMEM_E_LIMIT */
 };
 
-/* Told of what nobody asked for and no action says: an idle lease was taken back from the client, or it is unresponsive
- * with so much, which it was asked to unmap. The policy is at work then: nothing of it may be called but what
- * reads a client. */
+/* Callbacks for events without an action: an idle lease was revoked, or a client is unresponsive with so
+ * many bytes that it was asked to unmap. They run inside the policy, so they may only call functions that
+ * read a client. */
 struct policy_witness {
         void (*revoked)(void *argument, const struct client *client, uint32_t pool,
                         uint64_t n_bytes);

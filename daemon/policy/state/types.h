@@ -15,8 +15,8 @@
  *                  |------ request -- lease, and the block that is being made for it
  *                  `------ release_all -- blocks that are not back yet
  *
- * An action says what the server must do next, and stands in the object that it is about. A charge says what a client
- * must answer for, and stands in the block that causes it. Sums over blocks are totals (totals.h), sums over charges
+ * An action tells the server what to do next, and is a member of the object that it is about. A charge is a number of
+ * bytes that a client accounts for, and is a member of the block that causes it. Sums over blocks are totals (totals.h), sums over charges
  * are usage (limits.h).
  *
  * Sizes are in bytes. Counts begin with n_. Times end with _ns and are nanoseconds of the server's clock. Each object
@@ -45,28 +45,28 @@ struct request;
 struct share;
 struct tenant;
 
-/* -- Parts that stand inside the objects -- */
+/* -- Members of the objects -- */
 
-/* An action that waits to be taken, inside the object that it is about; see action_queue.h. */
+/* A queued action, a member of the object that it is about; see action_queue.h. */
 struct action_node {
         enum action_kind kind;
-        struct action_queue *queue; /* NULL: not given, taken or withdrawn */
+        struct action_queue *queue; /* NULL: not queued */
         TAILQ_ENTRY(action_node) link;
 };
 
-/* Actions in the order of giving. */
+/* Actions in the order of queueing. */
 struct action_queue {
         TAILQ_HEAD(action_nodes, action_node) nodes;
 };
 
 enum charge_kind {
-        CHARGE_HELD, /* the client leases it, declares it, or had it before it was released */
-        CHARGE_KEPT, /* it is in the cache, and the client keeps it mapped */
+        CHARGE_HELD, /* the client leases it, declares it, or held it when it was released */
+        CHARGE_KEPT, /* cached, and the client keeps it mapped */
 };
 
-/* Bytes of one block that a client must answer for; see charge.h. */
+/* Bytes of one block that are charged to a client; see charge.h. */
 struct charge {
-        struct client *client; /* NULL: nobody is charged */
+        struct client *client; /* NULL: no client */
         struct pool *pool;
         uint64_t n_bytes;
         enum charge_kind kind;
@@ -77,22 +77,22 @@ enum charge_ranking_of { CHARGE_OF_POOL, CHARGE_OF_TENANT, CHARGE_N_RANKINGS };
 struct charge_sum {
         struct client *client;
         uint64_t n_bytes;
-        uint64_t n_unresponsive_bytes; /* of these, see unmap_timeout.h */
+        uint64_t n_unresponsive_bytes; /* part of them, see unmap_timeout.h */
         LIST_ENTRY(charge_sum) links[CHARGE_N_RANKINGS];
 };
 
 /* The sums of a pool's clients, or of one tenant's, by powers of two. */
 #define CHARGE_N_CLASSES 64
 struct charge_ranking {
-        enum charge_ranking_of of; /* which of its sums' links it uses */
+        enum charge_ranking_of of; /* which link of its sums it uses */
         uint64_t n_sums;
         uint64_t occupied; /* a bit for each list that is not empty */
         LIST_HEAD(, charge_sum) classes[CHARGE_N_CLASSES];
 };
 
-/* Somebody of this party waits for a limit; see quota.h. */
+/* A request of this party waits for a limit; see quota.h. */
 struct limited {
-        uint64_t walk; /* the one in which that was seen last */
+        uint64_t walk; /* the walk that saw it last */
         enum limit_kind kind;
 };
 
@@ -104,79 +104,81 @@ struct bin {
         uint64_t n_bytes;
         uint32_t properties;
         uint32_t n_refs; /* blocks of this size and these properties */
-        /* The one cached last is first; the one leased, or seen in use, longest ago is first. */
+        /* Cached: the latest comes first. Leased: the one leased, or seen in use, the longest ago comes
+         * first. */
         TAILQ_HEAD(bin_blocks, block) sides[BIN_N_SIDES];
         struct bin_blocks
-                charged; /* of the cached ones, in their order: those that a client is charged for */
+                charged; /* of the cached ones, in the same order: those that a client is charged for */
         TAILQ_ENTRY(bin) class_link;
 };
 
 /* The bins of one holding, by size. */
 struct bins {
         struct bitmap occupied[BIN_N_SIDES];
-        uint64_t n_charged; /* blocks in those lists of all bins */
+        uint64_t n_charged; /* blocks in the charged lists of all bins */
         TAILQ_HEAD(bin_class, bin) classes[SIZE_N_CLASSES];
 };
 
 /* The holdings whose requests wait for a pool's memory; see waiting_queue.h. */
 struct waiting_queue {
-        TAILQ_HEAD(waiting_queue_holdings, holding) holdings; /* that wait; sorted in a walk only */
-        uint64_t n_enqueued;                                  /* requests, ever: dates them */
-        uint64_t reached; /* where a tenant stands at least that begins to wait */
+        TAILQ_HEAD(waiting_queue_holdings, holding) holdings; /* sorted only during a walk */
+        uint64_t n_enqueued;                                  /* requests so far: numbers them */
+        uint64_t reached; /* the lowest position of a tenant that begins to wait */
 };
 
-/* When a tenant's requests for a pool began to hold up others, the last time; see backfill.h. */
+/* When a tenant's requests for a pool last began to hold up others; see backfill.h. */
 struct backfill_hold {
         bool was;
         uint64_t since_ns;
-        /* These in a walk, while it has not begun. */
+        /* Used in a walk, while the hold has not begun. */
         bool is_listed;
         struct backfill_hold *next;
-        uint64_t n_least_bytes; /* that one of them waits for */
+        uint64_t n_least_bytes; /* smallest size that one of them waits for */
         unsigned n_allowed;     /* as in struct backfill */
 };
 
-/* "No", as an action: the answer to one request, kept until the server takes it. */
+/* A refusal as an action: the answer to one request, kept until the server takes it. */
 struct refusal {
         struct action_node action;
         struct client *client;
-        uint32_t pool; /* as it was asked for: there may be no such pool */
+        uint32_t pool; /* as requested: the pool may not exist */
         uint32_t serial;
         int outcome;
-        uint64_t n_bytes; /* as it was asked for */
+        uint64_t n_bytes; /* as requested */
         struct limit_hit hit;
-        bool of_blocks;          /* too many of these */
-        bool of_deadlock;        /* all who hold the pool's memory wait for more of it */
+        bool of_blocks;          /* too many blocks */
+        bool of_deadlock;        /* all clients that hold the pool's memory wait for more */
         bool of_part;            /* of a group, whose leader is refused for the same reason */
-        struct request *request; /* ends when the action is taken; NULL when there is none */
+        struct request *request; /* freed when the action is taken; or NULL */
 };
 
 /* -- The objects -- */
 
-/* Everything that the policy knows. Owns pools and clients; through these, all else. */
+/* The whole policy. Owns pools and clients, and through them everything else. */
 struct policy {
         struct action_queue actions;
         struct pool **pools;
         uint32_t n_pools;
         struct tenant *tenants; /* table by key */
-        struct tenant *unowned; /* of these, whose blocks are prewarmed; NULL: there is none */
+        struct tenant
+                *unowned; /* one of them: the tenant of prewarmed blocks; NULL: there is none */
         LIST_HEAD(policy_clients, client) clients;
         uint64_t last_client_number;
         uint64_t last_lease_id;
         uint64_t last_block_id;
-        uint64_t now_ns;      /* of the last event that said: dates what blocks do */
+        uint64_t now_ns;      /* of the last event that had a time */
         struct share *shares; /* table by token */
         TAILQ_HEAD(policy_keeps, share)
-        keeps;                     /* whose sharers are over; the one that ends first is first */
+        keeps;                     /* begun keeps, sorted by their end */
         struct limits *limits;     /* NULL: none */
-        uint64_t n_charges;        /* begun, ever */
-        uint64_t n_revocations;    /* ever */
-        uint64_t n_release_scans;  /* leases that were scanned for idle ones to free, ever */
-        uint64_t n_walks;          /* through a pool's queue, ever */
-        uint64_t n_counts;         /* of shared blocks, ever */
-        uint64_t n_deadlock_looks; /* ever */
+        uint64_t n_charges;        /* begun so far */
+        uint64_t n_revocations;    /* so far */
+        uint64_t n_release_scans;  /* leases scanned for idle ones to free, so far */
+        uint64_t n_walks;          /* walks through queues, so far */
+        uint64_t n_counts;         /* counts of shared blocks, so far */
+        uint64_t n_deadlock_looks; /* so far */
         uint64_t max_blocks;       /* see fd_budget.h */
-        bool wants_fd;             /* somebody has waited for one since all pools were served */
+        bool wants_fd;             /* a request has waited for a fd since all pools were served */
         bool draining;             /* see drain.h */
         bool in_turns;             /* see policy_serve_in_turns */
         struct policy_witness witness;
@@ -187,38 +189,39 @@ struct pool {
         struct policy *policy;
         uint32_t id;
         struct policy_pool settings;
-        bool closing; /* what nobody leases is released */
+        bool closing; /* blocks without a lease are released */
         enum driver_status driver_status;
-        uint64_t keep_bytes; /* these and the next: see prewarm.h */
+        uint64_t keep_bytes; /* with return_after_ns: see prewarm.h */
         uint64_t return_after_ns;
-        struct block *return_next; /* cached, where the next scan goes on; NULL: at the first */
-        bool cache_grew;           /* more is cached, or less is kept mapped: prewarm.c reads it */
-        bool returned_all;         /* a whole pass has seen what there was before that */
+        struct block
+                *return_next; /* cached block where the next scan continues; NULL: at the first */
+        bool cache_grew;      /* more is cached, or less is kept mapped; read by prewarm.c */
+        bool returned_all;    /* a whole pass has covered all cached blocks since */
 
         struct totals totals;
-        uint64_t unreleasable; /* part of what lingers: no block's, see policy_set_unreleasable */
+        uint64_t unreleasable; /* part of lingering, of no block: see policy_set_unreleasable */
         uint64_t charged;
         struct charge_ranking ranking;
         uint64_t declared; /* part of charged */
         uint64_t reserved_peak;
         uint64_t
                 unresponsive; /* lingering, of clients that are unresponsive; see unmap_timeout.h */
-        uint64_t n_leases;    /* busy; several of a shared block */
+        uint64_t n_leases;    /* busy; a shared block has several */
 
         LIST_HEAD(pool_blocks, block) blocks;
-        TAILQ_HEAD(pool_blocks_by_age, block) cached; /* of all tenants; in the order of caching */
-        struct pool_blocks_by_age leased;             /* of all tenants; as a holding's */
+        TAILQ_HEAD(pool_blocks_by_age, block) cached; /* of all tenants, in the order of caching */
+        struct pool_blocks_by_age leased;             /* of all tenants, sorted like a holding's */
         struct pool_blocks_by_age
                 expected;         /* see unmap_timeout.h; the one released first is first */
         uint64_t n_awaited;       /* lingering blocks that a release_all waits for */
         uint64_t seen_idle_bytes; /* of the leased ones, see struct block */
-        uint64_t n_searches;      /* for idle leases of others, ever */
-        uint64_t n_cachings;      /* ever: dates a block's place among the cached */
+        uint64_t n_searches;      /* searches for other tenants' idle leases, so far */
+        uint64_t n_cachings;      /* so far: dates a block's caching */
 
-        struct waiting_queue queue; /* who waits */
+        struct waiting_queue queue; /* the waiting requests */
         uint64_t n_waiting;
-        bool unserved;           /* something has happened since the queue was walked */
-        uint64_t stuck_since_ns; /* these two: see deadlock.h; 0: it is not */
+        bool unserved;           /* something has happened since the last walk */
+        uint64_t stuck_since_ns; /* with stuck_moves: see deadlock.h; 0: no deadlock */
         uint64_t stuck_moves;
         uint64_t n_backs; /* times that bytes came back to the driver, or may have */
 
@@ -231,7 +234,7 @@ struct pool {
         uint64_t n_notices;
 };
 
-/* What one tenant has in one pool. */
+/* One tenant's objects in one pool. */
 struct holding {
         struct tenant *tenant;
         struct pool *pool;
@@ -240,19 +243,19 @@ struct holding {
         struct charge_ranking ranking;
         uint64_t reserved_peak;
         struct bins bins;
-        TAILQ_HEAD(holding_blocks, block) cached; /* the one cached first is first */
+        TAILQ_HEAD(holding_blocks, block) cached; /* sorted by caching, the oldest first */
         struct holding_blocks
                 leased; /* that may be idle; leased, or seen in use, longest ago first */
         TAILQ_HEAD(holding_waiting, request) waiting; /* the one that asked first is first */
         uint64_t n_given_bytes;                       /* of new blocks; see waiting_queue.h */
-        uint64_t place; /* these three in a walk along the queue, and while the tenant waits */
+        uint64_t place; /* with the next two: used in a walk, and while the tenant waits */
         struct request *next;
         struct backfill_hold hold;
         TAILQ_ENTRY(holding) queue_link;
         uint64_t revoked_ns; /* when idle leases were last taken for another tenant */
         bool was_revoked_from;
-        uint64_t search;        /* the last one for idle leases to take for another tenant */
-        uint64_t n_found_bytes; /* of this one, in it */
+        uint64_t search;        /* the last search for idle leases that saw it */
+        uint64_t n_found_bytes; /* of this tenant, in that search */
 };
 
 /* A user in a container, whose clients trust each other; see tenant.h. */
@@ -262,56 +265,56 @@ struct tenant {
         uint32_t n_refs; /* clients and blocks */
         uint32_t n_holdings;
         uint32_t n_waiting;
-        struct usage usage;        /* its clients' */
-        struct usage kept;         /* likewise */
+        struct usage usage;        /* of its clients */
+        struct usage kept;         /* of its clients */
         struct usage shared_usage; /* see shared_usage.h */
         uint64_t counted;
         uint64_t listing; /* see client_is_first_listed */
         struct limited limited;
-        struct client *keeper; /* these: see keep.h */
+        struct client *keeper; /* with n_keeps: see keep.h */
         uint32_t n_keeps;
         UT_hash_handle hh;
-        struct holding holdings[]; /* one a pool */
+        struct holding holdings[]; /* one for each pool */
 };
 
-/* One connection: what it asked for, what it leases, what it is charged; see client.h. */
+/* One connection: its requests, leases and charges; see client.h. */
 struct client {
         struct policy *policy;
         struct tenant *tenant;
-        uint64_t number; /* from 1 on, never used twice */
+        uint64_t number; /* from 1, never reused */
         void *owner;
         bool eof;
         bool dead;
         struct slot_set slots;
-        _Atomic uint64_t *words; /* by slot; anybody's guess what they say. NULL: none */
-        struct lease *leases;    /* table by id, of all states */
+        _Atomic uint64_t *words; /* by slot; the client may write any value. NULL: none */
+        struct lease *leases;    /* by id, in all states */
         LIST_HEAD(client_returned, lease) returned;
         TAILQ_HEAD(client_requests, request) requests;
-        uint32_t n_waiting;     /* requests without an answer */
-        bool gathers;           /* its last LEASE is to be served together with the next one */
-        int gather_outcome;     /* of one of these that was refused: of all, then */
-        uint64_t stuck, moving; /* these two in a look for a deadlock */
+        uint32_t n_waiting;     /* unanswered requests */
+        bool gathers;           /* its last LEASE belongs to a group that is not complete */
+        int gather_outcome;     /* the first refusal in that group, which refuses all of it */
+        uint64_t stuck, moving; /* both used by the search for a deadlock */
         LIST_HEAD(client_release_alls, release_all) release_alls;
-        uint64_t n_held_bytes;   /* of an earlier daemon's blocks: declared is not more */
-        struct charge *declared; /* one a pool */
+        uint64_t n_held_bytes;   /* of an earlier daemon's blocks: the most that may be declared */
+        struct charge *declared; /* one for each pool */
         struct usage usage;
         struct usage kept;         /* part of it: see charge.h */
         struct usage shared_usage; /* see shared_usage.h */
         uint64_t counted;          /* number of the count that saw it last */
         struct limited limited;
-        struct refusal spare; /* for a request that there was no memory for */
+        struct refusal spare; /* for a request without memory */
         struct action_node mark;
-        uint64_t marked_ns; /* when it was last asked to */
+        uint64_t marked_ns; /* when it was last asked to mark idle leases */
         LIST_ENTRY(client) link;
-        struct charge_sum sums[]; /* one a pool */
+        struct charge_sum sums[]; /* one for each pool */
 };
 
 enum request_state {
         REQUEST_NEW,
-        REQUEST_PART,     /* of a group: for the one that leads it */
+        REQUEST_PART,     /* part of a group: waits for its leader */
         REQUEST_WAITING,  /* for room */
-        REQUEST_CREATING, /* for its block to be made */
-        REQUEST_REFUSED,  /* for the server to take the refusal */
+        REQUEST_CREATING, /* its block is being created */
+        REQUEST_REFUSED,  /* until the server takes the refusal */
         REQUEST_N_STATES,
 };
 
@@ -321,83 +324,84 @@ struct request {
         struct client *client;
         struct pool *pool; /* NULL only before it waits */
         uint64_t n_bytes;
-        uint64_t n_most_bytes;  /* of a cached block that serves it */
-        uint64_t n_least_bytes; /* of one that serves it if no other does */
+        uint64_t n_most_bytes;  /* largest cached block that serves it */
+        uint64_t n_least_bytes; /* smallest block that serves it if no other does */
         bool known_will_do;
         bool only_known;
         bool keeps_mapped;
         uint32_t properties;
         uint64_t deadline_ns;
-        bool may_wait;          /* its deadline lay ahead when it was asked */
-        bool covered;           /* WAITING, but bytes that come for certain are meant for it */
-        bool device_full;       /* the driver had no memory for it when it was tried last */
-        bool in_group;          /* these: see group.h. What is alone is a group of one */
-        struct request *leader; /* in PART only; NULL: it is yet to come */
-        uint32_t n_parts;       /* that it leads, and itself */
+        bool may_wait;    /* its deadline was in the future when it was made */
+        bool covered;     /* WAITING, and bytes that are certain to come are meant for it */
+        bool device_full; /* the driver had no memory for it at the last try */
+        bool in_group; /* with the next fields: see group.h. A single request is a group of one */
+        struct request *leader; /* in PART only; NULL: not known yet */
+        uint32_t n_parts;       /* requests that it leads, including itself */
         uint64_t n_all_bytes;   /* of these */
-        uint32_t n_to_make;     /* of these, for which there is no block */
+        uint32_t n_to_make;     /* of these, without a block */
         uint64_t n_room_bytes;  /* of those */
-        uint64_t n_backs;       /* of the pool, when it was tried last */
+        uint64_t n_backs;       /* of the pool, at the last try */
         struct lease *lease;
         struct block *block; /* in CREATING only */
         struct refusal refusal;
         TAILQ_ENTRY(request) client_link;
-        TAILQ_ENTRY(request) queue_link; /* in WAITING and CREATING only, as its number */
-        uint64_t number;                 /* in the order of asking */
-        unsigned n_bypassed;      /* times that a later one got what it waits for; BACKFILL_MAX
-                                         * stands for more */
-        unsigned n_served_before; /* these two in a walk; see backfill.h */
+        TAILQ_ENTRY(request) queue_link; /* in WAITING and CREATING only, like its number */
+        uint64_t number;                 /* in the order of the requests */
+        unsigned n_bypassed;      /* times that a later request got what this one waits for; at most
+                                   * BACKFILL_MAX */
+        unsigned n_served_before; /* with waits_next: used in a walk; see backfill.h */
         struct request *waits_next;
 };
 
 enum block_state {
         BLOCK_NONE,               /* not counted: just begun, or gone */
         BLOCK_CREATING,           /* begun for a request; counts as leased and is charged */
-        BLOCK_CREATING_FOR_CACHE, /* begun, but for no request, or none any more; counts as cached */
-        BLOCK_LEASED,    /* in busy leases: one, or more when it is shared; charged to the client of
+        BLOCK_CREATING_FOR_CACHE, /* begun for no request, or for a withdrawn one; counts as cached */
+        BLOCK_LEASED,    /* in busy leases: one, or several if shared; charged to the client of
                           * the oldest */
         BLOCK_CACHED,    /* in no lease; found through its bin */
-        BLOCK_RELEASING, /* being released, the worker has not confirmed it; counts as lingering */
+        BLOCK_RELEASING, /* being released, not confirmed by the worker; counts as lingering */
         BLOCK_LINGERING, /* released by the worker, but a client may still map it */
         BLOCK_N_STATES,
 };
 
-/* One driver allocation or memfd, from the action to make it until its last byte is back; see block.h. */
+/* One driver allocation or memfd, from the action that creates it until its last byte is back; see block.h. */
 struct block {
         uint64_t id;
         enum block_state state;
         struct holding *holding;
-        struct bin *bin; /* says its size and properties, for life */
-        void *backing;   /* the server's; NULL before it is made and after it is released */
+        struct bin *bin; /* tells its size and properties, fixed for life */
+        void *backing;   /* of the server; NULL before creation and after release */
         struct charge charge;
         struct action_node action;       /* CREATE or RELEASE */
-        struct request *request;         /* the one it is made for, in CREATING only */
+        struct request *request;         /* in CREATING only: the request for which it is made */
         struct release_all *release_all; /* the one that waits for its release, or NULL */
-        uint64_t made_ns;                /* when its CREATE was given */
+        uint64_t made_ns;                /* when CREATE was given */
         uint64_t since_ns;               /* when its state changed last */
-        uint64_t taken_from; /* number of the client that it was last taken from for another */
-        uint64_t taken_ns;   /* when */
-        uint64_t release_ns; /* when its release began, if it did */
-        bool is_expected;    /* these three of a block that is released: see unmap_timeout.h */
+        uint64_t taken_from; /* number of the client from which it was last taken for another */
+        uint64_t taken_ns;   /* when that was */
+        uint64_t release_ns; /* when its release began, if it has */
+        bool is_expected;    /* with the next two, of a released block: see unmap_timeout.h */
         bool unmap_timed_out;
-        struct client *unresponsive_holder; /* which client does not unmap it, or NULL */
-        uint64_t cached_at;                 /* in CACHED: number of that caching in its pool */
+        struct client *unresponsive_holder; /* the client that does not unmap it, or NULL */
+        uint64_t cached_at;                 /* in CACHED: number of this caching in the pool */
         TAILQ_HEAD(block_leases, lease) leases;
-        uint32_t n_leases;           /* these */
-        uint32_t n_busy;             /* of these leases */
-        uint32_t n_charge_transfers; /* times that its charge went from one client to another */
+        uint32_t n_leases;           /* in `leases` */
+        uint32_t n_busy;             /* of these */
+        uint32_t n_charge_transfers; /* times that its charge moved to another client */
         uint32_t n_shares;           /* tokens by which it may be attached, in LEASED only */
         LIST_HEAD(block_shares, share) shares;
         LIST_ENTRY(block) pool_link;
         LIST_ENTRY(block) release_all_link;
-        TAILQ_ENTRY(block) charged_link; /* in CACHED, and while somebody is charged */
+        TAILQ_ENTRY(block) charged_link; /* in CACHED, while a client is charged */
         bool in_charged;
-        TAILQ_ENTRY(block) bin_link; /* these three in CACHED, and in LEASED if it may be idle */
+        TAILQ_ENTRY(block)
+        bin_link; /* with the next two: in CACHED, and in LEASED if it may be idle */
         TAILQ_ENTRY(block) holding_link;
-        TAILQ_ENTRY(block) pool_age_link; /* and while it is expected */
-        bool seen_idle;    /* when policy_see_idle looked last; false unless it may be idle */
-        bool unusable;     /* never to be cached */
-        bool unreleasable; /* to be released, and the driver would not take it */
+        TAILQ_ENTRY(block) pool_age_link; /* also while it is expected */
+        bool seen_idle;    /* when policy_see_idle last looked; false unless it may be idle */
+        bool unusable;     /* must not be cached */
+        bool unreleasable; /* to be released, but the driver did not take it */
 };
 
 static inline struct pool *block_its_pool(const struct block *block)
@@ -406,26 +410,26 @@ static inline struct pool *block_its_pool(const struct block *block)
 }
 
 enum lease_state {
-        LEASE_ASKED,    /* for a request that is not granted yet; has no block */
-        LEASE_BUSY,     /* the client may use the block; its word may say that it does not */
-        LEASE_RETURNED, /* it may not, but perhaps still maps it; keeps the slot */
+        LEASE_ASKED,    /* for an unanswered request; has no block */
+        LEASE_BUSY,     /* the client may use the block; the board's word may call it idle */
+        LEASE_RETURNED, /* the client may not use the block, but may still map it; keeps the slot */
         LEASE_N_STATES,
 };
 
-/* One client's right to one block, from the request on; see lease.h. */
+/* One client's right to one block, from its request on; see lease.h. */
 struct lease {
-        uint64_t id; /* 56 bits, never 0, never used twice */
+        uint64_t id; /* 56 bits, never 0, never reused */
         uint32_t slot;
         enum lease_state state;
         struct client *client;
         struct block *block;
         struct action_node action; /* GRANT; in RETURNED: NOTICE */
-        uint32_t serial;           /* of the request that it answers */
-        bool attached;             /* by a token, to a block that another lease was granted */
-        bool known_will_do;        /* the client asked so */
+        uint32_t serial;           /* of the granted request */
+        bool attached;             /* by a token, to a block of another lease */
+        bool known_will_do;        /* set in the client's request */
         bool keeps_mapped;         /* the client does not unmap it when asked to */
-        bool left_in_use; /* its client ended with it in use, and its process may use it still */
-        bool revoked;     /* it was taken from the client, not given back */
+        bool left_in_use; /* its client ended while it was in use, and the process may still use it */
+        bool revoked;     /* taken from the client, not returned */
         bool recalled;    /* the client was told to unmap it */
         bool counts_for_client; /* see shared_usage.h */
         bool counts_for_tenant;
@@ -440,7 +444,7 @@ struct share {
         uint64_t n_bytes;
         uint32_t granted_uid; /* or POLICY_NO_UID */
         struct block *block;
-        struct lease *keeper; /* these: see keep.h; NULL: nothing is kept for it */
+        struct lease *keeper; /* with keep_ns: see keep.h; NULL: no keep has begun */
         uint64_t keep_ns;
         uint64_t keep_end_ns;
         TAILQ_ENTRY(share) keep_link; /* while the keeper's lease is busy */
@@ -453,9 +457,9 @@ struct release_all {
         struct client *client;
         uint32_t serial;
         uint32_t pool;
-        uint64_t n_bytes; /* of all its blocks but those that stay in processes */
+        uint64_t n_bytes; /* of all its blocks except those that stay in processes */
         uint64_t n_blocks;
-        bool of_others; /* it may have blocks of other tenants than its own */
+        bool of_others; /* may include blocks of other tenants */
         LIST_HEAD(release_all_blocks, block) unreleased;
         struct action_node action; /* FREED */
         LIST_ENTRY(release_all) client_link;

@@ -72,7 +72,7 @@ static bool is_before(const struct holding *a, const struct holding *b)
         return a->next->number < b->next->number;
 }
 
-/* Few have changed places since the last walk: nobody is compared with many. */
+/* Few holdings have changed places since the last walk, so insertion sort needs few comparisons. */
 static void sort(struct waiting_queue *queue)
 {
         struct waiting_queue_holdings unsorted = TAILQ_HEAD_INITIALIZER(unsorted);
@@ -103,7 +103,7 @@ struct waiting_queue_walk waiting_queue_begin(struct waiting_queue *queue)
         return (struct waiting_queue_walk){.queue = queue, .after = TAILQ_FIRST(&queue->holdings)};
 }
 
-/* Puts the tenant where its next request belongs; returns the one that is first now. */
+/* Moves the tenant to the place of its next request; returns the tenant that is first now. */
 static struct holding *move_back(struct waiting_queue_walk *walk)
 {
         struct holding *holding = walk->at, *other = walk->after;

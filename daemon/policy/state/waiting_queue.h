@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of the requests that wait for a pool's memory: which one comes next.
+/* The order of the requests that wait for a pool's memory.
  *
- * Each tenant has a queue of its own, in the order of asking. Between tenants turns go round by bytes:
- * first is the tenant that was given the fewest bytes of new blocks, of those equal the one whose head
- * asked first. A tenant that begins to wait starts level with the one served last: what it had before, or
- * did not ask for, is no claim; and what one was given that has ended is not forgotten, or those that come
- * and go would always be first. So nobody waits for more than what every other tenant is given once, in
- * bytes of its own request, however much the others ask for and however often. What a tenant holds is no
- * measure: one that holds little and asks all the time would keep the others waiting for ever. */
+ * Each tenant has a queue of its own, in the order of its requests. Between tenants the turns are by bytes:
+ * the tenant that was given the fewest bytes of new blocks is first, and of equal ones the tenant whose
+ * first request is older. A tenant that begins to wait starts level with the one served last: unused turns
+ * of the past are no claim. The bytes of a tenant that ends are not forgotten, or tenants that come and go
+ * would always be first. So no request waits longer than every other tenant takes to be given its size in
+ * bytes once, however often others ask. The bytes that a tenant holds do not count: one that holds little
+ * and asks all the time would keep others waiting for ever. */
 #pragma once
 
 #include <stdint.h>
@@ -16,19 +16,19 @@
 
 void waiting_queue_init(struct waiting_queue *queue);
 
-/* The request's tenant waits, or does so no more; the request stands in, or leaves, its queue. */
+/* The request joins, or leaves, its tenant's queue; the tenant begins or ends to wait with it. */
 void waiting_queue_enqueue(struct request *request);
 void waiting_queue_dequeue(struct request *request);
 
-/* The tenant has a block made; or the driver did not have it. */
+/* A block is created for the tenant; or the driver did not have the memory. */
 void waiting_queue_give(struct holding *holding, uint64_t n_bytes);
 void waiting_queue_take_back(struct holding *holding, uint64_t n_bytes);
 
-/* The tenant ends. Who comes after it stands where it stood, or level with the first of those who wait. */
+/* The tenant ends. A later tenant in its place starts where it stood, or level with the first waiting one. */
 void waiting_queue_end(const struct holding *holding);
 
-/* A walk along the queue. The request that waiting_queue_next gave last may leave the queue before the next one is
- * looked for, but no other. */
+/* A walk through the queue. The request that waiting_queue_next returned last may leave the queue before
+ * the next call, but no other. */
 struct waiting_queue_walk {
         struct waiting_queue *queue;
         struct holding *at;
@@ -37,9 +37,9 @@ struct waiting_queue_walk {
 
 struct waiting_queue_walk waiting_queue_begin(struct waiting_queue *queue);
 
-/* Every request of the queue once; NULL at the end. */
+/* Returns every request of the queue once; NULL at the end. */
 struct request *waiting_queue_next(struct waiting_queue_walk *walk);
 
-/* So many bytes are meant for the request that waiting_queue_next gave last: its tenant's next one stands so much
- * further behind in this walk. */
+/* So many bytes are meant for the request that waiting_queue_next returned last: its tenant's next request
+ * moves that much further back in this walk. */
 void waiting_queue_assign(struct waiting_queue_walk *walk, uint64_t n_bytes);
