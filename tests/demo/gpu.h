@@ -19,8 +19,8 @@ int gpu_use_none(struct gpu *gpu);
 
 void *gpu_stream(const struct gpu *gpu);
 
-/* Staging memory for one copy; when there is no more, the stream is waited for and it starts anew. After gpu_restart at
- * least GPU_CELLS_MAX pieces of 64 KiB come without that. */
+/* Staging memory for one copy. When it is used up, the function waits for the stream and starts from the
+ * beginning. After gpu_restart at least GPU_CELLS_MAX pieces of 64 KiB fit. */
 int gpu_stage(struct gpu *gpu, uint64_t n_bytes, void **ret_bytes);
 int gpu_restart(struct gpu *gpu);
 

@@ -208,7 +208,7 @@ static int meet(const struct replay *replay)
                         return 0;
                 (void)usleep(MEETING_POLL_US);
         }
-        (void)fprintf(stderr, "%s: nobody made %s\n", replay->options->name, path);
+        (void)fprintf(stderr, "%s: no process made %s in time\n", replay->options->name, path);
         return -ETIMEDOUT;
 }
 

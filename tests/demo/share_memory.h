@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of one allocation, written and checked by whoever holds it: by copies through a device, or
- * by the CPU where the memory is pinned. One thread. */
+/* Writes and checks the bytes of one allocation: by copies through a device, or by the CPU if the memory is
+ * pinned. Any process that holds the memory may call it. One thread. */
 #pragma once
 
 #include <stdbool.h>

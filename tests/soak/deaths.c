@@ -77,7 +77,7 @@ static bool is_at_work(const struct worker *worker)
         return stat(worker->counts, &counts) == 0 && counts.st_size > 0;
 }
 
-/* Nobody ends but by a signal. */
+/* Processes end by signals only. */
 static void reap(const struct worker *worker, int signal_number)
 {
         int status;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # deaths.sh BUILD KILLS: so many clients are killed while at work, in a daemon whose memory they and one that
-# lives all share. It reads no wrong byte, and in the end every byte is back and nobody is charged.
+# lives all share. It reads no wrong byte, and in the end every byte is back and no client is charged.
 # GPUMEM_TEST_SEED sets what happens.
 set -eu -o pipefail
 
@@ -26,7 +26,7 @@ GPUMEM_EMULATOR=${GPUMEM_EMULATOR:-},copy_delay_us=1000 \
 
 ok "of all only those killed did not end in order, without a wrong byte" equal "$status" 0
 ok "the processes complained of nothing" equal "$(cat "$place/processes.log")" ""
-ok "nobody is charged in the end" wait_until 20 nothing_charged
+ok "no client is charged in the end" wait_until 20 nothing_charged
 ok "nothing is leased in the end" equal "$(figure leased_bytes)" 0
 gpumemctl free-all >/dev/null
 ok "nothing is reserved after free-all" equal "$(figure reserved_bytes)" 0

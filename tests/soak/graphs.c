@@ -145,7 +145,7 @@ static void drop(struct graphs *graphs, unsigned i)
 
         graphs->all[i] = graphs->all[--graphs->n];
         crowd_use(graphs->crowd, graph.result.lane);
-        /* A pool's graphs run one after another, and whoever has its memory outside of captures. */
+        /* A pool's graphs run one after another, and so do its users outside of captures. */
         if (!graph.is_pooled && below(graphs, 2))
                 must(graphs, graphs->launch(graph.executable, gpu_stream(graph.result.lane->gpu)),
                      "a launch");

@@ -248,7 +248,7 @@ if [ "$seconds" -ge $((first_row * 2)) ]; then
                 "$more_mapped_fds"
         ok "a process's memory is as much" no_more "${first[3]}" "${last[3]}" "$more_kib"
 fi
-ok "nobody is charged in the end" wait_until 20 nothing_charged
+ok "no client is charged in the end" wait_until 20 nothing_charged
 ok "nothing is leased in the end" equal "$(figure leased_bytes)" 0
 gpumemctl free-all >/dev/null
 ok "nothing is reserved after free-all" equal "$(figure reserved_bytes)" 0

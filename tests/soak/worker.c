@@ -321,7 +321,7 @@ static void run(struct soak *soak)
 
 static void open_counts(struct soak *soak, const char *path)
 {
-        /* Whoever sees the file may send the signal. */
+        /* The script may send the signal as soon as the file exists. */
         if (signal(SIGTERM, on_term) == SIG_ERR)
                 crowd_fail(&soak->crowd, "SIGTERM: %s", strerror(errno));
         soak->counts_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -272,7 +272,7 @@ def check_protocol(report):
             run_style('protocol.py', '--write', tables, path)
             left = run_style('protocol.py', tables, path)
         report.case(f'protocol: {what}', differ(failed, expected))
-        report.case(f'protocol: {what}, written anew', differ(as_lists in left, False))
+        report.case(f'protocol: {what}, written again', differ(as_lists in left, False))
 
 
 def check_built(report):

@@ -178,7 +178,8 @@ static const char *advice_for(enum proto_refused reason)
                 [PROTO_REFUSED_POOL_FULL] = "wait longer (wait_ms), free memory, or end a holder",
                 [PROTO_REFUSED_DEVICE_FULL] = "see what else is on the device (nvidia-smi)",
                 [PROTO_REFUSED_LINGERING] = "wait longer (wait_ms): it comes back when unmapped",
-                [PROTO_REFUSED_IDLE] = "wait (wait_ms): idle memory is taken for those who wait",
+                [PROTO_REFUSED_IDLE] =
+                        "wait (wait_ms): idle memory is taken only for requests that wait",
                 [PROTO_REFUSED_FRAGMENTATION] =
                         "request smaller sizes, or free all allocations of a block",
         };

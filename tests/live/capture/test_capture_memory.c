@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is allocated while a stream captures belongs to the graph, and to whoever has not freed it; memory from
- * elsewhere that is freed there is so when the capture is over. */
+/* Memory that is allocated while a stream captures belongs to the graph, and to the program until it frees
+ * it. Other memory that is freed during the capture is freed when the capture is over. */
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/capture_world.h"
 
@@ -153,7 +153,7 @@ TEST(a_capture_that_comes_to_nothing_keeps_nothing, .to = 3)
         world_everything_is_free();
 }
 
-/* What they run at their end finds nobody. */
+/* The graph's callbacks at its end find no client. */
 TEST(a_graph_may_outlive_the_client)
 {
         CUgraph graph;
@@ -252,7 +252,7 @@ TEST(it_is_ordered_in_the_stream_then)
         capturer_destroy(&capturer, graph);
 }
 
-/* Branches are not ordered: what one frees of another's is nobody's in that capture. */
+/* Branches are not ordered: memory of one branch that another frees is not reused in that capture. */
 TEST(a_branch_frees_anothers)
 {
         void *freed, *next;
@@ -279,7 +279,7 @@ TEST(a_branch_frees_anothers)
         world_everything_is_free();
 }
 
-/* Nobody meets the stream again: ended in order, lost, or destroyed while it captured. */
+/* The client does not see the stream again: it was ended in order, lost, or destroyed while it captured. */
 TEST(a_stream_that_is_not_met_again_keeps_nothing, .to = 3)
 {
         void *freed = world_must_alloc(side, MOST);

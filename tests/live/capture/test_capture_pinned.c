@@ -98,7 +98,7 @@ TEST(replays_read_what_was_written_before_the_free, .to = 2 * N_CAPTURE_MODES)
         world_everything_is_free();
 }
 
-/* Whoever frees it, and whether the graph writes or reads. */
+/* The program or the graph frees it, and the graph writes or reads. */
 TEST(it_stays_as_long_as_the_graph, .to = 2)
 {
         void *pinned, *other, *source;

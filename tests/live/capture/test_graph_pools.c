@@ -199,7 +199,7 @@ static void must_wait(struct waiting *waiting, CUgraph destroyed)
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 
-/* Nobody asks later how far the stream has come. */
+/* No later call asks how far the stream has come. */
 TEST(the_end_waits_for_work_outside_of_captures)
 {
         struct waiting waiting = {.id = world_begin_pool(0, captured)};
@@ -238,7 +238,7 @@ static void *flush_all(void *argument)
         return NULL;
 }
 
-/* As if the pool were open still, whoever looks, until somebody has waited for all work. */
+/* As if the pool were still open, for every caller, until a call has waited for all work. */
 TEST(a_pool_whose_work_cannot_be_waited_for_is_kept, .to = 2, NEEDS_EMULATOR)
 {
         struct waiting waiting = {.id = world_begin_pool(0, captured)};

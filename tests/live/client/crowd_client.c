@@ -340,7 +340,7 @@ static void add_live(struct crowd *crowd, enum crowd_kind kind, struct crowd_lan
         fill_perhaps(crowd, memory);
 }
 
-/* Nobody waits while he has something large, so those who wait for room get it. */
+/* No process waits while it holds something large, so processes that wait for room get it. */
 static void pass_large(struct crowd *crowd, enum crowd_kind kind, struct crowd_lane *lane)
 {
         struct crowd_memory memory;
@@ -355,7 +355,7 @@ static void pass_large(struct crowd *crowd, enum crowd_kind kind, struct crowd_l
         crowd_free(crowd, &memory);
 }
 
-/* Who has it holds on until somebody was refused. */
+/* A process that has its half holds it until another one was refused. */
 static void pass_crush(struct crowd *crowd)
 {
         struct crowd_lane *lane = &crowd->lanes[crowd->index % crowd->n_lanes];

@@ -251,8 +251,8 @@ void crowd_check(struct crowd *crowd, const struct crowd_memory *memory)
         }
 }
 
-/* Work that is still to be done when the memory is freed: were it somebody else's too early, his
- * bytes would be spoilt. Not for memory that the stream may not reach. */
+/* Work that is not done when the memory is freed: if another process got the memory too early, this would
+ * spoil its bytes. Not for memory that the stream may not reach. */
 static void leave_work(struct crowd *crowd, const struct crowd_memory *memory,
                        const struct crowd_lane *lane)
 {

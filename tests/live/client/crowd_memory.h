@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The crowd's allocations: made, filled with bytes that nobody else writes, compared with them, and
- * freed in one of the ways that there are. */
+/* The crowd's allocations: made, filled with bytes that no other process writes, compared with them, and
+ * freed in one of several ways. */
 #pragma once
 
 #include <stdbool.h>

@@ -146,18 +146,18 @@ TEST(nobody_to_connect_to, .in = &alone)
 {
         struct gpumem_options options = {.struct_size = sizeof(options),
                                          .socket_path = "/nonexistent/socket"};
-        struct gpumem_client *untouched = (void *)&options, *nobody = untouched;
+        struct gpumem_client *untouched = (void *)&options, *refused = untouched;
         char longest[200];
 
-        ck_assert_int_eq(gpumem_connect(&options, &nobody), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_eq(gpumem_connect(&options, &refused), GPUMEM_E_DISCONNECTED);
         memset(longest, 'x', sizeof(longest) - 1);
         longest[sizeof(longest) - 1] = '\0';
         options.socket_path = longest;
-        ck_assert_int_eq(gpumem_connect(&options, &nobody), -ENAMETOOLONG);
+        ck_assert_int_eq(gpumem_connect(&options, &refused), -ENAMETOOLONG);
         options.struct_size = 1;
-        ck_assert_int_eq(gpumem_connect(&options, &nobody), -EINVAL);
+        ck_assert_int_eq(gpumem_connect(&options, &refused), -EINVAL);
         last_refusal_says(NULL, -EINVAL, "struct_size is 1");
-        ck_assert_ptr_eq(nobody, untouched);
+        ck_assert_ptr_eq(refused, untouched);
         gpumem_disconnect(NULL);
 }
 
@@ -197,11 +197,11 @@ static const struct {
 TEST(settings_are_named, .in = &alone, .to = ARRAY_SIZE(settings))
 {
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
-        struct gpumem_client *nobody;
+        struct gpumem_client *refused;
 
         ck_assert_int_eq(gpumem_last_refusal(NULL, &refusal), GPUMEM_E_NO_REFUSAL);
         ck_assert_int_eq(setenv(settings[_i].name, settings[_i].value, 1), 0);
-        ck_assert_int_eq(gpumem_connect(NULL, &nobody), settings[_i].result);
+        ck_assert_int_eq(gpumem_connect(NULL, &refused), settings[_i].result);
         for (unsigned i = 0; i < ARRAY_SIZE(settings[_i].parts) && settings[_i].parts[i]; i++)
                 last_refusal_says(NULL, settings[_i].result, settings[_i].parts[i]);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 32 processes at once, each with its own client and 10,000 allocations: of every device and
- * pinned, from 512 bytes to 256 MiB, in several streams, some shared with the next process. No call
- * fails, the bytes that are looked at are right, and in the end everything is returned: by the
- * clients' own figures, by the daemon's and its fds, and by the driver's.
+/* 32 processes at once, each with its own client and 10,000 allocations: of every device and pinned, from
+ * 512 bytes to 256 MiB, in several streams, some shared with the next process. No call fails, the bytes
+ * that are checked are right, and in the end everything is returned, by the statistics of the clients, of
+ * the daemon and its fds, and of the driver.
  *
- * Half-way all want half a device each, and nobody who has it lets go before another was refused:
- * so there is more wanted than there is, whatever the machine's pace, and waiting helps. */
+ * Half-way all processes want half a device each, and a process that has its half keeps it until another
+ * one was refused. So more is wanted than exists, on a machine of any speed, and waiting helps. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>

@@ -75,7 +75,7 @@ TEST(what_is_kept_is_given_up_before_a_refusal)
         must_free(must_alloc(GPUMEM_DEVICE, 240 * MIB));
 }
 
-/* Another stream's are given up too, which nobody has asked how far it has come. */
+/* Blocks of another stream are given up, too, although no call has asked how far that stream has come. */
 TEST(what_another_stream_keeps_is_given_up_before_a_refusal)
 {
         struct gpumem_request request = request_in(NULL, GPUMEM_DEVICE, 0);

@@ -49,7 +49,7 @@ static unsigned count_marks(const struct party *party)
         return n;
 }
 
-/* A new peak, which is a reason to ask; and not as soon after the last one that nobody would. */
+/* A new peak, which is a reason to ask, and long enough after the last question. */
 static struct message_leased lease_more(struct party *party)
 {
         sleep_ms(1);

@@ -31,7 +31,7 @@ static void end_both(void)
         holder_end(&other);
 }
 
-/* Nobody tells when a block has become idle: who wants it waits for it. */
+/* No message tells that a block has become idle, so a process that wants it waits. */
 #define LONG_MS 20000
 
 TEST(what_is_free_is_anothers)
@@ -91,7 +91,7 @@ static void on_event(const struct gpumem_event *event, void *argument)
                 atomic_fetch_add(&n_revoked_bytes, event->n_bytes);
 }
 
-/* Whoever had it is told, at the end of one of its own calls. */
+/* The process that had it is told, at the end of one of its own calls. */
 TEST(what_is_taken_is_told)
 {
         holder_start(&other);
@@ -153,7 +153,7 @@ TEST(a_stopped_process_holds_nothing_up)
         end_both();
 }
 
-/* The work that uses it is not over: it is nobody else's before. */
+/* The work that uses it is not over, so no other process gets it. */
 TEST(what_work_uses_is_not_idle)
 {
         start_both();

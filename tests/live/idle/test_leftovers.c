@@ -280,8 +280,8 @@ static void tell(const char *what, const struct found *all)
         (void)fflush(stdout);
 }
 
-/* Each turn is that of a user who had none before: what a user finds of its own, kept for it, is nobody's
- * harm. The first one finds a new device; each of the others what those before have left. */
+/* Each turn has another user. Memory that is cached for a user itself may keep its bytes. The first user
+ * finds a new device; each later one finds the memory of those before. */
 TEST(in_three_passes_over_a_whole_device_no_byte_of_another_user_is_left, NEEDS_ROOT)
 {
         struct found first = {0}, all = {0};
@@ -303,7 +303,7 @@ TEST(in_twelve_turns_of_two_users_neither_finds_a_byte_of_the_other, .in = &smal
         ck_assert_uint_gt(all.n_device + all.n_pinned, 2 * all.n_own);
 }
 
-/* Nobody else than root becomes another user. */
+/* Only root can become another user. */
 TEST(new_memory_is_zero, .in = &small)
 {
         struct found found = {0};

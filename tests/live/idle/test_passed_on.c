@@ -322,7 +322,7 @@ static uint64_t used_bytes(struct gpu *gpu)
 /* A GPU's other users take and give memory at any time. */
 #define TOLERANCE (16 * MIB)
 
-/* A block that a process is given anew while it has it open for a lease that is over. */
+/* A block that a process is granted again while it has it open for an ended lease. */
 TEST(it_is_opened_again_and_closed_for_good)
 {
         struct gpu *gpu;

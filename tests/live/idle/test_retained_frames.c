@@ -4,7 +4,7 @@
 #include "proto/board.h"
 #include "tests/live/support/world.h"
 
-/* Of 256 MiB, so that the pool is in nobody's way. */
+/* The pool has 256 MiB, so it is never full. */
 #define LIMIT  (48 * MIB)
 #define N_KEPT 4 /* blocks of 4, 8, 12 and 16 MiB: one more is too many */
 

@@ -140,7 +140,7 @@ TEST(what_the_dead_had_is_unmapped)
         ck_assert_uint_eq(daemon_figure(FIGURE_known_grants), 0);
 }
 
-/* In whoever's hands: each has what the other had last. */
+/* Each process gets the block that the other one had last. */
 TEST(it_goes_to_and_fro)
 {
         uint64_t n_calls, n_known;

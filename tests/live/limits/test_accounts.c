@@ -163,7 +163,8 @@ static void fill(void)
         expect_dropped(connect_raw(), 0, GPUMEM_E_TOO_MANY);
 }
 
-/* As in a pod: whoever is there has no pid here and no container. Another pod of the user's has a network of its own. */
+/* As in a pod: its processes have no pid here and no container. Another pod of the user has a network of
+ * its own. */
 TEST(a_pod_leaves_connections_for_other_pods_of_its_user, .can_run = may_make_pods,
      .needs = "CAP_SYS_ADMIN, and the emulated driver")
 {

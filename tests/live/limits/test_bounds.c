@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one process and one user may have of what everybody shares: connections and fds. Whoever takes
+/* How much one process and one user may have of shared resources: connections and fds. A process that takes
  * all that it can get leaves something for the next one. */
 #include <errno.h>
 #include <poll.h>
@@ -8,7 +8,7 @@
 #include "proto/wire.h"
 #include "tests/live/support/world.h"
 
-/* Somebody who is neither root nor who runs the daemon. */
+/* A uid that is neither root nor the daemon's user. */
 #define STRANGER 65534
 
 #define A_PROCESS_MAX 256

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who takes what all share: connections, file descriptors, requests, the daemon's patience. Each is told so,
- * and nobody else is refused anything. */
+/* Processes that take too much of shared resources: connections, file descriptors, requests, the daemon's
+ * time. Each is refused with the reason, and no other process is refused. */
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ptrace.h>
@@ -207,7 +207,7 @@ TEST(a_user_asks_so_often)
                 leases[i] = take_lease(fd, 2 * MIB);
         for (unsigned i = 0; i < 3; i++)
                 give_back(fd, leases[i], PROTO_RETURN_UNMAPPED, i);
-        /* Nobody else waits for it: not the administrator. */
+        /* No other process waits for it, not even the administrator. */
         daemon_free_all();
         daemon_configure(&gpumemd, "{\"each_user\": {\"requests_per_second\": 1000000}}");
         while (count_refused(fd, 100))

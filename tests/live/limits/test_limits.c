@@ -157,7 +157,7 @@ TEST(a_client_is_limited)
 {
         uint64_t first = must_lease(admin, 10 * MIB), second = must_lease(admin, 6 * MIB);
 
-        /* With a time to wait it waits: for this long, as nobody gives anything back. */
+        /* With a time to wait it waits that long, since no client returns anything. */
         for (uint32_t wait_ms = 0; wait_ms <= 50; wait_ms += 50)
                 must_be_refused(admin, 2 * MIB, wait_ms,
                                 "client %d (limited): 16.00 MiB of 16.00 MiB device memory "

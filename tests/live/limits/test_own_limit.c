@@ -60,8 +60,8 @@ static unsigned lowest_free_fd(void)
         return (unsigned)fd;
 }
 
-/* With so many fds and no more the block does not come, or cannot be mapped when it has come. What the
- * daemon has sent and nobody got stays charged to this process while it lives. */
+/* With just so many fds the block does not come, or cannot be mapped. A block that the daemon has sent but
+ * the process did not receive stays charged to it while it lives. */
 TEST(what_could_not_be_mapped_counts_no_more, NEEDS_EMULATOR)
 {
         struct rlimit files, fewer;

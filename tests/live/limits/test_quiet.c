@@ -50,7 +50,8 @@ TEST(of_the_last_of_many_too, .to = 2)
         check_others(_i ? HOLDER_STREAMS : 1, 10);
 }
 
-/* Whoever holds the pool's lock is slow, or not let run: the last free of all that falls has its record. */
+/* The thread that holds the pool's lock is slow or does not run: the last free of a sequence is recorded
+ * all the same. */
 TEST(while_others_look_too, NEEDS_EMULATOR)
 {
         daemon_fault(&gpumemd, one.pid, "delay=cuEventQuery:3000");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tenants: a user's processes in one container, or in none, trust each other and nobody else; and what each
- * may see and do. */
+/* Tenants: a user's processes in one container, or in none, trust each other only; and what each may see
+ * and do. */
 #include "tests/live/support/containers.h"
 #include "tests/live/support/listed.h"
 #include "tests/live/support/sharer.h"
@@ -136,7 +136,7 @@ TEST(a_container_is_a_tenant, .to = find_trees(), NEEDS_CONTAINERS)
         ck_assert_uint_eq(lease_and_return(again), block);
         link_free(one);
         link_free(again);
-        /* It is there for the container, whoever is in it. */
+        /* It is there for the container, for any process in it. */
         one = open_in(tree, 0, NULL);
         ck_assert_uint_eq(lease_and_return(one), block);
         end(tree);
@@ -192,7 +192,7 @@ TEST(containers_are_listed_by_their_short_names, .to = find_trees(), NEEDS_CONTA
         ck_assert_uint_eq(n_found, 1);
         listed_free(&listed);
         one = link_free(one);
-        /* What is cached for it is listed when nobody is in it any more. */
+        /* Its cached blocks are listed when no process is in it any more. */
         listed = listed_now(MESSAGE_TENANTS);
         n_found = 0;
         for (uint32_t i = 0; i < listed.n_rows; i++)
@@ -215,7 +215,7 @@ static int try_to_rule(struct link *link)
         return r;
 }
 
-/* Whoever mounts the folder of the sockets into a container has mounted both. */
+/* A container with the folder of the sockets has both sockets. */
 TEST(root_in_a_container_rules_nobody_outside, .to = find_trees(), NEEDS_CONTAINERS)
 {
         enum cgroup_tree tree = trees[_i];

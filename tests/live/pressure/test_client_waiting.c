@@ -7,7 +7,7 @@
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/program.h"
 
-/* The pool is full: refused at once, refused after a while, and served when somebody gives back. */
+/* The pool is full: refused at once, refused after a while, and served when a client gives back. */
 TEST(a_full_pool_refuses_in_time)
 {
         struct gpumem_request request = on_device(0, 256 * MIB), more = on_device(0, 4096);
@@ -54,8 +54,8 @@ static void release_handle(void)
         ck_assert_int_eq(vmm_release(&cuda, handle), 0);
 }
 
-/* The pool has room, but somebody outside of it holds the device's memory, and lets go of it without
- * a word to the daemon. */
+/* The pool has room, but a process outside of it holds the device's memory, and frees it without a message
+ * to the daemon. */
 TEST(a_full_device_is_tried_again, NEEDS_EMULATOR)
 {
         struct gpumem_request request = on_device(0, 128 * MIB);

@@ -96,8 +96,8 @@ static const struct test_case alone = {"alone", .limit_s = 60, .start = start_al
 static const struct test_case without_nvml = {"without NVML", .limit_s = 60,
                                               .start = start_without_nvml, .stop = end};
 
-/* A refusal waits for NVML, but not for long: on a busy machine it may know of nobody yet, and says nothing of
- * others then. */
+/* A refusal waits for NVML, but not for long: on a busy machine NVML may know of no process yet, and the
+ * refusal then names none. */
 static void full_device_must_say(const char *part)
 {
         void *pointer;

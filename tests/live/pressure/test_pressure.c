@@ -9,7 +9,7 @@
 #include "tests/live/support/world.h"
 
 #define STRANGER    65534
-#define SOMEBODY    65533
+#define OTHER_UID   65533
 #define PATIENCE_MS 60000
 
 static void start(void)
@@ -90,7 +90,7 @@ static const char *holder(const char *program, const char *n_bytes)
 TEST(who_holds_it_is_told_within_a_tenant, NEEDS_ROOT)
 {
         struct party small = join(STRANGER, "small"), large = join(STRANGER, "large");
-        struct party other = join(SOMEBODY, "secret"), root = join(0, "root");
+        struct party other = join(OTHER_UID, "secret"), root = join(0, "root");
         char text[LINK_REFUSAL_MAX];
 
         must_lease(&small, 4 * MIB);
@@ -171,7 +171,7 @@ static void mark_idle(struct party *party)
 TEST(who_does_not_unmap_is_named, NEEDS_ROOT)
 {
         struct party slow = join(STRANGER, "slow"), kin = join(STRANGER, "kin");
-        struct party asker = join(SOMEBODY, "asker");
+        struct party asker = join(OTHER_UID, "asker");
         char text[LINK_REFUSAL_MAX];
         uint64_t late;
 
@@ -197,7 +197,7 @@ TEST(who_does_not_unmap_is_named, NEEDS_ROOT)
 /* Who gave it back itself is told nothing, and is not said to hang. */
 TEST(what_is_mapped_still_is_told_and_who_was_not_told_to_unmap_is_not_blamed, NEEDS_ROOT)
 {
-        struct party slow = join(STRANGER, "slow"), asker = join(SOMEBODY, "asker");
+        struct party slow = join(STRANGER, "slow"), asker = join(OTHER_UID, "asker");
         char text[LINK_REFUSAL_MAX];
         uint64_t late = return_mapped(&slow, 24 * MIB);
 
@@ -256,7 +256,7 @@ static void await_served(const _Atomic unsigned *one, const _Atomic unsigned *ot
 TEST(tenants_are_served_in_turns, NEEDS_ROOT)
 {
         struct party hoarder = join(0, "hoarder");
-        struct party many = join(STRANGER, "many"), few = join(SOMEBODY, "few");
+        struct party many = join(STRANGER, "many"), few = join(OTHER_UID, "few");
         _Atomic unsigned n_many = 0, n_few = 0;
         struct waiter waiters[8];
 
@@ -292,8 +292,8 @@ static void *lease_all(void *argument)
 /* One asks for all there is, and would wait for ever. */
 TEST(who_asks_in_vain_holds_nobody_up_for_long, NEEDS_ROOT)
 {
-        struct party holder = join(SOMEBODY, "holder"), greedy = join(STRANGER, "greedy");
-        struct party small = join(SOMEBODY, "small");
+        struct party holder = join(OTHER_UID, "holder"), greedy = join(STRANGER, "greedy");
+        struct party small = join(OTHER_UID, "small");
         char text[LINK_REFUSAL_MAX];
         pthread_t thread;
 

@@ -4,12 +4,12 @@
 #include "tests/live/worlds/holder.h"
 #include "tests/live/worlds/solo.h"
 
-#define STRANGER 65534
-#define SOMEBODY 65533
-#define POOL     (512 * MIB)
-#define MINIMUM  (256 * MIB)
-#define PIECE    (64 * MIB)
-#define LONG_MS  20000
+#define STRANGER  65534
+#define OTHER_UID 65533
+#define POOL      (512 * MIB)
+#define MINIMUM   (256 * MIB)
+#define PIECE     (64 * MIB)
+#define LONG_MS   20000
 
 /* Longer than anything takes that could serve the request; or so often. */
 #define WAIT_MS 2000
@@ -68,7 +68,7 @@ static unsigned take_all(const char *configuration, unsigned n_least, uint64_t *
 
         start_with(configuration);
         holder_start_as(&holder, STRANGER);
-        solo_open(SOMEBODY);
+        solo_open(OTHER_UID);
         for (unsigned i = 0; i < POOL / PIECE - 1; i++)
                 ck_assert_int_eq(holder_alloc(&holder, PIECE, 0), 0);
         holder_free_all(&holder);
@@ -114,7 +114,7 @@ TEST(a_stopped_process_holds_nobody_up, NEEDS_ROOT)
 
         start_with("{}\n");
         holder_start_as(&stopped, STRANGER);
-        holder_start_as(&other, SOMEBODY);
+        holder_start_as(&other, OTHER_UID);
         solo_open(geteuid());
         for (unsigned i = 0; i < 3; i++)
                 ck_assert_int_eq(holder_alloc(&stopped, PIECE, 0), 0);

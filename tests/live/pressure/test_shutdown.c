@@ -130,7 +130,7 @@ static void unmap_when_told(uint64_t lease)
         party_unmapped(&party, lease);
 }
 
-/* Also what becomes idle only then; nobody need say so. */
+/* Also memory that becomes idle only then; no message need say so. */
 TEST(what_nobody_uses_goes_back_at_once)
 {
         struct message_leased early = party_lease(&party, 0, 4 * MIB);
@@ -153,7 +153,7 @@ TEST(where_nothing_is_held_it_ends_at_once)
         terminate();
         expect_end_in_order();
         log_await("shutting down");
-        /* Nobody is said to hold nothing. */
+        /* No client is listed that holds nothing. */
         ck_assert_msg(!strstr(log_text(), " held"), "%s", log_text());
         ck_assert_msg(!strstr(log_text(), " hold"), "%s", log_text());
         ck_assert_msg(!strstr(log_text(), " 0 B"), "%s", log_text());

@@ -253,7 +253,7 @@ static void send_more(int socket, const struct frame *leased, const int *fds)
         }
 }
 
-/* Until nobody hears it any more. */
+/* Until the peer has hung up. */
 static void send_notices(int socket)
 {
         struct pollfd end = {.fd = socket};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon that is stopped, so that it neither answers nor goes: nobody waits for it for ever, and when
- * it goes on it goes on with everybody. */
+/* A stopped daemon, which neither answers nor ends: no client waits for it for ever. When it continues, it
+ * serves all clients again. */
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -16,7 +16,7 @@
 #define SOON_MS   400
 #define N_THREADS 4
 
-/* Longer than a daemon that nobody has stopped stands still. */
+/* Longer than a daemon that was not stopped ever pauses. */
 #define LATER_MS 3000
 
 static struct link *must_open(uint32_t answer_ms)
@@ -56,7 +56,7 @@ TEST(a_stopped_daemon_is_lost)
         ck_assert(link_is_silent(link));
         check_names_daemon(last_error_reason(GPUMEM_E_DISCONNECTED));
         must_contain(last_error_reason(GPUMEM_E_DISCONNECTED), "has not answered");
-        /* What it says later is said to nobody. */
+        /* Its late answers have no receiver. */
         daemon_resume(&gpumemd);
         daemon_await(FIGURE_charged, 0);
         ck_assert_int_eq(ask_for_stats(link), GPUMEM_E_DISCONNECTED);
@@ -239,7 +239,7 @@ static void have_kept(const struct gpumem_request *request)
         daemon_await(FIGURE_leased, 0);
 }
 
-/* How often nobody was taken in by a stopped daemon in a call that asks for what is kept. */
+/* How many connects to a stopped daemon fail in a call that asks for a block that is still mapped. */
 static uint64_t ask_in_vain_for_kept(void)
 {
         struct gpumem_request request = on_device(0, 120 * MIB);
@@ -259,8 +259,8 @@ static uint64_t ask_in_vain_for_kept(void)
 /* A process that stands still for so long keeps nothing, and asks for other blocks. */
 #define TRIES 4
 
-/* One that was asked for what the process maps still is not asked for other blocks in the same call, and
- * nobody tries to be taken in: that is the next call's. */
+/* A daemon that did not answer such a request is not asked for other blocks in the same call, and no new
+ * connect is tried: the next call does that. */
 TEST(nobody_waits_for_kept_blocks_and_then_for_others)
 {
         unsigned n = 0;

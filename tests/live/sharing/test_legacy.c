@@ -131,7 +131,7 @@ TEST(a_client_that_does_not_know_it_is_told)
         closep(&fd);
 }
 
-/* Whoever administers the daemon connects; nobody but the user has memory of it, of any pool. */
+/* Administrators connect; only the user has memory of the daemon, of any pool. */
 TEST(who_is_not_the_user_gets_nothing, .in = &others)
 {
         ck_assert_int_eq(gpu_use(gpus[0]), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that several processes share: bytes seen on both sides, holders that leave in any order and
- * in any way, and who may attach. After each test nothing is charged, nothing is reserved though
- * nobody asked for it to be freed, and the daemon has as many fds open as before. */
+/* Memory that several processes share: bytes seen on both sides, holders that leave in any order and in any
+ * way, and which clients may attach. After each test nothing is charged, nothing is reserved though no
+ * client asked to free it, and the daemon has as many fds open as before. */
 #include "tests/live/support/sharer.h"
 #include "tests/live/support/world.h"
 
@@ -106,7 +106,7 @@ TEST(the_owner_frees_first, .to = ARRAY_SIZE(kinds))
         sharer_must(&owner, "free");
         expect_held(1);
         expect_bytes(&guest, 1);
-        /* The token outlives who made it, as long as somebody holds the memory. */
+        /* The token outlives the client that made it, while another client holds the memory. */
         attach(&owner);
         expect_held(2);
         sharer_must(&guest, "fill 2");
@@ -239,7 +239,7 @@ TEST(a_stranger_attaches_by_a_grant_only, NEEDS_ROOT)
         expect_bytes(&third, 8);
 }
 
-/* Memory that was shared is nobody else's afterwards: neither cached nor found with old bytes. */
+/* Shared memory goes to no other process afterwards: it is neither cached nor found with old bytes. */
 TEST(what_was_shared_comes_anew, .to = ARRAY_SIZE(kinds))
 {
         share(kinds[_i]);

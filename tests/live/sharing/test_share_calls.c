@@ -341,7 +341,7 @@ TEST(what_no_pool_holds_is_too_large_to_be_shared, .to = 2)
         ck_assert_str_eq(refusals[1].text, refusals[0].text);
 }
 
-/* What is held stays held; nobody is let in any more. */
+/* Memory that is held stays held; no client can attach any more. */
 TEST(without_a_daemon, .in = &lost)
 {
         void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE), *attached, *pointer;

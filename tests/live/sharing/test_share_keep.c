@@ -53,7 +53,7 @@ static void expect_kept(void)
         ck_assert_uint_eq(daemon_figure(FIGURE_leased), BLOCK_BYTES);
 }
 
-/* The guest has it, and nobody else afterwards. */
+/* The guest has it, and no other client afterwards. */
 static void expect_guest_has_it(const char *kind)
 {
         ck_assert_str_eq(sharer_must(&guest, "attach %s %s", kind, token), "5000001");
@@ -130,7 +130,7 @@ TEST(another_tenant_cannot_have_it, NEEDS_ROOT)
         expect_guest_has_it("pinned");
 }
 
-/* It is somebody's: the lists and refusals have no process to name for it. */
+/* It has an owner, though lists and refusals have no process to name for it. */
 TEST(it_is_listed_and_counted)
 {
         struct link *link = open_link("test", NULL);

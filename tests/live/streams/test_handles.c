@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams that are destroyed, and their handles which another stream gets at once: memory of the first
- * is freed in the order of the second, and is nobody else's before the second one's work is over. */
+/* Streams that are destroyed, and handles that another stream gets at once: memory of the first is freed in
+ * the order of the second, and is not reused before the second one's work is over. */
 #include <dlfcn.h>
 #include <pthread.h>
 

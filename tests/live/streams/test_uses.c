@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that several streams use: nobody has it again before all of them have come to its free. */
+/* Memory that several streams use is not reused before all of them have reached its free. */
 #include <pthread.h>
 
 #include "driver/cuda.h"

@@ -23,5 +23,5 @@ void container_leave(enum cgroup_tree tree);
 /* As gpumemctl calls the n-th. */
 const char *container_short_id(unsigned n, char ret_id[static CONTAINER_SHORT_ID_BYTES]);
 
-/* Whatever was made is gone. Nobody is in it any more. */
+/* Removes everything that was made. No process may be in it any more. */
 void containers_remove(enum cgroup_tree tree);

@@ -86,8 +86,8 @@ bool pid_namespaces_are_allowed(void)
         return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-/* What looks for leaks at the end of a process looks for it in /proc, and from another pid namespace
- * it finds somebody else. It asks this. */
+/* The leak checker at a process's end reads /proc/PID, which is another process in another pid namespace.
+ * This tells it. */
 static bool is_beside_proc;
 
 int __lsan_is_turned_off(void);

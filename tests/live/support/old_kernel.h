@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What later kernels have is hidden from this process and from those that it starts from now on: the calls
- * fail as they do where nobody knows them. Failures end the test. */
+/* Hides calls of later kernels from this process and from processes that it starts from now on: the calls
+ * fail as on a kernel that lacks them. Failures end the test. */
 #pragma once
 
 #include <stdbool.h>

@@ -53,7 +53,7 @@ wait "$survivor" || status=$?
 ok "the survivor ends in order" equal "$status" 0
 ok "the survivor read no wrong byte" grep -q ' 0 bytes wrong' "$place/survivor.out"
 
-ok "nobody is charged in the end" wait_until 20 nothing_charged
+ok "no client is charged in the end" wait_until 20 nothing_charged
 gpumemctl free-all >/dev/null
 ok "nothing is reserved after free-all" equal "$(figure reserved_bytes)" 0
 ok "the driver has every byte back, to within $(tolerance) MiB" \

@@ -20,14 +20,14 @@ ok "events: no user" said 2 'invalid --uid "no one" (expected a uid or a user na
 ok "events: no kind" said 2 'invalid --what "turned" (expected connected, ended, granted, ' gpumemctl events --what turned
 ok "events: not so many" said 2 'invalid --last "0" (expected 1-2147483647)' gpumemctl events --last 0
 ok "events: no daemon" said 3 "is gpumemd running" gpumemctl events
-ok "events: nobody to follow" said 3 "is gpumemd running" gpumemctl events --follow
+ok "events: no daemon to follow" said 3 "is gpumemd running" gpumemctl events --follow
 ok "why-oom: no process" said 2 'invalid --pid "0" (expected 1-2147483647)' gpumemctl why-oom --pid 0
 ok "why-oom: no user" said 2 'invalid --uid "no one"' gpumemctl why-oom --uid "no one"
 ok "why-oom: no number" said 2 'invalid --last "x" (expected 1-2147483647)' gpumemctl why-oom --last x
 ok "why-oom: no daemon" said 3 "is gpumemd running" gpumemctl why-oom
 ok "leaks: no time" said 2 'invalid --older "x" (expected 0-1000000 seconds)' gpumemctl leaks --older x
 ok "leaks: no daemon" said 3 "is gpumemd running" gpumemctl leaks
-ok "reclaim: of nobody" said 2 "--uid or --cgroup is needed" gpumemctl reclaim
+ok "reclaim: of no tenant" said 2 "--uid or --cgroup is needed" gpumemctl reclaim
 ok "reclaim: no user" said 2 'invalid --uid "no one"' gpumemctl reclaim --uid "no one"
 ok "reclaim: no container" said 2 'invalid --cgroup "" (expected a name of' gpumemctl reclaim --cgroup ""
 ok "reclaim: no daemon" said 3 "is gpumemd running" gpumemctl reclaim --uid 1

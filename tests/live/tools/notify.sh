@@ -96,7 +96,7 @@ hold_memory() {
 echo '{"drain_seconds": 3600}' >"$place/drain.conf"
 start_daemon --config "$place/drain.conf"
 hold_memory
-# Nobody has told it to end.
+# No signal has told it to end.
 stays() {
         ! gpumemctl stats | grep -q ending && gpumemctl stats --json | grep -q '"ending": false'
 }

@@ -152,7 +152,7 @@ config '{"log": "info",
 ok "--config: wrong syntax" said 2 "gpumemd: $place/gpumemd.conf:2:12: " gpumemd --config "$place/gpumemd.conf"
 ok "--config: no such file" said 2 "$place/none: No such file" gpumemd --config "$place/none"
 ok "gpumemctl: no limit" said 2 'invalid --set "x" (expected WHO:WHAT=N' gpumemctl limits --set x
-ok "gpumemctl: a limit of nobody" said 2 'invalid --set "x" (expected client, tenant' gpumemctl limits --set x:leases=1
+ok "gpumemctl: a limit without a holder" said 2 'invalid --set "x" (expected client, tenant' gpumemctl limits --set x:leases=1
 ok "gpumemctl: no user" said 2 'invalid --set "no one" (expected a uid or a user name)' gpumemctl limits --set "tenant/no one:leases=1"
 ok "gpumemctl: not what a pool is limited in" said 2 'invalid --set "leases" (expected max_bytes, min' \
         gpumemctl limits --set pool/0:leases=1
@@ -330,7 +330,7 @@ ok "and the admin socket" [ ! -e "$GPUMEM_SOCKET.admin" ]
 start_daemon
 kill -KILL "$daemon"
 wait "$daemon" 2>/dev/null || true
-ok "whose socket nobody serves" said 3 "$GPUMEM_SOCKET.admin: Connection refused: is gpumemd running" gpumemctl stats
+ok "a socket that no daemon serves" said 3 "$GPUMEM_SOCKET.admin: Connection refused: is gpumemd running" gpumemctl stats
 ok "SIGKILL leaves the socket's file" [ -e "$GPUMEM_SOCKET" ]
 start_daemon
 ok "the next daemon takes its place" gpumemctl stats

@@ -67,7 +67,7 @@ open_terminal 110 20 "gpumemctl top"
 ok "the head" shows "^gpumemd  [0-9:]*  pools $((n_devices + 1))  blocks 3  sort leased  pool all  h help"
 if is_emulated; then
         ok "a device's bar" shows "^  0 Emulated GPU 0       \[|||| *\]   68.00 MiB of    1.00 GiB"
-        ok "a device that nobody uses" shows "^  1 Emulated GPU 1       \[ *\]         0 B of    1.00 GiB"
+        ok "an unused device" shows "^  1 Emulated GPU 1       \[ *\]         0 B of    1.00 GiB"
 else
         skip "a device's bar" "a GPU is used by others, too"
 fi

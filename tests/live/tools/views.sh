@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# views.sh BUILD: what gpumemctl's commands show of memory that somebody holds: tables, JSON, pictures.
+# views.sh BUILD: what gpumemctl's commands show of held memory: tables, JSON, pictures.
 set -eu -o pipefail
 
 # shellcheck source=tests/daemon.sh
@@ -88,7 +88,7 @@ ok "a wide one has long ones" said 0 " 64.00 MiB " gpumemctl clients --wide
 ok "a narrow table cuts long names" said 0 " gpumem-sha+ " gpumemctl clients
 ok "a wide one does not" said 0 " gpumem-share-demo " gpumemctl clients --wide
 ok "blocks of one process" equal "$(field bytes blocks --pid "${holders[first]}")" $((64 << 20))
-ok "blocks of nobody" equal "$(field bytes blocks --pid 2147483647)" ""
+ok "blocks of no process" equal "$(field bytes blocks --pid 2147483647)" ""
 ok "blocks of a user" equal "$(field uid blocks --uid "$me")" "$me $me $me"
 ok "blocks of another user" equal "$(field uid blocks --uid 4294967294)" ""
 ok "blocks of a state" equal "$(field state blocks --state leased)" "leased leased leased"

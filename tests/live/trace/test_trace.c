@@ -65,7 +65,7 @@ static uint32_t check_sums(size_t n_allocated, size_t n_freed, uint64_t n_live_b
         return sums.n_streams;
 }
 
-/* What is on the shelves in the end lives, as nobody frees it. */
+/* Allocations on the shelves at the end are alive, since no line frees them. */
 static void check_shelves(void)
 {
         recorded_run(share_shelves, recorded_path);

@@ -4,7 +4,7 @@
 #include "tests/live/worlds/frames_world.h"
 #include "tests/live/worlds/party.h"
 
-#define SOMEBODY 4711
+#define OTHER_UID 4711
 
 static void start(void)
 {
@@ -40,7 +40,7 @@ TEST(what_an_administrator_does_is_logged)
 {
         struct link *link = open_admin_link("admin");
         const struct message_set_limits change = {.scope = PROTO_LIMIT_OF_TENANT,
-                                                  .holder = SOMEBODY,
+                                                  .holder = OTHER_UID,
                                                   .kind = PROTO_LIMIT_LEASES,
                                                   .max = 7};
 
@@ -93,7 +93,7 @@ TEST(a_grant_to_another_user_is_logged)
         lease = expect(fd, MESSAGE_LEASED).leased.lease;
         frame = FRAME_NULL;
         frame.share = (struct message_share){
-                .lease = lease, .n_bytes = 4096, .uid = SOMEBODY, .flags = PROTO_SHARE_GRANT};
+                .lease = lease, .n_bytes = 4096, .uid = OTHER_UID, .flags = PROTO_SHARE_GRANT};
         send_frame(fd, &frame, MESSAGE_SHARE, 3);
         (void)expect(fd, MESSAGE_SHARED);
         (void)snprintf(what, sizeof(what), "grants lease %llu to uid 4711\n",
@@ -101,7 +101,7 @@ TEST(a_grant_to_another_user_is_logged)
         ck_assert_uint_eq(count_lines("test", "", what), 1);
 }
 
-/* Each, but for somebody who has himself refused over and over. */
+/* Every refusal is logged, except those of a user that is refused over and over. */
 TEST(what_is_refused_is_logged)
 {
         struct frame frame;

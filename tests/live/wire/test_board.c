@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients claim on their boards, against a daemon of the test's own: it is shown as far as it
- * can be so, and one who lies spoils nobody else's figures. */
+/* What clients report on their boards, against a daemon of the test's own: it is shown as far as it is
+ * possible, and a client that lies spoils no other client's statistics. */
 #include "proto/board.h"
 #include "tests/live/support/listed.h"
 #include "tests/live/support/world.h"
@@ -148,7 +148,7 @@ TEST(a_peak_is_never_below_what_is_there)
         leave(&client);
 }
 
-/* Its memory is still charged, but nobody answers for its board. */
+/* Its memory is still charged, but no process writes its board any more. */
 TEST(nothing_is_claimed_by_one_who_left)
 {
         pid_t pid = fork();

@@ -30,7 +30,7 @@ static struct link *open_as_stranger(void)
         return link;
 }
 
-/* The last of this process's events of that kind, and the last of nobody's. */
+/* The last event of that kind of this process; and the last one of the node. */
 static struct event_row await_own(enum listed_event what)
 {
         return told_await(what, (uint32_t)getpid(), (uint32_t)getuid());

@@ -130,7 +130,7 @@ static void start_world(enum world world, struct actor *actor,
                 old_kernel_hide(HIDE_PEERPIDFD);
         if (world == WORLD_OF_OTHER_NAMESPACE)
                 enter_pid_namespace();
-        /* Whoever is in another pid namespace has no say there otherwise. */
+        /* A process in another pid namespace has no rights there otherwise. */
         daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB", NULL, "{\"tenants\": \"uid\"}");
 }
 
@@ -170,7 +170,7 @@ TEST(a_process_that_comes_back_is_charged_once, .to = n_worlds())
         end_actor(&actor);
 }
 
-/* Root, too: nobody can tell whose root. */
+/* Root, too: the daemon cannot tell which namespace's root it is. */
 /* Some have something left, and some cannot be asked. */
 static const struct test_case stopped = {"stopped", .limit_s = 60, .stop = gpumemd_stop};
 
@@ -196,7 +196,7 @@ TEST(who_cannot_be_placed_is_a_tenant_of_its_own, .in = &stopped, NEEDS_NAMESPAC
         link_free(other);
 }
 
-/* The socket's file is there before anybody may connect. */
+/* The socket's file exists before a client may connect. */
 static bool is_listened_to(void)
 {
         struct sockaddr_un address;
@@ -209,7 +209,7 @@ static bool is_listened_to(void)
         return r == 0;
 }
 
-/* It has nobody whom it serves, so nobody can say when it does. */
+/* It serves no client, so no client can tell when it is ready. */
 static void launch(unsigned hidden)
 {
         old_kernel_hide(hidden);
@@ -348,7 +348,7 @@ static void knock_and_end(int told)
         _exit(write(told, &word, 1) != 1);
 }
 
-/* It ends before the daemon opens. The child that has its connection speaks for nobody. */
+/* It ends before the daemon opens. The child that has its connection may not speak for it. */
 TEST(who_has_ended_is_not_taken_in, .in = &stopped, .to = WORLD_OF_OTHER_NAMESPACE)
 {
         unsigned n_fds;

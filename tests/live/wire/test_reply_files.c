@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of answers, which is the daemon's: whoever keeps the files of many keeps little of it. */
+/* The memory of reply files, which counts as the daemon's: a client that keeps many files keeps little
+ * memory. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

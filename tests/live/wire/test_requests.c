@@ -6,7 +6,7 @@
 
 #include "tests/live/support/world.h"
 
-/* Somebody who is neither root nor who runs the daemon. */
+/* A uid that is neither root nor the daemon's user. */
 #define STRANGER 65534
 
 static struct link *own;

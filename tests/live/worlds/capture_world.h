@@ -13,10 +13,10 @@
 
 #define N_BYTES (4 * MIB)
 
-/* Of 256 MiB: whoever has one of them leaves no room for another. */
+/* Of 256 MiB: one such allocation leaves no room for another. */
 #define MOST (200 * MIB)
 
-/* Nobody tells when a block has become idle. */
+/* No message tells that a block has become idle. */
 #define LONG_MS 20000
 
 #define GLOBAL CU_STREAM_CAPTURE_MODE_GLOBAL

@@ -11,7 +11,7 @@
 #include "proto/wire.h"
 #include "tests/live/support/daemon.h"
 
-extern unsigned n_fds_before; /* the daemon's, with nobody connected */
+extern unsigned n_fds_before; /* of the daemon, without connections */
 
 /* Fixtures. Whatever a test did, the daemon serves on and has nothing of it left; connections that it left open
  * are closed. */

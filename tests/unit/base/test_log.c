@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines for people: whoever reads them, or does not, holds nobody up. */
+/* Log lines: a reader that is slow, or missing, blocks no process. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ TEST(a_line_names_process_and_level)
         ck_assert_str_eq(read_all(), "test: info: 99 bottles\n");
 }
 
-/* A pipe that nobody reads takes 64 KiB; what comes then is dropped, and that is told later. */
+/* A pipe without a reader takes 64 KiB; later lines are dropped, and their number is logged afterwards. */
 TEST(an_unread_pipe_blocks_nobody)
 {
         for (unsigned i = 0; i < 10000; i++)

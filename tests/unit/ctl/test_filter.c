@@ -147,7 +147,7 @@ TEST(numbers_and_users_are_themselves_only)
                 ck_assert_int_eq(parse_number(wrong[i], &number), -EINVAL);
                 ck_assert_int_eq(parse_user(wrong[i], &uid), -EINVAL);
         }
-        /* The uid of nobody, which is no user's. */
+        /* The uid that stands for "no user". */
         ck_assert_int_eq(parse_user("4294967295", &uid), -EINVAL);
         ck_assert_uint_eq(number, 77);
         ck_assert_uint_eq(uid, 77);

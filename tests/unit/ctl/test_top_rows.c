@@ -67,7 +67,7 @@ TEST(a_process_is_one_row)
 {
         make(PROTO_ALL_POOLS);
         top_rows_sort(rows, n_rows, TOP_PID, false);
-        /* Nobody's cache is in no row; other tenants' sum is. */
+        /* Unowned cached blocks are in no row; other tenants' sum is. */
         EXPECT_PIDS(0, 70, 71, 72, 73);
         ck_assert_uint_eq(rows[1].n_leased, 6 * MIB);
         ck_assert_uint_eq(rows[1].n_idle, 2 * MIB);

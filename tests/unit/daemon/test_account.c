@@ -114,7 +114,7 @@ TEST(one_container_leaves_connections_for_the_users_others)
                 greedy[i] = must_ref_nth(UID, i, 0);
         ck_assert_uint_eq(take_all(greedy[0], dues[0], 12), 10);
         ck_assert_uint_eq(take_all(greedy[1], dues[1], 12), 10);
-        /* Whoever comes later finds something; together they have no more than the user may. */
+        /* Later tenants find something; together they have no more than the user may. */
         for (unsigned i = 2; i <= USER_TIMES; i++) {
                 n = take_all(greedy[i], dues[i], 12);
                 ck_assert_uint_ge(n, 2);

@@ -78,7 +78,7 @@ static const struct {
          "/system.slice/containerd.service/kubepods-besteffort-pod" POD_
          ".slice:cri-containerd:" ID,
          SHORT},
-        {"a runtime that nobody knows, in a pod", "0::/kubepods/pod" POD "/sandbox-7/init\n",
+        {"an unknown runtime, in a pod", "0::/kubepods/pod" POD "/sandbox-7/init\n",
          "/kubepods/pod" POD "/sandbox-7", "sandbox-7"},
         {"cri-dockerd", "0::/kubepods.slice/kubepods-pod" POD_ ".slice/docker-" ID ".scope\n",
          "/kubepods.slice/kubepods-pod" POD_ ".slice/docker-" ID ".scope", SHORT},
@@ -157,14 +157,14 @@ static const struct {
         {"a service of runc's name", "0::/system.slice/runc-mybox.service\n", "", ""},
         {"a slice of crun's name", "0::/crun-mybox.slice/a.service\n", "", ""},
         {"another runtime's scope", "0::/system.slice/other-mybox.scope\n", "", ""},
-        {"a place that nobody knows", "0::/nomad/share/task-7\n", "/nomad/share/task-7", "task-7"},
+        {"an unknown place", "0::/nomad/share/task-7\n", "/nomad/share/task-7", "task-7"},
         {"the same, v1", "3:cpu:/\n1:name=openrc:/sshd\n0::/\n", "/sshd", "sshd"},
         {"names with a colon", "0::/a:b/c:d\n", "/a:b/c:d", "c:d"},
         {"a name for a terminal", "0::/\033[31m\xc3\xa9\n", "/\033[31m\xc3\xa9", "?[31m??"},
         {"without a line's end", "0::/docker/" ID, "/docker/" ID, SHORT},
         {"nearly an id", "0::/user.slice/x" ID "\n", "", ""},
         {"a digit too few", "0::/user.slice/docker-8f2d6a3bc0de.scope\n", "", ""},
-        {"a job of nobody's", "0::/user.slice/job_4711\n", "", ""},
+        {"a job outside of Slurm's cgroup", "0::/user.slice/job_4711\n", "", ""},
         {"a job without a number", "0::/system.slice/slurmstepd.scope/job_\n", "", ""},
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What takes long to close holds up nobody. */
+/* A file that takes long to close delays no other work. */
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -90,7 +90,7 @@ TEST(what_is_left_at_the_end_is_done_before_it)
         closep(&fd);
 }
 
-/* A page that is not there before somebody says so. */
+/* A page that is missing until the test provides it. */
 static int faults_of(void *page)
 {
         struct uffdio_api api = {.api = UFFD_API};

@@ -128,7 +128,7 @@ struct held hold_shareable(struct client *client, uint64_t n_bytes);
 /* The next actions must release the block of this revoked lease and tell the client to unmap it. */
 void expect_taken(const struct client *client, const struct held *held);
 
-/* A new block of the client's tenant that is cached now, mapped by the client or by nobody. */
+/* A new cached block of the client's tenant, mapped by the client or by no client. */
 struct held cache(struct client *client, uint64_t n_bytes, enum return_kind kind);
 
 /* The same for several, from its cache in one go: no block is reused for the next. */

@@ -395,7 +395,7 @@ static unsigned count_canaries(uint64_t *ret_times)
         return n;
 }
 
-/* Whoever asks whether all is well is to find it, however much comes after it. */
+/* A question about the node's health must find it, however many events come after it. */
 TEST(memory_that_is_not_cleared_is_not_forgotten)
 {
         uint64_t n_times;

@@ -114,7 +114,7 @@ POLICY_TEST(a_holder_that_does_not_wait_may_give_back, 12 * MIB)
         expect_idle();
 }
 
-/* Who holds nothing has nothing to give back: to refuse it would help nobody. */
+/* A client that holds nothing has nothing to give back: refusing it would help no other client. */
 POLICY_TEST(who_holds_nothing_goes_on_waiting, 8 * MIB)
 {
         struct client *a = join(1), *b = join(2), *c = join(3);

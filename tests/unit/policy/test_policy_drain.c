@@ -86,7 +86,7 @@ POLICY_TEST(who_waits_is_refused_and_what_is_made_goes_back, 8 * MIB)
         expect_idle();
 }
 
-/* Whoever marks idle leases in its own time only would keep them for longer. */
+/* Clients that mark idle leases only in their own time would keep them for longer. */
 POLICY_TEST(clients_are_asked_what_is_idle, 64 * MIB)
 {
         struct client *a = join(1), *b = join(2);

@@ -92,7 +92,7 @@ POLICY_TEST(what_was_leased_before_a_loss_is_not_cached_after_it, 100 * MIB)
         expect_release(busy.block);
 }
 
-/* Nobody is promised bytes that the driver has not taken. */
+/* No request counts on bytes that the driver has not taken back. */
 POLICY_TEST(a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it, 8 * MIB)
 {
         struct client *client = join(1);
@@ -214,7 +214,7 @@ static void set_unreleasable(uint64_t n_bytes)
         policy_check(world.policy);
 }
 
-/* It takes room as any block does, and nobody is charged for it. */
+/* It takes room like a block, and no client is charged for it. */
 POLICY_TEST(what_is_no_block_lingers_too, 8 * MIB)
 {
         struct client *client = join(1);

@@ -95,7 +95,7 @@ POLICY_TEST(actions_that_name_the_client_are_withdrawn, 8 * MIB)
         ck_assert_uint_eq(block_bytes(take(ACTION_CREATE).block), 2 * MIB);
         ck_assert_uint_eq(client_charged(b, 0), 2 * MIB);
         expect_idle();
-        /* Nobody was told of the block, so it is as good as ever. */
+        /* No client was told of the block, so it can be cached. */
         expect_totals(2 * MIB, 4 * MIB, 0);
         ck_assert_uint_eq(client_charged(a, 0), 0);
 }

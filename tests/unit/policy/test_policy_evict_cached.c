@@ -141,7 +141,7 @@ POLICY_TEST(its_holders_death_is_as_good, 16 * MIB)
 
         ask(b, 1, 8 * MIB, 5000);
         expect_release(held.block);
-        /* The notice was not taken: nobody is there to be told any more. */
+        /* The notice was not taken: its client has ended. */
         (void)policy_client_dead(world.policy, a, 0);
         policy_check(world.policy);
         expect_idle();

@@ -292,7 +292,7 @@ struct player {
 struct play {
         struct test_random random;
         struct player players[N_PLAYERS];
-        struct group groups[N_GROUPS_MAX]; /* by serial / GROUP_MAX, anew when that is used up */
+        struct group groups[N_GROUPS_MAX]; /* by serial / GROUP_MAX, reused when that wraps */
         uint32_t last_group;
         unsigned long n_whole, n_none;
 };

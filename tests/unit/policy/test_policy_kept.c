@@ -124,8 +124,8 @@ POLICY_TEST(a_clients_own_limit_keeps_it_from_what_another_keeps, 16 * MIB)
         unmap(a, held.id);
 }
 
-/* What the tenant is charged for already is no more than before, though the limit leaves no room for a block of
- * that size; one that nobody is charged for is. */
+/* A block for which the tenant is charged already adds nothing to its charge, though the limit leaves no
+ * room for a block of that size. A block that no client is charged for does. */
 POLICY_TEST(a_larger_one_that_is_kept_serves_beside_the_limit, 16 * MIB)
 {
         struct client *a = join(1), *b = join(1);
@@ -140,7 +140,7 @@ POLICY_TEST(a_larger_one_that_is_kept_serves_beside_the_limit, 16 * MIB)
         ck_assert_ptr_eq(lease_block(expect_grant(b, 1)), kept.block);
 }
 
-/* Whatever else is cached there that nobody is charged for, and so is what is idle. */
+/* Other cached blocks there have no charge, and neither have idle ones. */
 POLICY_TEST(it_is_found_behind_many_that_nobody_keeps, 16 * MIB)
 {
         struct client *k = join(1), *d = join(1), *b = join(1), *many[3];

@@ -76,7 +76,7 @@ POLICY_TEST(small_requests_do_not_starve_a_large_one, 100 * MIB)
         held[0] = hold(one, 4 * MIB);
         held[1] = hold(one, 2 * MIB);
         ask(one, 1, 8 * MIB, FOR_EVER);
-        /* It would fit, but somebody of the tenant asked before. */
+        /* It would fit, but another client of the tenant asked before. */
         ask(two, 2, 2 * MIB, FOR_EVER);
         ask(two, 3, 2 * MIB, 0);
         hit = expect_limit(two, 3);

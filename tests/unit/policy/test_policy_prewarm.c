@@ -110,7 +110,7 @@ POLICY_TEST(request_that_waits_for_room_is_bypassed_so_often, 96 * MIB)
         ck_assert_uint_eq(n_passes, 8);
 }
 
-/* Whoever has had one of them stands further behind, as with one that is made. */
+/* A tenant that got one of them moves back in the queue, as with a block that is created. */
 POLICY_TEST(they_go_round_by_turns, 64 * MIB)
 {
         struct client *a = join(1), *b = join(2);

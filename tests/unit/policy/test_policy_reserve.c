@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nobody uses does not pile up beside new blocks. */
+/* Unused memory does not pile up beside new blocks. */
 #include "base/err.h"
 #include "daemon/policy/objects/client.h"
 #include "daemon/policy/scheduling/evict_cached.h"
@@ -78,7 +78,7 @@ POLICY_TEST(it_is_not_revoked_from_another_tenant_twice_at_once, LARGE)
         expect_idle();
 }
 
-/* Two blocks in the cache that the client maps still, since they were taken from it: nobody is charged. */
+/* Two cached blocks that were revoked from the client and that it still maps: no client is charged. */
 static void lose_two(struct client *client, struct held *held)
 {
         struct client *kin = join(1);
@@ -140,7 +140,7 @@ POLICY_TEST(others_are_asked_what_is_idle_before_the_peak_rises, LARGE)
         policy_release_all(world.policy, kin, 2, SCOPE_TENANT, 0);
         released(take(ACTION_RELEASE).block);
         (void)take(ACTION_FREED);
-        /* Below the peak nobody is asked. */
+        /* Below the peak no client is asked. */
         world.now_ns += CLIENT_MARK_NS;
         ask(a, 2, 16 * MIB, 0);
         ck_assert_int_eq(policy_next_action(world.policy).kind, ACTION_CREATE);
