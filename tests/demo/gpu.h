@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device as an application uses it: its context, a stream, and staging memory for copies. One thread. */
+/* A device as an application uses it: a context, a stream, and staging memory for copies. One thread. */
 #pragma once
 
 #include <stdint.h>

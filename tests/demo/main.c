@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumem-replay: replays an allocation trace and checks every byte that it wrote; or says which
- * devices the driver has, or what it counts as used. For the demo and the live tests. */
+/* gpumem-replay: replays an allocation trace and checks every byte that it wrote. It can also print the
+ * driver's devices, or the bytes that the driver counts as used. For the demo and the live tests. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the replay writes into an allocation and expects to find there: bytes that no other
- * allocation and no other place of this one has. Pure.
+/* The bytes that the replay writes into an allocation and expects there: no other allocation has them, and
+ * no other place of this one. Pure.
  *
- * An allocation of up to 64 KiB is one cell, written whole. A larger one has its first and last
- * 4 KiB, and 64 bytes in each 64 KiB between. */
+ * An allocation of up to 64 KiB is one cell, written whole. Of a larger one, the first and the last 4 KiB
+ * are written, and 64 bytes in each 64 KiB between. */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace replayed through libgpumem-client, with a pattern in every allocation. One thread. */
+/* Replays a trace through libgpumem-client, with a pattern in every allocation. One thread. */
 #pragma once
 
 #include <stdint.h>

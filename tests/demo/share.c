@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumem-share-demo: one process that shares memory or attaches it, told what to do line by line.
- * For the demo and the live tests. */
+/* gpumem-share-demo: a process that shares memory or attaches it, controlled by lines on its standard
+ * input. For the demo and the live tests. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumem-kills KILLS SEED FOLDER: workers, of which all but the first are killed at a random moment, some of
- * them before they have connected, and others come in their places, until so many were killed while at work.
- * The first one is there all the time and ends in order: what it allocates was often another's a moment ago,
- * whose work went on when it died. FOLDER is for the workers' files. One thread.
- */
+/* gpumem-kills KILLS SEED FOLDER: kills workers at random moments, some of them before they have connected, and
+ * starts others in their places, until so many were killed at work. The first worker lives all the time and
+ * ends in order: its memory was often another worker's a moment ago, whose GPU work continued after its death.
+ * FOLDER is for the workers' files. One thread. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of a process of the soak: captured with allocations and frees in them, some in a graph pool, run
- * again while everything else goes on, and destroyed, some of them while they run. Whatever goes wrong ends the
+/* Graphs of a soak process: captured with allocations and frees, some in a graph pool. They are launched
+ * again while everything else goes on, and destroyed, some of them while they run. A failure ends the
  * process as in crowd.h. One thread. */
 #pragma once
 

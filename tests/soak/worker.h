@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One of a few processes that want more memory than there is, for as long as they run: it allocates in
- * several streams, fills, lets other streams read, frees, checks, captures graphs and runs them again,
- * flushes, does nothing for a while. A wrong byte, or anything else that goes wrong, ends the process with a
- * line on stderr. One thread, besides the library's. */
+/* One of a few processes that together want more memory than exists. It allocates in several streams,
+ * fills, lets other streams read, frees, checks, captures graphs and runs them again, flushes, and pauses.
+ * A wrong byte or another failure ends the process with a line on stderr. One thread, besides the
+ * library's. */
 #pragma once
 
 #include <stdint.h>

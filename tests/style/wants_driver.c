@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that does what nothing of this project may: it leaves a symbol of the driver to the
- * loader. The test of the symbols' test looks at it; nothing loads it. */
+/* A library that breaks a rule of this project: it leaves a driver symbol to the loader. The test of
+ * symbols.py reads it; no program loads it. */
 int cuInit(unsigned int flags);
 int wants_driver(void);
 

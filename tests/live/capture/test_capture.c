@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client does while a stream captures leaves the capture as it is. */
+/* A client's calls while a stream captures do not change the capture. */
 #include <pthread.h>
 
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose the memory of a graph pool is, for how long, and who may ask for it. */
+/* Memory of a graph pool: its owner, its lifetime, and which calls may ask for it. */
 #include <pthread.h>
 #include <stdatomic.h>
 

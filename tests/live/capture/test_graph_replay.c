@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs read and write right bytes, however often they run and whatever others do meanwhile; those of one pool hold
- * the memory of one of them. */
+/* Graphs read and write the right bytes, however often they run, and whatever other processes do meanwhile.
+ * The graphs of one pool together hold the memory of one of them. */
 #include <pthread.h>
 #include <stdatomic.h>
 

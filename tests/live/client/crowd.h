@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One of many processes that use one daemon at once, as test_crowd starts them: the test's own
- * program, run again with CROWD_WORD and what it is to do. It allocates, fills, checks and frees,
- * and shares with the next of the crowd. One thread. Whatever goes wrong ends the process with a
- * line on stderr.
+/* A process of the crowd that test_crowd starts on one daemon: the test's own program, run again with
+ * CROWD_WORD and its task. It allocates, fills, checks and frees, and shares with the next process. One
+ * thread. A failure ends the process with a line on stderr.
  *
- * Standard input is a socket to the test, on which each side sends the word that the other waits
- * for; a client sends what it has done so far with each. */
+ * Standard input is a socket to the test. Each side sends the word that the other waits for; a client sends
+ * its counts with each. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs may do wrong with the library: each has its own answer, and outputs are untouched. */
+/* Wrong calls of the library: each has its own error, and outputs stay untouched. */
 #include <errno.h>
 
 #include "tests/live/support/world.h"

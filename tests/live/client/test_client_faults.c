@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client whose driver fails now and then: what it could not map or unmap is not forgotten, and is tried
- * again. */
+/* A client whose driver fails now and then: mappings that failed, and unmappings that failed, are
+ * remembered and retried. */
 #include <errno.h>
 
 #include "client/mapping/mapping.h"

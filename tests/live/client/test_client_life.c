@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clients that are forked, one that becomes another program, and one whose daemon is gone. */
+/* Clients in forked processes, in a process that becomes another program, and after the daemon's end. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>

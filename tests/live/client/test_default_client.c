@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client that no call names: when it connects, that it stays, and what a forked child has. Places that are meant
- * and places that are not; tags and figures. */
+/* The default client: when it connects, that it stays, and its state in a forked child. Places that a call
+ * names and places that it does not; tags and statistics. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

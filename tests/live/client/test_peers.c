@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of one device that another one reaches and works on: what is mapped before and after it may, in whichever
- * process, and where it may not; whose work is waited for, and who allocates meanwhile. Device 0 is the owner where
- * nothing else is said. */
+/* Memory of one device that another device reaches and works on: mappings from before and after the call,
+ * in every process, and devices that cannot. Whose work a free waits for, and which threads allocate
+ * meanwhile. Device 0 is the owner unless stated otherwise. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>

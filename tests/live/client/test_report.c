@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the client tells of itself: pointers, peaks, refusals, events. */
+/* The client's reports: pointers, peaks, refusals, events. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client keeps of what it does not use: by default as much as it needed lately, with
- * GPUMEM_CACHE_SIZE no more than that; all of it goes back with gpumem_flush, and before a request is
- * refused. */
+/* How much unused memory a client keeps: by default as much as it needed lately, with GPUMEM_CACHE_SIZE at
+ * most that. gpumem_flush gives all of it back, and so does a request before it is refused. */
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/solo.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leases that are idle, past the library: what clients write on their boards and say, and what the
- * daemon makes of it. After each test nothing is charged, and the daemon has as many fds open as
- * before. */
+/* Idle leases, past the library: words on boards and messages from clients, and the daemon's reactions.
+ * After each test nothing is charged, and the daemon has as many fds open as before. */
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>

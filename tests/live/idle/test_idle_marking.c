@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one process does not use is at once another's of the same tenant, without its help. */
+/* Unused memory of one process is available at once to others of its tenant, without its help. */
 #include <stdatomic.h>
 
 #include "client/reserve/trim_trigger.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one user has left in device memory and pinned, no other one finds, however the one before ended: all that there
- * is is looked at, on a GPU as much as it has. */
+/* No user finds another user's bytes in device or pinned memory, however the other one ended. The tests
+ * read all memory of the device, on a GPU as much as it has. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that one process does not use is at once another's of the same tenant: pinned memory of memfds, whose
- * registration stays until gpumem_flush; device memory of CUDA IPC handles, which stays open until then; pinned memory
- * of the driver's own, which is unmapped as device memory is. */
+/* Unused memory of one process is available at once to others of its tenant: pinned memory of memfds, which
+ * stays registered until gpumem_flush; device memory of CUDA IPC handles, which stays open until then;
+ * pinned memory of the driver, which is unmapped like device memory. */
 #include "client/blocks/retained.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/support/world.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that the daemon makes before anybody asks, and cached memory that it gives back in time. */
+/* Memory that the daemon creates before a client asks, and cached memory that it gives back in time. */
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/party.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RECLAIM: what a tenant has cached or idle goes back to the driver, and who may want that. */
+/* RECLAIM: a tenant's cached and idle memory goes back to the driver, and which clients may ask for it. */
 #include "tests/live/support/containers.h"
 #include "tests/live/support/told.h"
 #include "tests/live/support/world.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pinned memory that is given back and stays mapped, past the library: it is charged to the client that retains it,
- * whatever way it came to be in the cache. */
+/* Pinned memory that is returned and stays mapped, past the library: it is charged to the client that
+ * retains it, on every way into the cache. */
 #include "proto/board.h"
 #include "tests/live/support/world.h"
 

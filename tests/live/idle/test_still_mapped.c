@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process maps still, though it was taken from it, is had back without a call of the driver. */
+/* A process that still maps a revoked block gets it back without a driver call. */
 #include "client/blocks/retained.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/holder.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is counted together: a user's processes in one container take nothing from the user's others. */
+/* Accounts: a user's processes in one container take nothing from the user's other processes. */
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>

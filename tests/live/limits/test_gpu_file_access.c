@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may not open the GPU's files is handed none of its memory, by no way. The daemon has a /dev of its own
- * here: it takes root. */
+/* A client that may not open the GPU's files gets none of its memory, in any way. The daemon has a /dev of
+ * its own here, so the tests need root. */
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who asks faster than the pace of its tenant is not read from: every frame counts, and the end of the
- * connection or of the process is seen all the same. The pace is one request a second, of which two come at
- * once: what is held is held for as long as a test looks. */
+/* The daemon does not read from a client that exceeds its tenant's rate: every frame counts, but the end of
+ * the connection or the process is still noticed. The rate is one request a second and two at once, so a
+ * client is held back as long as a test looks. */
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 

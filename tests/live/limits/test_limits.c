@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits from the configuration and those that SET_LIMITS changes or only checks: who is refused or waits, and how
- * they are listed. After each test nothing is charged, everything goes back to the driver, and both sides have as many
- * fds open as before. */
+/* Limits from the configuration, and limits that SET_LIMITS changes or only checks: which requests are
+ * refused or wait, and how limits are listed. After each test nothing is charged, everything goes back to
+ * the driver, and both sides have as many fds open as before. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>

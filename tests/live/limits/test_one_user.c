@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where memory comes with its last owner's bytes, as the try at the start has shown, one user is served
- * and no other. On the emulated driver, and for root: it takes two users. */
+/* If the canary finds a former owner's bytes, the daemon serves one user only. Needs the emulated driver,
+ * and root for a second user. */
 #include <fcntl.h>
 
 #include "tests/live/support/world.h"

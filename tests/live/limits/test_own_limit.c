@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process limits itself to, by GPUMEM_MEMORY_FRACTION and gpumem_set_limit, and how that is counted: what it
- * leases really, and nothing after a failure. */
+/* A process's own limits, by GPUMEM_MEMORY_FRACTION and gpumem_set_limit, and how memory counts: what is
+ * really leased, and nothing after a failure. */
 #include <sys/resource.h>
 
 #include "tests/live/worlds/solo.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that frees much and goes quiet: no more than the threshold a stream is kept from others. */
+/* A process that frees much and then does nothing keeps at most the threshold of each stream from others. */
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/holder.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Huge pages of the machine: their number is not a test's to set, so without some there is nothing to
- * try. */
+/* The machine's huge pages. A test may not set their number, so without any there is nothing to test. */
 #pragma once
 
 #include <inttypes.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pinned memory as programs use it: with and without CUDA, registered at once or later, of memfds or
- * of the driver's own memory. After each test
- * nothing is charged or reserved, and both sides have as many fds open as before. */
+/* Pinned memory as programs use it: with and without CUDA, registered at once or later, of memfds or of the
+ * driver. After each test nothing is charged or reserved, and both sides have as many fds open as before. */
 #include <sys/syscall.h>
 #include <linux/mempolicy.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of pinned memory as the daemon hands them out: to clients that punch holes, of huge pages,
- * and not at all. After each test nothing is charged or reserved, and the daemon has as many fds open
- * as before. */
+/* Blocks of pinned memory from the daemon: for clients that punch holes, with huge pages, and refused.
+ * After each test nothing is charged or reserved, and the daemon has as many fds open as before. */
 #include <fcntl.h>
 #include <sys/stat.h>
 

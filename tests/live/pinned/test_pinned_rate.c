@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pinned memory is copied as fast as the driver's own. On a GPU only: elsewhere there is nothing to time. */
+/* Copies of pinned memory are as fast as with the driver's own. Only on a GPU: the emulated driver's times
+ * mean nothing. */
 #include <dlfcn.h>
 
 #include "base/clock.h"

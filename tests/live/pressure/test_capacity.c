@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As much as a device has, through one pool; and what goes back to the driver, as another process sees it. */
+/* All of a device's memory through one pool; and memory that goes back to the driver, as another process
+ * sees it. */
 #include <inttypes.h>
 
 #include "tests/live/support/world.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Full pools and full devices: who is refused, who waits, and who need not wait behind. */
+/* Full pools and full devices: which requests are refused, which wait, and which need not wait behind
+ * others. */
 #include <pthread.h>
 
 #include "base/fdset.h"

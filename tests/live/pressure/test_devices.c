@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVML says of a device, as it arrives: in figures, in refusals, and in what the daemon does where a
- * device is in error. */
+/* NVML's reports about a device: in statistics, in refusals, and in the daemon's reactions to a device in
+ * error. */
 #include <sys/socket.h>
 
 #include "driver/vmm.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A driver that hangs in a call of the daemon's, or has lost its device: what goes on, who is told what,
- * and that all is well when the driver is. */
+/* A driver that hangs in a call of the daemon, or has lost its device: what is still served, which messages
+ * clients get, and that everything works when the driver does. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

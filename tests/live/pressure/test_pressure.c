@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A full pool, several tenants: who is served next, and what the others are told. After each test nothing
- * is charged, and the daemon has as many fds open as before. */
+/* A full pool with several tenants: which request is served next, and what the others are told. After each
+ * test nothing is charged, and the daemon has as many fds open as before. */
 #include <pthread.h>
 #include <stdatomic.h>
 

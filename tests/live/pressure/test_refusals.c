@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why an application is refused device memory, and what it is told: what others keep unused, what lies in
- * pieces, what the driver does not have. */
+/* Refusals of device memory and their texts: memory that others keep unused, fragmentation, a device
+ * without memory. */
 #include "tests/live/worlds/holder.h"
 #include "tests/live/worlds/solo.h"
 

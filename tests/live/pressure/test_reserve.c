@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumem_reserve: what it holds, for whom, and who waits for it. One device of 256 MiB, and another process. */
+/* gpumem_reserve: what it holds, for whom, and which calls wait for it. One device of 256 MiB, and another
+ * process. */
 #include <stdlib.h>
 
 #include "tests/live/worlds/holder.h"

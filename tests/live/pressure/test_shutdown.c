@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGTERM: what the daemon still does, what it waits for, and what it says in the end. */
+/* SIGTERM: what the daemon still does, what it waits for, and what it logs in the end. */
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"
 #include "tests/live/worlds/party.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon that lies: it speaks the protocol up to one answer, and what is wrong with that a test says. It
- * runs in a process of its own, made by fork before this one has used the driver. Failures end the test. */
+/* A daemon that lies: it follows the protocol up to one answer, which the test makes wrong. It runs in a
+ * forked process, made before this one has used the driver. Failures end the test. */
 #pragma once
 
 #include <stdint.h>

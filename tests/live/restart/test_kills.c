@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that are killed while kernels write to their memory: what others get is theirs alone, and they
- * get all of it. This process has no driver, so that it can start others at any time. */
+/* Processes that are killed while kernels write to their memory: other processes get all of it, and no
+ * kernel writes there any more. This process has no driver, so that it can start others at any time. */
 #include <sys/socket.h>
 
 #include "tests/live/support/kernel.h"

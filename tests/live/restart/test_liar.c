@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon that is not what it should be: whatever it sends, the client says that something is wrong, keeps
- * no fd of it, maps nothing that is not what was asked for, and goes on. */
+/* A daemon with wrong answers: the client reports an error, keeps none of its fds, maps nothing that it did
+ * not ask for, and goes on. */
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>

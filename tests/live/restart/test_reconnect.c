@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client and the daemons that it outlives: while there is none, and how the next one is found. Memory of a daemon
- * that has gone stays; the next daemon is told of it, and is given nothing of it. */
+/* A client that outlives its daemons: without a daemon, and how it finds the next one. Memory of an earlier
+ * daemon stays; the next daemon is told of it, and does not get it. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a gpumemd with pools of CUDA IPC handles refuses: what such blocks cannot do, and everybody but the
- * one user that it serves. And what it serves when many want more than there is. */
+/* A gpumemd whose pools have CUDA IPC handles: it refuses what such blocks cannot do, and every user except
+ * the one that it serves. And which requests it serves when the memory is too little. */
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/un.h>

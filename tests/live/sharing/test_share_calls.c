@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sharing functions one by one, in one process: what they answer, what they count, and what a
- * client cannot do by speaking past the library. After each test nothing is charged, nothing is
- * reserved, and both sides have as many fds open as before. */
+/* The sharing functions one by one, in one process: their results, their statistics, and what a client
+ * cannot do by messages of its own. After each test nothing is charged, nothing is reserved, and both sides
+ * have as many fds open as before. */
 #include <pthread.h>
 
 #include "tests/demo/share_memory.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sharing past the library: frames that a client should not send are answered, each with its own
- * error, and change nothing. */
+/* Sharing past the library: wrong frames are answered, each with its own error, and change nothing. */
 #include "tests/live/support/world.h"
 
 static struct link *one, *other;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is kept for those who come late: its sharer has freed it, has ended, or was killed. After each test nothing
- * is charged, and nothing is reserved. */
+/* Memory that is kept for clients that attach late: its sharer has freed it, has ended, or was killed.
+ * After each test nothing is charged, and nothing is reserved. */
 #include <stdio.h>
 
 #include "tests/live/support/sharer.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is freed in one stream while another one still uses it, and waits for that use only later: it is no
- * other stream's, process's or allocation's before the use is over, by whatever way it leaves its stream. */
+/* Memory that is freed in one stream while another stream still uses it, and that waits for this use only
+ * later: no other stream, process or allocation gets it before the use is over, on any way out of its
+ * stream. */
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams at whose work freed memory waits: which they are when handles mean several, in which contexts, and that none
- * is used that may be gone. */
+/* The streams whose work delays freed memory: which they are when a handle means several, in which
+ * contexts, and that no stream is used that may be gone. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frees by callers that have no stream at hand: in the order of the memory's own stream, or after all registered
- * ones. */
+/* Frees without a stream: in the order of the memory's own stream, or after all registered ones. */
 #include <pthread.h>
 #include <stdlib.h>
 

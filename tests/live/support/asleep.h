@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a process has nothing to do. */
+/* Whether a process sleeps. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests say to the library and the driver over and over, in a word. Failures end the test. */
+/* Short names for frequent calls of the library and the driver. Failures end the test. */
 #pragma once
 
 #include <check.h>

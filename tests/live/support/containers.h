@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Containers, as far as a daemon can tell: cgroups with the names that Docker gives them. It takes root,
- * and a cgroup tree that may be written to. Failures end the test. */
+/* Containers as the daemon sees them: cgroups with Docker's names. Needs root and a writable cgroup tree.
+ * Failures end the test. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel of the tests' own, that writes to memory for as long as it is told; where the driver runs none,
- * as the emulated one, fills that take some time stand in for it. For kernels a
- * context is current, and failures end the test. */
+/* A kernel that writes to memory until it is stopped. The emulated driver runs none, so slow fills take its
+ * place. For kernels a context must be current; failures end the test. */
 #pragma once
 
 #include <cuda.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client asks of the daemon, past the heaps: leases by number and limits, over connections of their
- * own. Failures of what a test does not expect to fail end it. */
+/* Requests to the daemon past the library's heaps: leases by number and limits, over connections of their
+ * own. Unexpected failures end the test. */
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon lists, read over a connection; failures end the test. */
+/* The daemon's lists, read over a connection; failures end the test. */
 #pragma once
 
 #include <stdint.h>

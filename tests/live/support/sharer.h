@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process of its own that shares and attaches memory: gpumem-share-demo, told line by line.
- * Failures end the test. The program comes from GPUMEM_TEST_SHARER. */
+/* A process that shares and attaches memory: gpumem-share-demo, controlled line by line. Failures end the
+ * test. GPUMEM_TEST_SHARER names the program. */
 #pragma once
 
 #include <stdint.h>

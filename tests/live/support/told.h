@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What EVENTS answers, over a connection of a test's own. Failures end the test. */
+/* The replies to EVENTS, over a connection of the test's own. Failures end the test. */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What most live tests begin with: the headers that they all need, and a few words more. Failures end the test. */
+/* The common part of most live tests: headers and a few short names. Failures end the test. */
 #pragma once
 
 #include <signal.h>

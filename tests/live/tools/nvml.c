@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumem-nvml [PID]: what NVML counts, a line a GPU: the bytes in use, how many processes it lists,
- * and the bytes of the one with that pid, "-" if it does not say. Exit status 3: no NVML here. It asks
- * CUDA which GPUs there are, and so is one of those processes, with a few MiB, itself. */
+/* gpumem-nvml [PID]: prints NVML's numbers, a line for each GPU: the bytes in use, the number of processes,
+ * and the bytes of the process with that pid, "-" if NVML does not list it. Exit status 3: no NVML. It asks
+ * CUDA for the GPUs, so it is one of these processes itself, with a few MiB. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs whose calls are recorded, and what is in their traces. A program is a forked child, since
- * a process has one trace, which is whole when the process has ended. Failures end the test. */
+/* Runs programs whose calls are recorded, and reads their traces. A program is a forked child: a process
+ * has one trace, which is complete when the process has ended. Failures end the test. */
 #pragma once
 
 #include <stdint.h>

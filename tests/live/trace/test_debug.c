@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUMEM_DEBUG: what memory holds after allocations and frees, and what is left alone. */
+/* GPUMEM_DEBUG: the contents of memory after allocations and frees, and memory that it leaves alone. */
 #include <pthread.h>
 
 #include "client/watch/debug.h"

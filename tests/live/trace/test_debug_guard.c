@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPUMEM_DEBUG=guard: a write behind the end of an allocation ends the program at the free, with a message
- * that says where; and which settings there are. Programs are forked children, since they end. */
+ * that tells the place; and the other settings. Programs are forked children, since they end. */
 #include <sys/resource.h>
 
 #include "tests/live/support/world.h"

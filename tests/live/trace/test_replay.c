@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench/replay.c says what the library would do; here the library does it. The same lines go through a
- * client with a daemon and through the replay, and after each of them both have leased, returned, hit,
+/* Compares bench/replay.c, which computes what the library would do, with the library. The same lines go
+ * through a client with a daemon and through the replay. After each line both have leased, returned, hit,
  * missed and reserved the same.
  *
- * What may differ is taken out. Time is the test's: the budget fades and waits end by it, the same in
- * both. GPU work is over when the test's time says so: the events are recorded, not asked. The daemon may
- * answer with a cached block an eighth larger than what was asked for: the test asks for no more than is
- * needed, as the replay does. All else is the library's own.
+ * Possible differences are removed. Time is simulated: in both, the budget and the waits depend on the
+ * test's clock. GPU work ends when the test's clock says so: events are recorded, not queried. A daemon may
+ * answer with a cached block an eighth larger than requested: the test asks for exact sizes, as the replay
+ * does. Everything else is the library's own.
  *
- * At the end of the file the library goes alone, for its time is the test's. */
+ * The last part runs the library alone, with its simulated time. */
 #include <time.h>
 
 #include "bench/pairs.h"

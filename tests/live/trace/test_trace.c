@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUMEM_TRACE: programs of several threads and clients are recorded, and what is in the file is what
- * they did. What keeps a program from being recorded is told, and the program goes on. */
+/* GPUMEM_TRACE: programs with several threads and clients are recorded, and the file shows what they did.
+ * If a program cannot be recorded, it is told why, and goes on. */
 #include <fcntl.h>
 #include <libgen.h>
 #include <pthread.h>

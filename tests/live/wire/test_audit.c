@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the log has of who did what: acts of administrators, grants, refusals. */
+/* The audit log: acts of administrators, grants, refusals. */
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"
 #include "tests/live/worlds/party.h"

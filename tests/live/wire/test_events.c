@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon remembers of what happened, and who is told of it. */
+/* The daemon's event history, and which clients may see which events. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

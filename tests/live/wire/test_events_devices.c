@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens to devices and their drivers is remembered, and told. */
+/* Events of devices and their drivers are kept, and clients are told. */
 #include "tests/live/support/told.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client may send that it should not: each is answered with its own error, ends at most its
- * own connection, and leaves nothing behind. And leases: how long one waits, and when its charge ends. */
+/* Wrong frames from clients: each is answered with its own error, ends at most its own connection, and
+ * leaves nothing behind. Also leases: how long a request waits, and when a charge ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom the daemon takes its clients for, on kernels of several ages, simulated by hiding what they lack:
- * a process is known until it has ended, is charged once however often it connects, and who cannot be
- * known is told why. */
+/* How the daemon identifies its clients, on kernels of several ages, simulated by hiding newer calls. A
+ * process is known until it has ended, and is charged once however often it connects. A process that cannot
+ * be identified is told why. */
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

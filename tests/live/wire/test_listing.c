@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CLIENTS, BLOCKS and TENANTS against a daemon of the test's own: who holds what, that sums agree
- * at any moment, and who may see it. */
+/* CLIENTS, BLOCKS and TENANTS against a daemon of the test's own: the holders, sums that agree at any time,
+ * and which clients may see them. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may connect where, and ask what there. Requests that are well-formed and yet not served, and callers who are
- * not served at all: each has its own answer, and nothing comes of it. */
+/* Rights: which client may connect to which socket, and ask what there. Valid requests that are not served,
+ * and clients that are not served at all: each gets its own error, and nothing changes. */
 #include <errno.h>
 #include <sys/stat.h>
 

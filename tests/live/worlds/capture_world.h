@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon with a device of 256 MiB, this process with a client, and another process: for tests of what is
- * allocated and freed in captures. Failures end the test. */
+/* A daemon with a device of 256 MiB, this process with a client, and another process: for tests of
+ * allocations and frees in captures. Failures end the test. */
 #pragma once
 
 #include <stdint.h>

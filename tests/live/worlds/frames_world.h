@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon with a device of 256 MiB, and connections to it by hand: what is sent is what the test says.
- * Failures end the test. */
+/* A daemon with a device of 256 MiB, and hand-made connections: the test chooses every frame. Failures end
+ * the test. */
 #pragma once
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another process, of the same tenant or of another, which does as it is told: allocates, frees, is stopped, or dies.
- * To be started before the caller uses the driver. Failures end the test. */
+/* Another process, of the same tenant or of another, which obeys the test: it allocates, frees, is stopped,
+ * or dies. Start it before the caller uses the driver. Failures end the test. */
 #pragma once
 
 #include <stdint.h>

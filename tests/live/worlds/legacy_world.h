@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gpumemd whose device pools are of CUDA IPC handles, and of 256 MiB each. Failures end the test. */
+/* A gpumemd whose device pools have CUDA IPC handles, 256 MiB each. Failures end the test. */
 #pragma once
 
 #include "tests/live/support/daemon.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clients by hand, with boards: what they mark there, ask for and say is what the test says. The daemon is
- * that of frames_world.h. Failures end the test. */
+/* Hand-made clients with boards: the test chooses what they mark, request and report. The daemon is that of
+ * frames_world.h. Failures end the test. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The test as a program with a daemon of its own, one GPU and one client, and short words for what tests do with
- * them. Failures end the test. */
+/* The test as a program with a daemon of its own, one GPU and one client, and short names for frequent
+ * calls. Failures end the test. */
 #pragma once
 
 #include "tests/demo/gpu.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the rows of EVENTS are wanted. */
+/* Which rows of EVENTS are shown. */
 #include "ctl/query/event_rows.h"
 
 #include <string.h>

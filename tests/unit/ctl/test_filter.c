@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rows of a listing are shown, and in which order. */
+/* Which rows of a list are shown, and in which order. */
 #include "ctl/query/filter.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gpumemctl health finds, of which figures. */
+/* The findings of gpumemctl health for given statistics. */
 #include "ctl/query/health_rules.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gpumemctl leaks finds in rows. */
+/* The findings of gpumemctl leaks for given rows. */
 #include <string.h>
 
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WHO:WHAT=MAX of gpumemctl limits --set: what each text means, and which mean nothing. */
+/* WHO:WHAT=MAX of gpumemctl limits --set: the meaning of each text, and texts that are refused. */
 #include "ctl/commands/limit_change.h"
 
 #include <stdio.h>

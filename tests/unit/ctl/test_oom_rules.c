@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gpumemctl why-oom makes of figures and rows. */
+/* The output of gpumemctl why-oom for given statistics and rows. */
 
 #include "base/err.h"
 #include "base/size.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gpumemctl free-all says of memory that is not in use and stays. */
+/* The output of gpumemctl free-all about unused memory that stays. */
 #include <string.h>
 
 #include "base/err.h"

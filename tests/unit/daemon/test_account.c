@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* account: who is counted together, how many of those one user has, and at which pace they ask. */
+/* account: which processes share an account, how many accounts a user has, and how fast they may ask. */
 #include "daemon/ratelimit/account.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* allowance: what one user may take of what all have, and that all of it comes back. */
+/* allowance: how much one user may take of a shared resource, and that all of it comes back. */
 #include "daemon/ratelimit/allowance.h"
 #include "gpumem.h"
 #include "tests/suite.h"

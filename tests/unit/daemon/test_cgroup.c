@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Containers as runtimes name their cgroups: lines as machines have shown them, ids replaced. */
+/* Containers by the names that runtimes give their cgroups: lines from real machines, with other ids. */
 #include "daemon/identity/cgroup.h"
 
 #include <errno.h>

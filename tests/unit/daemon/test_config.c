@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration files, good and bad: what is read, and every sentence about what is wrong. */
+/* Configuration files, good and bad: the values read, and every error message. */
 #include "daemon/config/config.h"
 
 #include <fcntl.h>

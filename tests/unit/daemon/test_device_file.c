@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may use a GPU, by its files: every mode, and what the driver says of which file is whose. */
+/* Who may use a GPU, by its files: every mode, and the driver's text about which file is whose. */
 #include "daemon/identity/device_file.h"
 
 #include <errno.h>

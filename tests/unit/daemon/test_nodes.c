@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel's small files say about nodes and control groups: from files of the test's own. */
+/* The kernel's small files about nodes and control groups: read from files of the test's own. */
 #include "daemon/backing/pinned/nodes.h"
 
 #include <ftw.h>

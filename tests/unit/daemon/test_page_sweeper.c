@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory is taken back, and who makes that wait holds up nothing else. */
+/* Memory is taken back, and a process that delays this delays nothing else. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of pinned memory as a pool's worker makes them: whole, or not at all. */
+/* Blocks of pinned memory as a pool's worker creates them: whole, or not at all. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>

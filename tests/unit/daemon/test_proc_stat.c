@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What /proc says of a process, whatever name that has given itself. */
+/* The texts of /proc/PID/stat, whatever name the process has given itself. */
 #include "daemon/identity/proc_stat.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gpumemd was started with, and its configuration read again: against a server that only
- * remembers what it was told. */
+/* The start options, and the configuration read again: against a server that only records its calls. */
 #include "daemon/reload.h"
 
 #include <fcntl.h>

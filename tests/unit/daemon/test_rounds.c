@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rounds: how much a turn looks at, who comes when, and what a look may do to others;
- * when a peer that does not read has stalled, and how often a number that does not change is looked at. */
+/* rounds: how much a turn looks at, the order of members, and what a look may do to others; when a peer
+ * that does not read has stalled, and how often an unchanged number is checked. */
 #include "base/err.h"
 #include "daemon/ratelimit/rounds.h"
 #include "tests/suite.h"

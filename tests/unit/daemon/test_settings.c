@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a pool may reserve: as it was said, but for what this machine does not have, and that is said
- * in the log. */
+/* How much a pool may reserve: the setting, limited by the machine's memory, with a line in the log. */
 #include "daemon/server/core/settings.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* token_bucket: so many a second and no more, however they come. */
+/* token_bucket: so many requests a second and no more, in whatever order they come. */
 #include "daemon/ratelimit/token_bucket.h"
 #include "tests/suite.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A policy with two pools for tests, and short words for what tests do to it. Every word checks the
- * policy's invariants; `take` and `expect_*` fail the test. Time stands still unless a test moves
- * `world.now_ns`. */
+/* A policy with two pools for tests, and short names for its events. Every function checks the policy's
+ * invariants; `take` and `expect_*` fail the test. Time stands still unless a test moves `world.now_ns`. */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon's memory of what happened. */
+/* The daemon's event history. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bins against a plain search through everything that was put in; slots. */
+/* Bins compared with a plain search through all blocks; slots. */
 #include <stdlib.h>
 
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All who hold a pool's memory wait for more of it: the one that came last is refused. */
+/* All clients that hold a pool's memory wait for more of it: the last request is refused. */
 #include "daemon/policy/scheduling/deadlock.h"
 #include "tests/unit/policy/policy_world.h"
 

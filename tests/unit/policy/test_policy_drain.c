@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon that is to end: what is refused, what goes back, and how long is waited. */
+/* A draining daemon: which requests are refused, which memory goes back, and how long it waits. */
 #include "daemon/policy/drain.h"
 
 #include "base/err.h"

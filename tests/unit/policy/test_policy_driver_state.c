@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A driver that does not answer, has lost its device, or has less than the pool's limit says: what is served all the
- * same, who is refused and when, and that no bytes of before are served after a loss. */
+/* A driver that does not answer, has lost its device, or has less memory than the pool's limit: which
+ * requests are still served, which are refused and when, and that no old bytes are served after a loss. */
 #include <errno.h>
 
 #include "base/err.h"

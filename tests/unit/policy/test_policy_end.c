@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clients that end, by two signs in either order, and what they leave behind: tenants of whom only memory is left,
- * and bytes of an earlier daemon's blocks that clients declare. */
+/* Clients that end, by two signs in either order, and what they leave: tenants with nothing but memory, and
+ * bytes of an earlier daemon's blocks that clients declare. */
 #include <stdio.h>
 
 #include "base/err.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which cached blocks and which idle leases make room for a request: whose goes first, and what becomes of the bytes. */
+/* Which cached blocks and idle leases make room for a request: the order of their owners, and the fate of
+ * their bytes. */
 #include "base/err.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "tests/unit/policy/policy_world.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks that are given back and that their clients keep mapped, whether they say so or not: who is charged. */
+/* Blocks that are returned but stay mapped, with or without the client's announcement: which client is
+ * charged. */
 #include "base/err.h"
 #include "tests/unit/policy/policy_world.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of clients and tenants, and of a pool while it is used: who is refused, who waits, and who need not. */
+/* Limits of clients and tenants, and of a pool in use: which requests are refused, which wait, and which
+ * need not. */
 #include "base/err.h"
 #include "tests/unit/policy/policy_world.h"
 

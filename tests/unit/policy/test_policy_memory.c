@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No memory: every call for it fails in turn, and the policy refuses and stays as it was. */
+/* Out of memory: each allocation fails in turn, and the policy refuses and stays unchanged. */
 #include <stdlib.h>
 
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is made before a client asks, and what is cached for too long. */
+/* Memory that is created before a client asks, and memory that is cached for too long. */
 #include "daemon/policy/prewarm.h"
 
 #include "base/err.h"

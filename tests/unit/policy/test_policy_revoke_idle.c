@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Idle leases change hands without the holder's help: within a tenant, back and forth between two processes, and of
- * other tenants what is not taken. */
+/* Idle leases change hands without their holder's help: within a tenant, back and forth between two
+ * processes, and between tenants up to the minimum. */
 #include "base/err.h"
 #include "daemon/policy/scheduling/revoke_idle.h"
 #include "proto/board.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks in several leases: who is charged, which one releases, who may attach; and no memory for it. */
+/* Blocks in several leases: which client is charged, which lease's end releases them, which clients may
+ * attach; and a lack of memory. */
 #include <errno.h>
 #include <stdlib.h>
 
