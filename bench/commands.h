@@ -35,8 +35,8 @@ struct command {
 extern const struct command commands[];
 extern const unsigned n_commands;
 
-/* Runs every other command that measures gpumemd alone, each in a process of its own, so that traces in the
- * allocator or in the driver do not influence the next one. */
+/* Runs every other command that measures gpumemd alone. Each has a process of its own, so that its traces
+ * in the allocator or in the driver do not influence the next one. */
 int command_all(const struct options *options, struct rows *rows);
 
 int command_hot(const struct options *options, struct rows *rows);

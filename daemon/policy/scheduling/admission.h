@@ -12,9 +12,9 @@
  *
  * Fairness: within a tenant, room goes to requests in their order; between tenants, by turns
  * (waiting_queue.h). A request that fits may bypass larger ones that do not, a limited number of times
- * (backfill.h), so that small requests do not starve a large one, and a request that cannot be served does
- * not stop the others. One bypass is not counted: a cached block serves the oldest request of its own
- * tenant that it fits. The deadline limits its cost.
+ * (backfill.h). So small requests do not starve a large one, and a request that cannot be served does not
+ * stop the others. One bypass is not counted: a cached block serves the oldest request of its own tenant
+ * that it fits. The deadline limits its cost.
  *
  * A request that exceeds a limit of its client or tenant waits, too, but holds up only requests under the
  * same limit (quota.h). One that can never be within the limit is refused at once.

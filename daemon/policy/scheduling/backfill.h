@@ -9,9 +9,9 @@
  * Memory in use may not come back while a request waits, and the pool must not stand still for that. So one
  * tenant's requests hold up others for at most BACKFILL_HOLD_NS in every BACKFILL_ROUND_NS, which begins
  * when a request is held up. In the rest of the round, requests of any size may bypass them freely. Memory
- * that is freed and taken often is so collected for a large request within the hold, and a request that
- * waits in vain costs others a tenth of their time. Memory that is freed more slowly goes to the requests
- * that bypass, while there are some. */
+ * that is freed and taken often is so collected for a large request within the hold. A request that waits
+ * in vain costs others a tenth of their time. Memory that is freed more slowly goes to the requests that
+ * bypass, while there are some. */
 #pragma once
 
 #include <stdbool.h>

@@ -159,6 +159,6 @@ ok "it takes its own row" row first_block_beside_cupy "it took too long"
 ok "others have theirs" row first_block_beside_torch ' [0-9.]+ [num]s'
 ok "from the start" row start_beside_torch ms
 unset FAKE_CUPY_HANGS
-ok "no folder of theirs" said 0 "not asked for" gpumem-bench peers --quick --only first
+ok "no folder of theirs" said 0 "left out without --peers DIR" gpumem-bench peers --quick --only first
 stop_daemon
 done_testing

@@ -285,7 +285,7 @@ echo '{"tenants": "uid"}' >"$place/users.conf"
 start_daemon --canary off --config "$place/users.conf"
 ok "reclaim: a container where tenants are users" said 4 \
         "this gpumemd does not tell tenants apart by container (expected a uid)" gpumemctl reclaim --cgroup job_1
-ok "reclaim: a user in a container there" said 4 "name a uid" gpumemctl reclaim --uid "$me" --cgroup job_1
+ok "reclaim: a user in a container there" said 4 "(expected a uid)" gpumemctl reclaim --uid "$me" --cgroup job_1
 ok "reclaim: a user there" said 0 "went back to the driver" gpumemctl reclaim --uid "$me"
 stop_daemon
 done_testing

@@ -138,7 +138,7 @@ echo '{"pools": [{"device": 0, "warm_bytes": "256MiB"}]}' >"$place/warm.conf"
 start_daemon --config "$place/warm.conf"
 ok "it is ready when all is made that is to be" made_and_ready
 ok "until then it tells how far it is" grep -q \
-        '^STATUS=warming: .* of 256.00 MiB are made; EXTEND_TIMEOUT_USEC=15000000$' "$place/heard"
+        '^STATUS=prewarming: .* of 256.00 MiB; EXTEND_TIMEOUT_USEC=15000000$' "$place/heard"
 stop_daemon
 
 # The last word of it is that it ends, however much is left to make.

@@ -143,7 +143,7 @@ ok "--check-config: a wrong value" said 2 \
 ok "--check-config: the other one too" said 2 "$place/gpumemd.conf: x: unknown key (expected" \
         gpumemd --check-config "$place/gpumemd.conf"
 config '{"socket": "relative.sock"}'
-ok "--check-config: a relative socket" said 2 'socket: "relative.sock" is no path; allowed: an absolute path' \
+ok "--check-config: a relative socket" said 2 'socket: invalid path "relative.sock" (expected an absolute path)' \
         gpumemd --check-config "$place/gpumemd.conf"
 config '{"log": "info", "pools": [{"device": 0, "max_bytes": "12parsec"}], "x": 1}'
 ok "--config: a wrong value" said 2 "pools[0].max_bytes" gpumemd --config "$place/gpumemd.conf"
@@ -228,7 +228,7 @@ ok "set: as it was" gpumemctl limits --set pool/0:max_bytes=100MiB --set pool/0:
 ok "limits as JSON" sh -c 'gpumemctl limits --json | python3 -m json.tool'
 config '{"pools": 7}'
 kill -HUP "$daemon"
-ok "SIGHUP: a wrong file is reported" wait_until 20 grep -q "pools: 7 is no list" "$place/gpumemd.log"
+ok "SIGHUP: a wrong file is reported" wait_until 20 grep -q "pools: invalid list 7 (expected" "$place/gpumemd.log"
 ok "SIGHUP: and not taken over" wait_until 20 grep -q "reload failed; the old configuration stays in force" "$place/gpumemd.log"
 ok "SIGHUP: all is as before" has_limit "tenant +77  device_bytes +0 B +1.00 GiB"
 config '{"socket": "/elsewhere", "pools": [{"device": '"$last"', "max_bytes": "32MiB"}]}'
@@ -269,7 +269,7 @@ ok "legacy CUDA IPC without a user" said 2 '"legacy" requires "user"' env gpumem
 ok "legacy CUDA IPC without a user: --check-config" said 2 '"legacy" requires "user"' \
         env gpumemd --check-config "$place/legacy.conf"
 config '{"user": '"$(id -u)"', "pools": [{"device": 0, "ipc": "legacy"}]}'
-ok "legacy CUDA IPC for a user's containers apart" said 2 'for one tenant' env gpumemd --config "$place/gpumemd.conf"
+ok "legacy CUDA IPC for a user's containers apart" said 2 'the pool may serve one user only' env gpumemd --config "$place/gpumemd.conf"
 config '{"user": '"$(id -u)"', "tenants": "uid", "pools": [{"device": 0, "ipc": "legacy"}]}'
 start_daemon --config "$place/gpumemd.conf"
 ok "legacy CUDA IPC: what is lost is said" \

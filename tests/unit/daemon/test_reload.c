@@ -214,7 +214,7 @@ TEST(a_wrong_file_changes_nothing)
         reload("{\"log\": \"debug\", \"pools\": 7}");
         ck_assert_uint_eq(told.n_applied, 0);
         ck_assert_int_eq(level, LOG_ERROR);
-        ck_assert_ptr_nonnull(strstr(said, "pools: 7 is no list"));
+        ck_assert_ptr_nonnull(strstr(said, "pools: invalid list 7 (expected"));
         ck_assert_ptr_nonnull(strstr(said, "the old configuration stays in force"));
 }
 
