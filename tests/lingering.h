@@ -38,7 +38,8 @@ static inline int lingering_new(int *ret_peer)
         return fd;
 }
 
-/* Whoever receives those bytes, or drops them, has the last fd. Returns the peer, which must stay. */
+/* The process that receives these bytes, or drops them, has the last fd. Returns the peer, which must stay
+ * open. */
 static inline int lingering_send(int socket, const void *bytes, size_t n_bytes)
 {
         union {

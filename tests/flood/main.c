@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumem-flood DAEMON: crowds press the daemon whose process that is, while somebody else goes on leasing. Prints
- * what became of each crowd, and the other one's times as multiples of those before. Fails on anything but
- * times: an error of the other one's, files or memory of the daemon that do not come back. */
+/* gpumem-flood DAEMON: crowds press the daemon with that pid while another client goes on leasing. Prints
+ * the result of each crowd, and the other client's times as multiples of those before. Fails on anything
+ * but times: an error of the other client, or files or memory of the daemon that do not come back. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>

@@ -195,7 +195,7 @@ def check_references(pages):
         wrong += [f'{title}: there is no {name}' for name in sorted(said - names)]
         name, _, number = title.rpartition('.')
         others |= set(re.findall(r'\bgpumem[\w.-]*\([1-9]\)', section(page, 'SEE ALSO'))) - {f'{name}({number})'}
-    return wrong + [f'nobody names {name}' for name in sorted(names - others)]
+    return wrong + [f'no page names {name}' for name in sorted(names - others)]
 
 
 def check_variables(source, pages):

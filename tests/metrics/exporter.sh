@@ -107,7 +107,7 @@ ok "the log says why" grep -q "does not answer: $GPUMEM_SOCKET: No such file" "$
 start_daemon --canary on
 ok "with a daemon it is 1" wait_while_alive "$exporter" is_up 1
 
-# Somebody who allocates and frees as long as there is a file.
+# A client that allocates and frees while a file exists.
 printf 'a %d 4096 0\n' {0..63} | gzip >"$place/load.trace.gz"
 touch "$place/load"
 while [ -e "$place/load" ]; do
@@ -202,16 +202,16 @@ ok "a crowd shares answers" served_by_few
 ok "another path is not found" equal "$(scrape status GET /)" 404
 ok "another method is not allowed" equal "$(scrape status POST /metrics)" 405
 ok "HEAD is answered" equal "$(scrape status HEAD /metrics)" 200
-ok "a crowd that asks for half keeps nobody out" equal "$(scrape slow)" "512 cut"
-ok "a crowd that says nothing and comes again keeps nobody out" equal "$(scrape restless)" served
+ok "a crowd that sends half a request keeps no other out" equal "$(scrape slow)" "512 cut"
+ok "a crowd that says nothing and comes again keeps no other out" equal "$(scrape restless)" served
 scrape dripping >"$place/dripping" 2>&1 &
 dripping=$!
 ok "a body without end is cut off" equal "$(scrape endless-body)" cut
 wait "$dripping" || true
 ok "one that asks for ever is cut off" equal "$(cat "$place/dripping")" cut
 ok "headers without end are cut off" equal "$(scrape endless-headers)" cut
-ok "who does not read keeps nobody out" equal "$(scrape deaf)" served
-ok "noise harms nobody" equal "$(scrape noise)" served
+ok "a client that does not read keeps no other out" equal "$(scrape deaf)" served
+ok "noise harms no client" equal "$(scrape noise)" served
 
 no_connection_is_open() {
         [ "$(find "/proc/$exporter/fd" -lname 'socket:*' | wc -l)" -le "$n_sockets" ]

@@ -134,7 +134,7 @@ def restless(port):
     crowd = multiprocessing.Process(target=idle, args=(port, N_CONNECTIONS * 3 // 2, there), daemon=True)
     crowd.start()
     try:
-        assert here.poll(PATIENCE_S), 'nobody was cut'
+        assert here.poll(PATIENCE_S), 'no connection was cut'
         begin = time.monotonic()
         for _ in range(5):
             assert UP in get(port)

@@ -301,7 +301,7 @@ class Buffers(unittest.TestCase):
         del first, second, third
         self.assertEqual(self.gpumem.tag_stats('outer').live, 0)
         with self.assertRaises(self.gpumem.Error):
-            self.gpumem.tag_stats('nobody')
+            self.gpumem.tag_stats('unused')
 
     def test_registered_streams(self):
         stream = self.cuda.stream()

@@ -224,7 +224,7 @@ stop() {
                 guest systemctl start gpumemd.socket gpumemd-admin.socket gpumemd.service
 }
 
-# Nobody waits for a daemon that cannot be.
+# No client waits for a daemon that cannot start.
 fail() {
         guest systemctl stop gpumemd.service 2>/dev/null
         echo '{"limits": 1}' >"$root/etc/gpumemd/gpumemd.conf"

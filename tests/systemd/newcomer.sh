@@ -151,7 +151,7 @@ is_linted() {
 }
 
 scrape() {
-        ok "the exporter is off until somebody wants it" property_is gpumemd-exporter ActiveState inactive
+        ok "the exporter is off until an administrator enables it" property_is gpumemd-exporter ActiveState inactive
         ok "its unit can be started" guest systemctl start gpumemd-exporter.service
         ok "curl gets the figures of a gpumemd that is there" wait_until 20 is_scraped
         if command -v promtool >/dev/null; then
