@@ -20,7 +20,7 @@ static void demand_hello(struct session *session)
                 return;
         transport_take(&session->transport);
         if (session->state == SESSION_HELLO)
-                session_give_up(session, "it has not said HELLO within 5 seconds");
+                session_give_up(session, "no HELLO within 5 seconds");
 }
 
 /* A session that ends within this time is not noted as lingering: the driver needs time to free a killed
@@ -48,7 +48,7 @@ static bool look_at(struct session *session)
         if (session->state == SESSION_HELLO)
                 demand_hello(session);
         else if (transport_is_stalled(&session->transport, SESSION_TIMEOUT_MS * NS_PER_MS))
-                session_give_up(session, "it has read nothing for 5 seconds, with answers waiting");
+                session_give_up(session, "replies not read for 5 seconds");
         tell_lingering(session);
         return session->state == SESSION_HELLO || session->lingers_since_ns ||
                (session->state != SESSION_CLOSING && session->transport.send_queue.n);
