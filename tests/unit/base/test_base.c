@@ -16,7 +16,7 @@
 #include "tests/random.h"
 #include "tests/suite.h"
 
-/* Past the end of the map, into the word after its last. */
+/* Beyond the end of the map, in the word after its last. */
 #define FROM_END (SIZE_N_CLASSES + 70)
 
 #define UNTOUCHED UINT64_C(0x5555555555555555)
@@ -132,8 +132,8 @@ TEST(size_round_up_at_its_edges)
         ck_assert_uint_eq(rounded, UINT64_MAX);
 }
 
-/* A class's floor is in it and the number below is not; with classes in order, that settles where
- * every number goes. */
+/* A class contains its floor but not the number below it. Since classes are in order, this settles the
+ * class of every number. */
 TEST(classes_are_contiguous_and_at_most_an_eighth_wide)
 {
         ck_assert_uint_eq(size_class_floor(0), 0);
@@ -213,7 +213,7 @@ TEST(bitmap_agrees_with_an_array)
         for (uint64_t step = 0; step < n_steps; step++) {
                 unsigned bit = (unsigned)test_random_below(&random, SIZE_N_CLASSES);
 
-                /* Clears find a bit nearly always, so that most words are empty. */
+                /* A clear finds a set bit nearly always, so most words are empty. */
                 if (test_random_below(&random, 2) == 0) {
                         bitmap_set(&map, bit);
                         bits[bit] = true;
@@ -299,7 +299,7 @@ TEST(memfd_check_trusts_no_other_fd)
         closep(&plain);
 }
 
-/* Whatever the fraction of a second that now is, some of the moments ahead are past its end. */
+/* Wherever in its second the test runs, some of the later times are in the next second. */
 TEST(clock_tells_one_time_in_all_units)
 {
         for (uint64_t n_ms = 0; n_ms < 3000; n_ms += 7) {

@@ -61,7 +61,7 @@ TEST(fdset_gives_each_fd_once)
         ck_assert_int_eq(stolen, -1);
 }
 
-/* Exit status 0 if fds 0 and 2 can be used for nothing, and the next file is another. */
+/* Exit status 0 if fds 0 and 2 are unusable, and the next file gets another number. */
 static int fill_two_places(void)
 {
         int next;

@@ -12,7 +12,7 @@
 
 static int reader;
 
-/* Each test is a process of its own: its stderr is a pipe that only it reads. */
+/* Each test is a process of its own, which reads its own stderr through a pipe. */
 static void start(void)
 {
         int ends[2];

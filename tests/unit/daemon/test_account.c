@@ -53,7 +53,7 @@ static bool may_ask(const struct account *account, uint64_t now_ns)
         return account_ready_ns(account, now_ns) == now_ns;
 }
 
-/* As often as it may at that time. */
+/* Asks as often as it may at that time; returns how often. */
 static unsigned ask_all(struct account *account, uint64_t now_ns)
 {
         unsigned n = 0;
@@ -63,7 +63,7 @@ static unsigned ask_all(struct account *account, uint64_t now_ns)
         return n;
 }
 
-/* From one time to the other, as fast as it may. */
+/* Asks as fast as it may from one time to the other. */
 static unsigned ask_on(struct account *account, uint64_t now_ns, uint64_t until_ns)
 {
         unsigned n = 0;
@@ -149,7 +149,7 @@ TEST(where_containers_make_no_difference_a_user_is_one)
         (void)account_unref(other);
 }
 
-/* However many containers it names. Another user has its own. */
+/* However many containers it has. Another user has accounts of its own. */
 TEST(a_user_has_so_many_accounts_and_one_for_the_rest)
 {
         static struct account *accounts[ACCOUNTS_A_USER];
@@ -166,7 +166,7 @@ TEST(a_user_has_so_many_accounts_and_one_for_the_rest)
         ck_assert(account_is_of_more(more));
         ck_assert_ptr_eq(more, again);
         ck_assert_uint_eq(more->user->n_accounts, ACCOUNTS_A_USER + 1);
-        /* Those that are known stay what they are. */
+        /* Accounts that exist stay separate. */
         ck_assert_ptr_eq(must_ref_nth(UID, 7, 0), accounts[7]);
         (void)account_unref(accounts[7]);
         other = must_ref(OTHER, "/one-more", 0);
@@ -174,7 +174,7 @@ TEST(a_user_has_so_many_accounts_and_one_for_the_rest)
         (void)account_unref(other);
         (void)account_unref(more);
         (void)account_unref(again);
-        /* There is room again when they have gone. */
+        /* After they have gone there is room again. */
         (void)account_unref(accounts[0]);
         accounts[0] = must_ref(UID, "/one-more", 0);
         ck_assert(!account_is_of_more(accounts[0]));
@@ -182,7 +182,7 @@ TEST(a_user_has_so_many_accounts_and_one_for_the_rest)
                 (void)account_unref(accounts[i]);
 }
 
-/* Also of those that are told apart. */
+/* Also those that have accounts of their own. */
 TEST(those_that_cannot_be_read_are_counted_together)
 {
         struct account *one = must_ref(UID, ACCOUNT_UNREADABLE " 1", 0);
@@ -215,7 +215,7 @@ TEST(who_leaves_and_comes_back_is_no_faster)
         account = must_ref(UID, "/one", SECOND);
         ck_assert_uint_eq(ask_all(account, SECOND), A_SECOND);
         (void)account_unref(account);
-        /* Forgotten when that makes no difference any more. */
+        /* An account is forgotten when that changes nothing any more. */
         account = must_ref(OTHER, "", 3 * SECOND);
         ck_assert_uint_eq(HASH_COUNT(all.users), 1);
         (void)account_unref(account);
@@ -232,7 +232,8 @@ TEST(one_container_leaves_pace_for_the_users_others)
         (void)account_unref(quiet);
 }
 
-/* A user with many that all ask: they have USER_TIMES what one has, and each, also who comes late, its part. */
+/* The accounts of a user that all ask have USER_TIMES the rate of one together, and each has its part, also
+ * one that comes late. */
 TEST(a_users_containers_have_a_pace_together)
 {
         enum { N = 20, UNTIL = 50 };

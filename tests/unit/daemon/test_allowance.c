@@ -17,7 +17,7 @@ static struct allowances all_of(uint64_t max, uint64_t max_each)
         return all;
 }
 
-/* One by one, until no more is to be had. */
+/* Takes one at a time until no more is given. */
 static unsigned take_all(struct allowance *allowance, struct due *dues, unsigned n_dues)
 {
         unsigned n = 0;
@@ -69,7 +69,7 @@ TEST(a_tenant_leaves_something_for_its_users_others)
         ck_assert_uint_eq(take_all(&other, dues[2], 60), 21);
         due_end(&dues[0][0]);
         ck_assert_uint_eq(user.n[KIND], 17);
-        /* The rest of all is little, and the user has more than that. */
+        /* The total has little left, and the user has more than that. */
         ck_assert_int_eq(due_begin(&much, &two, ALLOWANCE_IN_FLIGHT, 25), GPUMEM_E_TOO_MANY);
         ck_assert(!allowance_fits(&two, KIND, 6));
         for (unsigned i = 0; i < 3; i++) {
@@ -80,7 +80,7 @@ TEST(a_tenant_leaves_something_for_its_users_others)
         ck_assert(allowance_is_unused(&user));
 }
 
-/* As when the configuration is read again. What is held stays, and no number runs over. */
+/* As after a reload of the configuration. What is held stays, and no number overflows. */
 TEST(less_than_is_held_may_be_allowed)
 {
         struct allowances all = all_of(UINT64_MAX, UINT64_MAX);
@@ -100,7 +100,7 @@ TEST(less_than_is_held_may_be_allowed)
         ck_assert(allowance_is_unused(&user));
 }
 
-/* The sums are those of what stands, after each step; in the end nothing does. */
+/* After each step the sums are those of the dues that exist; at the end all are 0. */
 TEST(every_due_is_given_back)
 {
         struct allowances all = all_of(1000, 700);

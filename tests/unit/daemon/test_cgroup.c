@@ -182,7 +182,7 @@ TEST(containers_are_known_by_their_cgroup)
                 cgroup_container_name(path, name);
                 ck_assert_msg(strcmp(name, known[i].name) == 0, "%s: \"%s\", not \"%s\"",
                               known[i].what, name, known[i].name);
-                /* Keys are compared as a whole. */
+                /* Keys are compared as whole arrays. */
                 for (size_t n = strlen(path); n < sizeof(path); n++)
                         ck_assert_int_eq(path[n], '\0');
         }
@@ -211,7 +211,7 @@ TEST(a_path_has_its_bound)
         ck_assert_uint_eq(strlen(path), CGROUP_PATH_MAX - 1);
         (void)snprintf(cgroups + n, sizeof(cgroups) - (size_t)n, "8");
         ck_assert_int_eq(cgroup_find_container(cgroups, path), -ENAMETOOLONG);
-        /* What lies in a container is no part of its name. */
+        /* A cgroup inside the container does not belong to its name. */
         (void)snprintf(cgroups, sizeof(cgroups), "0::/lxc/a/%0*d\n", CGROUP_PATH_MAX, 7);
         ck_assert_int_eq(cgroup_find_container(cgroups, path), 0);
         ck_assert_str_eq(path, "/lxc/a");

@@ -26,7 +26,7 @@
 
 static char path[64];
 static struct config config;
-static char said[TEXT_MAX]; /* of the file that was loaded last */
+static char said[TEXT_MAX]; /* about the last loaded file */
 
 static void add_sentence(void *argument, const char *sentence)
 {
@@ -71,7 +71,7 @@ static int load_file(const char *file)
         return config_load(file, &report, &config);
 }
 
-/* Written here with ' for ". */
+/* `text` has ' in place of ". */
 static int load(const char *text)
 {
         char *bytes = strdup(text);
@@ -119,7 +119,7 @@ static const struct {
         {"{} x", "@:1:4: end of file expected near 'x'\n"},
         {"[]", "@: invalid value [] (expected an object with " TOP_KEYS ")\n"},
         {"{'sockets': 1}", "@: sockets: unknown key (expected " TOP_KEYS ")\n"},
-        /* Control characters do not reach a terminal, whatever their names; other characters do. */
+        /* Control characters do not reach a terminal, in any encoding; other characters do. */
         {"{'a\\u001b[31m\\n\\u007f\\u009bz\\u00e9': 1}",
          "@: a?[31m????z\u00e9: unknown key (expected " TOP_KEYS ")\n"},
         {"{'log': 'a\x7f'}",
@@ -243,7 +243,7 @@ static const struct {
          "user)\n"},
         {"{'limits': {'tenants': [{'uid': 0, 'leases': 1}, {'uid': 'root', 'leases': 1}]}}",
          "@: limits.tenants[1].uid: uid 0 has limits in an earlier entry already\n"},
-        /* Not the first only. */
+        /* Every error is reported, not only the first. */
         {"{'log': 1, 'pools': [{'device': 0, 'max_bytes': 1}, {'x': 1}], 'y': 2}",
          "@: y: unknown key (expected " TOP_KEYS ")"
          "\n@: log: invalid level 1 (expected \"error\", \"warning\", \"info\" or \"debug\")\n@: "
@@ -313,7 +313,7 @@ TEST(the_nearest_rule_counts)
         ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 3, 0), 256 * MIB);
         ck_assert_uint_eq(max_of(GPUMEM_PINNED, 0, 0), 256 * MIB);
         ck_assert_uint_eq(max_of(GPUMEM_PINNED, 1, 0), GIB);
-        /* The command line goes before all of them. */
+        /* The command line takes precedence over all rules. */
         config.settings.n_device_bytes = 40 * MIB;
         ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 1, 0), 40 * MIB);
 }
@@ -347,7 +347,7 @@ TEST(blocks_are_handed_out_as_is_said)
         ck_assert_int_eq(ipc_of(0), IPC_FD);
 }
 
-/* A rule that says nothing about one thing leaves it to the rule for each node. */
+/* A rule leaves values that it does not set to the rule for each node. */
 TEST(backing_and_limit_are_said_apart)
 {
         must_load("{'pools': [{'pinned': 'all', 'backing': 'vmm'},             {'pinned': 1, "
@@ -372,7 +372,7 @@ static uint64_t min_of(uint32_t kind, uint32_t place)
         return settings_pool_min(&config.settings, &row);
 }
 
-/* Nothing is the default; it can be said of one pool though the others have a minimum. */
+/* The default is 0; one pool can have 0 although the others have a minimum. */
 TEST(minima_are_taken)
 {
         must_load("{'pools': [{'device': 'all', 'min_bytes': '1GiB'},             {'device': 1, "
@@ -395,7 +395,7 @@ static void expect_stock(uint32_t place, uint64_t warm_bytes, uint64_t keep_byte
         ck_assert_uint_eq(stock.return_after_ns, return_after_ns);
 }
 
-/* Nothing is made, and all is kept, unless it is said; what is not said follows from what is. */
+/* By default nothing is prewarmed and everything is kept; missing values follow from those that are set. */
 TEST(stocks_are_taken)
 {
         must_load("{'pools': [{'device': 0, 'warm_bytes': '1GiB'},             {'device': 1, "

@@ -13,7 +13,7 @@
 #define VIDEO  44
 #define RENDER 105
 
-/* Of the owner, of one in the group and of another one, the right three bits say all. */
+/* For the owner, a member of the group and another user, exactly three bits decide. */
 TEST(one_class_of_the_mode_counts)
 {
         static const uint32_t in[] = {OTHER, 7, VIDEO}, out[] = {OTHER, 7, RENDER};

@@ -24,7 +24,7 @@ static void stop(void)
         fd_closer_free(closer);
 }
 
-/* A socket in which another lies that lingers, and which is the last that has it. */
+/* A socket that contains the last fd of a lingering socket. */
 static int new_socket(int peers[static 2])
 {
         int ends[2];
@@ -35,7 +35,7 @@ static int new_socket(int peers[static 2])
         return ends[1];
 }
 
-/* At its end it has done all in a second, or leaves its thread behind. */
+/* At its end the closer finishes within a second, or abandons its thread. */
 TEST(what_lingers_is_closed_at_once)
 {
         int peers[N][2];

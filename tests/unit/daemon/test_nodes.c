@@ -36,7 +36,7 @@ static void remove_place(void)
         ck_assert_int_eq(nftw(place, remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-/* A file below the place, with its folders. */
+/* Writes a file below the test's folder, with its folders. */
 static void put(const char *path, const char *text)
 {
         char full[256];
@@ -87,7 +87,7 @@ TEST(what_is_no_list_is_refused)
         ck_assert_uint_eq(nodes.n, 77);
 }
 
-/* A node without memory has no pool; a machine that shows none has one node. */
+/* A node without memory has no pool; a machine that shows no nodes has one. */
 TEST(nodes_with_memory_are_found)
 {
         struct nodes nodes;
@@ -140,7 +140,7 @@ TEST(figures_are_whole_words)
         ck_assert_uint_eq(text_figure("", "MemFree"), 0);
 }
 
-/* The group's own limit, and those above it; pages of files are not in the way. */
+/* The limit of the group, and those above it; the page cache does not count. */
 TEST(groups_limit_what_may_be_taken)
 {
         ck_assert_uint_eq(headroom_of_group(place, "/a/b"), UINT64_MAX);

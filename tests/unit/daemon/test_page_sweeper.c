@@ -147,7 +147,7 @@ static unsigned count_mappings(void)
         return n;
 }
 
-/* A process may have 65530 of them. */
+/* A process may have 65530 mappings. */
 static void must_keep_few_mappings(int fd)
 {
         unsigned n = count_mappings();
@@ -160,7 +160,7 @@ static void must_keep_few_mappings(int fd)
         ck_assert_uint_lt(count_mappings(), n + 500);
 }
 
-/* Its write holds the file's lock from the moment at which it waits for the page. */
+/* Its write holds the file's lock while it waits for the page. */
 TEST(who_makes_it_wait_holds_nobody_up_for_long)
 {
         void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

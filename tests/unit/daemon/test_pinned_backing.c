@@ -16,7 +16,7 @@
 #include "gpumem.h"
 #include "tests/suite.h"
 
-/* The linker sends the executable's calls here; fallocate is called so where files are large. */
+/* The linker redirects the program's calls to these; glibc calls fallocate64 where files are large. */
 int __wrap_fallocate64(int fd, int mode, off_t start, off_t n_bytes);
 int __real_fallocate64(int fd, int mode, off_t start, off_t n_bytes);
 int __wrap_madvise(void *bytes, size_t n_bytes, int advice);
@@ -24,7 +24,7 @@ int __real_madvise(void *bytes, size_t n_bytes, int advice);
 
 enum call { CALL_FALLOCATE, CALL_MADVISE };
 
-/* Calls of several threads that succeed before one fails with `error`; below 0 none does. */
+/* Calls, over all threads, that succeed before one fails with `error`; negative: none fails. */
 static atomic_int n_before_failure[2] = {-1, -1};
 static atomic_uint n_calls[2];
 static int error;
@@ -149,7 +149,7 @@ TEST(a_hole_is_seen)
         backing->release(backing, &block);
 }
 
-/* Of small pages, and of huge ones where there are some. */
+/* Of small pages, and of huge ones if there are any. */
 TEST(who_keeps_the_fd_or_a_mapping_keeps_no_pages)
 {
         struct backing_block block;
@@ -200,7 +200,7 @@ TEST(pages_that_stay_are_no_failure_of_a_release)
         ck_assert_int_eq(block.fd, -1);
 }
 
-/* Huge pages, if this machine has some, are taken without fallocate. */
+/* Huge pages, if the machine has some, are taken without fallocate. */
 static bool takes_small_pages(uint64_t n_bytes)
 {
         struct backing_block block;
@@ -234,7 +234,7 @@ TEST(a_full_machine_is_an_outcome)
         backing->release(backing, &block);
 }
 
-/* What the kernel answers where a touch would have been SIGBUS. */
+/* The kernel's errors where a touch would have raised SIGBUS. */
 TEST(faults_that_find_no_page_are_told_from_others)
 {
         ck_assert_int_eq(prefault_result(ENOSPC), GPUMEM_E_DEVICE_FULL);
@@ -262,7 +262,7 @@ TEST(a_cancelled_backing_gives_up)
         ck_assert_uint_eq(atomic_load(&n_calls[CALL_MADVISE]), 0);
 }
 
-/* The next one is made. */
+/* The next block is created. */
 TEST(an_abandoned_block_is_given_up)
 {
         struct backing_block block = {.n_bytes = 256 * MIB, .fd = -1, .abandoned = true};
@@ -275,7 +275,7 @@ TEST(an_abandoned_block_is_given_up)
         backing->release(backing, &block);
 }
 
-/* Cancelled or abandoned while the first pieces are faulted in: no thread begins another. */
+/* Cancelled or abandoned while the first pieces are faulted in: no thread begins another piece. */
 TEST(a_prefault_is_cancelled_in_the_middle, .to = 2)
 {
         const uint64_t n_bytes = 2 * PREFAULT_MAX_THREADS * PREFAULT_PIECE;

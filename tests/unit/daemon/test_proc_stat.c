@@ -8,7 +8,7 @@
 
 #include "tests/suite.h"
 
-/* As Linux 6.1 writes it; what stands for the name is the first argument of the test's. */
+/* As Linux 6.1 writes it; the argument is the process's name. */
 #define STAT(name)                                                                       \
         "1234 (" name ") S 1 1234 1234 34816 1300 4194304 150 900 0 0 2 1 0 0 20 0 1 0 " \
         "987654321012 5000000 300 18446744073709551615 1 1 0 0 0 0 0 0 65536 0 0 0 17 3 0 0\n"
@@ -34,7 +34,7 @@ TEST(what_is_cut_is_no_start)
         char text[sizeof(whole)];
         uint64_t ticks = 7;
 
-        /* The number ends before the text does: what is cut within it is not taken for a whole one. */
+        /* The number ends before the text does: a text that is cut inside it must be refused. */
         for (size_t n = 0; n <= sizeof(whole); n++) {
                 int r;
 

@@ -21,7 +21,7 @@ static struct start start;
 static char said[TEXT_MAX];
 static enum log_level level;
 
-/* What stands for the server: reload.c only passes it on. */
+/* Takes the place of the server, which reload.c only passes on. */
 static struct {
         bool busy, stopping;
         void (*work)(void *argument);
@@ -86,7 +86,7 @@ int server_apply_settings(struct server *server, struct settings *settings)
         return 0;
 }
 
-/* As the loop does it: the read is over, and the server may be asked for another. */
+/* As the loop does it: the read is over, and the server accepts another. */
 static void finish_read(void)
 {
         ck_assert(told.busy);

@@ -14,13 +14,13 @@ static struct thing {
         struct rounds_member member;
         enum rounds_look answer;
         unsigned n_looks;
-        unsigned n_more; /* times that it has more to do */
+        unsigned n_more; /* how often it still has more to do */
 } things[N_MAX];
 
 static unsigned order[N_MAX * 4]; /* of looks */
 static unsigned n_looks;
 
-/* What the next look does besides. */
+/* Called by the next look. */
 static void (*deed)(unsigned at);
 
 static enum rounds_look look(struct rounds_member *member)
@@ -119,7 +119,7 @@ static void expect_order(const unsigned *expected, unsigned n)
         n_looks = 0;
 }
 
-/* Else one that always has something to do would find what all share, and those behind it never. */
+/* Otherwise a member that always has work would use up the turn, and those behind it would get nothing. */
 TEST(who_had_work_done_comes_last)
 {
         start(4, ROUNDS_GLANCED);
@@ -142,7 +142,7 @@ TEST(who_has_more_comes_again_behind_the_others)
         expect_order((unsigned[]){0, 1, 2, 0, 1, 0}, 6);
 }
 
-/* Without end, beside others in rounds of their own. */
+/* For ever, beside others in rounds of their own. */
 TEST(who_always_has_more_keeps_nobody_out)
 {
         start(3, ROUNDS_GLANCED);
@@ -215,7 +215,7 @@ TEST(who_reads_is_not_stalled)
         ck_assert(!stall_is_over(&stall, 100, 5 * SECOND, START + 5 * SECOND - 1));
         ck_assert(stall_is_over(&stall, 100, 5 * SECOND, START + 5 * SECOND));
         ck_assert(!stall_is_over(&stall, 99, 5 * SECOND, START + 6 * SECOND));
-        /* More to read is no reading. */
+        /* More unread bytes are not progress. */
         ck_assert(!stall_is_over(&stall, 150, 5 * SECOND, START + 8 * SECOND));
         ck_assert(stall_is_over(&stall, 150, 5 * SECOND, START + 11 * SECOND));
         ck_assert(!stall_is_over(&stall, 120, 5 * SECOND, START + 12 * SECOND));
@@ -237,7 +237,7 @@ TEST(what_does_not_change_is_looked_at_less_often)
                 wait_ns = wait_ns < BACKOFF_MAX_NS ? 2 * wait_ns : wait_ns;
         }
         ck_assert_uint_eq(wait_ns, BACKOFF_MAX_NS);
-        /* More or less: it does again. */
+        /* A change in either direction makes the checks frequent again. */
         backoff_go_on(&backoff, 6, at_ns);
         ck_assert(backoff_is_over(&backoff, at_ns + BACKOFF_MIN_NS));
         backoff_go_on(&backoff, 6, at_ns);

@@ -57,7 +57,7 @@ TEST(what_there_is_may_be_said_in_silence)
         ck_assert_uint_eq(max_by(0, 1), 64 * MIB);
         ck_assert_uint_eq(max_by(10 * MIB, 0.5), 10 * MIB);
         ck_assert_uint_eq(max_by(40 * MIB, 0.5), 32 * MIB);
-        /* The smaller one holds, so that the other may be for a larger machine. */
+        /* The smaller value applies, so that the other may be for a larger machine. */
         ck_assert_uint_eq(max_by(100 * MIB, 0.5), 32 * MIB);
         ck_assert_uint_eq(max_by(2 * MIB, 0), 2 * MIB);
         ck_assert_uint_eq(max_by(5 * MIB, 0), 4 * MIB);

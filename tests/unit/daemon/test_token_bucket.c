@@ -65,7 +65,7 @@ TEST(what_is_owed_is_paid_first)
         ck_assert_uint_eq(take_all(&bucket, &rule, START + SECOND), 50);
 }
 
-/* What was taken before counts by the new rule. */
+/* Tokens taken earlier count by the new rule. */
 TEST(a_rule_may_change)
 {
         const struct token_bucket_rule slow = token_bucket_rule_of(10),

@@ -76,7 +76,7 @@ static const struct {
         {"nth=0:100\nresult=0:999\n", NVML_WELL, true},
 };
 
-/* Library, device, set of events, its device. */
+/* Failures of: the library, the device, the set of events, registering the device. */
 TEST(what_fails_at_the_start_is_not_known, .to = ARRAY_SIZE(failures))
 {
         struct watch_report report;

@@ -25,14 +25,14 @@ struct world {
         } boards[WORLD_N_CLIENTS];
 };
 
-/* Of the test that runs. */
+/* The world of the running test. */
 extern struct world world;
 
-/* Pool 0: device memory, max_bytes. Pool 1: pinned memory, 64 MiB. */
+/* Pool 0: device memory of max_bytes. Pool 1: pinned memory of 64 MiB. */
 void world_begin(uint64_t max_bytes);
 void world_end(void);
 
-/* A test in a world of its own; what follows is for TEST. */
+/* A test in a world of its own; further arguments are for TEST. */
 #define POLICY_TEST(name, max_bytes, ...)   \
         static void name##_in_world(int i); \
         TEST(name, __VA_ARGS__)             \
@@ -48,7 +48,7 @@ struct client *join(uint32_t uid);
 /* The word of a slot on the client's board. */
 _Atomic uint64_t *word_of(const struct client *client, uint32_t slot);
 
-/* The client does not use the lease's block, and says so. */
+/* The client marks the lease as idle. */
 void mark_idle(const struct client *client, const struct lease *lease);
 bool was_revoked(const struct client *client, const struct lease *lease);
 
@@ -56,52 +56,52 @@ bool was_revoked(const struct client *client, const struct lease *lease);
 void ask(struct client *client, uint32_t serial, uint64_t n_bytes, uint64_t deadline_ns);
 void ask_with(struct client *client, const struct policy_ask *request);
 
-/* Asks, and nothing comes of it yet. */
+/* Asks; no action follows yet. */
 void expect_wait(struct client *client, uint32_t serial, uint64_t n_bytes, uint64_t deadline_ns);
 
-/* Asks, and a new block is to be made. */
+/* Asks; a block must be created. */
 void expect_new(struct client *client, uint32_t serial, uint64_t n_bytes, uint64_t deadline_ns);
 
-/* Asks, and is granted this block. */
+/* Asks; this block must be granted. */
 void expect_served(struct client *client, uint32_t serial, uint64_t n_bytes, uint64_t deadline_ns,
                    const struct block *block);
 
-/* Asks, and is refused so. */
+/* Asks; the request must be refused with this outcome. */
 void expect_refused(struct client *client, uint32_t serial, uint64_t n_bytes, uint64_t deadline_ns,
                     int outcome);
 
-/* The next action but those to mark what is idle: nothing comes of them, and most tests are not about it. */
+/* The next action except those that ask clients to mark idle leases, which most tests ignore. */
 struct action next_action(void);
 
-/* The same, which must be of this kind. */
+/* The next action, which must be of this kind. */
 struct action take(enum action_kind kind);
 void expect_idle(void);
 
-/* Withdraws a waiting request, which is told. */
+/* Withdraws a waiting request; the refusal must follow. */
 void expect_cancelled(struct client *client, uint32_t serial);
 
-/* The next action must refuse this request so. */
+/* The next action must refuse this request with this outcome. */
 void expect_refusal(const struct client *client, uint32_t serial, int outcome);
 
-/* The next action must refuse this request for a limit, which is returned. */
+/* The next action must refuse this request for a limit; returns the limit. */
 struct limit_hit expect_limit(const struct client *client, uint32_t serial);
 
-/* The next action must have a block made for it, which is returned. */
+/* The next action must create a block for it; returns the block. */
 struct block *expect_create(const struct client *client, uint32_t serial);
 
 /* The next action must grant it; returns the lease. */
 struct lease *expect_grant(const struct client *client, uint32_t serial);
 
-/* The next action must have a block made; then it is, and the request granted. */
+/* The next action must create a block, which is then created, and the request granted. */
 struct lease *expect_made(const struct client *client, uint32_t serial);
 
 /* The next action must tell the client to unmap this revoked lease. */
 void expect_notice(const struct client *client, const struct lease *lease);
 
-/* The next action must release this block, which then happens. */
+/* The next action must release this block, which is then released. */
 void expect_release(const struct block *block);
 
-/* Time passes, and the policy is told. */
+/* Advances the time and tells the policy. */
 void later(uint64_t n_ns);
 
 void created(struct block *block, int result);
@@ -109,10 +109,10 @@ void released(struct block *block);
 void give_back(struct client *client, const struct lease *lease, enum return_kind kind);
 void unmap(struct client *client, uint64_t id);
 
-/* A limit of a client or a tenant, of this uid or POLICY_EVERY_UID. */
+/* Sets a limit of a client or a tenant, of this uid or POLICY_EVERY_UID. */
 void set_limit(enum limit_scope scope, uint32_t uid, enum limit_kind kind, uint64_t max);
 
-/* A granted lease on a new block, and its block. */
+/* A granted lease on a new block, with the block. */
 struct held {
         struct lease *lease;
         struct block *block;
@@ -130,7 +130,7 @@ void expect_taken(const struct client *client, const struct held *held);
 /* A new cached block of the client's tenant, mapped by the client or by no client. */
 struct held cache(struct client *client, uint64_t n_bytes, enum return_kind kind);
 
-/* The same for several, from its cache in one go: no block is reused for the next. */
+/* The same for several blocks at once: none is reused for the next. */
 void cache_several(struct client *client, uint64_t n_bytes, unsigned n, struct held *ret_held);
 
 struct pool_stats stats(void);

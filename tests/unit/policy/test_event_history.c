@@ -62,7 +62,7 @@ static void note_node(enum listed_event what)
         event_history_check(history);
 }
 
-/* Rows of that user's, and how many events these are. */
+/* Counts the rows of that user, and the events in them. */
 static unsigned count_rows(uint32_t uid, uint64_t *ret_times)
 {
         const struct event_history_row *row;
@@ -139,7 +139,7 @@ TEST(what_is_alike_within_a_second_is_one_row)
         ck_assert_uint_eq(event_history_lost(history, NULL), 0);
 }
 
-/* Else it would be said that as much was asked for as never was. */
+/* Otherwise the sum would show a size that no request had. */
 static uint64_t note_as(uint64_t number)
 {
         const struct noted_event event = {.number = number, .what = LISTED_EVENT_STARTED};
@@ -181,7 +181,7 @@ TEST(states_of_the_node_stay_in_their_order)
         ck_assert_ptr_null(event_history_whose(row));
 }
 
-/* Each event is another process's, so that none is alike. */
+/* Each event has another process, so that no two are merged. */
 TEST(a_flood_pushes_out_its_own)
 {
         const struct tenant_key quiet = tenant(1, ""), loud = tenant(2, "");
@@ -209,7 +209,7 @@ static void note_of_one_of_many(uint32_t uid, unsigned i)
         note_of(uid, realm, LISTED_EVENT_ENDED, i + 10);
 }
 
-/* Where each connection is a tenant, a user has as many as it likes, one after another. */
+/* If each connection is a tenant, a user may have any number of them, one after another. */
 TEST(many_tenants_of_a_user_push_out_its_own)
 {
         uint64_t n_times;
@@ -249,7 +249,7 @@ static unsigned count_node_rows(void)
         return n;
 }
 
-/* A container has as many uids as it likes. */
+/* A container may have any number of uids. */
 TEST(no_number_of_users_pushes_the_node_s_out)
 {
         const unsigned n_of_node = N_ROWS_ALL / 8;
@@ -262,7 +262,7 @@ TEST(no_number_of_users_pushes_the_node_s_out)
                 note(uid, LISTED_EVENT_CONNECTED, uid);
         ck_assert_uint_eq(count_node_rows(), n_of_node);
         ck_assert_uint_eq(event_history_find(history, 0)->number, FIRST);
-        /* What comes later is there, too, and pushes out the node's own when it is more. */
+        /* Later rows are kept, too, and push out the node's own when there are more. */
         for (unsigned i = 0; i < 3 * n_of_node; i++)
                 note_node(LISTED_EVENT_HEALTH);
         for (uint32_t uid = 1000; uid < 2000; uid++)
@@ -308,7 +308,7 @@ TEST(containers_of_a_user_are_apart)
                          "/other");
 }
 
-/* More tenants than rows: those of whom nothing is kept are counted nevertheless. */
+/* More tenants than rows: losses of tenants without rows are counted, too. */
 TEST(what_is_lost_of_the_forgotten_is_counted)
 {
         const struct tenant_key key = tenant(N_ROWS, "");
@@ -334,7 +334,7 @@ TEST(long_texts_are_cut)
                           EVENT_HISTORY_PROGRAM_MAX - 1);
 }
 
-/* A lane takes some, and nothing else. */
+/* The allocations for a new lane fail in turn. */
 TEST(what_there_is_no_memory_for_is_counted)
 {
         uint64_t n_lost = 0;
@@ -352,7 +352,7 @@ TEST(what_there_is_no_memory_for_is_counted)
         ck_assert_uint_eq(event_history_find(history, 0)->number, FIRST + n_lost);
 }
 
-/* Whatever comes: nothing is lost and not counted, and who has least keeps what it has. */
+/* In any order of events, every lost event is counted, and the owner with the fewest rows keeps them. */
 TEST(every_event_is_kept_or_counted)
 {
         static const enum listed_event kinds[] = {LISTED_EVENT_GRANTED, LISTED_EVENT_REFUSED,

@@ -50,7 +50,7 @@ static void shelf_free(struct shelf *shelf)
         free(shelf);
 }
 
-/* The smallest size in the range, or the largest, or 0. */
+/* Searches for the smallest size in the range, or the largest; the result 0 means none. */
 enum lease_request { SMALLEST, LARGEST };
 static uint64_t best_size(const struct shelf *shelf, enum bin_side side,
                           const struct bin_range *range, enum lease_request wanted)

@@ -10,7 +10,7 @@ static void pass(uint64_t n_ns)
         policy_check(world.policy);
 }
 
-/* Nothing has moved for so long. */
+/* Nothing has moved in the pool for DEADLOCK_NS. */
 static void expect_deadlock(const struct client *client, uint32_t serial)
 {
         struct action action;
@@ -77,7 +77,7 @@ POLICY_TEST(a_deadlock_that_ended_wakes_no_one, 8 * MIB)
         ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
 }
 
-/* Another thread of one that waits has given something back. */
+/* Another thread of a waiting client has returned memory. */
 POLICY_TEST(what_moves_is_no_deadlock, 12 * MIB)
 {
         struct client *a = join(1), *b = join(2);
@@ -95,7 +95,7 @@ POLICY_TEST(what_moves_is_no_deadlock, 12 * MIB)
         expect_idle();
         pass(1);
         expect_refusal(b, 2, GPUMEM_E_REFUSED);
-        /* It has as long to give back what it holds, and the other goes on waiting. */
+        /* It has as much time to return its memory, and the other request still waits. */
         expect_idle();
 }
 
@@ -145,7 +145,7 @@ POLICY_TEST(all_requests_of_a_client_that_come_last_go, 8 * MIB)
         ck_assert_uint_eq(stats().n_waiting, 2);
 }
 
-/* What its other threads hold is its own. */
+/* Its other threads may return its memory. */
 POLICY_TEST(one_that_holds_all_waits_for_itself, 8 * MIB)
 {
         struct client *a = join(1);
@@ -174,7 +174,7 @@ POLICY_TEST(what_is_on_its_way_back_may_be_enough, 12 * MIB)
         ck_assert_ptr_eq(released_block, held.block);
         expect_idle();
         released(released_block);
-        /* One is served: when it has that it may give back. */
+        /* One request is served; after that, the client may return memory. */
         ck_assert_uint_eq(take(ACTION_CREATE).serial, 1);
         expect_idle();
 }
@@ -187,7 +187,7 @@ POLICY_TEST(one_that_is_held_up_is_not_refused_for_it, 12 * MIB)
         (void)hold(b, 6 * MIB);
         ask(a, 1, 4 * MIB, UINT64_MAX);
         expect_idle();
-        /* There is room for it, and it may go before. */
+        /* There is room for it, and it may bypass the other. */
         ask(b, 2, 2 * MIB, UINT64_MAX);
         ck_assert_uint_eq(take(ACTION_CREATE).serial, 2);
         expect_idle();

@@ -54,7 +54,7 @@ POLICY_TEST(nothing_is_leased_any_more, 12 * MIB)
         ck_assert(policy_is_draining(world.policy));
         expect_refused(a, 1, 2 * MIB, 0, GPUMEM_E_SHUTTING_DOWN);
         expect_refused(a, 2, 2 * MIB, UINT64_MAX, GPUMEM_E_SHUTTING_DOWN);
-        /* What is wrong is told as ever. */
+        /* Wrong requests get their usual errors. */
         expect_refused(a, 3, 1, 0, GPUMEM_E_BAD_REQUEST);
         ck_assert_uint_eq(policy_held_bytes(world.policy), 4 * MIB);
         give_back(a, held.lease, RETURN_UNMAPPED);

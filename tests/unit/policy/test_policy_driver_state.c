@@ -36,7 +36,7 @@ POLICY_TEST(a_stalled_pool_serves_its_cache, 100 * MIB)
         expect_idle();
 }
 
-/* Its block is made all the same, some time: for the cache. */
+/* Its block is still created at some time, for the cache. */
 POLICY_TEST(one_whose_block_hangs_is_refused_at_its_deadline, 100 * MIB)
 {
         struct client *client = join(1);
@@ -233,7 +233,7 @@ POLICY_TEST(what_is_no_block_lingers_too, 8 * MIB)
         ck_assert_int_eq(policy_set_unreleasable(world.policy, 2, MIB, 0), GPUMEM_E_NO_POOL);
 }
 
-/* Asks, and the driver has nothing. */
+/* Asks; the driver has no memory. */
 static void ask_in_vain(struct client *client, uint32_t serial, uint64_t n_bytes,
                         uint64_t deadline_ns)
 {

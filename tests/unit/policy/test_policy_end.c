@@ -46,7 +46,7 @@ POLICY_TEST(busy_block_lingers_from_one_sign_to_the_other, 4 * MIB, .to = 2)
         expect_totals(0, 0, 4 * MIB);
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
         expect_release(held.block);
-        /* The daemon has released; the charge stays until both signs are there. */
+        /* The daemon has released the block; the charge stays until both signs have come. */
         ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
         ck_assert_uint_eq(stats().charged, 4 * MIB);
         expect_totals(0, 0, 4 * MIB);
@@ -65,7 +65,7 @@ static void expect_release_of(const struct held *held, bool may_be_used)
         released(block);
 }
 
-/* Its connection may be lost, and its process go on. */
+/* The connection may be lost while the process goes on. */
 POLICY_TEST(what_was_in_use_at_the_end_may_be_used_still, 100 * MIB, .to = 2)
 {
         const enum sign first = _i ? SIGN_DEAD : SIGN_EOF;
@@ -130,7 +130,7 @@ POLICY_TEST(idle_leases_are_cached_at_the_first_sign, 100 * MIB)
 
         (void)policy_client_eof(world.policy, a, 0);
         policy_check(world.policy);
-        /* The process may live on, and sees that it has it no more. */
+        /* The process may live on, and sees that it has lost the lease. */
         ck_assert(was_revoked(a, idle.lease));
         expect_totals(0, 4 * MIB, 8 * MIB);
         ck_assert_uint_eq(client_charged(a, 0), 8 * MIB);
@@ -185,7 +185,7 @@ POLICY_TEST(nobody_declares_more_than_it_said_it_held, 100 * MIB)
         ck_assert_int_eq(declare(fresh, 0, 1), GPUMEM_E_BAD_REQUEST);
 }
 
-/* Each of many that have left is believed, but all of them together can have no more than fits. */
+/* What each ended client declared is believed, but the sum of all must not overflow. */
 #define LARGEST (UINT64_C(1) << 60)
 
 POLICY_TEST(no_sum_of_declarations_passes_what_can_be_counted, LARGEST)
@@ -212,7 +212,7 @@ POLICY_TEST(no_sum_of_declarations_passes_what_can_be_counted, LARGEST)
         ck_assert_uint_eq(stats().declared, 0);
 }
 
-/* They are mapped until the process has ended, like all else. */
+/* They stay mapped until the process has ended, like all others. */
 POLICY_TEST(declared_bytes_are_charged_until_both_signs, 100 * MIB)
 {
         struct client *client = join(1);
@@ -271,7 +271,7 @@ static struct client *join_in(uint32_t uid, unsigned n)
         return client;
 }
 
-/* Of pinned memory all that is cached may stay. */
+/* All cached pinned memory may stay. */
 static uint32_t add_pinned_memory(uint64_t max_bytes)
 {
         const struct policy_pool pool = {
@@ -290,7 +290,7 @@ static struct action must_take(enum action_kind kind)
         return action;
 }
 
-/* As cache() does, but for the checks: they look at every tenant, of which there are many. */
+/* Like cache(), but without the checks, which visit every tenant: there are many. */
 static struct block *leave_cached(struct client *client, uint32_t pool)
 {
         const struct policy_ask wanted = {.pool = pool, .n_bytes = 2 * MIB};
@@ -330,7 +330,7 @@ POLICY_TEST(a_user_has_so_many_tenants_that_have_gone, 4 * MIB)
         }
         policy_check(world.policy);
         (void)must_take(ACTION_NONE);
-        /* One who is there makes no room, nor does another user take any. */
+        /* A tenant with a client makes no room, and another user's tenants need none. */
         client = join_in(OTHER, 0);
         (void)must_take(ACTION_NONE);
         end(client);

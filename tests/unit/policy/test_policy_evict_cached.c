@@ -38,7 +38,7 @@ POLICY_TEST(mapped_blocks_go_only_for_those_who_wait, 8 * MIB)
         ask(a, 2, 4 * MIB, 5000);
         expect_release(held[0].block);
         expect_idle();
-        /* It lingers at the cost of the one that maps it, as before, and is not released twice. */
+        /* It lingers, charged as before to the client that maps it, and is not released twice. */
         expect_totals(0, 4 * MIB, 4 * MIB);
         ck_assert_uint_eq(client_charged(b, 0), 8 * MIB);
         ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
@@ -64,7 +64,7 @@ POLICY_TEST(other_tenants_idle_block_lingers_until_it_is_unmapped, 16 * MIB)
         ck_assert_uint_eq(block_bytes(take(ACTION_CREATE).block), 8 * MIB);
 }
 
-/* As it is stopped perhaps: its bytes are counted on for a while, then others' are taken. */
+/* Its client may be stopped: requests count on its bytes for a while, and then take others. */
 POLICY_TEST(a_holder_that_does_not_answer_holds_nobody_up, 16 * MIB)
 {
         struct client *a = join(1), *b = join(2), *c = join(3);
@@ -150,7 +150,7 @@ POLICY_TEST(its_holders_death_is_as_good, 16 * MIB)
         (void)take(ACTION_CREATE);
 }
 
-/* Nothing would come back: neither of what is idle nor of what is cached then. */
+/* Nothing would come back, neither from idle nor from cached blocks. */
 POLICY_TEST(what_stays_mapped_makes_no_room, 16 * MIB)
 {
         struct client *a = join(1), *b = join(1);
@@ -192,7 +192,7 @@ POLICY_TEST(those_nearest_to_the_asker_go_first, 40 * MIB)
         for (uint32_t i = 0; i < ARRAY_SIZE(order); i++) {
                 struct action next;
 
-                /* No block serves it; what lingers already is counted on. */
+                /* No block serves it; requests count on what lingers already. */
                 ask(a, i, (i * 8 + 6) * MIB, UINT64_MAX);
                 ck_assert_ptr_eq(take(ACTION_RELEASE).block, order[i]->block);
                 next = policy_next_action(world.policy);
@@ -217,7 +217,7 @@ POLICY_TEST(revoked_leases_are_recalled_once_when_their_block_goes, 100 * MIB)
         give_back(b, lease, RETURN_UNMAPPED);
         ck_assert_int_eq(policy_release_all(world.policy, b, 2, SCOPE_TENANT, 0), 0);
         ck_assert_ptr_eq(take(ACTION_RELEASE).block, held.block);
-        /* It has gone by itself: there is nothing to say. */
+        /* It has ended by itself, so no notice is needed. */
         unmap(a, held.id);
         released(held.block);
         ck_assert_uint_eq(take(ACTION_FREED).n_bytes, 8 * MIB);

@@ -6,10 +6,10 @@
 #define MANY_BYTES (1024 * MIB)
 #define N_MAX      10
 
-/* Of so many one tenant alone has these. */
+/* How many of them one tenant alone may have. */
 #define N_ALONE 8
 
-/* There are files for few only. */
+/* The daemon has files for few blocks only. */
 static void fill(struct client *client, unsigned n, struct held *ret_held)
 {
         policy_set_max_blocks(world.policy, N_MAX);
@@ -35,7 +35,7 @@ static void expect_granted_after(struct client *client, uint32_t serial,
         expect_idle();
 }
 
-/* All that it may have: in pool 0, and the last one in pool 1, which is cached and returned. */
+/* All that the tenant may have: in pool 0, and the last one in pool 1, cached and returned. */
 static struct block *fill_two_pools(struct client *client)
 {
         const struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 4 * MIB};
@@ -56,7 +56,7 @@ POLICY_TEST(so_does_one_that_is_still_mapped, MANY_BYTES)
         give_back(a, held[0].lease, RETURN_MAPPED);
         ask(a, 1, 8 * MIB, 0);
         ck_assert_ptr_eq(take(ACTION_RELEASE).block, held[0].block);
-        /* Its file is closed then, though the client maps it still. */
+        /* Its file is closed then, although the client still maps it. */
         released(held[0].block);
         (void)expect_made(a, 1);
 }
@@ -89,7 +89,7 @@ POLICY_TEST(a_waiting_request_is_served_when_an_fd_is_closed, MANY_BYTES)
         expect_too_many(b, 2);
 }
 
-/* Of what the driver does not take back, no file is left either. */
+/* A block that the driver does not take back has no open file either. */
 POLICY_TEST(what_does_not_go_has_no_fd, MANY_BYTES)
 {
         struct client *a = join(1);
@@ -102,7 +102,7 @@ POLICY_TEST(what_does_not_go_has_no_fd, MANY_BYTES)
         (void)expect_made(a, 1);
 }
 
-/* It is one's own share that is used up. */
+/* The tenant's own share is used up. */
 POLICY_TEST(nothing_of_others_goes_in_vain, MANY_BYTES)
 {
         struct client *a = join(1), *b = join(2);

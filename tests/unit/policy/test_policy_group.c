@@ -221,7 +221,7 @@ POLICY_TEST(a_client_ends_in_the_middle, 8 * MIB)
         expect_idle();
 }
 
-/* The others are held meanwhile: it does not wait for the driver. */
+/* The other parts hold memory meanwhile, so it does not wait for the driver. */
 POLICY_TEST(what_the_driver_has_not_is_refused_at_once, 8 * MIB)
 {
         struct client *a = join(1);
@@ -264,13 +264,13 @@ POLICY_TEST(others_are_not_held_up_for_more_than_a_large_request_would, 16 * MIB
         (void)hold(b, 8 * MIB);
         ask_more(a, 1, 8 * MIB);
         ask(a, 2, 8 * MIB, UINT64_MAX);
-        /* Smaller than all of it: it may go before. */
+        /* It is smaller than the group's sum, so it may bypass the group. */
         ask(c, 3, 8 * MIB, UINT64_MAX);
         (void)take(ACTION_CREATE);
         expect_idle();
 }
 
-/* -- Any order of anything: all of a group, or none -- */
+/* -- Any order of events: all of a group is served, or nothing -- */
 
 #define N_PLAYERS    4
 #define N_HELD_MAX   16

@@ -50,7 +50,7 @@ static bool dead(struct client *client)
         return is_over;
 }
 
-/* It has gone back. */
+/* The block has gone back to the driver. */
 static void expect_gone(const struct held *held)
 {
         expect_release(held->block);
@@ -105,7 +105,7 @@ POLICY_TEST(the_time_runs_out, 8 * MIB)
         struct lease *of_b;
         uint64_t end_ns;
 
-        /* It begins at the sharer's end. */
+        /* The time begins at the sharer's end. */
         expire(world.now_ns + 5 * KEEP_NS);
         give_back(a, held.lease, RETURN_UNMAPPED);
         end_ns = world.now_ns + KEEP_NS;
@@ -162,7 +162,7 @@ POLICY_TEST(another_tenant_does_not_end_it, 8 * MIB)
         ck_assert_int_eq(attach(b, &token, &lease), 0);
 }
 
-/* Whom it was kept for has it. */
+/* The client for which it was kept has attached. */
 POLICY_TEST(who_attached_before_the_end_has_had_it, 8 * MIB)
 {
         struct client *a = join(1), *b = join(1);

@@ -73,11 +73,11 @@ POLICY_TEST(its_keeper_has_it_again_at_the_limit, 16 * MIB)
         ck_assert_ptr_eq(lease_block(lease), held.block);
         ck_assert_uint_eq(charged(client), 8 * MIB);
         ck_assert_uint_eq(client_kept(client)->n[LIMIT_PINNED_BYTES], 0);
-        /* The mapping is both leases': it is not unmapped before both are. */
+        /* Both leases share the mapping: it ends with the later one. */
         unmap(client, held.id);
         give_back(client, lease, RETURN_MAPPED);
         ck_assert_uint_eq(charged(client), 8 * MIB);
-        /* Also below what it has, and behind one that waits. */
+        /* Also below the client's present charge, and behind a waiting request. */
         set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 6 * MIB);
         ask_to_keep(client, 2, 2 * MIB, UINT64_MAX);
         expect_idle();
@@ -99,7 +99,7 @@ POLICY_TEST(it_is_charged_to_another_of_the_tenant_while_that_one_leases_it, 16 
         ck_assert_ptr_eq(lease_block(lease), held.block);
         ck_assert_uint_eq(charged(a), 0);
         ck_assert_uint_eq(charged(b), 8 * MIB);
-        /* Both map it now: the one that had it last is charged, then the other. */
+        /* Both clients map it now: the last holder is charged, then the other one. */
         give_back(b, lease, RETURN_MAPPED);
         ck_assert_uint_eq(charged(a), 0);
         ck_assert_uint_eq(charged(b), 8 * MIB);
@@ -183,7 +183,7 @@ static struct held cache_pinned(struct client *client, uint64_t n_bytes)
         return held;
 }
 
-/* The idle lease on it is not the only one: to revoke that is no relief. */
+/* It has another lease besides the idle one: revoking that one would not help. */
 POLICY_TEST(what_would_be_charged_still_is_not_taken_for_a_limit, 16 * MIB)
 {
         struct policy_ask again = {

@@ -55,9 +55,9 @@ POLICY_TEST(among_equals_mapped_comes_first_then_cached_last, 100 * MIB)
         cache_several(client, 4 * MIB, 4, held);
         unmap(client, held[0].id);
         unmap(client, held[3].id);
-        /* The sibling maps none: the one cached last. */
+        /* The sibling maps none of them: it gets the one cached last. */
         expect_served(sibling, 1, 4 * MIB, 0, held[3].block);
-        /* The client maps 1 and 2: of these the one cached last. */
+        /* The client maps 1 and 2: it gets the one of these that was cached last. */
         expect_served(client, 1, 4 * MIB, 0, held[2].block);
         expect_served(client, 2, 4 * MIB, 0, held[1].block);
         expect_served(client, 3, 4 * MIB, 0, held[0].block);
@@ -147,7 +147,7 @@ POLICY_TEST(grant_that_is_not_told_yet_cannot_be_returned, 100 * MIB)
         struct held held = cache(client, 4 * MIB, RETURN_UNMAPPED);
         struct lease *lease;
 
-        /* Ids are easily guessed. */
+        /* Ids are easy to guess. */
         ask(client, 1, 4 * MIB, 0);
         ck_assert_int_eq(policy_return(world.policy, client, held.id + 1, RETURN_UNMAPPED, 0),
                          GPUMEM_E_NO_LEASE);
@@ -177,11 +177,11 @@ POLICY_TEST(mapped_block_is_known_and_goes_before_a_better_fit, 100 * MIB)
         ck_assert(action.known);
         ck_assert_ptr_eq(action.block, large.block);
         ck_assert_uint_ne(lease_slot(action.lease), lease_slot(large.lease));
-        /* Both leases stand until the old one is unmapped; then the new one goes on. */
+        /* Both leases exist until the old one is unmapped; then only the new one does. */
         unmap(client, large.id);
         ck_assert_uint_eq(client_charged(client, 0), 18 * MIB);
         give_back(client, action.lease, RETURN_MAPPED);
-        /* Without the flag it is the best fit. */
+        /* Without the flag, the best fit is taken. */
         ask(client, 2, 16 * MIB, 0);
         action = take(ACTION_GRANT);
         ck_assert_ptr_eq(action.block, small.block);
@@ -200,7 +200,7 @@ static void ask_only_known(struct client *client, uint32_t serial, uint64_t n_by
         ask_with(client, &request);
 }
 
-/* Neither what is cached, nor what is idle in others' hands, nor room for a new one. */
+/* Neither cached blocks, nor other clients' idle blocks, nor room for a new one. */
 POLICY_TEST(nothing_else_will_do, 100 * MIB)
 {
         struct client *a = join(1), *b = join(1);

@@ -35,7 +35,7 @@ POLICY_TEST(kinds_are_counted_apart_and_leases_together, 100 * MIB)
         ck_assert_uint_eq(client_usage(client)->n[LIMIT_LEASES], 2);
 }
 
-/* Whose it is, and not that of the whole tenant, or of this client alone. */
+/* The charge of that holder, not that of the whole tenant or of this client alone. */
 POLICY_TEST(a_hopeless_refusal_says_what_its_holder_is_charged, 100 * MIB)
 {
         struct client *client = join(1);
@@ -149,7 +149,7 @@ POLICY_TEST(a_lowered_pool_takes_nothing_and_gives_nothing, 100 * MIB)
         expect_totals(30 * MIB, 0, 0);
         expect_refused(client, 1, 10 * MIB, 0, GPUMEM_E_REFUSED);
         expect_refused(client, 2, 18 * MIB, FOR_EVER, GPUMEM_E_TOO_LARGE);
-        /* Beyond its limit the pool caches nothing. */
+        /* Above its limit the pool caches nothing. */
         give_back(client, held[0].lease, RETURN_UNMAPPED);
         expect_release(held[0].block);
         expect_new(client, 3, 6 * MIB, 0);
@@ -174,7 +174,7 @@ static struct block *owe(struct client *asker, uint64_t n_first_bytes, uint64_t 
         return held.block;
 }
 
-/* Of the 20 MiB 10 pay for what is beyond the limit; the rest is enough for both. */
+/* Of the 20 MiB, 10 are for the excess over the limit; the rest is enough for both. */
 POLICY_TEST(what_is_owed_is_paid_once, 100 * MIB)
 {
         struct client *asker = join(2);

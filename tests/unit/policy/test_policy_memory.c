@@ -6,7 +6,7 @@
 #include "tests/unit/policy/policy_world.h"
 #include "tests/unit/support/failing_alloc.h"
 
-/* Whether a failure that was asked for has happened; none is to come in either case. */
+/* Returns whether the planned failure has happened, and removes it. */
 static bool failure_was_hit(void)
 {
         bool was_hit = n_until_failure < 0;

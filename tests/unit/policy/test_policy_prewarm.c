@@ -71,7 +71,7 @@ POLICY_TEST(the_first_that_asks_has_it_for_life, 16 * MIB)
         ck_assert(!block_is_unowned(block));
         ck_assert_uint_eq(client_charged(a, 0), 8 * MIB);
         give_back(a, lease, RETURN_UNMAPPED);
-        /* It is his tenant's now, and for another one a new one is made. */
+        /* It belongs to the client's tenant now; for another tenant a new block is created. */
         (void)hold(b, 8 * MIB);
         expect_served(a, 2, 8 * MIB, 0, block);
 }
@@ -89,7 +89,7 @@ POLICY_TEST(a_smaller_one_will_do_where_it_may, 64 * MIB)
         ck_assert_ptr_eq(lease_block(expect_grant(a, 1)), block);
 }
 
-/* That is a bypass as any other: so many, and no more. */
+/* This counts as a bypass like any other, and the number is limited. */
 POLICY_TEST(request_that_waits_for_room_is_bypassed_so_often, 96 * MIB)
 {
         struct client *a = join(1), *b = join(2), *c = join(3);
@@ -211,7 +211,7 @@ POLICY_TEST(what_is_over_goes_back_when_it_is_old_enough, 64 * MIB)
         expect_totals(0, 4 * MIB, 0);
 }
 
-/* As admission does with what is more (evict_cached.h). */
+/* Admission treats excess blocks in the same way (evict_cached.h). */
 POLICY_TEST(what_is_kept_stays_beside_new_blocks, 1024 * MIB, .to = 2)
 {
         const uint64_t kept_bytes = _i * 256 * MIB;
@@ -238,7 +238,7 @@ POLICY_TEST(what_is_kept_is_not_cut, 64 * MIB)
         expect_idle();
         expect_totals(0, 8 * MIB, 0);
         ck_assert(!policy_keeps_more(world.policy));
-        /* Other settings are another look's. */
+        /* A change of the settings starts another pass. */
         ck_assert_int_eq(policy_set_pool_keep(world.policy, 0, 0, 0), 0);
         ck_assert(policy_keeps_more(world.policy));
 }
@@ -264,12 +264,12 @@ POLICY_TEST(what_cannot_go_is_in_no_requests_way, 64 * MIB)
         policy_return_cached(world.policy, 1, SECOND);
         policy_check(world.policy);
         expect_release(held[2].block);
-        /* 4 MiB are over, and no block is as small. */
+        /* 4 MiB are too much, and no block is that small. */
         ck_assert(!policy_keeps_more(world.policy));
         give_back(a, held[3].lease, RETURN_UNMAPPED);
         ck_assert(policy_keeps_more(world.policy));
         policy_return_cached(world.policy, 2, SECOND);
-        /* The one at which the next look would begin is taken away. */
+        /* Removes the block at which the next scan would begin. */
         policy_check(world.policy);
         ask(a, 9, 2 * MIB, 0);
         lease = expect_grant(a, 9);

@@ -74,7 +74,7 @@ POLICY_TEST(in_turns_a_queue_is_walked_once_for_all, 8 * MIB)
         ck_assert_uint_eq(world.policy->n_walks, n_walks + 2);
 }
 
-/* Many declare what they declared before. */
+/* Many clients declare the same bytes again. */
 POLICY_TEST(nobody_is_looked_at_when_nothing_has_changed, 8 * MIB)
 {
         struct client *a = join(1);

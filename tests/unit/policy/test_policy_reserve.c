@@ -17,13 +17,13 @@ POLICY_TEST(as_much_goes_as_is_made_and_the_oldest_of_it, LARGE)
                 held[i] = hold(a, EVICT_SPARE_BYTES);
         for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
                 mark_idle(a, held[i].lease);
-        /* Its properties are others. */
+        /* It has other properties. */
         ask_with(b, &(struct policy_ask){
                             .serial = 1, .n_bytes = 2 * MIB, .properties = POLICY_SHAREABLE});
         expect_taken(a, &held[0]);
         (void)take(ACTION_CREATE);
         expect_idle();
-        /* What is on its way counts no more: two are to stay less than one of these. */
+        /* Bytes on their way do not count: two blocks are more than the spare part. */
         ask_with(b, &(struct policy_ask){.serial = 2,
                                          .n_bytes = 2 * EVICT_SPARE_BYTES,
                                          .properties = POLICY_SHAREABLE});
@@ -53,7 +53,7 @@ POLICY_TEST(the_askers_own_goes_before_cached_ones_and_those_before_others, LARG
         }
         (void)take(ACTION_CREATE);
         expect_idle();
-        /* That was a little. */
+        /* That was within the spare part. */
         ck_assert(!was_revoked(other, others.lease));
 }
 
@@ -96,8 +96,8 @@ static void lose_two(struct client *client, struct held *held)
         ck_assert_uint_eq(client_tenant_usage(client)->n[LIMIT_DEVICE_BYTES], 0);
 }
 
-/* A new block of 10 MiB, beside one of EVICT_SPARE_BYTES that its tenant maps and need not have; what lingers is
- * charged to those who map it still. */
+/* A new block of 10 MiB, beside one of EVICT_SPARE_BYTES that its tenant maps and need not have. Lingering
+ * blocks are charged to the clients that still map them. */
 POLICY_TEST(no_limit_is_passed_for_it, LARGE, .to = 2)
 {
         const uint64_t max_bytes = EVICT_SPARE_BYTES + (_i ? 10 : 8) * MIB;
@@ -133,7 +133,7 @@ POLICY_TEST(others_are_asked_what_is_idle_before_the_peak_rises, LARGE)
         expect_mark(other);
         expect_mark(kin);
         (void)expect_made(a, 1);
-        /* Not twice within a moment; those who were not asked may be. */
+        /* Not twice within a moment; other clients may be asked. */
         ask(kin, 1, 16 * MIB, 0);
         expect_mark(a);
         give_back(kin, expect_made(kin, 1), RETURN_UNMAPPED);
@@ -217,7 +217,7 @@ POLICY_TEST(full_driver_takes_what_is_idle_for_one_that_waits, LARGE)
         created(take(ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
         expect_refusal(a, 1, GPUMEM_E_DEVICE_FULL);
         ck_assert(!was_revoked(other, idle.lease));
-        /* It is less than is asked for, but perhaps all that is missing. */
+        /* It is less than the request, but may be all that is missing. */
         ask(a, 2, 8 * MIB, UINT64_MAX);
         created(take(ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
         expect_taken(other, &idle);

@@ -22,7 +22,7 @@ POLICY_TEST(idle_block_serves_another_client_of_the_tenant, 100 * MIB)
         ck_assert_uint_eq(client_charged(b, 0), 36 * MIB);
         expect_totals(36 * MIB, 0, 0);
         ck_assert_uint_eq(stats().n_leases, 1);
-        /* As after a return that did not unmap. */
+        /* As after a return without an unmap. */
         ck_assert_int_eq(policy_return(world.policy, a, held.id, RETURN_UNMAPPED, 0),
                          GPUMEM_E_NO_LEASE);
         unmap(a, held.id);
@@ -35,7 +35,7 @@ POLICY_TEST(nobody_is_revoked_without_need_or_right, 100 * MIB)
         struct client *a = join(1), *b = join(1), *other = join(2);
         struct held busy = hold(a, 4 * MIB), idle = hold_idle(a, 8 * MIB);
 
-        /* In use; too large; another tenant's; its own. */
+        /* In use; too large; of another tenant; its own. */
         expect_new(b, 1, 4 * MIB, 0);
         expect_new(b, 2, 6 * MIB, 0);
         expect_new(other, 1, 8 * MIB, 0);
@@ -84,7 +84,7 @@ POLICY_TEST(smaller_blocks_serve_if_they_may, 200 * MIB)
 
         for (unsigned i = 0; i < 2; i++)
                 mark_idle(a, held[i].lease);
-        /* A cached one, though an idle one is larger; the largest idle one; none. */
+        /* A cached block, though an idle one is larger; the largest idle one; none. */
         ask_with(b, &request);
         ck_assert_ptr_eq(take(ACTION_GRANT).block, cached.block);
         request.serial = 2;
@@ -93,14 +93,14 @@ POLICY_TEST(smaller_blocks_serve_if_they_may, 200 * MIB)
         request.serial = 3;
         ask_with(b, &request);
         ck_assert_uint_eq(block_bytes(take(ACTION_CREATE).block), 32 * MIB);
-        /* What fits goes before what does not. */
+        /* A block that is large enough is preferred to smaller ones. */
         mark_idle(a, held[2].lease);
         request = (struct policy_ask){.serial = 4, .n_bytes = 14 * MIB, .n_least_bytes = 2 * MIB};
         ask_with(b, &request);
         ck_assert_ptr_eq(take(ACTION_GRANT).block, held[2].block);
 }
 
-/* Searches are bounded, and each goes on where the last one ended. */
+/* The number of scans is limited, and each search continues where the last one ended. */
 POLICY_TEST(many_busy_leases_do_not_hide_an_idle_one, 100 * GIB)
 {
         struct client *holders[2 * REVOKE_IDLE_SCANS_A_REQUEST / WORLD_N_SLOTS + 1];
@@ -130,14 +130,14 @@ POLICY_TEST(idle_leases_give_way_to_their_tenants_limit, 100 * MIB)
         set_limit(LIMIT_OF_TENANT, POLICY_EVERY_UID, LIMIT_DEVICE_BYTES, 16 * MIB);
         mark_idle(a, held[0].lease);
         mark_idle(a, held[1].lease);
-        /* One that serves changes hands. */
+        /* A block that serves the request changes hands. */
         expect_served(b, 1, 8 * MIB, 0, held[1].block);
         ck_assert(!was_revoked(a, held[0].lease));
-        /* One that does not is in the cache then. */
+        /* A block that does not is cached then. */
         expect_new(b, 2, 2 * MIB, 0);
         ck_assert(was_revoked(a, held[0].lease));
         expect_totals(14 * MIB, 4 * MIB, 0);
-        /* What would not be enough stays. */
+        /* Blocks that would not be enough stay. */
         mark_idle(a, held[2].lease);
         expect_refused(b, 3, 16 * MIB, 0, GPUMEM_E_LIMIT);
         ck_assert(!was_revoked(a, held[2].lease));
@@ -180,7 +180,7 @@ POLICY_TEST(unusable_block_is_released_and_not_served, 100 * MIB)
         (void)take(ACTION_CREATE);
 }
 
-/* The client is granted the block of an idle lease of another one, which is told nothing. */
+/* The client is granted the block of another client's idle lease, without a message to that client. */
 static struct held take_over(struct client *client, uint64_t n_bytes)
 {
         struct lease *lease;
@@ -199,7 +199,7 @@ POLICY_TEST(where_there_is_none_it_comes_back_after_a_while, 16 * MIB)
         unmap(a, first.id);
         mark_idle(b, second.lease);
         expect_wait(a, 1, 16 * MIB, UINT64_MAX);
-        /* Nor by way of the driver, for another size. */
+        /* Nor through the driver, for another size. */
         expect_wait(a, 2, 4 * MIB, UINT64_MAX);
         later(REVOKE_IDLE_BACK_NS - 1);
         expect_idle();
@@ -220,7 +220,7 @@ POLICY_TEST(who_is_out_of_time_takes_it_back, 16 * MIB)
         ck_assert_ptr_eq(take(ACTION_GRANT).block, first.block);
 }
 
-/* One that both map costs neither of them a call of the driver. */
+/* If both map the block, neither needs a driver call. */
 POLICY_TEST(what_is_mapped_still_goes_back_and_forth, 100 * MIB)
 {
         struct client *a = join(1), *b = join(1);
@@ -253,7 +253,7 @@ POLICY_TEST(it_is_not_revoked_from_a_tenant_twice_at_once, 24 * MIB)
         ask(b, 2, 8 * MIB, UINT64_MAX);
         later(REVOKE_IDLE_OTHERS_NS - 1);
         expect_idle();
-        /* Another one may be meanwhile. */
+        /* Another client's block may be taken meanwhile. */
         mark_idle(c, third.lease);
         later(0);
         expect_taken(c, &third);
@@ -270,7 +270,7 @@ static void set_min(uint64_t min_bytes)
         policy_check(world.policy);
 }
 
-/* What it uses counts, too. */
+/* Leases in use count, too. */
 POLICY_TEST(a_tenant_keeps_its_minimum, 24 * MIB)
 {
         struct client *a = join(1), *b = join(2);
@@ -292,7 +292,7 @@ POLICY_TEST(a_tenant_keeps_its_minimum, 24 * MIB)
         ck_assert(!was_revoked(a, busy.lease));
 }
 
-/* Several are taken at a time, none too many. */
+/* Several leases are taken at a time, but not too many. */
 POLICY_TEST(the_minimum_is_kept_in_one_go_too, 24 * MIB)
 {
         struct client *a = join(1), *b = join(2), *kin = join(1);
@@ -304,7 +304,7 @@ POLICY_TEST(the_minimum_is_kept_in_one_go_too, 24 * MIB)
         set_min(10 * MIB);
         expect_wait(b, 1, 12 * MIB, UINT64_MAX);
         expect_cancelled(b, 1);
-        /* Its own processes take what they need. */
+        /* Processes of the same tenant take what they need. */
         ask(kin, 1, 24 * MIB, UINT64_MAX);
         for (unsigned i = 0; i < ARRAY_SIZE(held); i++) {
                 expect_taken(a, &held[i]);

@@ -54,7 +54,7 @@ static void see_block(const struct block_listing *block, void *n)
         *(uint32_t *)n = block->n_charge_transfers;
 }
 
-/* Of the only block in the first pool. */
+/* Transfers of the only block in the first pool. */
 static uint32_t n_transfers(void)
 {
         uint32_t n = 0;
@@ -81,7 +81,7 @@ POLICY_TEST(the_charge_is_the_oldest_holders, 8 * MIB)
         ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
         ck_assert_uint_eq(n_transfers(), 1);
         expect_totals(4 * MIB, 0, 0);
-        /* The youngest goes: nothing changes for the others. */
+        /* The youngest lease ends: nothing changes for the others. */
         give_back(c, of_c, RETURN_UNMAPPED);
         ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
         ck_assert_uint_eq(n_transfers(), 1);
@@ -150,7 +150,7 @@ POLICY_TEST(a_token_is_for_its_tenant_and_one_that_is_granted, 8 * MIB)
         ck_assert_int_eq(attach(d = join(1), &own, &lease), GPUMEM_E_NO_TOKEN);
 }
 
-/* Whose charge it all becomes when the others leave. */
+/* The client would be charged for all of it when the others leave. */
 POLICY_TEST(limits_are_for_all_that_is_attached, 64 * MIB)
 {
         struct client *owner = join(1), *c = join(1), *d = join(2);
@@ -178,7 +178,7 @@ POLICY_TEST(limits_are_for_all_that_is_attached, 64 * MIB)
         (void)must_attach(join(2), &tokens[2]);
 }
 
-/* For each call that gets memory: it fails, and nothing has changed. */
+/* Each allocation fails in turn, and nothing has changed. */
 POLICY_TEST(every_failure_leaves_things_as_they_were, 8 * MIB)
 {
         struct client *a = join(1), *b = join(1);
