@@ -6,14 +6,14 @@
 
 struct gpu;
 
-/* Cells that fit the staging memory together, whatever their size up to 64 KiB. */
+/* Cells of up to 64 KiB that fit the staging memory together. */
 #define GPU_CELLS_MAX 64
 
-/* Ordinal as the process sees it. Failures are told on stderr. */
+/* `ordinal` as the process sees it. Failures are printed on stderr. */
 int gpu_new(int ordinal, struct gpu **ret_gpu);
 struct gpu *gpu_free(struct gpu *gpu);
 
-/* Makes its context current, or none. */
+/* Makes the device's context current, or none. */
 int gpu_use(struct gpu *gpu);
 int gpu_use_none(struct gpu *gpu);
 
@@ -24,17 +24,17 @@ void *gpu_stream(const struct gpu *gpu);
 int gpu_stage(struct gpu *gpu, uint64_t n_bytes, void **ret_bytes);
 int gpu_restart(struct gpu *gpu);
 
-/* Enqueued in the stream. */
+/* Enqueued in the device's stream. */
 int gpu_copy_to_device(struct gpu *gpu, void *to, const void *staged, uint64_t n_bytes);
 int gpu_copy_to_host(struct gpu *gpu, void *staged, const void *from, uint64_t n_bytes);
 
 int gpu_fill(struct gpu *gpu, void *to, unsigned char byte, uint64_t n_bytes);
 
-/* Enqueued in the default stream, which knows nothing of the other. */
+/* Enqueued in the default stream, which is not ordered with the other one. */
 int gpu_copy_to_host_by_default(struct gpu *gpu, void *staged, const void *from, uint64_t n_bytes);
 
-/* What is in `earlier`'s stream by now comes before what is enqueued in this one from now on. This one's context is
- * current then. */
+/* Orders all later work of this stream after the present work of `earlier`'s. This device's context is
+ * current afterwards. */
 int gpu_order_after(struct gpu *gpu, struct gpu *earlier);
 
 int gpu_synchronize(struct gpu *gpu);

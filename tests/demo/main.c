@@ -167,7 +167,7 @@ int main(int argc, char **argv)
         static char program[] = "gpumem-replay";
         int id;
 
-        /* What getopt says of an option begins as all that is said. */
+        /* getopt begins its messages with argv[0]. */
         argv[0] = program;
         while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
                 if (take_option(id, optarg, &options, &task)) {

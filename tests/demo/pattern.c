@@ -6,7 +6,7 @@
 #define EDGE_BYTES  (4 * KIB)
 #define INNER_BYTES 64
 
-/* splitmix64: neighbours share no bytes. */
+/* splitmix64: neighbouring inputs give unrelated bytes. */
 static uint64_t mix(uint64_t x)
 {
         x += UINT64_C(0x9e3779b97f4a7c15);
@@ -15,7 +15,7 @@ static uint64_t mix(uint64_t x)
         return x ^ (x >> 31);
 }
 
-/* Inner cells stand in every 64 KiB but where an edge covers that place. */
+/* Every 64 KiB has an inner cell, except where an edge covers its place. */
 uint64_t pattern_n_cells(uint64_t n_bytes)
 {
         if (n_bytes <= PATTERN_WHOLE_BYTES)

@@ -20,8 +20,8 @@ struct cell {
 uint64_t pattern_n_cells(uint64_t n_bytes);
 struct cell pattern_cell(uint64_t n_bytes, uint64_t index);
 
-/* The cell's bytes, for allocation `tag`. */
+/* Writes the cell's bytes for allocation `tag`. */
 void pattern_fill(uint64_t tag, struct cell cell, unsigned char *ret_bytes);
 
-/* How many of them are wrong. */
+/* Counts the wrong bytes. */
 uint64_t pattern_count_wrong(uint64_t tag, struct cell cell, const unsigned char *bytes);

@@ -14,7 +14,7 @@
 #include "tests/demo/gpu.h"
 #include "tests/demo/pattern.h"
 
-/* Memory that the other process holds now is waited for this long. */
+/* How long an allocation waits for memory that the other process holds. */
 #define WAIT_MS 20000
 
 #define MEETING_POLL_US 2000
@@ -71,7 +71,7 @@ static void compare(struct replay *replay, const struct allocation *allocation, 
         replay->result.n_wrong_bytes += pattern_count_wrong(allocation->tag, cell, bytes);
 }
 
-/* Cells `from` to `from + n - 1`, copied together and waited for once. */
+/* Copies cells `from` to `from + n - 1` together, and waits once. */
 static int check_device_cells(struct replay *replay, const struct allocation *allocation,
                               uint64_t from, unsigned n)
 {
@@ -122,7 +122,7 @@ static int fail(const struct replay *replay, const char *what, uint64_t n_bytes,
         return result < 0 ? result : -EIO;
 }
 
-/* Programs allocate in patterns: ids are scattered, so that each device has its share of each size. */
+/* Programs allocate in patterns, so ids are hashed: each device gets its share of each size. */
 static unsigned device_of(uint32_t id, unsigned n_devices)
 {
         return (id * UINT32_C(2654435761) >> 16) % n_devices;
@@ -190,7 +190,7 @@ static int replay_free(struct replay *replay, uint32_t id)
         return 0;
 }
 
-/* Says that this process is half-way, and waits for leave to go on. */
+/* Reports that this process is half-way, and waits until it may go on. */
 static int meet(const struct replay *replay)
 {
         CLEANUP(closep)
@@ -224,7 +224,7 @@ static int replay_events(struct replay *replay, const struct trace *trace)
                                     ? replay_alloc(replay, &trace->events[i])
                                     : replay_free(replay, trace->events[i].id);
         }
-        /* What a program leaves behind is checked and freed too. */
+        /* Allocations that the trace does not free are checked and freed, too. */
         for (uint32_t id = 0; id < trace->n_ids && !r; id++) {
                 if (replay->allocations[id].pointer)
                         r = replay_free(replay, id);
@@ -293,7 +293,7 @@ int replay_run(const struct trace *trace, const struct replay_options *options,
 
         if (!r)
                 r = replay_events(&replay, trace);
-        /* What was freed is kept for what comes; nothing does. */
+        /* The library keeps freed memory for later allocations, and none follows. */
         if (!r)
                 r = flush(&replay);
         for (unsigned i = 0; i < options->n_devices && !r; i++)

@@ -12,8 +12,8 @@ struct replay_options {
         const char *name; /* for messages */
         const char
                 *meeting;   /* half-way MEETING.NAME is made, then MEETING.go waited for; or NULL */
-        unsigned n_devices; /* allocations are dealt over so many */
-        unsigned pinned_every; /* every so-many-th allocation is pinned; 0: none */
+        unsigned n_devices; /* allocations are distributed over so many */
+        unsigned pinned_every; /* every n-th allocation is pinned; 0: none */
 };
 
 struct replay_result {
@@ -26,6 +26,6 @@ struct replay_result {
         uint64_t n_misses;
 };
 
-/* Failures are told on stderr; wrong bytes are a result, not a failure. */
+/* Failures are printed on stderr; wrong bytes are a result, not a failure. */
 int replay_run(const struct trace *trace, const struct replay_options *options,
                struct replay_result *ret_result);

@@ -14,9 +14,9 @@ struct share_memory {
         uint64_t n_bytes;
 };
 
-/* Fills all of it with what `seed` stands for; done when it returns. */
+/* Fills all of it with the pattern of `seed`; complete on return. */
 int share_memory_fill(const struct share_memory *memory, unsigned seed);
 
-/* How many bytes are not what `seed` stands for. */
+/* Counts the bytes that differ from the pattern of `seed`. */
 int share_memory_check(const struct share_memory *memory, unsigned seed,
                        uint64_t *ret_n_wrong_bytes);

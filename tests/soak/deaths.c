@@ -22,7 +22,7 @@
 #define N_WORKERS     6
 #define PATH_MAX_HERE 256
 
-/* From its first line of counts on, or from its start. */
+/* Measured from the worker's first line of counts, or from its start. */
 #define LIFE_MS_MAX  25
 #define YOUNG_MS_MAX 10
 #define ONE_IN_YOUNG 6
@@ -32,7 +32,7 @@
 
 struct worker {
         pid_t pid;
-        bool is_young;   /* to be killed whether it has come to work or not */
+        bool is_young;   /* to be killed whether it is at work or not */
         uint64_t due_ms; /* 0: not at work yet */
         char counts[PATH_MAX_HERE];
 };

@@ -8,7 +8,7 @@
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
 
-/* A driver that fails one call in a hundred does not so often in a row. */
+/* A driver that fails one call in a hundred does not fail so many in a row. */
 #define N_TRIES 100
 
 static uint64_t n_faults;

@@ -6,5 +6,5 @@
 
 #include <stdint.h>
 
-/* Failures of the driver that were passed over. */
+/* Number of driver failures so far. */
 uint64_t faulty_count(void);

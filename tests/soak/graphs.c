@@ -61,7 +61,7 @@ static void free_in(const struct graphs *graphs, const struct crowd_memory *memo
                    "gpumem_free");
 }
 
-/* Wrong bytes come first, in memory that the right ones may be given after. */
+/* Writes wrong bytes first, in memory that the right ones may get afterwards. */
 static int enqueue_on_device(const struct graphs *graphs, const struct graph *graph)
 {
         struct crowd_lane *lane = graph->result.lane;
@@ -90,7 +90,7 @@ static int enqueue_on_device(const struct graphs *graphs, const struct graph *gr
         return 0;
 }
 
-/* The first half by way of staging memory, which is freed at once. */
+/* The first half goes through staging memory, which is freed at once. */
 static int enqueue_from_host(const struct graphs *graphs, const struct graph *graph)
 {
         struct crowd_lane *lane = graph->result.lane;

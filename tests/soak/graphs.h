@@ -12,7 +12,7 @@
 #define GRAPHS_MAX 4
 
 struct graph {
-        struct crowd_memory result; /* no graph's own */
+        struct crowd_memory result; /* memory outside of graphs */
         CUgraph graph;
         CUgraphExec executable;
         bool is_pooled;
@@ -34,15 +34,15 @@ struct graphs {
 
 void graphs_init(struct graphs *graphs, struct crowd *crowd);
 
-/* One more, in a lane; if there are enough, one goes before. `freed`, which has been checked, is freed
- * by the capture; it may be NULL. */
+/* Captures one more graph, in a lane; with enough graphs, one is destroyed before. The capture frees
+ * `freed`, which has been checked; it may be NULL. */
 void graphs_capture(struct graphs *graphs, struct crowd_lane *lane,
                     const struct crowd_memory *freed);
 
-/* Runs one, if there is any, and checks what it has written. */
+/* Launches a graph, if there is one, and checks what it has written. */
 void graphs_replay(struct graphs *graphs);
 
-/* Uses memory of the pool outside of captures. */
+/* Uses the pool's memory outside of captures. */
 void graphs_warm_up(struct graphs *graphs, struct crowd_lane *lane);
 
 void graphs_drop_all(struct graphs *graphs);

@@ -19,14 +19,14 @@
 
 #define N_LANES 3
 
-/* Of small ones every doubling from 512 bytes is as likely as any other; of large ones too. */
+/* Every doubling from 512 bytes has the same probability, for small sizes and for large ones. */
 #define SMALL_BYTES       UINT64_C(512)
 #define N_SMALL_DOUBLINGS 11
 #define LARGE_BYTES       (2 * MIB)
 #define N_LARGE_DOUBLINGS 4
 #define PINNED_BYTES_MAX  (256 * KIB)
 
-/* What it wants at most at a time; four of these are more than there is. */
+/* The most that a worker wants at a time; four of these exceed the memory. */
 #define WANTED_BYTES_MAX (96 * MIB)
 
 #define SET_BYTES_MAX (64 * KIB)
@@ -45,7 +45,7 @@
 #define ONE_IN_WARM_UPS 120
 #define STEPS_A_LINE    16
 
-/* What another stream reads of memory that is freed before anybody waits for that. */
+/* Read by another stream, of memory that is freed before any call waits for the read. */
 struct reading {
         uint64_t tag;
         struct cell cell;
@@ -132,7 +132,7 @@ static void finish_reading(struct soak *soak)
         crowd_must(crowd, gpu_restart(soak->reader), "staging memory");
 }
 
-/* One stream writes, another reads, and the first one's order is that of the free. */
+/* One stream writes and another reads; the free is in the first one's order. */
 static void read_and_free(struct soak *soak, const struct crowd_memory *memory)
 {
         struct crowd *crowd = &soak->crowd;
@@ -220,7 +220,7 @@ static void pause_a_while(struct soak *soak)
                 &(struct timespec){.tv_nsec = 1000000 * (long)below(soak, PAUSE_MS_MAX)}, NULL);
 }
 
-/* Half of the captures free what was allocated before them. */
+/* Half of the captures free allocations from before them. */
 static void capture_one(struct soak *soak)
 {
         struct crowd *crowd = &soak->crowd;
@@ -287,7 +287,7 @@ static void open_lanes(struct soak *soak)
         crowd_must(crowd, gpu_new(0, &soak->reader), "a device");
 }
 
-/* The source of work that is still to be done when memory is freed. */
+/* The source of work that is not done when its memory is freed. */
 static void alloc_scratch(struct soak *soak, struct crowd_memory *ret_scratch)
 {
         struct crowd *crowd = &soak->crowd;

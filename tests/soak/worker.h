@@ -7,6 +7,6 @@
 
 #include <stdint.h>
 
-/* Until SIGTERM, which it takes once the file `counts_path` is there, where it keeps a line of what it has
- * done; it may be killed at any time. `index` and `seed` say what it does. Once in a process. */
+/* Works until SIGTERM, which it handles once the file `counts_path` exists. It keeps a line of counts
+ * there. It may be killed at any time. `index` and `seed` determine its work. Once in a process. */
 void worker_run(unsigned index, uint64_t seed, const char *counts_path);

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 
-/* proc(5): "1234 (a name) S ...", and a name may have anything in it. '\0': it has gone. */
+/* proc(5): "1234 (a name) S ..."; the name may contain any character. '\0': the process has gone. */
 static char state_of(pid_t pid, const char *thread)
 {
         CLEANUP(closep)

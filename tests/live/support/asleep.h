@@ -5,6 +5,6 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Every thread of it waits for something: what had come for it is done, however slow the machine is. One that is
- * ready and gets no processor does not sleep. */
+/* Whether every thread of the process waits: it has then handled everything that came, on a machine of any
+ * speed. A thread that is ready but has no processor does not sleep. */
 bool process_sleeps(pid_t pid);

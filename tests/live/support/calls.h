@@ -20,7 +20,7 @@ static inline void load_driver(struct cuda *cuda)
         ck_assert_int_eq(cuda_load(NULL, cuda, reason), 0);
 }
 
-/* The first device, in use. */
+/* Makes the first device current. */
 static inline struct gpu *use_gpu(void)
 {
         struct gpu *gpu;
@@ -38,7 +38,7 @@ static inline struct gpumem_client *connect_client(void)
         return connected;
 }
 
-/* Of the nearest place. */
+/* In the nearest place. */
 static inline struct gpumem_request request_in(void *stream, enum gpumem_kind kind,
                                                uint64_t n_bytes)
 {
@@ -57,7 +57,7 @@ static inline struct gpumem_stats nearest_stats(struct gpumem_client *of, enum g
         return stats;
 }
 
-/* The client's last refusal, or without one the thread's, has that code and says that. */
+/* The client's last refusal, or without a client the thread's, has this code and contains this text. */
 static inline void last_refusal_says(struct gpumem_client *of, int code, const char *part)
 {
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};

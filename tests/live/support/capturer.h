@@ -7,7 +7,7 @@
 
 #include "driver/cuda.h"
 
-/* As <cuda.h> has them, whatever version that is. Of no use to the library, so not in its table. */
+/* From <cuda.h>, of any version. The library does not use them, so they are not in its table. */
 struct capturer {
         const struct cuda *cuda;
         __typeof__(cuStreamBeginCapture) *begin;
@@ -25,10 +25,10 @@ void capturer_init(struct capturer *capturer, const struct cuda *cuda);
 
 void capturer_begin(const struct capturer *capturer, CUstream stream, CUstreamCaptureMode mode);
 
-/* The capture has come to a good end. */
+/* The capture has succeeded. */
 CUgraph capturer_end(const struct capturer *capturer, CUstream stream);
 
-/* Once, in that stream, and waits for it. */
+/* Launches the graph once in that stream, and waits for it. */
 void capturer_replay(const struct capturer *capturer, CUgraph graph, CUstream stream);
 
 void capturer_destroy(const struct capturer *capturer, CUgraph graph);

@@ -43,7 +43,7 @@ static void name_path(enum cgroup_tree tree, unsigned n, char path[static PATH_B
                        container_short_id(n, id), DIGITS_OF_REST, 0);
 }
 
-/* The process that the whole test is has its pid in the name. */
+/* The name contains the pid of the test's main process. */
 const char *container_short_id(unsigned n, char ret_id[static CONTAINER_SHORT_ID_BYTES])
 {
         (void)snprintf(ret_id, CONTAINER_SHORT_ID_BYTES, "%08x%04x", (unsigned)getpid(), n);

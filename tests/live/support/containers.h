@@ -7,20 +7,20 @@
 
 #define CONTAINER_SHORT_ID_BYTES 13
 
-/* Those of v2, or those of v1 that systemd keeps. */
+/* Cgroups of v2, or the v1 hierarchy of systemd. */
 enum cgroup_tree { CGROUPS_OF_V2, CGROUPS_OF_V1, CGROUPS_N_TREES };
 
 bool containers_can_be_made(enum cgroup_tree tree);
 
-/* One of those where they can. */
+/* The trees that can be used here. */
 bool containers_find_tree(enum cgroup_tree *ret_tree);
 
-/* The n-th, of a few that no other test has. This process is in it from now on, and so is what it starts; what
- * it started before stays where it is. */
+/* Moves this process into the n-th container, of a few that no other test uses. Processes that it starts
+ * later are in it, too; earlier ones are not. */
 void container_enter(enum cgroup_tree tree, unsigned n);
 void container_leave(enum cgroup_tree tree);
 
-/* As gpumemctl calls the n-th. */
+/* gpumemctl's name of the n-th container. */
 const char *container_short_id(unsigned n, char ret_id[static CONTAINER_SHORT_ID_BYTES]);
 
 /* Removes everything that was made. No process may be in it any more. */

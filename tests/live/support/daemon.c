@@ -126,7 +126,7 @@ unsigned daemon_quiet_fds(const struct daemon *daemon)
         return n;
 }
 
-/* The driver is chosen by two of these, and there are settings for tests. */
+/* Two of these choose the driver; others are settings for tests. */
 static bool is_for_tests(const char *setting)
 {
         static const char *const kept[] = {
@@ -139,7 +139,7 @@ static bool is_for_tests(const char *setting)
         return false;
 }
 
-/* What a user set for himself must not steer a test. */
+/* A user's own settings must not influence a test. */
 static void forget_settings(void)
 {
         char name[64];
@@ -159,7 +159,7 @@ static void forget_settings(void)
         }
 }
 
-/* Instead of the machine's own configuration, which says who knows what. */
+/* Replaces the machine's own configuration, which is unknown. */
 static void write_configuration(const struct daemon *daemon, const char *text)
 {
         char path[256];
@@ -172,7 +172,7 @@ static void write_configuration(const struct daemon *daemon, const char *text)
         ck_assert_int_eq(fclose(file), 0);
 }
 
-/* Shared memory if there is some: a disk would be written to for nothing. */
+/* In shared memory if possible, to spare the disk. */
 static void make_place(struct daemon *daemon, const char *configuration)
 {
         const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
@@ -183,7 +183,7 @@ static void make_place(struct daemon *daemon, const char *configuration)
         write_configuration(daemon, configuration);
 }
 
-/* Not by fork: a child of one of several threads may find any lock taken for ever. `setting` is one
+/* Not by fork: a child of a process with threads may find a lock taken for ever. `setting` is a variable
  * for its environment, or NULL. */
 static void run_daemon(struct daemon *daemon, const char *setting, const char *const *options)
 {
@@ -231,7 +231,7 @@ void daemon_launch(struct daemon *daemon, const char *emulator, const char *cons
         if (machine_is_emulated())
                 ck_assert_int_eq(setenv("GPUMEM_EMULATOR", setting, 1), 0);
         ck_assert_int_eq(setenv("GPUMEM_SOCKET", daemon->socket, 1), 0);
-        /* What is freed goes back at once, so that figures can be foretold; test_cache.c is about the
+        /* Freed memory goes back at once, so that statistics are predictable; test_cache.c tests the
          * default. */
         ck_assert_int_eq(setenv("GPUMEM_CACHE_SIZE", "0", 0), 0);
         run_daemon(daemon, NULL, options);
@@ -373,7 +373,7 @@ void daemon_resume(const struct daemon *daemon)
         ck_assert_int_eq(kill(daemon->pid, SIGCONT), 0);
 }
 
-/* In its place by a rename. */
+/* Replaces the file by a rename. */
 static void tell_machine(const struct daemon *daemon, const char *name, const char *text)
 {
         char path[256], new_path[256];

@@ -18,7 +18,7 @@ struct daemon {
         unsigned n_fds; /* as noted, or 0 */
 };
 
-/* That of the test. */
+/* The test's own daemon. */
 extern struct daemon gpumemd;
 
 /* Options of gpumemd for the functions below. */
@@ -28,11 +28,11 @@ extern struct daemon gpumemd;
 bool is_root(void);
 #define NEEDS_ROOT .can_run = is_root, .needs = "root"
 
-/* What is so on the emulated driver only is asked of it only. */
+/* Some properties hold on the emulated driver only, and are tested only there. */
 bool machine_is_emulated(void);
 #define NEEDS_EMULATOR .can_run = machine_is_emulated, .needs = "the emulated driver"
 
-/* GPUMEM_TEST_DEVICES, 1 or 2; 2 if it says nothing. */
+/* GPUMEM_TEST_DEVICES, 1 or 2; 2 if it is not set. */
 unsigned machine_n_devices(void);
 bool machine_has_two_devices(void);
 #define NEEDS_TWO_DEVICES .can_run = machine_has_two_devices, .needs = "a second device"
@@ -41,35 +41,36 @@ bool is_root_on_emulator(void);
 #define NEEDS_ROOT_AND_EMULATOR \
         .can_run = is_root_on_emulator, .needs = "root, and the emulated driver"
 
-/* Sets GPUMEM_SOCKET for this process too, and GPUMEM_EMULATOR if the machine is emulated. Options
- * end with NULL. */
+/* Also sets GPUMEM_SOCKET for this process, and GPUMEM_EMULATOR if the machine is emulated. `options` ends
+ * with NULL. */
 void daemon_start(struct daemon *daemon, const char *emulator, const char *const *options);
 
 /* The same with a configuration. */
 void daemon_start_configured(struct daemon *daemon, const char *emulator,
                              const char *const *options, const char *configuration);
 
-/* The same, without waiting until this process is served: perhaps it is not to be. */
+/* The same without waiting until this process is served, which may never happen. */
 void daemon_launch(struct daemon *daemon, const char *emulator, const char *const *options,
                    const char *configuration);
 
-/* Another configuration, which it reads at once. */
+/* Writes another configuration, which the daemon reads at once. */
 void daemon_configure(struct daemon *daemon, const char *configuration);
 
-/* SIGTERM; it must end in order. Removes the folder. */
+/* SIGTERM; the daemon must end in order. Removes the folder. */
 void daemon_stop(struct daemon *daemon);
 
-/* Waits until nothing is charged to anybody, and has every cached block given back: then none is left. */
+/* Waits until no client is charged, and has every cached block given back: none is left then. */
 void daemon_expect_empty(void);
 
-/* Hangs up, does the same, and stops it. It has as many fds open as were noted, if any were. */
+/* Closes this process's connections, does the same, and stops the daemon. It must have as many fds open as
+ * were noted, if any were. */
 void daemon_note_fds(struct daemon *daemon);
 void daemon_stop_empty(struct daemon *daemon);
 
 /* Fixtures. Starts the test's own with one device of 256 MiB, and notes its fds. */
 void gpumemd_start(void);
 
-/* Stop it: as it is, when nothing is charged to anybody any more, or as the last one. */
+/* Stop the daemon: at once; when no client is charged; or like daemon_stop_empty. */
 void gpumemd_stop(void);
 void gpumemd_stop_uncharged(void);
 void gpumemd_stop_empty(void);
@@ -77,44 +78,44 @@ void gpumemd_stop_empty(void);
 /* Lets every user connect. */
 void daemon_admit_all(const struct daemon *daemon);
 
-/* SIGKILL, and nothing removed: daemon_restart follows, or daemon_clear. */
+/* SIGKILL; nothing is removed. daemon_restart or daemon_clear must follow. */
 void daemon_kill(struct daemon *daemon);
-/* The next one in the same place, after daemon_kill. It sees the devices that `visible` lists, as in
+/* Starts the next daemon in the same place, after daemon_kill. `visible` lists its devices, as in
  * CUDA_VISIBLE_DEVICES; NULL: all. */
 void daemon_restart(struct daemon *daemon, const char *visible, const char *const *options);
 void daemon_clear(struct daemon *daemon);
 
-/* This process's fd is a connection to the test's daemon; closes all of these. */
+/* Whether this fd is a connection to the test's daemon; and closes all of these. */
 bool is_connection(int fd);
 void hang_up(void);
 
-/* SIGSTOP, and it stands; SIGCONT. */
+/* SIGSTOP, and waits until it has stopped; SIGCONT. */
 void daemon_suspend(const struct daemon *daemon);
 void daemon_resume(const struct daemon *daemon);
 
 unsigned daemon_count_fds(const struct daemon *daemon);
 
-/* The same, once it has not changed for a while in which the process had nothing to do: connections that ended
- * are closed by then. */
+/* The same, once it has not changed for a while in which the process was idle: ended connections are closed
+ * by then. */
 unsigned daemon_quiet_fds(const struct daemon *daemon);
 
-/* The emulated driver of that process has these faults, one a line, from now on, and no other process has
+/* The emulated driver of that process has these faults from now on, one a line, and no other process has
  * any; see driver/emulator/machine/fault_rules.h. */
 void daemon_fault(const struct daemon *daemon, pid_t pid, const char *faults);
 
-/* What the emulated NVML says from now on; see driver/emulator/nvml/nvml_state.h. */
+/* Sets what the emulated NVML reports from now on; see driver/emulator/nvml/nvml_state.h. */
 void daemon_nvml(const struct daemon *daemon, const char *lines);
 
-/* Bytes that the first device has, the daemon says. */
+/* Bytes of the first device, as the daemon reports them. */
 uint64_t daemon_device_bytes(void);
 
-/* Where what concerns every tenant may be changed: the path of the daemon that GPUMEM_SOCKET names. */
+/* The admin socket's path of the daemon that GPUMEM_SOCKET names. */
 const char *daemon_admin_socket(void);
 
 /* Gives every cached block back to the driver. */
 void daemon_free_all(void);
 
-/* A figure of stats.def, added up over the pools; asked over a connection of its own. */
+/* A statistic of stats.def, added up over the pools, over a connection of its own. */
 enum figure {
 #define STAT(field, unit, text) FIGURE_##field,
 #include "proto/stats.def"
@@ -122,10 +123,10 @@ enum figure {
 };
 uint64_t daemon_figure(enum figure figure);
 
-/* The same of the first pool only: of the first device. */
+/* The same for the first pool only, that of the first device. */
 uint64_t daemon_first_figure(enum figure figure);
 
-/* Waits up to 20 s until a figure is so; the first pool's. */
+/* Waits up to 20 s until a statistic has this value; and the first pool's. */
 void daemon_await(enum figure figure, uint64_t value);
 void daemon_await_first(enum figure figure, uint64_t low, uint64_t high);
 
@@ -134,7 +135,7 @@ unsigned own_fds(void);
 
 void sleep_ms(unsigned ms);
 
-/* For what is not so at once. */
+/* For conditions that become true later. */
 #define AWAIT_MS 20000
 #define AWAIT(condition)                                                 \
         do {                                                             \
@@ -146,6 +147,6 @@ void sleep_ms(unsigned ms);
                 ck_assert_msg(is_so, "%s is not so", #condition);        \
         } while (0)
 
-/* A child of the test ends by itself, with this wait status; or at once, by SIGKILL. */
+/* A child of the test ends by itself, with this wait status; or is killed at once, by SIGKILL. */
 void child_await(pid_t pid, int status);
 void child_kill(pid_t pid);

@@ -17,7 +17,7 @@ void gate_init(struct gate *gate, const struct cuda *cuda)
 
         ck_assert_ptr_nonnull(library);
         *gate = (struct gate){.cuda = cuda};
-        /* Of no use to the library, so not in its table. */
+        /* The library does not use it, so it is not in its table. */
         gate->wait = (gate_wait *)dlsym(library, NAME_OF(cuStreamWaitValue64));
         ck_assert_ptr_nonnull(gate->wait);
         gate->word = mmap(NULL, WORD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holds streams up until it is opened: their work waits for a number in registered memory. A context is
- * current. Failures end the test. */
+/* Holds streams back until it is opened: their work waits for a number in registered memory. A context must
+ * be current. Failures end the test. */
 #pragma once
 
 #include <cuda.h>
@@ -9,7 +9,7 @@
 
 #include "driver/cuda.h"
 
-/* As <cuda.h> has it, whatever version that is. */
+/* From <cuda.h>, of any version. */
 typedef __typeof__(cuStreamWaitValue64) gate_wait;
 
 struct gate {
@@ -22,8 +22,8 @@ struct gate {
 void gate_init(struct gate *gate, const struct cuda *cuda);
 void gate_deinit(struct gate *gate);
 
-/* What is enqueued there from now on waits. */
+/* Work that is enqueued there from now on waits. */
 void gate_hold(struct gate *gate, void *stream);
 
-/* Everything that was held goes on. */
+/* Opens the gate: all held work goes on. */
 void gate_open(struct gate *gate);

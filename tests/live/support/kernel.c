@@ -13,7 +13,7 @@
 #define N_THREADS 256
 #define N_FILLS   128
 
-/* spin(words, n_words, word, ns): each thread writes every so many-th word until the time is over. */
+/* spin(words, n_words, word, ns): each thread writes every n-th word until the time is over. */
 static const char text[] =
         ".version 7.0\n"
         ".target sm_70\n"
@@ -56,7 +56,7 @@ static const char text[] =
         "ret;\n"
         "}\n";
 
-/* Of no use to the library, so not in its table. */
+/* The library does not use it, so it is not in its table. */
 static void *symbol(const char *name)
 {
         void *library = dlopen(cuda_library_name(NULL), RTLD_NOW);

@@ -9,20 +9,21 @@
 
 #include "driver/cuda.h"
 
-/* As <cuda.h> has it, whatever version that is. */
+/* From <cuda.h>, of any version. */
 typedef __typeof__(cuLaunchKernel) kernel_launch;
 
 struct kernel {
         const struct cuda *cuda;
-        kernel_launch *launch; /* NULL: stood in for */
+        kernel_launch *launch; /* NULL: fills take its place */
         CUfunction function;
 };
 
-/* Whether the driver runs kernels: then it has a GPU. Outside tests too. */
+/* Whether the driver runs kernels, so it has a GPU. May be called outside of tests. */
 bool kernel_is_real(void);
 
 void kernel_init(struct kernel *kernel, const struct cuda *cuda);
 
-/* Enqueues what writes that byte to all of it, again and again, for half a second; whole 4 KiB. */
+/* Enqueues a kernel that writes that byte to all of it repeatedly, for half a second; n_bytes is a multiple
+ * of 4 KiB. */
 void kernel_spin(const struct kernel *kernel, CUstream stream, void *to, uint64_t n_bytes,
                  unsigned char byte);

@@ -69,7 +69,7 @@ int ask_over(struct link *link, struct frame *request, enum message_kind kind,
         return r;
 }
 
-/* The answers that are lists begin alike. */
+/* All replies that are lists begin with the same fields. */
 void *rows_over(struct link *link, struct frame *request, enum message_kind kind,
                 size_t n_row_bytes, struct frame *ret_reply)
 {

@@ -7,7 +7,7 @@
 #include "client/connection/link.h"
 #include "proto/listing.h"
 
-/* Rows, and the figures of every pool at the same moment. */
+/* Rows, and the statistics of every pool at the same moment. */
 struct listed {
         uint32_t n_rows;
         union {
@@ -28,6 +28,6 @@ struct listed listed_now(enum message_kind kind);
 
 void listed_free(struct listed *listed);
 
-/* What that client is shown of one client of another tenant, which has leased so many blocks of a device and nothing
- * else: no pid, no name, no uid, no age, no single block; the sum. */
+/* What that client sees of a client of another tenant, which leases so many blocks of a device and nothing
+ * else: only the sum, without pid, name, uid, age or single blocks. */
 void listed_expect_sums(struct link *link, uint64_t n_bytes, unsigned n_blocks);

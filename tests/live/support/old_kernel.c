@@ -28,7 +28,7 @@
 #define LOAD(field)     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define FAIL_WITH(code) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (code))
 #define ALLOW           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-/* Goes on where the two are equal, else passes over n steps. */
+/* A filter step: goes on if both are equal, else skips n steps. */
 #define UNLESS(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (n))
 
 static void install(struct sock_filter *steps, unsigned short n_steps)
@@ -41,8 +41,7 @@ static void install(struct sock_filter *steps, unsigned short n_steps)
 
 void old_kernel_hide(unsigned hidden)
 {
-        /* The option's number is an int: the lower half of its argument, on a machine that is little
-         * endian. */
+        /* The option's number is an int: the lower half of its argument on a little-endian machine. */
         struct sock_filter no_peerpidfd[] = {
                 LOAD(nr),
                 UNLESS(SYS_getsockopt, 5),

@@ -16,6 +16,6 @@ void old_kernel_hide(unsigned hidden);
 /* Whether processes can be started in a pid namespace of their own. */
 bool pid_namespaces_are_allowed(void);
 
-/* Those that this process starts from now on are in one; the first of them, whatever it ends with, ends
- * them all. */
+/* Processes that this one starts from now on are in a new pid namespace. When the first of them ends, so do
+ * all others. */
 void enter_pid_namespace(void);

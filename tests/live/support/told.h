@@ -21,6 +21,6 @@ void told_free(struct told *told);
 
 #define TOLD_BIT(what) (UINT32_C(1) << LISTED_EVENT_##what)
 
-/* The last one of that kind, that process (0: any) and that user, over the admin socket; waits for it, 20 s
- * at most. */
+/* The last event of that kind, that process (0: any) and that user, over the admin socket; waits for it, at
+ * most 20 s. */
 struct event_row told_await(enum listed_event what, uint32_t pid, uint32_t uid);

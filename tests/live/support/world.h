@@ -15,16 +15,17 @@
 #include "tests/live/support/links.h"
 #include "tests/suite.h"
 
-/* A process of that user's does so, and fails where `act` does. Only root becomes another user. */
+/* Runs `act` in a process of that user, and fails where it does. Only root can become another user. */
 void as_user(uid_t uid, void (*act)(const void *argument), const void *argument);
 
-/* The client's last refusal of this thread. */
+/* The client's last refusal in this thread. */
 struct gpumem_refusal refusal_of(struct gpumem_client *client);
 
-/* The daemon's stderr goes there, as it is this process's; what it has said so far; it has said that, or does soon. */
+/* Collects the daemon's stderr (log_begin); returns what it has logged so far; waits until it has logged
+ * this text. */
 void log_begin(void);
 const char *log_text(void);
 void log_await(const char *part);
 
-/* The part is in the text. */
+/* The text must contain the part. */
 void must_contain(const char *text, const char *part);

@@ -29,23 +29,23 @@ extern struct gate gate;
 extern struct gpumem_client *client; /* NULL: disconnected already */
 extern CUstream captured, branch, side;
 
-/* Fixtures. At the stop nothing is charged to anybody. */
+/* Fixtures. At the stop no client may be charged. */
 void world_start(void);
-void world_start_vmm(void); /* pinned memory is of the driver's own */
+void world_start_vmm(void); /* pinned memory comes from the driver */
 void world_stop(void);
 
-/* This process's driver has these faults; see daemon.h. */
+/* Sets this process's driver faults; see daemon.h. */
 void world_fault(const char *faults);
 
-/* Device memory. */
+/* Allocates device memory. */
 int world_alloc(void *stream, uint64_t n_bytes, uint32_t wait_ms, void **ret_pointer);
 void *world_must_alloc(void *stream, uint64_t n_bytes);
 void world_must_free(void *pointer, void *stream);
 
-/* The same of a kind, with flags. */
+/* The same for a kind, with flags. */
 void *world_alloc_as(enum gpumem_kind kind, void *stream, uint64_t n_bytes, uint32_t flags);
 
-/* Both in a word: there is room. */
+/* Allocates and frees: there is room. */
 void world_pass(void *stream, uint64_t n_bytes);
 
 CUstream world_new_stream(void);
@@ -54,17 +54,17 @@ void world_synchronize(CUstream stream);
 void world_fill(const void *pointer, unsigned char byte, uint64_t n_bytes, CUstream stream);
 void world_copy(const void *to, const void *from, uint64_t n_bytes, CUstream stream);
 
-/* Every byte is that one now, whatever captures. */
+/* Checks every byte, also while a stream captures. */
 void world_check(const void *pointer, unsigned char byte, uint64_t n_bytes);
 
 struct gpumem_stats world_stats(void);
 
-/* Another process can have what this one does not keep. */
+/* Checks that another process can get all memory that this one does not keep. */
 void world_everything_is_free(void);
 
-/* What is enqueued later comes after what is there earlier: in a capture a fork, or a join. */
+/* Orders all later work of one stream after the present work of the other: in a capture a fork or a join. */
 void world_order(CUstream later, CUstream earlier);
 
-/* 0: a new one. The pool's id. */
+/* Begins a graph pool; 0: a new one. Returns the pool's id. */
 uint64_t world_begin_pool(uint64_t id, CUstream stream);
 void world_end_pool(uint64_t id, CUstream stream);

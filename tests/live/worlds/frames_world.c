@@ -156,7 +156,7 @@ void frames_start(void)
         int fd;
 
         daemon_start(&gpumemd, "devices=1,bytes=256MiB", OPTIONS("--device-bytes", "256MiB"));
-        /* A driver opens files of its own at its first work. */
+        /* A driver opens files of its own when it first works. */
         fd = connect_ready();
         give_back(fd, take_lease(fd, 2 * MIB), PROTO_RETURN_UNMAPPED, 2);
         closep(&fd);

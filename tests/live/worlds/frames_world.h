@@ -13,32 +13,32 @@
 
 extern unsigned n_fds_before; /* of the daemon, without connections */
 
-/* Fixtures. Whatever a test did, the daemon serves on and has nothing of it left; connections that it left open
- * are closed. */
+/* Fixtures. After any test, the daemon must serve on and have nothing left of it; connections that it left
+ * open are closed. */
 void frames_start(void);
 void frames_stop(void);
 
-/* Without a word, and past HELLO. */
+/* Connects without a frame; and with HELLO. */
 int connect_raw(void);
 int connect_ready(void);
 
 int receive(int fd, struct frame *ret_frame, struct fdset *ret_fds);
 
-/* Receives one frame and lets its fds go. */
+/* Receives one frame and closes its fds. */
 struct frame expect(int fd, enum message_kind kind);
 void expect_error(int fd, uint32_t serial, enum gpumem_error code);
 void expect_end(int fd);
 
-/* Both, and closes it. */
+/* Does both, and closes the connection. */
 void expect_dropped(int fd, uint32_t serial, enum gpumem_error code);
 
 void send_bytes(int fd, const void *bytes, size_t n_bytes);
 void send_frame(int fd, struct frame *frame, enum message_kind kind, uint32_t serial);
 
-/* What was sent before has been taken. */
+/* Waits until all earlier frames have been handled. */
 void must_serve(int fd);
 
-/* Of so many STATS, how many are refused as too many of 10 a second. */
+/* Sends so many STATS; returns how many are refused because of a limit of 10 a second. */
 unsigned count_refused(int fd, unsigned n);
 
 struct frame hello_frame(void);

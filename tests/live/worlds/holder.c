@@ -12,7 +12,7 @@
 #define SAMPLE_BYTES    4096
 #define BURST_PIECES    100
 
-/* What it is told to do, in its own process, whose program is the same. Its answer is sent back. */
+/* A command to the other process, which runs the same program. Its answer is sent back. */
 struct order {
         uint64_t (*deed)(const struct order *order);
         enum gpumem_kind kind;
@@ -23,7 +23,7 @@ struct order {
 
 static atomic_uint n_driver_calls;
 
-/* The linker leads the library's calls here. */
+/* The linker redirects the library's calls to these. */
 #define COUNTED(name, parameters, ...)                \
         int __real_##name parameters;                 \
         int __wrap_##name parameters;                 \
@@ -55,7 +55,7 @@ COUNTED(host_unregister_in,
         (const struct cuda *cuda, uint64_t context, void *bytes, uint64_t n_bytes), cuda, context,
         bytes, n_bytes)
 
-/* The process's own. */
+/* State of the process itself. */
 static struct gpumem_client *client;
 static struct gpu *gpu;
 static struct cuda cuda;

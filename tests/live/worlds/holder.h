@@ -11,59 +11,59 @@ struct holder {
         int fd;
 };
 
-/* Connected, with a device in use, when it returns. */
+/* The process is connected, with a device in use, when this returns. */
 void holder_start(struct holder *holder);
 
 /* The same as a process of another user, for whom the daemon's socket must be open: needs root. */
 void holder_start_as(struct holder *holder, uid_t uid);
 
-/* One more allocation, filled with a byte of its own. The code of gpumem_alloc, which may wait. */
+/* Allocates once more, filled with a byte of its own. The code of gpumem_alloc, which may wait. */
 int holder_alloc(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms);
 
-/* The same of pinned memory. */
+/* The same for pinned memory. */
 int holder_alloc_pinned(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms);
 
-/* The code of gpumem_reserve on the first device. In two steps: the caller does something while it waits. */
+/* The code of gpumem_reserve on the first device. In two steps, so that the caller can act while it waits. */
 int holder_reserve(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms);
 void holder_begin_reserve(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms);
 int holder_end_reserve(struct holder *holder);
 
-/* Its bytes are what they were. */
+/* Its bytes must be unchanged. */
 void holder_check(struct holder *holder);
 
-/* All of them, in the order of its stream. */
+/* Frees all, in the order of its stream. */
 void holder_free_all(struct holder *holder);
 
-/* What it enqueues from now on begins when holder_go says so. */
+/* Its work from now on begins only at holder_go. */
 void holder_hold_up(struct holder *holder);
 void holder_go(struct holder *holder);
 
-/* Something small in each of so many streams of its own, until its end. Bytes of the blocks that this
- * takes. */
+/* Makes a small allocation in each of so many streams of its own, until its end. Returns the bytes of the
+ * blocks. */
 #define HOLDER_STREAMS 4
 uint64_t holder_keep(struct holder *holder, unsigned n_streams);
 
-/* So many bytes in 100 pieces, by turns in those streams, and all of them freed; so many times. Then
- * nothing more is done. */
+/* Allocates so many bytes in 100 parts, by turns in those streams, and frees them all; so many times. Then
+ * it is idle. */
 void holder_burst(struct holder *holder, uint64_t n_bytes, unsigned n_times);
 
-/* Its allocations without a message, so far. */
+/* Its allocations without a message so far. */
 uint64_t holder_hits(struct holder *holder);
 
 /* gpumem_flush. */
 void holder_flush(struct holder *holder);
 
-/* So often has its client imported, mapped, unmapped, registered or unregistered a block. */
+/* How often its client has imported, mapped, unmapped, registered or unregistered a block. */
 uint64_t holder_driver_calls(struct holder *holder);
 
-/* SIGSTOP, and it stands; SIGCONT. */
+/* SIGSTOP, and waits until it has stopped; SIGCONT. */
 void holder_stop(struct holder *holder);
 void holder_continue(struct holder *holder);
 
-/* Frees what it has, disconnects, leaves. */
+/* Frees its memory, disconnects and ends. */
 void holder_end(struct holder *holder);
 
-/* Leaves without a word to the library: the process's end is what ends it. Its exit status is 0. */
+/* Ends without a call of the library. Its exit status is 0. */
 void holder_exit(struct holder *holder);
 
 void holder_kill(struct holder *holder);

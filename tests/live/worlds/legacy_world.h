@@ -4,8 +4,8 @@
 
 #include "tests/live/support/daemon.h"
 
-/* Leases memory to that user only. */
+/* The daemon leases memory to that user only. */
 void legacy_start(struct daemon *daemon, const char *emulator, unsigned uid);
 
-/* The next one after daemon_kill. */
+/* Starts the next daemon after daemon_kill. */
 void legacy_restart(struct daemon *daemon);

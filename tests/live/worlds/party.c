@@ -13,7 +13,7 @@ void party_expect(const struct party *party, enum message_kind kind, struct fram
 {
         struct proto_reason reason;
 
-        /* What is idle is marked already: that it be done at once says nothing new. */
+        /* Idle leases are marked already, so the request to mark them is ignored. */
         do
                 ck_assert_int_eq(wire_receive(party->fd, FROM_DAEMON, ret_frame, ret_fds, &reason),
                                  0);
@@ -47,7 +47,7 @@ struct party party_join(void)
         return party;
 }
 
-/* The kernel tells the daemon which user it was that connected. */
+/* The kernel tells the daemon which user has connected. */
 struct party party_join_as(uid_t uid)
 {
         struct party party;

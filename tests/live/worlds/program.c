@@ -126,7 +126,7 @@ void check_device_bytes(unsigned device, unsigned char *pointer, uint64_t n_byte
                 ck_assert_uint_eq(staged[i], (unsigned char)((uintptr_t)pointer >> 9));
 }
 
-/* Some memory of each kind, given back again: drivers open files of their own at their first work. */
+/* Allocates and frees some memory of each kind: drivers open files of their own when they first work. */
 static void do_first_work(void)
 {
         struct gpumem_request request = pinned(10000);

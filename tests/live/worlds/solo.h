@@ -9,12 +9,12 @@
 extern struct gpu *gpu;
 extern struct gpumem_client *client;
 
-/* A GPU and a client; the client is that user's. solo_close ends both, and the client may have ended. */
+/* A GPU and a client of that user. solo_close ends both; the client may have ended. */
 void solo_open(uid_t uid);
 void solo_close(void);
 
-/* The daemon, and both of them as the user that runs the test; solo_stop, a fixture, ends all as daemon_stop_empty
- * does. */
+/* The daemon, with both as the user that runs the test. solo_stop, a fixture, ends all like
+ * daemon_stop_empty. */
 void solo_start(const char *emulator, const char *const *options);
 void solo_stop(void);
 
@@ -26,5 +26,5 @@ void must_free(void *pointer);
 
 struct gpumem_stats device_stats(void);
 
-/* The last refusal says that. */
+/* The last refusal contains this text. */
 void must_say(const char *part);

@@ -71,7 +71,7 @@ TEST(spans_stand_by_state_and_owner)
         };
 
         make(blocks, ARRAY_SIZE(blocks), 64 * MIB);
-        /* 12 MiB each, leased and idle: then by uid. */
+        /* 12 MiB each, leased and idle; equal ones are sorted by uid. */
         expect_marks("ABa=~?");
         ck_assert_uint_eq(chart.spans[0].pid, 70);
         ck_assert_uint_eq(chart.spans[0].n_bytes, 8 * MIB);
@@ -120,7 +120,7 @@ TEST(those_with_most_have_letters_of_their_own)
         ck_assert_uint_eq(last->n_bytes, (1 + 2 + 3 + 4 + 5) * MIB);
 }
 
-/* What is reserved is seen, though most of a cell may be free. */
+/* Reserved memory is visible, though most of a cell may be free. */
 TEST(a_cell_shows_what_has_most_of_what_is_reserved)
 {
         const struct block_row blocks[] = {block(LISTED_LEASED, 7, 70, 3),
@@ -129,14 +129,14 @@ TEST(a_cell_shows_what_has_most_of_what_is_reserved)
         make(blocks, ARRAY_SIZE(blocks), 64 * MIB);
         expect_cells(4, "A...");
         expect_cells(16, "A=..............");
-        /* 65 bytes in 64 cells are 33 of two bytes. */
+        /* 65 bytes in 64 cells make 33 cells of two bytes. */
         chart.n_bytes = 65;
         ck_assert_uint_eq(chart_cell_bytes(&chart, 64), 2);
         chart.n_spans = 0;
         expect_cells(64, ".................................");
 }
 
-/* Of two that have as much, what stands first. */
+/* Of two equal shares, the first one is shown. */
 TEST(a_cell_that_two_share_shows_the_first)
 {
         const struct block_row blocks[] = {block(LISTED_CACHED, 7, 0, 2),
@@ -162,7 +162,7 @@ TEST(an_empty_pool_has_no_cells)
         expect_cells(4, "");
 }
 
-/* A list that cannot be true is drawn somehow. */
+/* An impossible list is drawn without an error. */
 TEST(absurd_sizes_do_no_harm)
 {
         struct block_row blocks[3] = {block(LISTED_LEASED, 7, 70, 1), block(LISTED_IDLE, 7, 70, 1),

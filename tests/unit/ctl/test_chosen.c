@@ -9,7 +9,7 @@
 
 #define N_ROWS 5
 
-/* Those of two clients of one user, one of another user's, and a sum. */
+/* Rows of two clients of one user, of another user, and a sum. */
 static struct event_row rows[N_ROWS];
 static struct event_rows event_rows;
 
@@ -27,7 +27,7 @@ static void set_up(void)
         event_rows = (struct event_rows){.rows = rows, .n = N_ROWS};
 }
 
-/* So many are left, and these are their numbers. */
+/* So many rows are left, with these numbers. */
 static void expect(const struct event_rows_choice *choice, uint32_t n, const uint64_t *events)
 {
         set_up();

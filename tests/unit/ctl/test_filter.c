@@ -20,7 +20,7 @@ static const struct block_row some_blocks[N_ROWS] = {
         {.block = 0, .state = LISTED_SUM, .uid = LISTING_NOBODY, .bytes = 64 * MIB, .blocks = 9},
 };
 
-/* The blocks that the filter shows, in its order, are those; 0 ends them, or is the sum. */
+/* The filter shows these blocks in its order; 0 ends the list, or is the sum. */
 static void expect_blocks(const struct filter *filter, const uint64_t *wanted, uint32_t n_wanted)
 {
         struct block_row rows[N_ROWS];
@@ -121,7 +121,7 @@ TEST(no_rows_are_no_rows)
         ck_assert_uint_eq(n, 0);
 }
 
-/* What is not in the table is no column, though it is a field. */
+/* A field that the table does not show is not a column. */
 TEST(columns_are_those_of_the_table)
 {
         struct filter filter = {.n_rules = 0};

@@ -19,7 +19,7 @@ static void clear(void)
         findings_deinit(&findings);
 }
 
-/* There is one finding, and it is this. */
+/* There is exactly this finding. */
 static void expect(enum finding_level level, uint32_t pool, const char *what, const char *part)
 {
         ck_assert_uint_eq(findings.n, 1);
@@ -85,7 +85,7 @@ TEST(errors_that_are_over_are_notes)
         ck_assert_uint_eq(findings.n, 0);
 }
 
-/* Its figures of a device are unknown; its memory may have a driver's nevertheless. */
+/* Its device statistics are unknown; its memory may still come from a driver. */
 TEST(pinned_memory_has_no_device)
 {
         struct stats_row stats = {.device = PROTO_FIGURE_UNKNOWN,

@@ -12,7 +12,7 @@
 #define STOPPED 66
 #define OLDER   60000
 
-/* Rows of that user's; what follows are further fields. */
+/* Rows of that user; the arguments set further fields. */
 #define CLIENT(pid_, state_, age_, n_bytes, ...)                                    \
         {                                                                           \
                 .pid = (pid_), .uid = USER, .state = (state_), .connected = (age_), \
@@ -120,7 +120,7 @@ TEST(blocks_of_one_process_and_pool_are_one)
         leaks_deinit(&leaks);
 }
 
-/* It is told as its client's already. */
+/* It is reported with its client already. */
 TEST(what_lingers_of_who_is_gone_is_told_once)
 {
         const struct client_row clients[] = {
@@ -136,7 +136,7 @@ TEST(what_lingers_of_who_is_gone_is_told_once)
         leaks_deinit(&leaks);
 }
 
-/* A cell of a table has room for 71 bytes. */
+/* A table's cell has room for 71 bytes. */
 TEST(each_kind_has_a_name_and_advice)
 {
         for (unsigned kind = 0; kind < LEAK_N_KINDS; kind++) {

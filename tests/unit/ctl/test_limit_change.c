@@ -96,7 +96,7 @@ TEST(what_is_no_change_is_refused, .to = ARRAY_SIZE(bad))
         ck_assert_uint_eq(change.holder, 77);
 }
 
-/* A word fills its room but for the end. */
+/* A word fills the buffer, with its terminating 0. */
 TEST(long_words_are_refused)
 {
         struct limit_change change;

@@ -42,7 +42,7 @@ TEST(room_is_what_is_free_cached_or_idle)
         ck_assert_uint_eq(oom_room(&stats), 45);
         stats.device_free = 7;
         ck_assert_uint_eq(oom_room(&stats), 37);
-        /* The limit was lowered since, and figures may be anything. */
+        /* The limit was lowered since, and statistics may be arbitrary. */
         stats.max = 40;
         ck_assert_uint_eq(oom_room(&stats), 0);
         stats.max = 100;

@@ -33,7 +33,7 @@ static void expect_text(const struct table *table, const char *wanted)
         free(text);
 }
 
-/* Nothing stands behind the last column of texts. */
+/* The last column of texts has no trailing blanks. */
 TEST(columns_are_as_wide_as_their_widest_cell)
 {
         struct table table = TABLE_NULL;
@@ -63,7 +63,7 @@ TEST(numbers_may_stand_last)
         table_deinit(&table);
 }
 
-/* The widest there is, and where another digit comes. */
+/* The widest value, and values around a further digit. */
 TEST(short_sizes_have_five_characters)
 {
         static const struct {

@@ -155,7 +155,7 @@ TEST(a_bar_is_the_whole_device)
         expect_bar(&device, &stats, 0, 100, "");
 }
 
-/* Figures are of different moments, and may be of a daemon that lies. */
+/* Statistics were read at different times, and may come from a daemon that lies. */
 TEST(a_bar_is_never_longer_than_it_may_be)
 {
         const struct pool_row device = {.kind = GPUMEM_DEVICE, .n_capacity_bytes = 100};
