@@ -17,10 +17,10 @@
 
 #define CROWD_WORD "crowd-client"
 
-/* Long enough that a wait of this length is a hang. */
+/* A wait of this length is a hang. */
 #define CROWD_WAIT_MS 120000
 
-/* Half a device's pool: one of the crowd has it at a time, and leaves room for what is small. */
+/* Half a device's pool: one process of the crowd has it at a time, and leaves room for small allocations. */
 #define CROWD_CRUSH_BYTES GIB
 
 enum crowd_word {
@@ -33,7 +33,7 @@ enum crowd_word {
         CROWD_LEAVE,
 };
 
-/* What it has done. The test demands some of everything. */
+/* Counts of its work. The test demands some of each kind. */
 #define CROWD_COUNTS(COUNT)                                               \
         COUNT(allocations, "allocations")                                 \
         COUNT(device, "of them device memory")                            \
@@ -69,9 +69,9 @@ struct crowd_news {
 #define CROWD_LANES_MAX   (CROWD_DEVICES_MAX * CROWD_STREAMS)
 #define CROWD_LIVE_MAX    32
 
-/* How the crowd shares: each offers memory to the next, one piece at a time. Who gets an offer
- * attaches it, compares its bytes, writes others and says so; then the owner compares, and frees
- * while the other one still has it attached. */
+/* How the crowd shares: each process offers memory to the next, one allocation at a time. The next process
+ * attaches it, compares its bytes, writes others and replies. The owner then compares, and frees while the
+ * other one still has it attached. */
 struct crowd_ring {
         int next_fd, last_fd; /* sockets to the neighbours */
         bool is_offering;
@@ -91,7 +91,7 @@ struct crowd {
         struct gpumem_client *client;
         struct crowd_lane lanes[CROWD_LANES_MAX];
         unsigned n_lanes;
-        int32_t node; /* one that has pinned memory, or GPUMEM_NEAREST while none is known */
+        int32_t node; /* a node with pinned memory, or GPUMEM_NEAREST while none is known */
         uint64_t serial;
         struct crowd_memory live[CROWD_LIVE_MAX];
         unsigned n_live;
@@ -100,7 +100,7 @@ struct crowd {
         struct crowd_counts counts;
 };
 
-/* The arguments behind CROWD_WORD. */
+/* The arguments after CROWD_WORD. */
 enum crowd_argument {
         CROWD_ARG_INDEX,
         CROWD_ARG_STEPS,
@@ -117,8 +117,8 @@ int crowd_client_main(char **arguments);
 /* Ends the process. */
 _Noreturn void crowd_fail(const struct crowd *crowd, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Stands for what the client's present allocation is filled with, and nothing else in the crowd. */
+/* A number for the contents of the client's present allocation, unique in the crowd. */
 uint64_t crowd_tag(const struct crowd *crowd);
 
-/* `what` must have given 0. */
+/* `what` must have returned 0. */
 void crowd_must(const struct crowd *crowd, int result, const char *what);

@@ -14,14 +14,13 @@
 #include "base/size.h"
 #include "tests/demo/gpu.h"
 
-/* For each stream. Small enough that the whole crowd has room for it, holes included, beside half a
- * device and what is large. */
+/* For each stream. Small enough that the whole crowd has room for it, holes included, beside half a device
+ * and the large allocations. */
 #define LIVE_BYTES_MAX (4 * MIB)
 #define N_LIVE_MAX     (CROWD_LIVE_MAX / CROWD_LANES_MAX)
 
-/* Sizes are of so many bytes or more, doubled less often than this; each doubling is as likely as
- * any other. So 512 bytes to 4 MiB; rarely 16 to 256 MiB, of pinned memory, which costs real pages,
- * 4 to 16 MiB. */
+/* Sizes are doubled a random number of times; each doubling has the same probability. So 512 bytes to 4
+ * MiB; rarely 16 to 256 MiB, of pinned memory, which costs real pages, 4 to 16 MiB. */
 #define LEAST_BYTES              UINT64_C(512)
 #define N_DOUBLINGS              13
 #define LARGE_DEVICE_BYTES       (16 * MIB)
@@ -29,7 +28,7 @@
 #define LARGE_PINNED_BYTES       (4 * MIB)
 #define N_LARGE_PINNED_DOUBLINGS 2
 
-/* A memset covers every byte, so it is for what has not too many of them. */
+/* A memset covers every byte, so it is only used for smaller allocations. */
 #define SET_BYTES_MAX (64 * KIB)
 
 #define ONE_IN_LARGE      400
@@ -76,7 +75,7 @@ static void await(const struct crowd *crowd, enum crowd_word word)
         struct crowd_news news;
         ssize_t n_bytes = recv(STDIN_FILENO, &news, sizeof(news), 0);
 
-        /* It has given up for another's sake, who has said why. */
+        /* It has given up because of another process, which has printed the reason. */
         if (n_bytes == 0)
                 _exit(EXIT_FAILURE);
         if (n_bytes != (ssize_t)sizeof(news) || news.word != word)
@@ -97,7 +96,7 @@ struct news {
         struct gpumem_token token;
 };
 
-/* What is written in answer to a tag. */
+/* The bytes that answer a tag. */
 static uint64_t answer_to(uint64_t tag)
 {
         return ~tag;
@@ -120,7 +119,7 @@ static bool hear(const struct crowd *crowd, int fd, struct news *ret_news)
         return true;
 }
 
-/* The other process is told by message, so what this one has in its stream must be over. */
+/* The other process is told by a message, so this one's stream must be done. */
 static void finish_filling(const struct crowd *crowd, const struct crowd_memory *memory)
 {
         if (memory->kind == CROWD_DEVICE)
@@ -192,7 +191,7 @@ static void take_answer(struct crowd *crowd)
         crowd->ring.is_offering = false;
 }
 
-/* Does what the neighbours' news ask for; does not wait. */
+/* Handles the neighbours' messages; does not wait. */
 static void serve_ring(struct crowd *crowd)
 {
         struct crowd_ring *ring = &crowd->ring;
@@ -210,7 +209,7 @@ static void serve_ring(struct crowd *crowd)
                 detach(crowd);
 }
 
-/* Offers such memory to the next. One offer must not be out already. */
+/* Offers such memory to the next process. No other offer may be open. */
 static void offer_to_next(struct crowd *crowd, enum crowd_kind kind, struct crowd_lane *lane,
                           uint64_t n_bytes)
 {
@@ -242,7 +241,7 @@ static void await_news(struct crowd *crowd)
         serve_ring(crowd);
 }
 
-/* Waits until the next has answered and the last offers no more; holds nothing afterwards. */
+/* Waits until the next process has replied and the last one offers no more; holds nothing afterwards. */
 static void end_ring(struct crowd *crowd)
 {
         struct news end = {.word = END};
@@ -309,7 +308,7 @@ static void make_room(struct crowd *crowd, uint64_t n_bytes)
                 free_live(crowd, (unsigned)below(crowd, crowd->n_live));
 }
 
-/* Some are left as they come. */
+/* Some are not checked before they are freed. */
 static void fill_perhaps(struct crowd *crowd, struct crowd_memory *memory)
 {
         bool is_set = memory->n_bytes <= SET_BYTES_MAX && one_in(crowd, 3);
@@ -418,7 +417,7 @@ static void alloc_scratch(struct crowd *crowd, struct crowd_memory *ret_scratch)
         }
 }
 
-/* Whatever it had, the library has nothing left for it. */
+/* Whatever the client held, the library has nothing left for it. */
 static void expect_nothing(struct crowd *crowd, enum gpumem_kind kind, int32_t place)
 {
         struct gpumem_stats stats = {.struct_size = sizeof(stats)};
@@ -446,7 +445,7 @@ static void expect_nothing_anywhere(struct crowd *crowd)
                 expect_nothing(crowd, GPUMEM_PINNED, node);
 }
 
-/* The scratch memory is of the allocations, too. */
+/* The scratch memory counts as an allocation, too. */
 static void run(struct crowd *crowd)
 {
         struct crowd_memory scratch[CROWD_LANES_MAX];

@@ -58,7 +58,7 @@ static void learn_node(struct crowd *crowd, const void *bytes)
         crowd->node = info.place;
 }
 
-/* By its number, or as what is nearest. */
+/* By its number, or as the nearest place. */
 static int32_t place_of(struct crowd *crowd, const struct crowd_memory *memory)
 {
         if (test_random_below(&crowd->random, 2))

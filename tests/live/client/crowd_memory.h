@@ -29,9 +29,9 @@ struct crowd_memory {
         unsigned char *bytes;
         uint64_t n_bytes;
         enum crowd_kind kind;
-        struct crowd_lane *lane; /* NULL: unbound */
+        struct crowd_lane *lane; /* NULL: without a context */
         enum crowd_filling filling;
-        uint64_t tag; /* stands for its bytes */
+        uint64_t tag; /* determines its bytes */
 };
 
 /* Makes the context of the memory's lane current, or none. */
@@ -41,20 +41,20 @@ void crowd_use(const struct crowd *crowd, const struct crowd_lane *lane);
 void crowd_alloc(struct crowd *crowd, enum crowd_kind kind, struct crowd_lane *lane,
                  uint64_t n_bytes, uint32_t flags, struct crowd_memory *ret_memory);
 
-/* The code of gpumem_alloc. */
+/* Returns the code of gpumem_alloc. */
 int crowd_try_alloc(struct crowd *crowd, enum crowd_kind kind, struct crowd_lane *lane,
                     uint64_t n_bytes, uint32_t wait_ms, struct crowd_memory *ret_memory);
 
-/* Does not wait: whether there was any. */
+/* Does not wait; returns whether there was memory. */
 bool crowd_alloc_now(struct crowd *crowd, enum crowd_kind kind, struct crowd_lane *lane,
                      uint64_t n_bytes, struct crowd_memory *ret_memory);
 
-/* Enqueued in the memory's stream; by the CPU where it is pinned. */
+/* Enqueued in the memory's stream; pinned memory is filled by the CPU. */
 void crowd_fill(const struct crowd *crowd, struct crowd_memory *memory, enum crowd_filling filling,
                 uint64_t tag);
 
-/* Waits for the memory's stream, and fails if a byte is not what it should be. */
+/* Waits for the memory's stream, and fails if a byte is wrong. */
 void crowd_check(struct crowd *crowd, const struct crowd_memory *memory);
 
-/* Checks before. */
+/* Checks, then frees. */
 void crowd_free(struct crowd *crowd, const struct crowd_memory *memory);

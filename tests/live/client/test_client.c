@@ -79,7 +79,7 @@ TEST(streams_do_not_share_blocks)
         must_free(&two, in_two);
 }
 
-/* A free in another stream's order, and one in no stream's. */
+/* A free in the order of another stream, and one without a stream. */
 TEST(memory_is_freed_in_any_streams_order)
 {
         struct gpumem_request request = on_device(0, 1000);
@@ -92,8 +92,8 @@ TEST(memory_is_freed_in_any_streams_order)
         ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, 0).n_reserved_bytes, 0);
 }
 
-/* A copy out of pinned memory is on its way when the memory is freed and had again: what the CPU
- * writes there next must not come before the copy. `other` keeps the block from becoming empty. */
+/* A copy from pinned memory is under way when the memory is freed and allocated again: the CPU's next write
+ * must not come before the copy. `other` keeps the block from becoming empty. */
 TEST(pinned_memory_is_had_again_after_its_copies, .in = &slow, NEEDS_EMULATOR)
 {
         struct gpumem_request request = pinned(64 * KIB), target = on_device(0, 64 * KIB);
@@ -114,8 +114,8 @@ TEST(pinned_memory_is_had_again_after_its_copies, .in = &slow, NEEDS_EMULATOR)
         must_free(&target, to);
 }
 
-/* Work of another stream still uses device memory that is freed in that stream's order: its
- * allocation stream must not have it before. */
+/* Work of another stream still uses device memory that is freed in that stream's order: the allocation's
+ * own stream must not get it earlier. */
 TEST(device_memory_is_had_again_after_another_streams_work, .in = &slow, NEEDS_EMULATOR)
 {
         struct gpumem_request request = on_device(0, 64 * KIB), host = pinned(64 * KIB);
@@ -155,7 +155,7 @@ TEST(free_all_blocks_says_how_much)
         ck_assert_uint_eq(n_freed, 6 * MIB);
 }
 
-/* A client that keeps what is freed, and has no thread. */
+/* A client that keeps freed memory, and has no thread. */
 static void connect_again(void)
 {
         gpumem_disconnect(client);
@@ -172,7 +172,7 @@ static uint64_t free_all_blocks(void)
         return n_freed;
 }
 
-/* No thread looks whether what was freed is idle: the call does. */
+/* No thread checks whether freed memory is idle: the call does. */
 TEST(what_was_freed_a_moment_before_goes_back)
 {
         struct gpumem_request request = on_device(0, 5 * MIB), host = pinned(5 * MIB);
@@ -186,7 +186,7 @@ TEST(what_was_freed_a_moment_before_goes_back)
         ck_assert_uint_eq(free_all_blocks(), 0);
 }
 
-/* Where the daemon caches nothing, what is flushed has gone back before it is asked to free all. */
+/* If the daemon caches nothing, flushed blocks have gone back before it is asked to free all. */
 TEST(what_was_freed_counts_where_nothing_is_cached)
 {
         struct gpumem_request request = on_device(0, 5 * MIB);

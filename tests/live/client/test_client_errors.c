@@ -5,7 +5,7 @@
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/program.h"
 
-/* What the last call said of itself, or gpumem_connect if there is no client; `parts` end with NULL. */
+/* The text of the last refusal, of gpumem_connect if there is no client; `parts` end with NULL. */
 static void check_refusal(struct gpumem_client *of, int result, const char *const *parts)
 {
         for (; *parts; parts++)
@@ -16,7 +16,7 @@ static void check_refusal(struct gpumem_client *of, int result, const char *cons
 
 static const struct test_case alone = {.name = "alone"};
 
-/* Each bad request has its own answer, and the pointer is left alone. */
+/* Each wrong request has its own error, and the pointer stays untouched. */
 TEST(bad_requests_are_told_apart)
 {
         struct gpumem_request good = on_device(0, 4096), bad;
@@ -53,7 +53,7 @@ TEST(a_stream_of_another_device_is_told, NEEDS_TWO_DEVICES)
         check_refusal(client, GPUMEM_E_WRONG_STREAM, PARTS("CUDA device 0", "place is 1"));
 }
 
-/* A GPU's driver may follow such a handle, wherever it points. */
+/* A GPU's driver might follow such a handle, so this runs on the emulated one only. */
 TEST(a_stream_that_is_none_is_told, NEEDS_EMULATOR)
 {
         struct gpumem_request request = on_device(0, 4096);
@@ -161,7 +161,7 @@ TEST(nobody_to_connect_to, .in = &alone)
         gpumem_disconnect(NULL);
 }
 
-/* With this in the environment gpumem_connect fails so, and says so. */
+/* With this in the environment gpumem_connect fails with this code and text. */
 static const struct {
         const char *name, *value;
         int result;

@@ -36,7 +36,7 @@ static int alloc(uint64_t n_bytes, void **ret_pointer)
         return gpumem_alloc(client, &request, ret_pointer);
 }
 
-/* Of the device, in no stream. */
+/* Device memory, without a stream. */
 static void *must_alloc_piece(void)
 {
         void *pointer;
@@ -45,7 +45,7 @@ static void *must_alloc_piece(void)
         return pointer;
 }
 
-/* The driver has every byte again that the daemon says it has: there is room for all. */
+/* The driver has back every byte that the daemon counts: there is room for everything. */
 static void end(void)
 {
         void *pointer;
@@ -63,7 +63,7 @@ static void end(void)
 static const struct test_case slow = {"slow", .limit_s = 120, .start = start_slow, .stop = end};
 static const struct test_case large = {"large", .limit_s = 120, .start = start_large, .stop = end};
 
-/* Its addresses are not another block's before it has gone. */
+/* The addresses are not reused before the block has gone. */
 TEST(a_block_that_is_half_mapped_is_unmapped_later)
 {
         void *pointer;
@@ -92,7 +92,8 @@ TEST(a_block_that_is_not_unmapped_stays_leased_and_is_tried_again)
         ck_assert_uint_ge(daemon_figure(FIGURE_charged), PIECE);
 }
 
-/* At the latest when it leaves; what it could not unmap even then is its own until the process ends. */
+/* The client unmaps at the latest when it leaves; a block that it cannot unmap even then stays charged to
+ * it until the process ends. */
 TEST(who_leaves_unmaps_what_it_can)
 {
         void *pointer = must_alloc_piece();
@@ -103,7 +104,7 @@ TEST(who_leaves_unmaps_what_it_can)
         client = connect_client();
 }
 
-/* The work that has yet to be done finds its memory: a wait that fails is none. */
+/* Work that is not done keeps its memory: a failed wait does not count as one. */
 TEST(who_leaves_waits_for_work_though_the_driver_fails_once, .in = &slow)
 {
         void *pointer;
@@ -123,7 +124,7 @@ TEST(who_leaves_waits_for_work_though_the_driver_fails_once, .in = &slow)
         client = connect_client();
 }
 
-/* The work has yet to be done when the wait begins. */
+/* The work is not done when the wait begins. */
 TEST(a_free_without_a_stream_waits_though_no_page_can_be_registered, .in = &slow)
 {
         unsigned char *seen;
@@ -152,7 +153,7 @@ TEST(a_free_without_a_stream_frees_nothing_where_it_cannot_wait)
         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
 }
 
-/* What a process has left of its addresses, as RLIMIT_AS may say. */
+/* The process's remaining addresses, as with RLIMIT_AS. */
 static uint64_t n_most_addresses = UINT64_MAX;
 
 int __real_mapping_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
@@ -171,7 +172,7 @@ static void use(enum gpumem_kind kind, void *pointer, uint64_t n_bytes)
                 ck_assert_int_eq(gpu_fill(gpu, pointer, 1, n_bytes), 0);
 }
 
-/* What was allocated meanwhile stays where it is; of each kind, shared or not. */
+/* Allocations made meanwhile stay in place; for each kind, shared or not. */
 TEST(few_addresses_are_few_no_longer_than_that, .to = 4, .in = &large)
 {
         static const struct {

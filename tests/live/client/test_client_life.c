@@ -34,7 +34,7 @@ TEST(a_forked_child_has_no_client)
         must_free(&request, pointer);
 }
 
-/* What is held stays valid and is freed without a daemon; a new block cannot be had. */
+/* Memory stays valid and can be freed without a daemon; new blocks are refused. */
 TEST(allocations_outlive_the_daemon, .in = &lost)
 {
         struct gpumem_request request = on_device(0, 4096), large = on_device(0, 16 * MIB);
@@ -74,7 +74,7 @@ static bool holds_a_connection(void)
         return false;
 }
 
-/* At whatever moment of a connection's life. */
+/* At every moment of a connection's life. */
 TEST(no_forked_child_holds_a_connection, .in = &bare)
 {
         atomic_bool over = false;
@@ -109,7 +109,7 @@ struct other {
         int end; /* it ends when this is closed */
 };
 
-/* A process that becomes cat, as a client or without ever having been one. */
+/* A process that becomes cat, with a client or without. */
 static struct other start_other(bool (*first)(void))
 {
         int end[2];
@@ -140,7 +140,7 @@ static bool is_cat(pid_t pid)
         return strcmp(name, "cat\n") == 0;
 }
 
-/* The fds that another program was left. */
+/* The fds that the new program has inherited. */
 static unsigned count_left(const struct other *other)
 {
         struct daemon process = {.pid = other->pid};
@@ -156,7 +156,7 @@ static void end_other(const struct other *other)
         child_await(other->pid, 0);
 }
 
-/* That its mappings ended with the program is nothing that the daemon could see. */
+/* The daemon cannot see that the exec has ended the mappings. */
 TEST(what_an_exec_leaves_is_charged_until_the_process_ends, .in = &bare)
 {
         struct other plain = start_other(NULL), holder = start_other(hold_something);

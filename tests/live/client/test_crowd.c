@@ -26,7 +26,7 @@
 
 #define N_CLIENTS 32
 
-/* Unless GPUMEM_TEST_STEPS says otherwise. A sanitizer makes the same take many times as long. */
+/* Default of GPUMEM_TEST_STEPS. With a sanitizer this takes many times as long. */
 #if defined(__SANITIZE_THREAD__)
 #define N_STEPS 100
 #elif defined(__SANITIZE_ADDRESS__)
@@ -35,10 +35,10 @@
 #define N_STEPS 10000
 #endif
 
-/* Of one that comes before the crowd, on a GPU: its driver opens files of its own at first. */
+/* A client before the crowd, on a GPU: its driver opens files of its own at first. */
 #define N_FIRST_STEPS 200
 
-/* On a GPU other programs, and the driver for itself, take and give memory at any time. */
+/* On a GPU, other programs and the driver itself take and free memory at any time. */
 #define N_OTHERS_BYTES (machine_is_emulated() ? 0 : 16 * MIB)
 
 #define TIMEOUT_S 280
@@ -71,7 +71,7 @@ static void remember(void)
                 n_used_bytes[i] = used_bytes(i);
 }
 
-/* The fds other than standard input are passed on as they are. */
+/* Fds other than standard input are passed on unchanged. */
 static void start_member(unsigned index, uint64_t n_steps, uint64_t seed, int next_fd, int last_fd)
 {
         posix_spawn_file_actions_t actions;
@@ -99,7 +99,7 @@ static void start_member(unsigned index, uint64_t n_steps, uint64_t seed, int ne
         (void)close(control[1]);
 }
 
-/* Each has a socket to the next one; the last one's next is the first. */
+/* Each process has a socket to the next one; the last one's next is the first. */
 static void start_members(unsigned n, uint64_t n_steps, uint64_t seed)
 {
         int pairs[N_CLIENTS][2];
@@ -114,7 +114,7 @@ static void start_members(unsigned n, uint64_t n_steps, uint64_t seed)
         }
 }
 
-/* What it had to say is on stderr. Check ends the others. */
+/* Its message is on stderr. Check ends the other processes. */
 static void check_there(unsigned index, ssize_t n_bytes)
 {
         ck_assert_msg(n_bytes == sizeof(struct crowd_news), "client %u ended too early", index);
@@ -139,7 +139,7 @@ static void hear(unsigned index, enum crowd_word word)
         n_answered++;
 }
 
-/* Waits for one at least of those who have not answered yet. */
+/* Waits for at least one of the processes that have not answered. */
 static void hear_some(enum crowd_word word)
 {
         struct pollfd fds[N_CLIENTS];
@@ -180,7 +180,7 @@ static void pass_crush(void)
         hear_all(CROWD_CRUSHED);
 }
 
-/* They are connected still: what the daemon counts, it counts for them. */
+/* They are still connected, so the daemon's counts are for them. */
 static void expect_nothing_held(void)
 {
         daemon_await(FIGURE_leased, 0);
@@ -202,7 +202,7 @@ static void await_ends(void)
         }
 }
 
-/* What a process had comes back a while after its end. */
+/* A process's memory comes back some time after its end. */
 static void await_used_bytes(unsigned device, uint64_t n_bytes)
 {
         AWAIT(used_bytes(device) <= n_bytes);
@@ -265,7 +265,7 @@ static struct crowd_counts sum_counts(void)
         return sum;
 }
 
-/* Nothing was left out: what did not happen was not tried either. */
+/* Each kind of work must have happened at least once. */
 static void expect_some_of_everything(const struct crowd_counts *sum)
 {
 #define COUNT(name, text)                                    \

@@ -117,7 +117,7 @@ TEST(a_forked_child_has_its_own)
         ck_assert_int_eq(gpumem_free(NULL, pointer, gpu_stream(gpu)), 0);
 }
 
-/* Each call tries again, and says why it failed; the next daemon is met. */
+/* Each call tries again and tells why it failed; a later daemon is found. */
 TEST(without_a_daemon_every_call_says_so)
 {
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};

@@ -19,7 +19,7 @@
 
 static struct cuda cuda;
 
-static __typeof__(cuMemGetAccess) *get_access; /* of no use to the library */
+static __typeof__(cuMemGetAccess) *get_access; /* not used by the library */
 
 static void load_more(void)
 {
@@ -30,7 +30,7 @@ static void load_more(void)
         ck_assert_ptr_nonnull(get_access);
 }
 
-/* So many devices, as the process sees them, and a client. */
+/* That many devices of the process, and a client. */
 static void peers_open(unsigned n)
 {
         open_gpus(n);
@@ -56,7 +56,7 @@ static void read_by(unsigned device, const void *pointer, unsigned char byte)
         check_filled(device, pointer, byte, N_BYTES);
 }
 
-/* Each of the two finds what the other wrote. */
+/* Each of the two devices reads what the other one wrote. */
 static void check_both(void *pointer)
 {
         write_by(1, pointer, 0x51);
@@ -65,7 +65,7 @@ static void check_both(void *pointer)
         read_by(1, pointer, 0x52);
 }
 
-/* The driver says that the device may. */
+/* The driver reports that the device has access. */
 static bool is_reached(const void *pointer, int device)
 {
         CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
@@ -76,7 +76,7 @@ static bool is_reached(const void *pointer, int device)
         return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
-/* Of 256 MiB: no more than is kept, and too much for two. */
+/* Of 256 MiB: at most what is kept, and too much for two. */
 #define MUCH (120 * MIB)
 
 static struct holder holder;
@@ -88,7 +88,7 @@ struct other {
 };
 static struct other permuted, confined;
 
-/* What is the first device elsewhere is the second one here. */
+/* The first device of the other process is the second one here. */
 static void write_permuted(const struct gpumem_token *token)
 {
         uint64_t n_bytes;
@@ -104,7 +104,7 @@ static void write_permuted(const struct gpumem_token *token)
         peers_close();
 }
 
-/* It sees the second device only, as its first. */
+/* It sees only the second device, as its first. */
 static void try_confined(const struct gpumem_token *token)
 {
         struct gpumem_request request;
@@ -243,7 +243,7 @@ TEST(who_does_not_see_a_device_is_told, NEEDS_TWO_DEVICES)
         free_on(0, memory);
 }
 
-/* Freed, and idle by and by. */
+/* Freed, and idle some time later. */
 static void have_idle(void)
 {
         void *pointer = alloc_on(0, MUCH, 0);
@@ -253,7 +253,7 @@ static void have_idle(void)
         daemon_await(FIGURE_idle, MUCH);
 }
 
-/* It was another process's meanwhile. As often as it takes: on a busy machine a process may be slower than
+/* It was another process's meanwhile. Repeated if needed: on a busy machine a process may be slower than
  * its blocks are kept. */
 #define TRIES 50
 
@@ -306,7 +306,7 @@ static bool are_two_emulated(void)
 #define NEEDS_TWO_EMULATED_DEVICES \
         .can_run = are_two_emulated, .needs = "the emulated driver, and a second device"
 
-/* What is mapped later is as before, and it can be had when the driver is well again. */
+/* Later mappings are as before, and the call succeeds when the driver works again. */
 TEST(a_driver_that_fails_is_told, NEEDS_TWO_EMULATED_DEVICES)
 {
         void *memory = alloc_on(0, N_BYTES, GPUMEM_SHAREABLE), *later;
@@ -346,7 +346,7 @@ static void write_late(struct gate *gate, void *pointer)
         ck_assert_int_eq(gpu_fill(gpus[1], pointer, 0xbb, N_BYTES), 0);
 }
 
-/* The other device writes to it late; by then it must not be another's. */
+/* The other device writes to it late; until then no other allocation may get it. */
 TEST(it_is_nobody_elses_before_the_other_device_is_done, NEEDS_TWO_DEVICES)
 {
         void *used = alloc_on(0, N_BYTES, 0), *next[8];

@@ -113,7 +113,7 @@ static void expect_no_refusal(void)
         ck_assert_int_eq(gpumem_last_refusal(client, &refusal), GPUMEM_E_NO_REFUSAL);
 }
 
-/* In this thread, whatever another one was refused. */
+/* In this thread, whatever another thread was refused. */
 static void expect_refusal(int code, uint64_t n_bytes)
 {
         struct gpumem_refusal refusal = refusal_of(client);
@@ -147,7 +147,7 @@ TEST(a_thread_learns_why_it_was_refused)
         expect_refusal(GPUMEM_E_REFUSED, 5000);
         ck_assert_int_eq(refusal_of(client).kind, GPUMEM_DEVICE);
         must_say("256.00 MiB reserved");
-        /* A call that is served is none. */
+        /* A call that succeeds is not a refusal. */
         must_free(must_alloc(GPUMEM_PINNED, 4096));
         expect_refusal(GPUMEM_E_REFUSED, 5000);
         ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 0, &pointer), GPUMEM_E_BAD_REQUEST);
@@ -174,7 +174,7 @@ static void note(const struct gpumem_event *event, void *argument)
         all[event->kind].last = *event;
 }
 
-/* Until there is an event of it again; how often that was. */
+/* Waits until there is another event of this kind; returns their number. */
 static unsigned be_refused_until_told(const struct seen *refused)
 {
         unsigned n_told = refused->n, n_refusals = 0;
@@ -190,7 +190,7 @@ static unsigned be_refused_until_told(const struct seen *refused)
         return n_refusals;
 }
 
-/* Who stands still for the second is refused once in it. */
+/* A process that is stopped for the second gets its refusal within it. */
 #define TRIES 20
 
 TEST(a_refusal_is_an_event_once_a_second)
@@ -218,7 +218,7 @@ TEST(a_refusal_is_an_event_once_a_second)
         must_free(all);
 }
 
-/* The heap wants a sixteenth of what it has as its next block, and gets what it needs. */
+/* The heap asks for a sixteenth of its size as its next block, and gets only what it needs. */
 TEST(memory_that_is_not_there_is_pressure)
 {
         unsigned char *most = must_alloc(GPUMEM_DEVICE, 250 * MIB);
@@ -236,7 +236,7 @@ TEST(memory_that_is_not_there_is_pressure)
         must_free(most);
 }
 
-/* It uses the library: figures, memory, and what would call it again. */
+/* The callback uses the library: statistics, memory, and calls that would call it again. */
 static void use_the_library(const struct gpumem_event *event, void *argument)
 {
         void *pointer;

@@ -4,7 +4,7 @@
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/solo.h"
 
-/* daemon_start sets the variable to 0, for tests that want figures to be foretold. */
+/* daemon_start sets the variable to 0, for tests that need predictable statistics. */
 static void connect_with(const char *cache_size)
 {
         if (cache_size)
@@ -91,8 +91,8 @@ TEST(what_another_stream_keeps_is_given_up_before_a_refusal)
         }
 }
 
-/* A stream a task: what one has left is the next one's, but for a few whose blocks are on their way to
- * the idle list. What another stream frees waits for it: then it is anybody's, that stream or not. */
+/* A stream for each task: memory of an ended stream goes to the next one, except for a few blocks on their
+ * way to the idle list. Memory that another stream frees waits for that stream; then any stream may get it. */
 TEST(streams_that_have_ended_keep_nothing, .to = 2)
 {
         const uint64_t n_bytes = 16 * MIB;
@@ -123,8 +123,8 @@ static uint64_t n_pinned_reserved(void)
         return nearest_stats(client, GPUMEM_PINNED).n_reserved_bytes;
 }
 
-/* Unregistering waits for every running kernel: a request that needs another block does not do that.
- * Only who wants no more kept than so much, or asks for it, has it done. */
+/* Unregistering waits for every running kernel, so a request that needs another block does not unregister.
+ * It is done only with a limit of the cache, or on gpumem_flush. */
 TEST(registered_memory_stays_until_it_is_asked_for)
 {
         static const uint64_t sizes[] = {20 * MIB, 30 * MIB, 45 * MIB};
@@ -140,7 +140,7 @@ TEST(registered_memory_stays_until_it_is_asked_for)
         ck_assert_uint_eq(n_pinned_reserved(), 0);
 }
 
-/* A run of blocks is one memory to an allocation, but to a process's first one. */
+/* Several adjacent blocks are one range for an allocation, but not for a process's first one. */
 TEST(an_allocation_may_lie_in_several_blocks)
 {
         const uint64_t n_bytes = 30 * MIB;

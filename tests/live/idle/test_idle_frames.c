@@ -38,7 +38,7 @@ static void expect_mark(const struct party *party)
         ck_assert_uint_eq(frame.notice.what, PROTO_NOTICE_MARK);
 }
 
-/* What has come for the party without its asking. */
+/* Messages to the party that are not replies. */
 static unsigned count_marks(const struct party *party)
 {
         unsigned n = 0, n_bytes = 0;
@@ -63,7 +63,7 @@ TEST(who_does_not_read_is_asked_once)
         for (unsigned i = 0; i < 20; i++)
                 leases[i] = lease_more(&other);
         ck_assert_uint_eq(count_marks(&deaf), 1);
-        /* It has read, and is asked again, once. */
+        /* It has read the request, and is asked once more. */
         for (unsigned i = 20; i < 24; i++)
                 leases[i] = lease_more(&other);
         ck_assert_uint_eq(count_marks(&deaf), 1);
@@ -72,7 +72,7 @@ TEST(who_does_not_read_is_asked_once)
         party_give_back(&deaf, first.lease);
 }
 
-/* Leases and fills pinned memory, marks it idle and stops; then sees that it has it no more. */
+/* Leases and fills pinned memory, marks it idle and stops; then sees that it has lost it. */
 static void be_holder(void)
 {
         struct party party = party_join();
@@ -137,7 +137,7 @@ static uint64_t expect_notice(const struct party *party)
         return frame.notice.lease;
 }
 
-/* What the holder does not use becomes known only by looking. */
+/* Only a scan of the boards finds the holder's idle memory. */
 TEST(another_tenant_waits_until_it_is_unmapped, NEEDS_ROOT)
 {
         struct party holder = party_join(), stranger = party_join_as(STRANGER);
@@ -202,7 +202,7 @@ TEST(a_mapped_block_comes_back_known)
         party_unmapped(&party, first.lease);
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), 8 * MIB);
         party_give_back(&party, answer.known.lease);
-        /* It maps it no more. */
+        /* It does not map it any more. */
         frame = lease_frame(0, 8 * MIB, 0);
         frame.lease.flags = PROTO_LEASE_KNOWN;
         party_say(&party, &frame, MESSAGE_LEASE);
@@ -211,7 +211,7 @@ TEST(a_mapped_block_comes_back_known)
         party_give_back(&party, first.lease);
 }
 
-/* One block in use, one that is not. */
+/* One block in use, and one that is idle. */
 static void be_killed(void)
 {
         struct party party = party_join();
@@ -241,7 +241,7 @@ TEST(what_the_dead_did_not_use_is_cached)
         party_give_back(&party, got.lease);
 }
 
-/* Everything that a word can say, of leases that there are, were and will be. */
+/* Every possible word, about present, past and future leases. */
 static void scrawl(const struct party *party, uint64_t round)
 {
         for (uint32_t slot = 0; slot < party->n_slots; slot++) {

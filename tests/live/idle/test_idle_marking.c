@@ -104,7 +104,7 @@ TEST(what_is_taken_is_told)
                 sleep_ms(1);
                 must_free(must_alloc(GPUMEM_DEVICE, 4096));
         }
-        /* Perhaps in several parts, of which one a second is told. */
+        /* Perhaps in several parts, of which one a second is reported. */
         ck_assert_uint_gt(atomic_load(&n_revoked_bytes), 0);
         ck_assert_uint_eq(atomic_load(&n_revoked_bytes) % (2 * MIB), 0);
         solo_close();
@@ -126,7 +126,7 @@ TEST(a_part_of_it_is_too)
         end_both();
 }
 
-/* Stopped at some moment after it has let go: what is idle by then is had without it. */
+/* Stopped at some moment after it has freed: memory that is idle by then is taken without its help. */
 TEST(a_stopped_process_holds_nothing_up)
 {
         int r = GPUMEM_E_REFUSED;
@@ -168,7 +168,7 @@ TEST(what_work_uses_is_not_idle)
         end_both();
 }
 
-/* Had back by its own process without a message. */
+/* Its own process takes it back without a message. */
 TEST(what_is_idle_is_had_back)
 {
         uint64_t n_hits;
@@ -211,7 +211,7 @@ TEST(a_killed_process_leaves_nothing_in_use)
         end_both();
 }
 
-/* Those who free look, when there is no thread that does. */
+/* Without a service thread, the threads that free look. */
 TEST(it_goes_without_a_thread)
 {
         int r = GPUMEM_E_REFUSED;

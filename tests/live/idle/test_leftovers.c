@@ -12,7 +12,7 @@
 
 #define N_PASSES     3
 #define FIRST_USER   65530
-#define FIRST_BYTE   0xA1 /* what the first user writes; the next ones write the next bytes */
+#define FIRST_BYTE   0xA1 /* what the first user writes; later ones write the next bytes */
 #define N_PIECES_MAX 256
 #define N_LOOKERS    8
 #define CHUNK        (2 * MIB)
@@ -20,19 +20,19 @@
 #define LONG_MS      20000
 #define N_TOLD_MAX   16
 
-/* A sanitizer makes the same take many times as long. */
+/* With a sanitizer this takes many times as long. */
 #if defined(__SANITIZE_THREAD__)
 #define N_TURNS 3
 #else
 #define N_TURNS 12
 #endif
 
-/* Of a GPU; the rest is for contexts, and for others. */
+/* Of a GPU; the rest is for contexts and other programs. */
 #define MOST_OF(whole) ((whole) / 16 * 15)
 
-/* What each user takes, of each kind. */
+/* How much each user takes of each kind. */
 struct amount {
-        uint64_t n_bytes; /* a piece */
+        uint64_t n_bytes; /* of one allocation */
         unsigned n_pieces;
 };
 static struct amount device, pinned;
@@ -46,7 +46,7 @@ static void start_with(const char *device_bytes, const char *pinned_bytes)
         daemon_admit_all(&gpumemd);
 }
 
-/* A whole emulated device, on which contexts cost nothing. */
+/* A whole emulated device, on which contexts take no memory. */
 static void start_small(void)
 {
         start_with("256MiB", "64MiB");
@@ -71,7 +71,7 @@ static const struct test_case small = {"small", .limit_s = 120, .start = start_s
                                        .stop = gpumemd_stop_uncharged};
 
 struct user {
-        unsigned char byte; /* what it writes */
+        unsigned char byte; /* the byte it writes */
         struct gpumem_client *client;
         struct gpu *gpu;
         char *device[N_PIECES_MAX], *pinned[N_PIECES_MAX];
@@ -114,10 +114,10 @@ static void free_all(const struct user *user)
                 ck_assert_int_eq(gpumem_free(user->client, user->pinned[i], stream), 0);
 }
 
-/* What is found where nothing was written yet, in bytes; some of it is the user's own, of an earlier turn. */
+/* Bytes found before the user has written; some of them are its own, from an earlier turn. */
 struct found {
-        uint64_t n_device, n_pinned; /* looked at */
-        uint64_t n_own, n_foreign;   /* not zero */
+        uint64_t n_device, n_pinned; /* bytes read */
+        uint64_t n_own, n_foreign;   /* bytes that are not zero */
 };
 
 static void add(struct found *all, const struct found *found)
@@ -128,7 +128,7 @@ static void add(struct found *all, const struct found *found)
         all->n_foreign += found->n_foreign;
 }
 
-/* One of some threads that share the chunks, with a stream of its own. */
+/* One of several threads that share the chunks, with a stream of its own. */
 struct looker {
         const struct user *user;
         unsigned number;
@@ -137,7 +137,7 @@ struct looker {
         pthread_t thread;
 };
 
-/* Of the first few. */
+/* Of the first few chunks. */
 static void tell_foreign(const char *kind, const char *address, unsigned char byte)
 {
         static _Atomic unsigned n_told;
@@ -147,7 +147,7 @@ static void tell_foreign(const char *kind, const char *address, unsigned char by
                               (const void *)address, byte, byte - FIRST_BYTE);
 }
 
-/* A chunk, which is at the address for its user. */
+/* A chunk, at the same address for its user. */
 static void look_at_chunk(struct looker *looker, const char *kind, const char *address,
                           const unsigned char *bytes)
 {
@@ -245,7 +245,7 @@ static void be_user(int fd, uid_t uid, unsigned char byte, enum ending ending)
         exit(EXIT_SUCCESS);
 }
 
-/* A process of its own, which finds all of what there is and adds that. */
+/* A process of its own, which reads all memory and adds its counts. */
 static void take_turn(uid_t uid, unsigned user, enum ending ending, struct found *all)
 {
         struct found found;

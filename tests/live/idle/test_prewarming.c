@@ -66,7 +66,7 @@ TEST(what_is_said_anew_is_made)
         daemon_configure(&gpumemd, "{\"pools\": [{\"device\": 0, \"warm_bytes\": \"24MiB\"}]}");
         log_await("prewarmed 8.00 MiB of 8.00 MiB");
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 24 * MIB);
-        /* There is as much already. */
+        /* The pool has that much already. */
         daemon_configure(&gpumemd, "{\"pools\": [{\"device\": 0, \"warm_bytes\": \"20MiB\","
                                    " \"return_after_seconds\": 0}]}");
         daemon_await(FIGURE_cached, 20 * MIB);

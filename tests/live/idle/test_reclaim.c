@@ -44,7 +44,7 @@ static struct message_reclaimed reclaim(struct link *link, uint32_t uid)
         return reply.reclaimed;
 }
 
-/* So much goes back, and the rest is the tenant's, shared with others and charged. */
+/* So much goes back; the rest is the tenant's, shared with others and charged. */
 static void expect_reclaimed(struct link *link, uint32_t uid, uint64_t n_bytes, uint64_t n_left,
                              uint64_t n_shared, uint64_t n_charged)
 {
@@ -91,7 +91,7 @@ TEST(a_tenant_is_reclaimed_and_what_it_has_left_is_said, NEEDS_ROOT)
         reclaimed = reclaim(link, STRANGER);
         ck_assert_uint_eq(reclaimed.n_bytes, 4 * MIB);
         ck_assert_uint_eq(reclaimed.n_blocks, 1);
-        /* The client was told to unmap what was idle, and has not yet. */
+        /* The client was told to unmap its idle memory, and has not yet. */
         ck_assert_uint_eq(reclaimed.n_left_bytes, 14 * MIB);
         ck_assert_uint_eq(reclaimed.n_charged_bytes, 14 * MIB);
         ck_assert_uint_eq(reclaimed.n_tenants, 1);
@@ -147,7 +147,7 @@ static uint64_t share_with(struct party *from, uint64_t lease, struct party *to,
         return ask(to, &frame, MESSAGE_ATTACH, MESSAGE_ATTACHED).attached.lease;
 }
 
-/* They hold it for as long as they like: who waits until nothing is left does not wait for them. */
+/* They may hold it as long as they like: `reclaim --wait` does not wait for them. */
 TEST(what_others_are_charged_for_is_not_left, NEEDS_ROOT)
 {
         struct party stranger = join_as_stranger(), root = party_join();
@@ -160,7 +160,7 @@ TEST(what_others_are_charged_for_is_not_left, NEEDS_ROOT)
         busy = party_lease(&stranger, 0, 6 * MIB).lease;
         expect_reclaimed(link, STRANGER, 0, 6 * MIB, 4 * MIB, 6 * MIB);
         ck_assert_uint_eq(reclaim(link, STRANGER).n_tenants, 1);
-        /* It is theirs that are charged, as before. */
+        /* They are charged, as before. */
         expect_reclaimed(link, OWN_UID, 0, 0, 0, 4 * MIB);
         party_give_back(&stranger, busy);
         party_give_back(&root, attached);
@@ -178,7 +178,7 @@ static unsigned count_told(struct link *link)
         return n;
 }
 
-/* Who waits until nothing is left asks again and again. */
+/* A client that waits until nothing is left repeats its request. */
 TEST(a_reclaim_that_goes_on_is_told_once_and_when_it_takes_something)
 {
         struct link *link = open_admin_link("test"), *other = open_admin_link("test");
@@ -263,7 +263,7 @@ TEST(who_may_not_reclaim_is_denied, NEEDS_ROOT)
         party_leave(&stranger);
 }
 
-/* The release hangs in the driver, so that the first is not answered. */
+/* The release hangs in the driver, so that the first request is not answered. */
 TEST(one_reclaim_at_a_time_is_taken, NEEDS_EMULATOR)
 {
         struct party root = party_join();

@@ -6,7 +6,7 @@
 
 /* The pool has 256 MiB, so it is never full. */
 #define LIMIT  (48 * MIB)
-#define N_KEPT 4 /* blocks of 4, 8, 12 and 16 MiB: one more is too many */
+#define N_KEPT 4 /* blocks of 4, 8, 12 and 16 MiB: a fifth one exceeds the limit */
 
 static void start(void)
 {
@@ -49,7 +49,7 @@ static void limit(const struct member *keeper, uint32_t scope, uint64_t max)
         ck_assert_int_eq(set_limit_over(keeper->link, &change, NULL), 0);
 }
 
-/* Each block is larger than all before: none of these serves it. */
+/* Each block is larger than all before, so none of these serves it. */
 TEST(given_back_again_and_again_it_is_no_more_than_the_limit)
 {
         struct member keeper = member_join("keeper");
@@ -67,7 +67,7 @@ TEST(given_back_again_and_again_it_is_no_more_than_the_limit)
         ck_assert_uint_eq(daemon_figure(FIGURE_reserved), n_kept_bytes);
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), n_kept_bytes);
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), n_kept_bytes);
-        /* The last one comes again all the same. */
+        /* The last block is granted again all the same. */
         again = lease(&keeper, N_KEPT * 4 * MIB);
         ck_assert_uint_eq(again.block, leased[N_KEPT - 1].block);
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), n_kept_bytes);
@@ -93,7 +93,7 @@ TEST(what_is_unmapped_is_charged_no_more)
         member_end(&keeper);
 }
 
-/* A second process of the tenant takes each block while it is idle and gives it back at once. */
+/* A second process of the tenant takes each idle block and returns it at once. */
 TEST(by_way_of_a_second_client_it_is_no_more_either)
 {
         struct member one = member_join("keeper"), other = member_join("keeper");

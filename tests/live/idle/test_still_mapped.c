@@ -4,7 +4,7 @@
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/holder.h"
 
-/* Of 256 MiB: no more than is kept, and too much for two. */
+/* Of 256 MiB: at most what is kept, and too much for two. */
 #define MUCH (120 * MIB)
 
 #define LONG_MS 20000
@@ -28,7 +28,7 @@ static void stop(void)
         gpumemd_stop_uncharged();
 }
 
-/* Allocated, and not used any more: idle. */
+/* Allocated and freed: idle. */
 static void have_idle(struct holder *holder, uint64_t n_bytes)
 {
         ck_assert_int_eq(holder_alloc(holder, n_bytes, 0), 0);
@@ -36,7 +36,7 @@ static void have_idle(struct holder *holder, uint64_t n_bytes)
         daemon_await(FIGURE_idle, n_bytes);
 }
 
-/* One's idle blocks are the other's, who has used them and is done. */
+/* The other process gets the idle blocks, uses them and frees them. */
 static void take_over(uint64_t n_bytes)
 {
         ck_assert_int_eq(holder_alloc(&other, n_bytes, 0), 0);
@@ -53,7 +53,7 @@ static void pass_on(uint64_t n_bytes)
         take_over(n_bytes);
 }
 
-/* The same as often as it takes: on a busy machine a process may be slower than its blocks are kept. */
+/* Repeated if needed: on a busy machine a process may be slower than its blocks are kept. */
 #define TRIES 50
 
 TEST(what_was_anothers_comes_back_known)
@@ -77,7 +77,7 @@ TEST(what_was_anothers_comes_back_known)
         ck_assert_uint_eq(daemon_figure(FIGURE_creates), daemon_figure(FIGURE_blocks));
 }
 
-/* In blocks of another size, more than there is room for beside what others have. */
+/* In blocks of another size, more than fits beside the others' memory. */
 #define SMALL   (4 * MIB)
 #define N_SMALL 50
 
@@ -101,8 +101,8 @@ TEST(what_is_wanted_elsewhere_is_unmapped)
         holder_free_all(&third);
 }
 
-/* One after the other, until one is refused because of what lingers. A daemon that stands still itself refuses
- * what is late by then before it has looked for anything. */
+/* One after the other, until one is refused because of lingering memory. A daemon that stands still itself
+ * refuses late requests before it has searched. */
 static void alloc_until_much_lingers(void)
 {
         int r = 0;
@@ -113,7 +113,8 @@ static void alloc_until_much_lingers(void)
         ck_assert_uint_gt(daemon_figure(FIGURE_lingering), 0);
 }
 
-/* What it would unmap lingers, and is charged, until it can. It is stopped before it may see that it has to. */
+/* Memory that it should unmap lingers, charged to it, until it can. It is stopped before it may see the
+ * request. */
 TEST(what_a_stopped_process_keeps_lingers)
 {
         have_idle(&one, MUCH);
@@ -126,7 +127,7 @@ TEST(what_a_stopped_process_keeps_lingers)
         holder_check(&third);
 }
 
-/* Also when the one that has the bytes by now is killed with them in use. */
+/* Also when the process that has the bytes now is killed while it uses them. */
 TEST(what_the_dead_had_is_unmapped)
 {
         have_idle(&one, MUCH);

@@ -10,7 +10,8 @@
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"
 
-/* In the daemon: two a connection, of which there are half as many as of files, and a user has a third. */
+/* In the daemon: two fds for each connection, half of all fds are for connections, and a user has a third
+ * of these. */
 #define FILES_FOR_MANY 4096
 
 static enum cgroup_tree tree;
@@ -48,7 +49,7 @@ static void end(void)
         containers_remove(tree);
 }
 
-/* Out of the n-th container. The daemon looks where this process is before it answers. */
+/* From the n-th container. The daemon reads this process's cgroup before it answers. */
 static int ready_in(unsigned n)
 {
         int fd;
@@ -109,7 +110,7 @@ static uint64_t lease_and_return(int fd)
 
 #define N_OF_CHILD (ACCOUNTS_A_USER / 2)
 
-/* A process has not enough connections for as many. Its containers are others: its pid is in their names. */
+/* A process may have fewer connections. A second process has other containers: its pid is in their names. */
 static void hold_half(int ready, int until)
 {
         char byte = 0;

@@ -15,7 +15,7 @@
 #define IN_FLIGHT_MAX 16
 #define N_QUESTIONS   200
 
-/* A connection that leaves a charge behind. */
+/* A connection that leaves a charge. */
 static int connect_and_leave(void)
 {
         struct link_hello hello = {.program = "leaver", .incarnation = 1, .n_held_bytes = 1};
@@ -46,7 +46,7 @@ static int lease_block(struct link *link, uint64_t n_bytes, uint64_t *ret_lease)
         return r;
 }
 
-/* In another process, of this user: whether it can connect, and if it is to, lease a block. */
+/* In another process of this user: whether it can connect, and lease a block if asked to. */
 enum deed { CONNECT, LEASE };
 
 static bool another_can(enum deed deed, uid_t uid)
@@ -76,7 +76,7 @@ TEST(a_process_leaves_so_many_charges_and_no_more)
         ck_assert(another_can(CONNECT, getuid()));
 }
 
-/* As a stranger may connect, too. */
+/* In the same way that a stranger may connect. */
 static void restart_with_few_files(void)
 {
         const struct rlimit few = {256, 256};
@@ -87,8 +87,8 @@ static void restart_with_few_files(void)
         daemon_admit_all(&gpumemd);
 }
 
-/* Of 256 fds a half is for 64 connections; one tenant may have a third of these: as many as its user could have
- * beside them. */
+/* Half of the 256 fds are for 64 connections; one tenant may have a third of these, as many as its user
+ * could have beside them. */
 TEST(a_user_leaves_connections_for_others, NEEDS_ROOT)
 {
         unsigned n = 0;
@@ -101,7 +101,7 @@ TEST(a_user_leaves_connections_for_others, NEEDS_ROOT)
         ck_assert(another_can(CONNECT, STRANGER));
 }
 
-/* Of 256 fds three sixteenths are for blocks; of these one tenant alone may have four fifths. */
+/* Three sixteenths of the 256 fds are for blocks; one tenant alone may have four fifths of these. */
 TEST(blocks_leave_files_for_others, NEEDS_ROOT)
 {
         char text[LINK_REFUSAL_MAX];
@@ -119,13 +119,13 @@ TEST(blocks_leave_files_for_others, NEEDS_ROOT)
         ck_assert_msg(strstr(text, "39 exist in all pools; gpumemd has file descriptors for 48"),
                       "%s", text);
         ck_assert(another_can(LEASE, STRANGER));
-        /* What is cached goes for it. */
+        /* Cached blocks are released for it. */
         return_over(link, lease, PROTO_RETURN_UNMAPPED);
         ck_assert_int_eq(lease_block(link, 4 * MIB, &lease), 0);
         link_free(link);
 }
 
-/* Takes what has come; returns the number of fds. */
+/* Receives everything; returns the number of fds. */
 static unsigned receive_all(int socket, unsigned *n_answers)
 {
         struct pollfd poll_fd = {.fd = socket, .events = POLLIN};
@@ -174,7 +174,7 @@ TEST(who_does_not_read_has_few_fds_in_flight)
         link_free(link);
 }
 
-/* The kernel counts them until they are received, whatever has become of the connection. */
+/* The kernel counts them until they are received, also after the connection's end. */
 TEST(fds_in_flight_are_accounted_for_after_the_end)
 {
         struct link *link = open_link("test", NULL);

@@ -32,7 +32,7 @@ static bool bind_to(const char *from, const char *folder, const char *name)
         return fd >= 0 && mount(from, path, NULL, MS_BIND, NULL) == 0;
 }
 
-/* As the machine's own, for what daemon and emulator take from there, and without its GPUs. */
+/* Like the machine's own, as far as daemon and emulator need it, but without its GPUs. */
 static bool have_own_dev(void)
 {
         char folder[] = "/tmp/gpumem-dev-XXXXXX";
@@ -73,7 +73,7 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
-/* What a LEASE of one block comes to, for the guest in these groups; its exit status. */
+/* The result of a LEASE of one block for the guest in these groups; its exit status. */
 static int lease_as(const gid_t *groups, size_t n_groups, uint32_t pool, const char *why)
 {
         const struct message_lease wanted = {.pool = pool, .n_bytes = 2 * MIB};
@@ -118,7 +118,7 @@ static void expect(int result, const gid_t *groups, size_t n_groups, uint32_t po
         ck_assert_int_eq(try_as(groups, n_groups, pool), result);
 }
 
-/* The daemon does not look at each request. */
+/* The daemon does not check the files at each request. */
 static void await(int result)
 {
         AWAIT(try_as(NULL, 0, 0) == result);
@@ -147,7 +147,7 @@ TEST(who_may_not_open_them_is_leased_nothing, NEEDS_OWN_DEV)
         expect(GPUMEM_E_DENIED, out, 2, 0);
         expect(GPUMEM_E_DENIED, NULL, 0, 0);
         expect(0, in, 2, 0);
-        /* Memory that is not the driver's is for everybody. */
+        /* Memory that is not the driver's is for every user. */
         expect(0, NULL, 0, 1);
 }
 

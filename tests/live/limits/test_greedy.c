@@ -23,7 +23,7 @@ static void start_with(const char *configuration)
 
         daemon_start_configured(&gpumemd, "devices=1,bytes=256MiB",
                                 OPTIONS("--device-bytes", "256MiB"), configuration);
-        /* A thread of its own loads NVML, where there is one, and keeps files of it open. */
+        /* A thread loads NVML, if there is one, and keeps files of it open. */
         for (unsigned ms = 0; ms < nvml_ms && !daemon_figure(FIGURE_device); ms++)
                 sleep_ms(1);
         n_fds_before = daemon_quiet_fds(&gpumemd);
@@ -64,9 +64,8 @@ TEST(who_does_not_say_hello_is_sent_away)
         must_serve(other);
 }
 
-/* Holds the daemon up where it is about to read what `fd` has sent: so it has seen already what there is to
- * be read, and when it goes on it looks at its deadlines first. Stopped by a signal, it would read first or
- * not, as it happens. */
+/* Holds the daemon up where it is about to read from `fd`: it has seen already that there is something to
+ * read, and when it continues it checks its deadlines first. After a signal, it might read first. */
 static void hold_up_reading(int fd)
 {
         struct frame frame = FRAME_NULL;
@@ -87,7 +86,7 @@ static void hold_up_reading(int fd)
         }
 }
 
-/* What came while the daemon was held up was in time. */
+/* Frames that came while the daemon was held up were in time. */
 TEST(a_hello_is_in_time_though_the_daemon_is_not)
 {
         struct frame hello = hello_frame();
@@ -102,7 +101,7 @@ TEST(a_hello_is_in_time_though_the_daemon_is_not)
         (void)expect(fd, MESSAGE_WELCOME);
 }
 
-/* Until the daemon takes no more, and had the time to: it has served the other one since. */
+/* Until the daemon takes no more, although it had time: it has served the other client since. */
 static void ask_in_vain(int fd, enum message_kind kind, int other)
 {
         struct frame frame = FRAME_NULL;
@@ -132,7 +131,7 @@ TEST(who_never_reads_is_sent_away)
         must_serve(other);
 }
 
-/* Past HELLO, or turned away: then TOO_MANY has said so. */
+/* Accepted after HELLO, or refused with TOO_MANY. */
 static bool is_welcome(int fd)
 {
         struct frame hello = hello_frame(), reply;
@@ -157,7 +156,7 @@ TEST(a_user_has_so_many_connections)
         for (unsigned i = 0; i < 4; i++)
                 fds[i] = connect_ready();
         expect_dropped(connect_raw(), 0, GPUMEM_E_TOO_MANY);
-        /* The administrator gets in. */
+        /* The administrator is accepted. */
         link_free(open_admin_link("admin"));
         must_serve(fds[0]);
         closep(&fds[3]);
@@ -168,7 +167,7 @@ TEST(a_user_has_so_many_connections)
                 closep(&fd);
 }
 
-/* All of them stay; in waves, since who does not say HELLO in time is sent away. */
+/* All of them stay; in waves, since connections without HELLO are closed after a time. */
 TEST(a_flood_of_connections_harms_nobody)
 {
         static int fds[N_FLOOD];
@@ -202,7 +201,7 @@ TEST(a_user_asks_so_often)
         daemon_configure(&gpumemd, "{\"each_user\": {\"requests_per_second\": 10}}");
         while (n_refused < 20)
                 n_refused += count_refused(fd, 100);
-        /* Memory is put off, and not refused; what is given back is always taken. */
+        /* Requests for memory are delayed, not refused; returned memory is always taken. */
         for (unsigned i = 0; i < 3; i++)
                 leases[i] = take_lease(fd, 2 * MIB);
         for (unsigned i = 0; i < 3; i++)
@@ -225,7 +224,7 @@ static void let_have_fds(rlim_t n)
         ck_assert_int_eq(prlimit(gpumemd.pid, RLIMIT_NOFILE, &limit, NULL), 0);
 }
 
-/* With one more each time, so that each of those that a connection takes is once the one that is not there. */
+/* With one more fd each time, so that each fd that a connection needs is once the missing one. */
 TEST(without_fds_a_connection_is_told_so)
 {
         int other = connect_ready(), fd;
@@ -265,8 +264,8 @@ TEST(an_older_kernel_lets_nobody_pass_fds_either)
         must_serve(other);
 }
 
-/* The daemon has the last fd of what takes an hour to close: with the frame that it looks at, or one behind it that it
- * never reads. */
+/* The daemon has the last fd of a socket that takes an hour to close, with the frame that it reads, or with
+ * one behind it that it never reads. */
 TEST(what_they_pass_holds_nobody_up_there)
 {
         struct frame hello = hello_frame();

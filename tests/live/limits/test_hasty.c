@@ -9,7 +9,7 @@
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"
 
-/* In so many turns the daemon takes what it will. */
+/* After so many turns the daemon has taken all that it will. */
 #define N_TURNS     20
 #define N_HASTY     90
 #define N_NEWCOMERS 40
@@ -32,7 +32,7 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
-/* Of the first pool, by the way that has no pace. */
+/* Of the first pool, over the admin socket, which has no rate limit. */
 static uint64_t charged_bytes(void)
 {
         struct frame request = FRAME_NULL, reply;
@@ -65,7 +65,7 @@ static void let_it_read(void)
                 (void)charged_bytes();
 }
 
-/* It is not read from. */
+/* The daemon does not read from it. */
 static void must_be_held(int fd)
 {
         let_it_read();
@@ -81,7 +81,7 @@ static void cancel_nothing(int fd)
                 send_frame(fd, &frame, MESSAGE_CANCEL, 100 + i);
 }
 
-/* Once it was refused it is not read before it may ask. */
+/* After a refusal the daemon does not read before the client may ask again. */
 static void ask(int fd, enum message_kind kind, struct frame *ret_reply)
 {
         struct fdset fds = FDSET_NULL;
@@ -100,7 +100,7 @@ static void ask(int fd, enum message_kind kind, struct frame *ret_reply)
         } while (ret_reply->kind == MESSAGE_ERROR);
 }
 
-/* More answers than its socket takes, and fewer than those at which the daemon reads no more. */
+/* More replies than its socket takes, but fewer than the number at which the daemon stops reading. */
 #define N_UNREAD 320
 
 static void reset_peaks(int fd, unsigned n)
@@ -113,7 +113,7 @@ static void reset_peaks(int fd, unsigned n)
                 send_frame(fd, &frame, MESSAGE_RESET_PEAKS, 1000 + i);
 }
 
-/* The loop tells when the socket takes more, also while nothing is read from it. */
+/* The loop reports when the socket takes more, also while nothing is read from it. */
 TEST(what_waits_for_it_is_sent_while_it_is_held)
 {
         struct frame reply;
@@ -136,7 +136,7 @@ TEST(what_waits_for_it_is_sent_while_it_is_held)
         ck_assert(!is_read(fd));
 }
 
-/* Of one request there would be another one left: the frame would be read, and answered. */
+/* After one request another one would be allowed: the frame would be read and answered. */
 static void expect_held(int fd)
 {
         struct frame frame = FRAME_NULL;
@@ -158,7 +158,7 @@ TEST(rows_that_are_told_are_paid_for)
         expect_held(fd);
 }
 
-/* As many rows of each as cost three requests more. */
+/* As many rows of each kind as cost three more requests. */
 TEST(lists_are_paid_for, .to = 3)
 {
         static const enum message_kind kinds[] = {MESSAGE_BLOCKS, MESSAGE_CLIENTS, MESSAGE_LIMITS};
@@ -182,7 +182,7 @@ TEST(lists_are_paid_for, .to = 3)
                 link_free(links[i]);
 }
 
-/* Though none of them is idle. */
+/* Even if no lease is idle. */
 TEST(looks_for_idle_leases_are_paid_for, .to = 2)
 {
         static const enum message_kind kinds[] = {MESSAGE_FREE_ALL_BLOCKS, MESSAGE_STATS};
@@ -227,7 +227,7 @@ TEST(a_hello_counts)
                 fds[i] = connect_raw();
                 send_frame(fds[i], &hello, MESSAGE_HELLO, 1);
         }
-        /* One is taken in at a turn. */
+        /* One connection is accepted in each turn. */
         for (unsigned i = 0; i < N_NEWCOMERS; i += N_TURNS / 2)
                 let_it_read();
         for (unsigned i = 0; i < N_NEWCOMERS; i++)
@@ -235,7 +235,7 @@ TEST(a_hello_counts)
         ck_assert_uint_ge(n_held, 1);
 }
 
-/* Who waits for its HELLO to be read is not one who does not say it. */
+/* A client whose HELLO is not read because of the rate limit has sent it in time. */
 TEST(a_hello_that_is_held_is_in_time)
 {
         struct frame hello = hello_frame();
@@ -249,7 +249,7 @@ TEST(a_hello_that_is_held_is_in_time)
                 (void)expect(fds[i], MESSAGE_WELCOME);
 }
 
-/* What it gave back before is taken, too; it lives, so that nothing else would bring it back. */
+/* Memory that it returned before is taken, too; the client lives, so nothing else would bring it back. */
 TEST(who_hangs_up_while_it_is_held_has_gone)
 {
         int fd = connect_ready();

@@ -12,7 +12,7 @@
 #define STRANGER    65534
 #define ABSENT      77
 
-/* Whose a limit is, and of what. */
+/* The holder of a limit, and its kind. */
 #define EACH_CLIENT  PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH
 #define OWN_CLIENT   PROTO_LIMIT_OF_CLIENT, (uint32_t)getpid()
 #define EACH_TENANT  PROTO_LIMIT_OF_TENANT, PROTO_LIMIT_OF_EACH
@@ -34,7 +34,7 @@ static void start_with(const char *emulator, const char *configuration)
         admin = open_admin_link("limited");
 }
 
-/* A device of 64 MiB, with 16 for each client, and 24 and 6 leases for each tenant. */
+/* A device of 64 MiB, with 16 MiB for each client, and 24 MiB and 6 leases for each tenant. */
 static void start(void)
 {
         start_with("devices=2,bytes=256MiB",
@@ -60,7 +60,7 @@ static void stop(void)
 static const struct test_case unlimited = {"unlimited", .limit_s = 60,
                                            .start = start_without_limits, .stop = stop};
 
-/* Of the first pool. */
+/* In the first pool. */
 static int lease(struct link *by, uint64_t n_bytes, uint32_t wait_ms, uint64_t *ret_lease)
 {
         const struct message_lease wanted = {.n_bytes = n_bytes, .wait_ms = wait_ms};
@@ -93,7 +93,7 @@ static int set_limit(struct link *by, uint32_t scope, uint32_t holder, uint32_t 
         return set_limit_over(by, &change, NULL);
 }
 
-/* The limit that is in force then. */
+/* The limit that then applies. */
 static uint64_t must_set(uint32_t scope, uint32_t holder, uint32_t kind, uint64_t max)
 {
         const struct message_set_limits change = {
@@ -104,7 +104,7 @@ static uint64_t must_set(uint32_t scope, uint32_t holder, uint32_t kind, uint64_
         return in_force;
 }
 
-/* The row of LIMITS for this holder; max is 0 when there is none. */
+/* The row of LIMITS for this holder; max is 0 if there is none. */
 static struct limit_row limit_of(struct link *by, uint32_t scope, uint32_t holder, uint32_t kind)
 {
         struct limit_row found = {.max = 0};
@@ -125,12 +125,12 @@ static PRINTF_LIKE(4, 5) void must_be_refused(struct link *by, uint64_t n_bytes,
         va_end(arguments);
         ck_assert_int_eq(lease(by, n_bytes, wait_ms, &id), GPUMEM_E_LIMIT);
         link_refusal(by, text);
-        /* Then who holds how much, and what to do. */
+        /* Then the holders, and what to do. */
         ck_assert_msg(strncmp(text, why, strlen(why)) == 0 && text[strlen(why)] == '.', "%s", text);
         must_contain(text, "gpumemctl limits");
 }
 
-/* As refusals call this process's tenant: it may run in a container. */
+/* This process's tenant as refusals name it: it may run in a container. */
 static const char *own_tenant(void)
 {
         struct limit_row row = limit_of(admin, OWN_TENANT, LEASES);
@@ -197,7 +197,7 @@ TEST(a_request_waits_for_its_own_side)
         give_back(admin, got);
 }
 
-/* A process of the same tenant that leases n_bytes, says so, and ends when it is told to. */
+/* A process of the same tenant that leases n_bytes, reports it, and ends when told to. */
 static pid_t hold_elsewhere(uint64_t n_bytes, int *ret_end)
 {
         int ready[2], end[2];
@@ -233,7 +233,7 @@ TEST(a_tenant_is_limited_across_processes)
                         "%s: 24.00 MiB of 24.00 MiB device memory charged; 2.00 MiB asked",
                         own_tenant());
         ck_assert_uint_eq(limit_of(admin, OWN_TENANT, DEVICE).used, 24 * MIB);
-        /* Its death makes room. */
+        /* Its death frees memory. */
         (void)close(end);
         ck_assert_int_eq(lease(admin, 2 * MIB, PATIENCE_MS, &got), 0);
         ck_assert_int_eq(waitpid(other, NULL, 0), other);
@@ -272,7 +272,7 @@ TEST(a_hangup_raises_and_lowers)
         held[1] = must_lease(admin, 10 * MIB);
         ck_assert_int_eq(lease(admin, 8 * MIB, 0, &held[2]), GPUMEM_E_REFUSED);
         reload(lower, POOL(0), RESERVED, 8 * MIB);
-        /* Nothing was taken away, and nothing is given. */
+        /* Nothing was taken away, and nothing is granted. */
         ck_assert_uint_eq(daemon_figure(FIGURE_leased), 26 * MIB);
         ck_assert_int_eq(lease(admin, 2 * MIB, 0, &held[2]), GPUMEM_E_REFUSED);
         ck_assert_int_eq(lease(admin, 10 * MIB, UINT32_MAX, &held[2]), GPUMEM_E_TOO_LARGE);
@@ -355,7 +355,7 @@ TEST(senseless_limits_are_refused)
                                  GPUMEM_E_BAD_REQUEST);
 }
 
-/* What a user who is not the daemon's may do and see. */
+/* What a user other than the daemon's may do and see. */
 static void be_stranger(const void *unused)
 {
         struct link *own = open_link("limited", NULL);
@@ -384,7 +384,7 @@ TEST(strangers_set_nothing_and_do_not_see_who_is_absent, NEEDS_ROOT)
         ck_assert_uint_eq(limit_of(admin, PROTO_LIMIT_OF_TENANT, 0, LEASES).max, 6);
 }
 
-/* The pool's row of the minimum comes last, if there is one. */
+/* The row of the pool's minimum comes last, if there is one. */
 static void check_minimum(uint64_t min)
 {
         struct limit_row row;
@@ -436,7 +436,7 @@ TEST(what_is_made_together_is_checked_together, .in = &unlimited, .to = 2)
         check_minimum(32 * MIB);
         ck_assert_int_eq(send_pair(6 * MIB, 8 * MIB, min_first, 0), 0);
         check_minimum(6 * MIB);
-        /* A pool may be made smaller whatever is kept there. */
+        /* A pool may be made smaller than the minimum kept there. */
         (void)must_set(POOL(0), RESERVED, 4 * MIB);
         check_minimum(6 * MIB);
 }
@@ -451,7 +451,7 @@ TEST(one_that_is_refused_takes_those_before_it_along, .in = &unlimited)
                 ck_assert_int_eq(send_change(MINIMUM, 8 * MIB, PROTO_LIMIT_MORE), 0);
         ck_assert_int_eq(send_change(MINIMUM, 8 * MIB, 0), GPUMEM_E_TOO_MANY);
         check_minimum(0);
-        /* What is not finished goes with its connection. */
+        /* Changes that were not finished are dropped with their connection. */
         ck_assert_int_eq(send_change(MINIMUM, 8 * MIB, PROTO_LIMIT_MORE), 0);
         link_free(admin);
         admin = open_admin_link("test");

@@ -44,12 +44,12 @@ TEST(one_user_is_served_where_memory_is_not_cleared, NEEDS_ROOT_AND_EMULATOR)
         start_on("devices=1,bytes=1GiB,dirty=1");
         expect_alloc(STRANGER, GPUMEM_DEVICE, 0);
         expect_alloc(getuid(), GPUMEM_DEVICE, GPUMEM_E_DENIED);
-        /* Host memory is another matter. */
+        /* Host memory is not concerned. */
         expect_alloc(getuid(), GPUMEM_PINNED, 0);
         expect_alloc(STRANGER, GPUMEM_DEVICE, 0);
 }
 
-/* The driver is another one after that, as far as anybody knows. `dirty`: it clears nothing any more. */
+/* After that the driver may be another one. `dirty`: it does not clear memory any more. */
 static void recover(int is_dirty)
 {
         char path[256];

@@ -26,7 +26,7 @@ static void set_limit(uint64_t n_bytes)
         ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_DEVICE, 0, n_bytes), 0);
 }
 
-/* A cached block may be larger than what is asked for, and counts as it is. */
+/* A cached block may be larger than requested, and counts with its real size. */
 TEST(blocks_count_while_they_are_leased)
 {
         void *pointer, *more;
@@ -36,7 +36,7 @@ TEST(blocks_count_while_they_are_leased)
         pointer = must_alloc(GPUMEM_DEVICE, 32 * MIB);
         n_bytes = device_stats().n_reserved_bytes;
         ck_assert_uint_eq(n_bytes, 32 * MIB);
-        /* More than what is left of the block. */
+        /* More than the rest of the block. */
         set_limit(n_bytes + 6 * MIB - 1);
         ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 6 * MIB, &more), GPUMEM_E_LIMIT);
         set_limit(n_bytes + 6 * MIB);

@@ -6,7 +6,7 @@
 #define POOL      (1280 * MIB)
 #define BURST     GIB
 #define THRESHOLD (64 * MIB)
-/* Of a block: it is idle as a whole. */
+/* Of a block, which is idle only as a whole. */
 #define EDGE    (12 * MIB)
 #define PIECE   (16 * MIB)
 #define LONG_MS 20000
@@ -28,7 +28,7 @@ static void stop(void)
         gpumemd_stop_uncharged();
 }
 
-/* All but the threshold a stream, and blocks in which something is allocated. */
+/* All but the threshold of each stream, and blocks with live allocations. */
 static void check_others(unsigned n_streams, unsigned n_times)
 {
         uint64_t n_bytes = POOL - n_streams * (THRESHOLD + EDGE) - holder_keep(&one, n_streams);
@@ -44,7 +44,7 @@ TEST(of_a_burst_others_have_all_but_the_threshold, .to = 2)
         check_others(_i ? HOLDER_STREAMS : 1, 1);
 }
 
-/* What was recorded often, and for nothing, is recorded again when it matters. */
+/* Frequent records without a use make records rarer; when it matters, there is one again. */
 TEST(of_the_last_of_many_too, .to = 2)
 {
         check_others(_i ? HOLDER_STREAMS : 1, 10);

@@ -8,7 +8,7 @@
 
 #define PIECE (6 * MIB)
 
-/* Of those that this machine has; a loop test's number is one of these. */
+/* The kinds of containers on this machine; a loop test's number is an index. */
 static enum cgroup_tree trees[CGROUPS_N_TREES];
 
 static int find_trees(void)
@@ -44,7 +44,7 @@ static void start(const char *configuration)
 
 #define OUTSIDE UINT32_MAX
 
-/* A connection out of the n-th container. This process is outside again after that. */
+/* A connection from the n-th container. This process is outside again afterwards. */
 static struct link *open_in(enum cgroup_tree tree, unsigned n, const char *socket)
 {
         struct link *link;
@@ -56,7 +56,7 @@ static struct link *open_in(enum cgroup_tree tree, unsigned n, const char *socke
         return link;
 }
 
-/* Of one container, of another one, and of none. */
+/* From one container, from another one, and from none. */
 static struct link *one, *other, *outside;
 
 static void start_three(enum cgroup_tree tree, const char *configuration)
@@ -76,7 +76,7 @@ static struct message_leased must_lease(struct link *link)
         return leased;
 }
 
-/* What is held by a process that lives is charged to it. */
+/* Memory of a living process is charged to it. */
 #define N_HELD 4
 
 static struct {
@@ -111,7 +111,7 @@ static void end(enum cgroup_tree tree)
         containers_remove(tree);
 }
 
-/* The block's number; it is in the cache of this client's tenant after that. */
+/* The block's number; afterwards it is cached for this client's tenant. */
 static uint64_t lease_and_return(struct link *link)
 {
         struct message_leased leased = must_lease(link);
@@ -273,7 +273,7 @@ TEST(a_refusal_names_nobody_in_another_container, NEEDS_CONTAINERS)
         end(tree);
 }
 
-/* Each is measured by itself, and is told of itself. */
+/* Each container has its own limit, and is told of its own. */
 TEST(a_limit_is_each_containers, NEEDS_CONTAINERS)
 {
         enum cgroup_tree tree = trees[0];
@@ -296,7 +296,7 @@ TEST(a_limit_is_each_containers, NEEDS_CONTAINERS)
         end(tree);
 }
 
-/* The same user elsewhere is another tenant: it takes a grant. */
+/* The same user in another container is another tenant: a grant is needed. */
 TEST(a_grant_reaches_the_user_in_another_container, NEEDS_CONTAINERS)
 {
         enum cgroup_tree tree = trees[0];

@@ -14,7 +14,7 @@
 #define SAMPLE_BYTES 4096
 #define N_ROUNDS     5
 
-/* Others take and give memory of a GPU at any time. */
+/* Other programs take and free memory of a GPU at any time. */
 #define N_OTHERS_BYTES (machine_is_emulated() ? 0 : 16 * MIB)
 
 static struct holder holder;
@@ -51,7 +51,7 @@ static void fill(char *piece, uint64_t number, uint64_t n_bytes)
                         gpu_fill(gpu, piece + i * GRANULE, byte_of(number, i), SAMPLE_BYTES), 0);
 }
 
-/* Bytes that are not what they were, of the samples. */
+/* Counts the sampled bytes that have changed. */
 static uint64_t count_wrong(const char *piece, uint64_t number, uint64_t n_bytes)
 {
         const unsigned char *staged[GPU_CELLS_MAX];

@@ -23,7 +23,7 @@ TEST(a_full_pool_refuses_in_time)
         must_free(&more, must_alloc(&more));
 }
 
-/* Once the request waits, having been tried and refused by the driver. */
+/* Called once the request waits, after the driver has refused it. */
 static void *release_later(void *argument)
 {
         void (*release)(void) = *(void (**)(void))argument;
@@ -76,7 +76,7 @@ static void free_all(void)
         must_free(&large, all);
 }
 
-/* One thread waits for memory while another gives it back over the same connection. */
+/* One thread waits for memory while another returns it over the same connection. */
 TEST(a_waiting_thread_holds_no_other_up)
 {
         struct gpumem_request more = on_device(0, 4096);

@@ -14,10 +14,10 @@
 #define PIECE    (64 * MIB)
 #define TOO_MUCH (768 * MIB)
 
-/* What a context takes on a GPU, and what the driver makes for a process. */
+/* Memory of a context on a GPU, and of the driver for a process. */
 #define CONTEXT_MAX (1 * GIB)
 
-/* Another process, which has memory from the driver and knows no gpumemd. */
+/* Another process, with memory from the driver and without gpumemd. */
 struct eater {
         pid_t pid;
         int socket;
@@ -39,8 +39,8 @@ static int eat(int socket)
 
 static struct eater eater;
 
-/* To be started when the machine is known, which start() makes known, and before this process uses the
- * driver. It has its memory when this returns. */
+/* Start it when start() has found out about the machine, and before this process uses the driver. The
+ * process has its memory when this returns. */
 static void eater_start(void)
 {
         int sockets[2];
@@ -129,7 +129,7 @@ TEST(what_others_use_is_a_figure)
         solo_open(geteuid());
         (void)must_alloc(GPUMEM_DEVICE, PIECE);
         daemon_await_first(FIGURE_device_free, 0, free_before - THEIRS - PIECE);
-        /* What the daemon has made is none of others'. */
+        /* The daemon's own memory does not count as others'. */
         daemon_await_first(FIGURE_device_others, before + THEIRS, before + THEIRS + CONTEXT_MAX);
         eater_end();
         daemon_await_first(FIGURE_device_others, 0, before + CONTEXT_MAX);
@@ -164,7 +164,7 @@ static bool has_containers_and_emulator(void)
         return is_root() && machine_is_emulated() && containers_find_tree(&tree);
 }
 
-/* The same user, and root at that; in a container he knows what is in there. */
+/* The same user, and root; a client in a container is told only of processes there. */
 TEST(another_container_is_told_the_sum, .to = 2, .can_run = has_containers_and_emulator,
      .needs = "root, the emulated driver, and cgroups that may be written to")
 {
@@ -206,7 +206,7 @@ TEST(a_device_in_error_makes_no_blocks_until_it_is_well, .in = &alone, .to = ARR
         ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 2 * PIECE, &other), GPUMEM_E_DRIVER);
         must_say("the device is in error, NVML says: ");
         must_say(errors[_i].text);
-        /* What there is stays of use. */
+        /* Existing memory stays usable. */
         must_free(pointer);
         daemon_nvml(&gpumemd, "");
         daemon_await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WELL);
@@ -231,7 +231,7 @@ TEST(errors_are_told_as_they_come, .in = &alone, NEEDS_EMULATOR)
         daemon_nvml(&gpumemd, "xid=0:31\n");
         daemon_await_first(FIGURE_device_last_xid, 31, 31);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_device_xids), 2);
-        /* That of another device is nothing here. */
+        /* An error of another device does not matter here. */
         daemon_nvml(&gpumemd, "xid=0:31\nxid=1:48\nuncorrected=0:1\n");
         daemon_await_first(FIGURE_device_uncorrected, 1, 1);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_device_xids), 2);

@@ -13,7 +13,7 @@
 #define PIECE  (64 * MIB)
 #define SECOND 1000
 
-/* Needs a block of its own: none that is cached is so small. */
+/* Needs a block of its own: no cached block is that small. */
 #define SMALL MIB
 
 #define N_TIMES_MAX 100000
@@ -58,7 +58,7 @@ static void give_back(void *pointer)
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
 }
 
-/* A block that the daemon has cached then. */
+/* A block that the daemon then has cached. */
 static void cache_one(uint64_t n_bytes)
 {
         void *pointer;
@@ -93,7 +93,7 @@ static void *ask(void *argument)
         return NULL;
 }
 
-/* Beside others that wait. */
+/* Beside other waiting requests. */
 static void asker_join(struct asker *asker, uint32_t wait_ms, unsigned n_others)
 {
         *asker = (struct asker){.wait_ms = wait_ms};
@@ -126,7 +126,7 @@ static int is_longer(const void *a, const void *b)
         return *(const uint64_t *)a < *(const uint64_t *)b ? -1 : 1;
 }
 
-/* The cache and the figures are served for so long. What took longest but for one in a hundred, in us. */
+/* Uses the cache and the statistics for so long. Returns the 99th percentile of the times, in us. */
 static uint64_t work_for(uint64_t ms)
 {
         static uint64_t times_us[N_TIMES_MAX];
@@ -150,7 +150,7 @@ static uint64_t work_for(uint64_t ms)
         return times_us[n * 99 / 100];
 }
 
-/* How long the daemon takes is measured only when that is asked for: nothing else runs then. */
+/* The daemon's times are measured only on request, when nothing else runs. */
 static void serve_for_long(uint64_t ms)
 {
         struct asker asker;
@@ -164,7 +164,7 @@ static void serve_for_long(uint64_t ms)
         ck_assert_int_eq(asker_end(&asker), GPUMEM_E_STALLED);
 }
 
-/* A call that takes 2 s is none that hangs, yet. False: on this machine it took so long that it was one. */
+/* A call of 2 s does not hang yet. False: on this machine it took so long that it did. */
 static bool serve_for_a_while(void)
 {
         uint64_t until_us = clock_now_us() + BACKING_CALL_NS / 1000, driver;
@@ -241,7 +241,7 @@ TEST(a_lost_device_serves_nothing_until_it_is_back)
         ck_assert_int_eq(alloc(SMALL, &pointer), GPUMEM_E_DRIVER);
         must_say("the driver says that the device is lost");
         ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_LOST);
-        /* Not from the cache either, and what was there is not back at the driver. */
+        /* Not from the cache either, and the old memory is not back at the driver. */
         ck_assert_int_eq(alloc(PIECE, &pointer), GPUMEM_E_DRIVER);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_cached), 0);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_lingering), PIECE);
@@ -251,14 +251,14 @@ TEST(a_lost_device_serves_nothing_until_it_is_back)
         ck_assert_int_eq(alloc(PIECE, &pointer), 0);
         ck_assert_uint_eq(atomic_load(&events[GPUMEM_EVENT_DEVICE_BACK]), 1);
         daemon_await(FIGURE_lingering, 0);
-        /* What was held at the loss is never another's. */
+        /* Memory that was held at the loss never goes to others. */
         give_back(held);
         daemon_await(FIGURE_leased, PIECE);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_cached), 0);
 }
 
-/* It fails as the device was lost, and is; blocks made since work. The release is tried before the block
- * is made that follows. */
+/* The release fails as at the loss; later blocks work. The release is tried before the next block is
+ * created. */
 TEST(a_device_that_is_back_is_not_lost_again_for_what_was_there_before)
 {
         void *held, *pointer;
@@ -299,7 +299,7 @@ TEST(what_the_driver_does_not_take_back_lingers_until_it_does)
 
         cache_one(PIECE);
         faults("fail=cuMemRelease:*:999");
-        /* Half of it is needed as room, which does not come; the rest may go too, or stay cached. */
+        /* Half of it is needed as room, which does not come; the rest may be released, too, or stay cached. */
         ck_assert_int_eq(alloc(GIB - PIECE / 2, &pointer), GPUMEM_E_REFUSED);
         daemon_await_first(FIGURE_lingering, PIECE / 2, PIECE);
         faults("");
@@ -307,7 +307,7 @@ TEST(what_the_driver_does_not_take_back_lingers_until_it_does)
         ck_assert_int_eq(alloc(GIB - PIECE / 2, &pointer), 0);
 }
 
-/* Its fd was never made, and the handle cannot be released either. */
+/* Its fd was never made, and its handle cannot be released either. */
 TEST(a_block_that_cannot_be_unmade_is_let_go_later)
 {
         void *pointer;

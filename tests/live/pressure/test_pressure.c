@@ -26,7 +26,7 @@ struct party {
         unsigned n_leases;
 };
 
-/* The kernel tells the daemon who it was that connected. */
+/* The kernel tells the daemon which user has connected. */
 static struct party join(uid_t uid, const char *program)
 {
         struct party party = {.n_leases = 0};
@@ -60,7 +60,7 @@ static void must_lease(struct party *party, uint64_t n_bytes)
         must_lease_from(party, 0, n_bytes);
 }
 
-/* The process goes on: what it still has would be charged to it. */
+/* The process goes on: blocks that it still had would be charged to it. */
 static void leave(struct party *party)
 {
         while (party->n_leases)
@@ -132,9 +132,8 @@ TEST(the_largest_few_are_named, NEEDS_ROOT)
                 leave(&parties[i]);
 }
 
-/* In vain, until what was taken back for it is mapped still and nothing else is in its way: a daemon that
- * stands still meanwhile may find the request late before it has looked for anything. What a refusal says after
- * this is certain. */
+/* Requests in vain until only revoked memory that is still mapped is in the way. A daemon that stands still
+ * meanwhile may find the request late before it has searched. The refusal after this is certain. */
 static void ask_until_that_lingers(const struct party *asker, uint64_t n_bytes,
                                    uint64_t n_lingering)
 {
@@ -145,7 +144,7 @@ static void ask_until_that_lingers(const struct party *asker, uint64_t n_bytes,
         while (daemon_figure(FIGURE_lingering) != n_lingering);
 }
 
-/* So much is leased, given back, and not unmapped yet. */
+/* So much is leased, returned, and not unmapped yet. */
 static uint64_t return_mapped(struct party *party, uint64_t n_bytes)
 {
         uint64_t lease;
@@ -157,7 +156,7 @@ static uint64_t return_mapped(struct party *party, uint64_t n_bytes)
         return lease;
 }
 
-/* The party's last lease is not used any more. */
+/* The party's last lease is idle now. */
 static void mark_idle(struct party *party)
 {
         uint64_t id = party->leases[--party->n_leases];
@@ -167,7 +166,7 @@ static void mark_idle(struct party *party)
                 slot++;
 }
 
-/* Its bytes are overdue after a second. */
+/* Its unmap times out after a second. */
 TEST(who_does_not_unmap_is_named, NEEDS_ROOT)
 {
         struct party slow = join(STRANGER, "slow"), kin = join(STRANGER, "kin");
@@ -194,7 +193,7 @@ TEST(who_does_not_unmap_is_named, NEEDS_ROOT)
         leave(&asker);
 }
 
-/* Who gave it back itself is told nothing, and is not said to hang. */
+/* A client that returned the block itself is not told to unmap it, and is not called unresponsive. */
 TEST(what_is_mapped_still_is_told_and_who_was_not_told_to_unmap_is_not_blamed, NEEDS_ROOT)
 {
         struct party slow = join(STRANGER, "slow"), asker = join(OTHER_UID, "asker");
@@ -252,7 +251,7 @@ static void await_served(const _Atomic unsigned *one, const _Atomic unsigned *ot
         ck_abort_msg("%u and %u are served, not %u", atomic_load(one), atomic_load(other), n);
 }
 
-/* Many asked first for one tenant, fewer later for another: they take turns. */
+/* Many requests of one tenant came first, fewer of another one later: they take turns. */
 TEST(tenants_are_served_in_turns, NEEDS_ROOT)
 {
         struct party hoarder = join(0, "hoarder");
@@ -289,7 +288,7 @@ static void *lease_all(void *argument)
         return NULL;
 }
 
-/* One asks for all there is, and would wait for ever. */
+/* One requests all memory, and would wait for ever. */
 TEST(who_asks_in_vain_holds_nobody_up_for_long, NEEDS_ROOT)
 {
         struct party holder = join(OTHER_UID, "holder"), greedy = join(STRANGER, "greedy");
