@@ -278,7 +278,7 @@ static bool append_outage(struct text *text, const struct server *server,
                        "there until it recovers",
                        nvml_health_text(pool->device.report.health));
         else if (action->outcome == -ENODEV)
-                append(text, ": the driver says that the device is lost. Requests are refused "
+                append(text, ": the device is lost, the driver says. Requests are refused "
                              "until it recovers");
         else
                 return false;

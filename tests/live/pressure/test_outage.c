@@ -239,7 +239,7 @@ TEST(a_lost_device_serves_nothing_until_it_is_back)
         cache_one(PIECE);
         faults("lost=cuMemCreate:1");
         ck_assert_int_eq(alloc(SMALL, &pointer), GPUMEM_E_DRIVER);
-        must_say("the driver says that the device is lost");
+        must_say("the device is lost, the driver says");
         ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_LOST);
         /* Not from the cache either, and the old memory is not back at the driver. */
         ck_assert_int_eq(alloc(PIECE, &pointer), GPUMEM_E_DRIVER);
