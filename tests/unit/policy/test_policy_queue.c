@@ -162,7 +162,7 @@ POLICY_TEST(bytes_make_a_turn_and_not_requests, 16 * MIB)
         expect_idle();
 }
 
-/* One that fits, and whose block is not made in the end. */
+/* A request that fits, and whose block is not created in the end. */
 static void bypass(struct client *client)
 {
         ask(client, 1, 2 * MIB, 0);
@@ -181,13 +181,13 @@ POLICY_TEST(no_request_is_bypassed_more_often_than_that, 8 * MIB)
         expect_refused(b, 1, 2 * MIB, 0, GPUMEM_E_REFUSED);
         ask(b, 2, 2 * MIB, UINT64_MAX);
         expect_wait(a, 2, 2 * MIB, UINT64_MAX);
-        /* What comes is for the one that was bypassed; they go on behind it. */
+        /* Free memory is for the request that was bypassed; the others go on behind it. */
         free_up(x, &held);
         (void)expect_create(a, 1);
         expect_idle();
 }
 
-/* Several are no longer in the way than one. */
+/* Several such requests hold up others no longer than one. */
 POLICY_TEST(those_that_ask_in_vain_hold_up_others_at_the_same_time, 16 * MIB)
 {
         struct client *x = join(9), *b = join(2), *b2 = join(2);
@@ -206,7 +206,7 @@ POLICY_TEST(those_that_ask_in_vain_hold_up_others_at_the_same_time, 16 * MIB)
         ck_assert(was_revoked(b, idle.lease));
 }
 
-/* One asks for all there is, with all the time there is; others do not stand still for it. */
+/* A request for all memory with an unlimited deadline does not stop the others. */
 POLICY_TEST(nobody_is_held_up_for_long, 8 * MIB)
 {
         struct client *x = join(9), *a = join(1), *b = join(2);
@@ -227,7 +227,7 @@ POLICY_TEST(nobody_is_held_up_for_long, 8 * MIB)
                 created(take(ACTION_CREATE).block, -EIO);
                 expect_refusal(b, 1, -EIO);
                 ck_assert_uint_eq(policy_next_deadline(world.policy), UINT64_MAX);
-                /* In the rest of the time it is bypassed more often, whatever else its tenant asks for. */
+                /* In the rest of the round it may be bypassed freely, whatever else its tenant asks for. */
                 world.now_ns = since_ns + BACKFILL_ROUND_NS - 1;
                 for (unsigned i = 0; i < 2 * BACKFILL_MAX; i++)
                         bypass(b);
@@ -238,7 +238,7 @@ POLICY_TEST(nobody_is_held_up_for_long, 8 * MIB)
         (void)expect_create(a, 0);
 }
 
-/* The driver has less than it seems: as much is not tried again for somebody else. */
+/* The driver has less than it seems: requests of that size or more are not tried again for other tenants. */
 POLICY_TEST(only_what_is_smaller_passes, 16 * MIB)
 {
         struct client *a = join(1), *b = join(2);
@@ -251,7 +251,7 @@ POLICY_TEST(only_what_is_smaller_passes, 16 * MIB)
         expect_idle();
 }
 
-/* A process of a tenant that has no other, from its beginning to its end. */
+/* A process of a tenant of its own, from its start to its end. */
 static void come_and_go(void)
 {
         struct client *client = join(1);
@@ -266,7 +266,7 @@ static void come_and_go(void)
         expect_release(block);
 }
 
-/* What a tenant was given counts after its end, or those that come and go would be first for ever. */
+/* Bytes that a tenant was given count after its end, or tenants that come and go would always be first. */
 POLICY_TEST(who_comes_and_goes_begins_no_better, 8 * MIB)
 {
         struct client *x = join(9), *b = join(2);
@@ -274,7 +274,7 @@ POLICY_TEST(who_comes_and_goes_begins_no_better, 8 * MIB)
         (void)hold(x, 2 * MIB);
         (void)hold(b, 4 * MIB);
         expect_wait(b, 1, 4 * MIB, UINT64_MAX);
-        /* Two before it, as much as it has; then those that bypass it. */
+        /* Two before it, each given as much; then those that bypass it. */
         for (unsigned i = 0; i < 2 + BACKFILL_MAX; i++)
                 come_and_go();
         expect_wait(join(1), 1, 2 * MIB, UINT64_MAX);
