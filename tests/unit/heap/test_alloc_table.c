@@ -47,38 +47,6 @@ static void check(const struct alloc_table *table)
         ck_assert_uint_le(n, (UINT32_C(1) << table->n_bits) / 4);
 }
 
-TEST(an_empty_table_has_nothing)
-{
-        struct alloc_table table = {0};
-
-        ck_assert_uint_eq(alloc_table_find(&table, 0), 0);
-        ck_assert_uint_eq(alloc_table_remove(&table, UINT32_MAX), 0);
-        ck_assert_int_eq(alloc_table_reserve(&table), 0);
-        ck_assert_uint_eq(alloc_table_find(&table, 0), 0);
-        ck_assert_uint_eq(alloc_table_remove(&table, 0), 0);
-        alloc_table_deinit(&table);
-        ck_assert_ptr_null(table.entries);
-        alloc_table_deinit(&table);
-}
-
-TEST(units_at_both_ends)
-{
-        struct alloc_table table = {0};
-
-        add(&table, 0, 1);
-        add(&table, UINT32_MAX, 2);
-        add(&table, 1, UINT32_MAX);
-        check(&table);
-        ck_assert_uint_eq(alloc_table_find(&table, 0), 1);
-        ck_assert_uint_eq(alloc_table_find(&table, UINT32_MAX), 2);
-        ck_assert_uint_eq(alloc_table_remove(&table, 1), UINT32_MAX);
-        ck_assert_uint_eq(alloc_table_remove(&table, 0), 1);
-        ck_assert_uint_eq(alloc_table_find(&table, 0), 0);
-        ck_assert_uint_eq(alloc_table_find(&table, UINT32_MAX), 2);
-        check(&table);
-        alloc_table_deinit(&table);
-}
-
 /* 64 are a quarter of the first table: all in the chain of its last place, which runs on behind
  * it. Removed from the front, from the back, and every third one first. */
 TEST(a_full_table_of_one_chain, .to = 3)
@@ -107,24 +75,6 @@ TEST(a_full_table_of_one_chain, .to = 3)
         alloc_table_deinit(&table);
 }
 
-/* The chain of the last place, and one more: the larger table's chains are as long. */
-TEST(a_full_table_grows)
-{
-        struct alloc_table table = {0};
-        unsigned n_bits;
-
-        for (uint32_t i = 0; i < 64; i++)
-                add(&table, last_place(i), i + 1);
-        n_bits = table.n_bits;
-        add(&table, 12345, 100);
-        ck_assert_uint_eq(table.n_bits, n_bits + 1);
-        check(&table);
-        for (uint32_t i = 0; i < 64; i++)
-                ck_assert_uint_eq(alloc_table_find(&table, last_place(i)), i + 1);
-        ck_assert_uint_eq(alloc_table_find(&table, 12345), 100);
-        alloc_table_deinit(&table);
-}
-
 /* To remove an entry moves up those behind it that stand too far down, and leaves alone the first
  * that stands where it belongs and all behind that. */
 TEST(the_largest_table_grows_no_more)
@@ -133,31 +83,6 @@ TEST(the_largest_table_grows_no_more)
 
         ck_assert_int_eq(alloc_table_reserve(&table), -ENOMEM);
         ck_assert_mem_eq(&table, &before, sizeof(table));
-}
-
-TEST(a_removal_moves_up_one_chain_only)
-{
-        struct alloc_table table = {0};
-        uint32_t units[6];
-
-        /* Places 10, 10, 10, 12, 14, 14 of 256: they stand from 10 to 15, the fifth one at home. */
-        for (uint32_t i = 0; i < 6; i++) {
-                static const uint32_t places[] = {10, 10, 10, 12, 14, 14};
-
-                units[i] = ((places[i] << 24) + i) * INVERSE;
-                add(&table, units[i], i + 1);
-        }
-        ck_assert_uint_eq(table.n_bits, 8);
-        for (uint32_t i = 0; i < 6; i++)
-                ck_assert_uint_eq(table.entries[10 + i].extent, i + 1);
-        ck_assert_uint_eq(alloc_table_remove(&table, units[1]), 2);
-        ck_assert_uint_eq(table.entries[11].extent, 3);
-        ck_assert_uint_eq(table.entries[12].extent, 4);
-        ck_assert_uint_eq(table.entries[13].extent, 0);
-        ck_assert_uint_eq(table.entries[14].extent, 5);
-        ck_assert_uint_eq(table.entries[15].extent, 6);
-        check(&table);
-        alloc_table_deinit(&table);
 }
 
 struct naive {

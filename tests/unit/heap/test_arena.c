@@ -72,14 +72,6 @@ TEST(blocks_are_found_one_after_another, .in = &without_start)
         ck_assert_ptr_null(arena_next(arena, third.start + GRANULE));
 }
 
-TEST(the_first_block_is_at_an_end)
-{
-        ck_assert_uint_eq(choose(10, ARENA_APART), 0);
-        ck_assert_uint_eq(choose(10, ARENA_CLOSE), 90);
-        ck_assert_uint_eq(choose(100, ARENA_APART), 0);
-        ck_assert_uint_eq(choose(100, ARENA_CLOSE), 0);
-}
-
 /* In the middle of the largest gap, whichever it is. */
 TEST(apart_leaves_room_on_both_sides)
 {
@@ -93,41 +85,6 @@ TEST(apart_leaves_room_on_both_sides)
         ck_assert_uint_eq(choose(10, ARENA_APART), 25);
         put(&third);
         ck_assert_uint_eq(choose(10, ARENA_APART), 75);
-}
-
-/* Before the first block nothing is to grow from below. */
-TEST(apart_begins_at_the_start_where_nothing_stands_below)
-{
-        struct arena_block high = block_at(60, 40);
-
-        put(&high);
-        ck_assert_uint_eq(choose(10, ARENA_APART), 0);
-}
-
-TEST(close_stands_next_to_others)
-{
-        struct arena_block first, second;
-
-        first = block_at(choose(10, ARENA_CLOSE), 10);
-        put(&first);
-        ck_assert_uint_eq(choose(5, ARENA_CLOSE), 85);
-        second = block_at(85, 5);
-        put(&second);
-        ck_assert_uint_eq(choose(85, ARENA_CLOSE), 0);
-}
-
-TEST(what_no_gap_holds_is_not_placed)
-{
-        struct arena_block middle = block_at(40, 10);
-        uint64_t start = 1;
-
-        put(&middle);
-        ck_assert_int_eq(arena_choose(arena, 51 * GRANULE, ARENA_APART, &start), -ENOMEM);
-        ck_assert_int_eq(arena_choose(arena, 51 * GRANULE, ARENA_CLOSE, &start), -ENOMEM);
-        ck_assert_int_eq(arena_choose(arena, UINT64_MAX & ~(GRANULE - 1), ARENA_CLOSE, &start),
-                         -ENOMEM);
-        ck_assert_uint_eq(start, 1);
-        ck_assert_uint_eq(choose(50, ARENA_APART), 50);
 }
 
 static void expect_room(uint64_t granule, uint64_t n_below, uint64_t n_above)
@@ -159,31 +116,6 @@ TEST(room_reaches_to_the_next_block)
         arena_take_out(arena, &high);
         expect_room(30, 0, 11);
         expect_room(41, 11, 0);
-}
-
-TEST(a_block_is_found_by_any_of_its_addresses)
-{
-        struct arena_block low = block_at(0, 1), block = block_at(2, 3), top = block_at(99, 1);
-
-        put(&top);
-        put(&block);
-        put(&low);
-        ck_assert_ptr_eq(arena_find(arena, START), &low);
-        ck_assert_ptr_eq(arena_find(arena, START + GRANULE - 1), &low);
-        ck_assert_ptr_null(arena_find(arena, START + GRANULE));
-        for (uint64_t offset = 0; offset < 3 * GRANULE; offset += GRANULE / 4)
-                ck_assert_ptr_eq(arena_find(arena, block.start + offset), &block);
-        ck_assert_ptr_eq(arena_find(arena, block.start + 3 * GRANULE - 1), &block);
-        ck_assert_ptr_null(arena_find(arena, block.start + 3 * GRANULE));
-        ck_assert_ptr_eq(arena_find(arena, START + 100 * GRANULE - 1), &top);
-        ck_assert_ptr_null(arena_find(arena, START + 100 * GRANULE));
-        ck_assert_ptr_null(arena_find(arena, START - 1));
-        ck_assert_ptr_null(arena_find(arena, 0));
-        ck_assert_ptr_null(arena_find(arena, UINT64_MAX));
-        arena_take_out(arena, &block);
-        ck_assert_ptr_null(arena_find(arena, block.start));
-        ck_assert_ptr_null(arena_find(arena, block.start + 2 * GRANULE));
-        ck_assert_ptr_eq(arena_find(arena, START), &low);
 }
 
 /* The blocks of an array, each at a place of its own; no length: it is not there. */
@@ -224,31 +156,6 @@ TEST(blocks_come_and_go_in_any_order, .in = &without_start)
 static void add(uint64_t granule, uint64_t n_granules)
 {
         ck_assert_int_eq(arena_add(arena, START + granule * GRANULE, n_granules * GRANULE), 0);
-}
-
-TEST(addresses_come_later, .in = &without_start)
-{
-        struct arena_block block;
-
-        ck_assert_int_eq(arena_new_span(START, 100 * GRANULE, &arena), 0);
-        ck_assert_uint_eq(arena_room_above(arena, START), 0);
-        add(40, 4);
-        ck_assert_uint_eq(choose(4, ARENA_APART), 40);
-        ck_assert_uint_eq(arena_room_above(arena, START + 39 * GRANULE), 0);
-        ck_assert_uint_eq(arena_room_above(arena, START + 41 * GRANULE), 3 * GRANULE);
-        ck_assert_uint_eq(arena_room_below(arena, START + 44 * GRANULE), 4 * GRANULE);
-        block = block_at(40, 4);
-        put(&block);
-        add(10, 20);
-        ck_assert_uint_eq(choose(20, ARENA_CLOSE), 10);
-        ck_assert_uint_eq(choose(5, ARENA_CLOSE), 25);
-        add(60, 30);
-        ck_assert_uint_eq(choose(30, ARENA_APART), 60);
-        ck_assert_ptr_eq(arena_find(arena, START + 43 * GRANULE), &block);
-        ck_assert_uint_eq(arena_room_above(arena, START + 44 * GRANULE), 0);
-        ck_assert_uint_eq(arena_room_below(arena, START + 40 * GRANULE), 0);
-        arena_take_out(arena, &block);
-        ck_assert_uint_eq(arena_room_above(arena, START + 40 * GRANULE), 4 * GRANULE);
 }
 
 /* One reservation is not another, though they stand side by side. */

@@ -25,53 +25,6 @@ static void end(void)
         extents_deinit(&extents);
 }
 
-TEST(nothing_is_found_in_nothing)
-{
-        ck_assert_uint_eq(extents_find_free(&extents, 1), 0);
-        ck_assert_uint_eq(extents_find_free(&extents, UINT32_MAX), 0);
-        ck_assert_uint_eq(extents_largest_free(&extents), 0);
-        ck_assert_uint_eq(extents_next_large_free(&extents, 0, 0), 0);
-        ck_assert_uint_eq(extents_next_large_free(&extents, UINT32_MAX, 0), 0);
-        run_check(&extents, 0);
-}
-
-TEST(a_run_is_one_hole_until_it_is_removed)
-{
-        struct run_edges edges;
-        uint32_t free_extent;
-
-        edges = run_add(&extents, 64, 100, run_alone);
-        run_check(&extents, edges.before);
-        run_expect(&extents, edges.before, EXTENT_EDGE, 64, 0);
-        run_expect(&extents, edges.after, EXTENT_EDGE, 164, 0);
-        free_extent = extents_find_free(&extents, 1);
-        run_expect(&extents, free_extent, EXTENT_FREE, 64, 100);
-        ck_assert_uint_eq(extents_find_free(&extents, 100), free_extent);
-        ck_assert_uint_eq(extents_find_free(&extents, 101), 0);
-        ck_assert_uint_eq(extents_largest_free(&extents), 100);
-        edges = run_remove(&extents, free_extent, 64, 100);
-        ck_assert_uint_eq(edges.before, 0);
-        ck_assert_uint_eq(edges.after, 0);
-        ck_assert_uint_eq(extents_find_free(&extents, 1), 0);
-        run_check(&extents, 0);
-}
-
-TEST(units_reach_to_the_last)
-{
-        struct run_edges edges;
-        uint32_t extent;
-
-        edges = run_add(&extents, 0, UINT32_MAX - 1, run_alone);
-        run_check(&extents, edges.before);
-        ck_assert_uint_eq(extents_largest_free(&extents), UINT32_MAX - 1);
-        extent = run_cut(&extents, UINT32_MAX - 1);
-        run_check(&extents, edges.before);
-        ck_assert_uint_eq(extents.n_free, 0);
-        ck_assert_uint_eq(extents_give(&extents, extent), extent);
-        ck_assert_uint_eq(extents_find_free(&extents, UINT32_MAX - 1), extent);
-        run_check(&extents, edges.before);
-}
-
 TEST(a_cut_leaves_the_rest)
 {
         struct run_edges edges;
@@ -146,159 +99,10 @@ TEST(the_largest_array_grows_no_more)
         ck_assert_uint_eq(full.n_extents, UINT32_C(1) << 31);
 }
 
-TEST(what_was_reserved_is_there)
-{
-        uint32_t edges[41] = {0};
-        uint32_t n_extents;
-
-        ck_assert_int_eq(extents_reserve(&extents, 0), 0);
-        ck_assert_ptr_null(extents.extents);
-        ck_assert_int_eq(extents_reserve(&extents, 120), 0);
-        n_extents = extents.n_extents;
-        for (uint32_t i = 0; i < 40; i++)
-                edges[i] = extents_add(&extents, 1000 * i, 10, run_alone).before;
-        runs_check(&extents, edges);
-        for (uint32_t i = 0; i < 40; i++) {
-                uint32_t free_extent = extents_find_free(&extents, 10);
-
-                (void)extents_remove(&extents, free_extent,
-                                     extents_at(&extents, free_extent)->start, 10);
-        }
-        run_check(&extents, 0);
-        /* Those that are unused again are the next ones. */
-        ck_assert_int_eq(extents_reserve(&extents, 120), 0);
-        ck_assert_uint_eq(extents.n_extents, n_extents);
-        extents_deinit(&extents);
-        ck_assert_ptr_null(extents.extents);
-}
-
-/* Both touch, but no caller said so. */
-TEST(runs_stay_apart)
-{
-        struct run_edges low, high;
-        uint32_t extent;
-
-        low = run_add(&extents, 1000, 10, run_alone);
-        high = run_add(&extents, 1010, 10, run_alone);
-        runs_check(&extents, (uint32_t[]){low.before, high.before, 0});
-        ck_assert_uint_eq(extents_find_free(&extents, 11), 0);
-        extent = run_cut(&extents, 10);
-        (void)extents_give(&extents, extent);
-        runs_check(&extents, (uint32_t[]){low.before, high.before, 0});
-        ck_assert_uint_eq(extents.n_merges, 0);
-}
-
-TEST(units_join_the_run_below)
-{
-        struct run_edges low, more;
-
-        low = run_add(&extents, 1000, 10, run_alone);
-        more = run_add(&extents, 1010, 5, (struct run_edges){.before = low.after});
-        ck_assert_uint_eq(more.before, 0);
-        run_check(&extents, low.before);
-        run_expect(&extents, more.after, EXTENT_EDGE, 1015, 0);
-        run_expect(&extents, extents_find_free(&extents, 15), EXTENT_FREE, 1000, 15);
-}
-
-TEST(units_join_the_run_above)
-{
-        struct run_edges high, more;
-
-        high = run_add(&extents, 1000, 10, run_alone);
-        more = run_add(&extents, 990, 10, (struct run_edges){.after = high.before});
-        ck_assert_uint_eq(more.after, 0);
-        run_check(&extents, more.before);
-        run_expect(&extents, more.before, EXTENT_EDGE, 990, 0);
-        run_expect(&extents, extents_find_free(&extents, 20), EXTENT_FREE, 990, 20);
-}
-
-/* What is taken at the ends stays; the new units are a hole between. */
-TEST(units_join_two_runs)
-{
-        struct run_edges low, high, between;
-        uint32_t array[2];
-
-        low = run_add(&extents, 1000, 10, run_alone);
-        array[0] = run_cut(&extents, 10);
-        high = run_add(&extents, 1030, 10, run_alone);
-        array[1] = run_cut(&extents, 10);
-        between = run_add(&extents, 1010, 20, (struct run_edges){low.after, high.before});
-        ck_assert_uint_eq(between.before, 0);
-        ck_assert_uint_eq(between.after, 0);
-        run_check(&extents, low.before);
-        run_expect(&extents, extents_find_free(&extents, 20), EXTENT_FREE, 1010, 20);
-        (void)extents_give(&extents, array[1]);
-        (void)extents_give(&extents, array[0]);
-        run_check(&extents, low.before);
-        run_expect(&extents, extents_find_free(&extents, 40), EXTENT_FREE, 1000, 40);
-        run_expect(&extents, high.after, EXTENT_EDGE, 1040, 0);
-}
-
-/* A run of 100 units from 1000 on: `n_low` are taken at its lower end and `n_high` at its upper end,
- * and of the hole between some go. */
-static const struct {
-        uint32_t n_low, n_high, start, n_units;
-        uint32_t n_below, n_above; /* holes that stay */
-} remove_rows[] = {
-        {0, 0, 1000, 100, 0, 0},   {0, 0, 1000, 40, 0, 60},    {0, 0, 1060, 40, 60, 0},
-        {0, 0, 1030, 40, 30, 30},  {10, 0, 1010, 90, 0, 0},    {10, 0, 1020, 80, 10, 0},
-        {10, 0, 1010, 40, 0, 50},  {0, 10, 1000, 90, 0, 0},    {0, 10, 1050, 40, 50, 0},
-        {0, 10, 1000, 40, 0, 50},  {10, 10, 1010, 80, 0, 0},   {10, 10, 1010, 40, 0, 40},
-        {10, 10, 1050, 40, 40, 0}, {10, 10, 1040, 20, 30, 30},
-};
-
-static struct run_edges run_with_ends(uint32_t n_low, uint32_t n_high)
-{
-        struct run_edges edges;
-        uint32_t middle = 0;
-
-        edges = run_add(&extents, 1000, 100, run_alone);
-        if (n_low)
-                (void)run_cut(&extents, n_low);
-        if (n_high) {
-                middle = run_cut(&extents, 100 - n_low - n_high);
-                (void)run_cut(&extents, n_high);
-                (void)extents_give(&extents, middle);
-        }
-        return edges;
-}
-
-TEST(part_of_a_hole_is_removed, .to = ARRAY_SIZE(remove_rows))
-{
-        uint32_t start = remove_rows[_i].start, end = start + remove_rows[_i].n_units;
-        bool ends_below = start == 1000, ends_above = end == 1100;
-        struct run_edges old, made;
-
-        old = run_with_ends(remove_rows[_i].n_low, remove_rows[_i].n_high);
-        made = run_remove(&extents, extents_find_free(&extents, 1), start, remove_rows[_i].n_units);
-        ck_assert_int_eq(made.after == 0, ends_below);
-        ck_assert_int_eq(made.before == 0, ends_above);
-        runs_check(&extents, (uint32_t[]){ends_below ? made.before : old.before,
-                                          ends_below ? 0 : made.before, 0});
-        if (!ends_below)
-                run_expect(&extents, made.after, EXTENT_EDGE, start, 0);
-        if (!ends_above)
-                run_expect(&extents, made.before, EXTENT_EDGE, end, 0);
-        ck_assert_uint_eq(extents.n_units, remove_rows[_i].n_below + remove_rows[_i].n_above);
-        if (remove_rows[_i].n_below)
-                run_expect(&extents, extents_at(&extents, made.after)->before, EXTENT_FREE,
-                           start - remove_rows[_i].n_below, remove_rows[_i].n_below);
-        if (remove_rows[_i].n_above)
-                run_expect(&extents, extents_at(&extents, made.before)->after, EXTENT_FREE, end,
-                           remove_rows[_i].n_above);
-}
-
 /* A run of that many units of its own, which is one hole; the runs do not touch. */
 static void add_free(uint32_t n_units)
 {
         (void)run_add(&extents, (uint32_t)extents.n_free * 10000, n_units, run_alone);
-}
-
-static uint32_t n_found(uint32_t n_units)
-{
-        uint32_t free_extent = extents_find_free(&extents, n_units);
-
-        return free_extent ? extents_at(&extents, free_extent)->n_units : 0;
 }
 
 static uint32_t start_found(uint32_t n_units)
@@ -307,57 +111,6 @@ static uint32_t start_found(uint32_t n_units)
 
         ck_assert_uint_ne(free_extent, 0);
         return extents_at(&extents, free_extent)->start;
-}
-
-TEST(one_of_exactly_the_size_goes_before_lower_ones)
-{
-        add_free(300);
-        add_free(128);
-        ck_assert_uint_eq(n_found(128), 128);
-        ck_assert_uint_eq(n_found(127), 300);
-        ck_assert_uint_eq(n_found(129), 300);
-        ck_assert_uint_eq(n_found(301), 0);
-        ck_assert_uint_eq(extents_largest_free(&extents), 300);
-}
-
-/* Whatever its size, also in the request's own class, which is that of 128 to 135. */
-TEST(the_lowest_goes_before_those_that_fit_better)
-{
-        static const uint32_t n_units[] = {135, 5000, 300, 136};
-
-        for (unsigned i = 0; i < ARRAY_SIZE(n_units); i++)
-                add_free(n_units[i]);
-        ck_assert_uint_eq(n_found(128), 135);
-        ck_assert_uint_eq(n_found(137), 5000);
-        (void)run_remove(&extents, extents_find_free(&extents, 128), 0, 135);
-        ck_assert_uint_eq(n_found(128), 5000);
-}
-
-/* In either order of coming. */
-TEST(the_lowest_of_a_class_is_its_first, .to = 2)
-{
-        uint32_t first = _i ? 30000 : 10000, second = 40000 - first;
-
-        (void)run_add(&extents, first, 10, run_alone);
-        (void)run_add(&extents, second, 10, run_alone);
-        ck_assert_uint_eq(start_found(10), 10000);
-        (void)run_remove(&extents, extents_find_free(&extents, 10), 10000, 10);
-        ck_assert_uint_eq(start_found(10), 30000);
-}
-
-/* A hole that grows downwards, or loses its beginning, stays where it is in its class: what is known of
- * its start follows. */
-TEST(a_hole_that_moves_is_found_where_it_is)
-{
-        uint32_t free_extent, taken;
-
-        (void)run_add(&extents, 0, 10000, run_alone);
-        (void)run_add(&extents, 20000, 300, run_alone);
-        free_extent = extents_find_free(&extents, 10000);
-        taken = extents_take(&extents, free_extent, 100);
-        ck_assert_uint_eq(start_found(200), 100);
-        (void)extents_give(&extents, taken);
-        ck_assert_uint_eq(start_found(200), 0);
 }
 
 /* One hole in each of the classes above that of 15, the lowest one in the last of them. */
@@ -382,31 +135,6 @@ TEST(a_search_looks_at_the_next_few_holes, .to = 2)
 {
         add_steps(EXTENTS_FEW - 1 + (unsigned)_i, 1u << 20);
         ck_assert_uint_eq(start_found(15), _i ? 10000 : 0);
-}
-
-/* The last class of all, and none beyond it. */
-TEST(a_search_ends_at_the_largest)
-{
-        (void)run_add(&extents, 5, UINT32_MAX - 10, run_alone);
-        ck_assert_uint_eq(start_found(UINT32_MAX - 11), 5);
-        ck_assert_uint_eq(start_found(1), 5);
-        ck_assert_uint_eq(n_found(UINT32_MAX - 9), 0);
-        ck_assert_uint_eq(n_found(UINT32_MAX), 0);
-}
-
-/* The only one that is large enough is the last of a long list. */
-TEST(a_search_looks_at_all_before_it_gives_up)
-{
-        add_free(129);
-        add_free(133);
-        for (unsigned i = 0; i < EXTENTS_LOOK * 3; i++)
-                add_free(129);
-        ck_assert_uint_eq(n_found(130), 133);
-        ck_assert_uint_eq(n_found(134), 0);
-        /* A look at the next class is shorter. */
-        add_free(100000);
-        ck_assert_uint_eq(n_found(130), 100000);
-        ck_assert_uint_eq(n_found(129), 129);
 }
 
 TEST(large_holes_come_once_each)

@@ -49,27 +49,6 @@ TEST(every_unit_is_in_its_place, .from = 1, .to = SLAB_UNITS_MAX + 1)
         slabs_deinit(&slabs);
 }
 
-TEST(all_places_are_taken_once_and_the_lowest_first)
-{
-        struct slabs slabs = {.n_room = 0};
-        uint32_t index, n_slack;
-
-        ck_assert_int_eq(slabs_reserve(&slabs), 0);
-        index = slabs_add(&slabs, 1, 64, 3, 10);
-        for (uint32_t i = 0; i < 10; i++) {
-                ck_assert(slabs_have(&slabs, 3));
-                ck_assert_uint_eq(slabs_take(&slabs, 3, i), 64 + 3 * i);
-                (void)slabs_check(&slabs);
-        }
-        ck_assert(!slabs_have(&slabs, 3));
-        ck_assert(slabs_give(&slabs, index, 64 + 3 * 7, &n_slack));
-        ck_assert_uint_eq(n_slack, 7);
-        ck_assert(slabs_give(&slabs, index, 64 + 3 * 4, &n_slack));
-        ck_assert_uint_eq(slabs_take(&slabs, 3, 0), 64 + 3 * 4);
-        ck_assert_uint_eq(slabs_check(&slabs), 1);
-        slabs_deinit(&slabs);
-}
-
 /* Two slabs of four hundred live ones, the lower one of which gets a place back first. */
 static uint32_t take_after(uint32_t n_live, unsigned n_given)
 {
@@ -122,21 +101,6 @@ TEST(a_lower_slab_that_gets_a_place_back_comes_first)
         slabs_deinit(&slabs);
 }
 
-TEST(no_slack_is_left_of_the_last_one_there)
-{
-        struct slabs slabs = {.n_room = 0};
-        uint32_t index, n_slack;
-
-        ck_assert_int_eq(slabs_reserve(&slabs), 0);
-        index = slabs_add(&slabs, 1, 64, 3, 10);
-        for (uint32_t wanted = 511; wanted <= 511; wanted -= 511) {
-                ck_assert_uint_eq(slabs_take(&slabs, 3, wanted), 64);
-                ck_assert(slabs_give(&slabs, index, 64, &n_slack));
-                ck_assert_uint_eq(n_slack, wanted);
-        }
-        slabs_deinit(&slabs);
-}
-
 TEST(what_is_no_allocation_is_not_given_back)
 {
         struct slabs slabs = {.n_room = 0};
@@ -183,92 +147,6 @@ TEST(there_is_a_most_of_slabs)
         ck_assert_int_eq(slabs_reserve(&slabs), 0);
         ck_assert_uint_eq(slabs_add(&slabs, 1, 0, 1, 8), 7);
         slabs_deinit(&slabs);
-}
-
-TEST(the_third_of_a_size_has_a_place)
-{
-        uint64_t offsets[3];
-
-        for (unsigned i = 0; i < 3; i++)
-                offsets[i] = world_alloc(&heap, 1000);
-        ck_assert_uint_eq(offsets[0], 0);
-        ck_assert_uint_eq(offsets[1], 1024);
-        ck_assert_uint_eq(offsets[2], CELL);
-        ck_assert_uint_eq(heap.alloc_table.n_entries, 2);
-        ck_assert_uint_eq(world_alloc(&heap, 1024), CELL + 1024);
-        ck_assert_uint_eq(heap.alloc_table.n_entries, 2);
-        ck_assert_uint_eq(world_alloc(&heap, 1025), 2048);
-}
-
-/* Its memory is a hole again, that of its block, with what is beside it. */
-TEST(a_slab_ends_with_the_last_of_it)
-{
-        uint64_t offsets[10];
-        struct heap_freed freed;
-
-        for (unsigned i = 0; i < 10; i++)
-                offsets[i] = world_alloc(&heap, 4096);
-        for (unsigned i = 0; i < 9; i++) {
-                freed = world_free(&heap, offsets[i]);
-                ck_assert(i < 2 || freed.n_extent_bytes == 0);
-        }
-        ck_assert_uint_eq(heap_block_extent(&heap, &world.blocks[0]), 0);
-        freed = world_free(&heap, offsets[9]);
-        ck_assert_uint_eq(freed.n_extent_bytes, 4 * MIB);
-        ck_assert_uint_ne(heap_block_extent(&heap, &world.blocks[0]), 0);
-        ck_assert_int_eq(heap_free(&heap, WORLD_START + offsets[9], &freed), GPUMEM_E_NOT_OURS);
-        world_remove(&world, &world.blocks[0]);
-        ck_assert_ptr_null(world.blocks[0].cells);
-}
-
-/* Behind its end the last cell holds others'. */
-TEST(a_cell_may_hold_others_too)
-{
-        struct heap_allocation found;
-        uint64_t large;
-
-        for (unsigned i = 0; i < 3; i++)
-                (void)world_alloc(&heap, 512);
-        large = world_alloc(&heap, 4 * MIB - CELL - 8 * 512);
-        ck_assert_uint_eq(large, CELL + 8 * 512);
-        ck_assert_int_eq(heap_find(&heap, WORLD_START + large + 700, &found), 0);
-        ck_assert_uint_eq(found.start, WORLD_START + large);
-        ck_assert_int_eq(heap_find(&heap, WORLD_START + CELL + 512, &found), GPUMEM_E_NOT_OURS);
-        ck_assert_int_eq(heap_find(&heap, WORLD_START + CELL + 511, &found), 0);
-        ck_assert_uint_eq(found.start, WORLD_START + CELL);
-        (void)world_free(&heap, large);
-}
-
-/* Blocks that touch are one run to slabs, too, and each of them knows when it was freed in. */
-TEST(a_slab_may_lie_in_two_blocks)
-{
-        struct heap_block *next;
-        uint64_t offset = 0;
-
-        next = world_add(&world, &heap, 4 * MIB, 2 * MIB);
-        (void)world_alloc(&heap, 4 * MIB - 40 * KIB);
-        while (offset < 4 * MIB)
-                offset = world_alloc(&heap, 8 * KIB);
-        ck_assert_uint_ne(heap_slab_at(&heap, next, WORLD_START + offset), 0);
-        ck_assert_uint_eq(heap_slab_at(&heap, next, WORLD_START + offset),
-                          heap_slab_at(&heap, &world.blocks[0], WORLD_START + 4 * MIB - 1));
-        (void)world_free(&heap, offset);
-        ck_assert(!heap_is_idle(&heap, next));
-        ck_assert(heap_is_idle(&heap, &world.blocks[0]));
-}
-
-/* A slab that there is no room for is none. */
-TEST(where_there_is_no_room_for_a_slab_small_ones_are_pieces)
-{
-        unsigned n = 0;
-        uint64_t address;
-
-        (void)world_alloc(&heap, 4 * MIB - 128 * KIB);
-        while (heap_alloc(&heap, 8 * KIB, &address) == 0)
-                n++;
-        heap_check(&heap);
-        ck_assert_uint_eq(n, 16);
-        ck_assert_uint_eq(heap.extents.n_units, 0);
 }
 
 /* Fewer places than are wished for, where the memory holds no more. */
@@ -342,13 +220,6 @@ static void begin_with_spare(uint32_t n_spare)
         do
                 (void)world_alloc(&heap, 9 * KIB);
         while (n_spare_pieces() != n_spare);
-}
-
-TEST(the_pieces_of_a_slab_come_first, .to = 3, .in = &without_start)
-{
-        begin_with_spare((uint32_t)_i);
-        (void)world_alloc(&heap, 512);
-        ck_assert_uint_eq(slabs_free_units(&heap.slabs), SLAB_PLACES_MIN - 1);
 }
 
 TEST(no_slab_without_its_pieces, .to = 2, .in = &without_start)
