@@ -36,7 +36,8 @@ GPUMEM_API int gpumem_device_alloc(size_t n_bytes, int device, void *stream, voi
 /* Allocates device memory as PyTorch's pluggable allocator for a whole process. It returns NULL for 0 bytes. PyTorch
  * does not check the pointer, so a refusal is thrown as a C++ std::runtime_error. The text begins with "CUDA out of
  * memory." if memory is lacking, and ends with the text of the refusal. C code, and Python by ctypes, cannot catch it,
- * and must not call this function. In a process without libstdc++ it returns NULL. */
+ * and must not call this function. In a process without libstdc++ it returns NULL. The first allocation on a device
+ * registers its default stream, as soon as the device's context is current. */
 GPUMEM_API void *gpumem_torch_alloc(size_t n_bytes, int device, void *stream);
 
 /* Allocates device memory for a torch.cuda.MemPool, in which PyTorch caches by itself. It returns NULL for 0 bytes, and

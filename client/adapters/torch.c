@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions that PyTorch's pluggable allocator calls. */
+#include <stdatomic.h>
+
 #include "client/adapters/adapter.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
@@ -7,6 +9,35 @@
 #include "driver/stream.h"
 #include "gpumem-adapters.h"
 #include "gpumem.h"
+
+/* Devices whose default streams are registered: a bit for each. */
+static _Atomic uint64_t defaults;
+
+/* PyTorch's main stream may still use what its other streams free. It can be registered when the device's context is
+ * current, which PyTorch sees to before its first kernel, and not when it is initialised. */
+static void register_default(int device)
+{
+        uint64_t bit = UINT64_C(1) << (device & 63);
+        int r;
+
+        if (atomic_load_explicit(&defaults, memory_order_relaxed) & bit ||
+            atomic_fetch_or(&defaults, bit) & bit)
+                return;
+        r = gpumem_stream_register(NULL, NULL);
+        if (r == GPUMEM_E_NO_CONTEXT || r == GPUMEM_E_CAPTURES)
+                atomic_fetch_and(&defaults, ~bit);
+        else if (r)
+                adapter_count_failure();
+}
+
+static int alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)
+{
+        int r = adapter_alloc(n_bytes, device, stream, ret_pointer);
+
+        if (!r)
+                register_default(device);
+        return r;
+}
 
 /* PyTorch does not check the pointer, so a refusal must be thrown. */
 void *gpumem_torch_alloc(size_t n_bytes, int device, void *stream)
@@ -16,7 +47,7 @@ void *gpumem_torch_alloc(size_t n_bytes, int device, void *stream)
 
         if (!n_bytes)
                 return NULL;
-        r = adapter_alloc(n_bytes, device, stream, &pointer);
+        r = alloc(n_bytes, device, stream, &pointer);
         if (r)
                 adapter_throw(r, n_bytes, device);
         return pointer;
@@ -27,7 +58,7 @@ void *gpumem_torch_pool_alloc(size_t n_bytes, int device, void *stream)
 {
         void *pointer = NULL;
 
-        if (n_bytes && adapter_alloc(n_bytes, device, stream, &pointer))
+        if (n_bytes && alloc(n_bytes, device, stream, &pointer))
                 return NULL;
         return pointer;
 }

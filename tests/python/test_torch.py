@@ -96,7 +96,6 @@ def make_torch(cuda):
         MemPool=type('MemPool', (), {'__init__': lambda self, allocator=None, **options: None}),
         is_initialized=lambda: torch.cuda.initialized, initialized=False,
         _lazy_init=lambda: setattr(torch.cuda, 'initialized', True),
-        _lazy_call=lambda call: torch.cuda.queued.append(call), queued=[],
         current_device=lambda: 0,
         current_stream=lambda: types.SimpleNamespace(cuda_stream=torch.cuda.current),
         current=0, device=lambda device: contextlib.nullcontext(cuda.make_current(device)),
@@ -224,8 +223,6 @@ class Torch(unittest.TestCase):
     def test_4_streams(self):
         import gpumem
         handle = self.cuda.stream()
-        for call in self.torch.cuda.queued:
-            call()
         self.torch.cuda.Stream(0, handle, EXTERNAL)
         with self.assertRaises(gpumem.Error):  # its owner may destroy it
             gpumem.stream_unregister(handle)

@@ -99,7 +99,6 @@ def install(*, wait: float = 10.0) -> str:
     tell = _replace()
     _is_installed = True
     tell()
-    _streams.register_default()
     return "every CUDA tensor"
 
 

@@ -57,8 +57,3 @@ def install() -> None:
         return made
 
     _patches.put(stream_class, "__new__", staticmethod(__new__))
-
-
-def register_default() -> None:
-    """When CUDA is there; until then there is no context that a default stream could be of."""
-    torch.cuda._lazy_call(lambda: register(torch.cuda.current_device(), 0))

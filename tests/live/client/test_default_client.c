@@ -279,6 +279,29 @@ TEST(what_torch_records_is_used)
         ck_assert_uint_eq(gpumem_adapters_failures(), 1);
 }
 
+static int unregister_default(void)
+{
+        return gpumem_stream_unregister(NULL, NULL);
+}
+
+TEST(torchs_default_stream_is_registered)
+{
+        void *pointers[2];
+
+        ck_assert_int_eq(gpu_use_none(gpu), 0);
+        pointers[0] = gpumem_torch_alloc(N_BYTES, 0, NULL);
+        ck_assert_ptr_nonnull(pointers[0]);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(unregister_default(), GPUMEM_E_NOT_REGISTERED);
+        pointers[1] = gpumem_torch_alloc(N_BYTES, 0, gpu_stream(gpu));
+        ck_assert_ptr_nonnull(pointers[1]);
+        ck_assert_int_eq(unregister_default(), 0);
+        ck_assert_int_eq(unregister_default(), GPUMEM_E_NOT_REGISTERED);
+        gpumem_torch_free(pointers[0], N_BYTES, 0, NULL);
+        gpumem_torch_free(pointers[1], N_BYTES, 0, gpu_stream(gpu));
+        ck_assert_uint_eq(gpumem_adapters_failures(), 0);
+}
+
 TEST(figures_have_names)
 {
         uint64_t n_refusals = figure("refusals"), n_pressures = gpumem_pressure(NULL);
