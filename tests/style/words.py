@@ -21,7 +21,7 @@ MACHINE = re.compile(r'(?<![\w.$}/-])/(work|home|Users|tmp/' r'wt)(?![\w-])')
 VAGUE = re.compile(r'\b(' + '|'.join(['who' 'ever', 'an' 'ew', 'no' 'body', 'some' 'body',
                                       'is no (?:si' 'ze|pro' 'cess|na' 'me)']) + r')\b', re.IGNORECASE)
 # Where such words are still to be replaced.
-NOT_PLAIN = re.compile('(base|ctl|include|man|proto|tests/unit/ctl)/|docs/driver-facts')
+NOT_PLAIN = re.compile('(base|ctl|man|tests/unit/ctl)/|docs/driver-facts')
 
 
 def text_lines(root):
