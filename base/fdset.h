@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fds on their way: a small set that owns what it holds and closes what nobody took. */
+/* Fds on their way: a small set that owns what it holds and closes what was not taken. */
 #pragma once
 
 #define FDSET_MAX 4

@@ -77,7 +77,7 @@ static bool has_room(void)
 static void write_line(const char *line, size_t length)
 {
         if (write(STDERR_FILENO, line, length) < 0) {
-                /* Nobody is left to tell. */
+                /* Nothing can be reported any more. */
         }
 }
 
@@ -85,7 +85,7 @@ static void tell_lost(void)
 {
         char line[LINE_MAX_BYTES];
 
-        (void)snprintf(line, sizeof(line), "%s: warning: %lu lines were lost: nobody read them\n",
+        (void)snprintf(line, sizeof(line), "%s: warning: %lu lines were lost: they were not read\n",
                        process_name, n_lost);
         n_lost = 0;
         write_line(line, strlen(line));

@@ -2,7 +2,7 @@
 /* Messages for the person who runs the process, on stderr: one line each, "name: level: text".
  * The threshold is an option of the process (GPUMEM_LOG or --log). Any thread. Libraries log at
  * debug level only, but for what a person has asked them for and does not get. A line that stderr would
- * wait for is dropped and counted: a pipe that nobody reads holds nobody up. */
+ * wait for is dropped and counted: a pipe without a reader delays no thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@ enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 /* `name` stands before every line and must live as long as the process. */
 void log_setup(const char *name, enum log_level threshold);
 
-/* From now on each line begins with the time (UTC). For a process whose stderr nobody else puts it to. */
+/* From now on each line begins with the time (UTC). For a process whose stderr gets no time from a supervisor. */
 void log_show_time(void);
 
 /* "error", "warning", "info" or "debug"; -EINVAL for anything else. */
@@ -28,7 +28,7 @@ void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 #define log_info(...)    log_line(LOG_INFO, __VA_ARGS__)
 #define log_debug(...)   log_line(LOG_DEBUG, __VA_ARGS__)
 
-/* Lines that somebody else may cause as often as he likes: so many a second. */
+/* Lines that clients can cause as often as they like: at most so many a second. */
 #define LOG_LINES_A_SECOND 5
 
 struct log_limit {

@@ -12,7 +12,7 @@ int memfd_new(const char *name, uint64_t n_bytes, int *ret_fd);
  * and the like where the kernel has none of them. */
 int memfd_new_huge(const char *name, uint64_t n_bytes, int *ret_fd);
 
-/* A memfd with these bytes that nobody can change any more. */
+/* A memfd with these bytes, sealed: no process can change them. */
 int memfd_new_constant(const char *name, const void *bytes, size_t n_bytes, int *ret_fd);
 
 /* -EPROTO unless fd is a memfd of exactly n_bytes that cannot shrink. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumemctl: a daemon's figures on one screen, and what an administrator does about them. */
+/* gpumemctl: shows what a daemon holds, and changes what an administrator may change. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static int answer(enum parsed parsed, const struct invocation *invocation)
 
 static int report_unwritten(int error, int status)
 {
-        (void)fprintf(stderr, "gpumemctl: the answer could not be written: %s\n", strerror(error));
+        (void)fprintf(stderr, "gpumemctl: the output could not be written: %s\n", strerror(error));
         return status == STATUS_OK ? STATUS_FAILURE : status;
 }
 

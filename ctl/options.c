@@ -75,7 +75,7 @@ static const struct command *const commands[] = {
 #undef COMMAND
 };
 
-/* These are no commands with options of their own. */
+/* These words have no options of their own. */
 static const char word_help[] = "help", word_version[] = "version";
 
 const struct command *command_at(unsigned n)

@@ -12,18 +12,18 @@
 
 static const char help[] =
         "Usage: gpumemctl devices [OPTION]...\n"
-        "Shows each GPU: its free memory, what others use, MIG, errors, its state.\n"
+        "Shows each GPU: free memory, use by other programs, MIG, errors, health.\n"
         "\n"
-        "  UUID       of the GPU, as nvidia-smi -L has it\n"
-        "  OTHERS     used on the device, and not by gpumemd's blocks\n"
-        "  FREE       as NVML says; unknown without NVML\n"
-        "  ERRORS     uncorrected errors of its memory since its driver was loaded\n"
-        "  XID        the last error of the device that NVML told of\n"
-        "  STATE      well; to be reset or replaced; or an error: no block is made there\n"
-        "  DRIVER     serving; stalled: what is cached is served; lost: nothing is\n"
+        "  UUID       of the GPU, as nvidia-smi -L prints it\n"
+        "  OTHERS     memory used on the device, but not by gpumemd's blocks\n"
+        "  FREE       as NVML reports; unknown without NVML\n"
+        "  ERRORS     uncorrected memory errors since the device's driver was loaded\n"
+        "  XID        the last error of the device that NVML reported\n"
+        "  STATE      well; needs a reset or replacement; or an error: no new blocks\n"
+        "  DRIVER     serving; stalled: only cached blocks are served; lost: nothing is\n"
         "\n"
         "  --wide     all columns, and longer sizes\n"
-        "  --json     for programs: all figures of stats too, sizes in bytes\n"
+        "  --json     for programs: all statistics of stats too, sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
 
 static void format_known(char *cell, uint64_t value, void (*format)(char *cell, uint64_t value))

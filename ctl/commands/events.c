@@ -15,31 +15,31 @@
 #include "ctl/output/table.h"
 #include "ctl/query/event_rows.h"
 
-/* Between questions of one who follows. */
+/* Between two requests of --follow. */
 #define FOLLOW_MS 200
 
 static const char help[] =
         "Usage: gpumemctl events [OPTION]...\n"
-        "Shows what has happened, as far as gpumemd remembers it: who came and went,\n"
-        "what was granted, refused, taken back or lingers, states of devices, limits.\n"
+        "Shows the events that gpumemd remembers: clients that came and went; memory that\n"
+        "was granted, refused, taken back or lingers; states of devices; limits.\n"
         "\n"
-        "  EVENT  its number: none comes twice. Several of one client that are alike and\n"
-        "         came within a second are one line, which has the number of the last\n"
-        "  TIMES  how often\n"
-        "  SIZE   of them all; of a refusal what the last one asked for\n"
+        "  EVENT  number of the event, unique. Similar events of one client within a\n"
+        "         second share a line, which has the number of the last one\n"
+        "  TIMES  how often it happened\n"
+        "  SIZE   of all of them; for a refusal, of the last request\n"
         "\n"
         "  --pid N      of this process only\n"
         "  --uid USER   of this user's tenants only; a name or a uid\n"
-        "  --what KIND  with this word in WHAT only, as turned-away; also several times\n"
-        "  --last N     the last so many lines; --follow begins with them\n"
-        "  --follow     goes on until it is interrupted (0), or gpumemd ends (3). A line\n"
-        "               of which there are more now comes again\n"
-        "  --since N    from the event of this number on\n"
-        "  --json       for programs; with --follow an object each line\n"
+        "  --what KIND  of this kind only, such as turned-away; can be repeated\n"
+        "  --last N     the last N lines only; --follow begins with them\n"
+        "  --follow     continues until interrupted (exit 0), or gpumemd ends (exit 3). A\n"
+        "               line that counts more events than before is printed again\n"
+        "  --since N    from the event with this number on\n"
+        "  --json       for programs; with --follow one object per line\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
-        "gpumemd remembers 4096 lines; who causes many pushes out its own. Only root and\n"
-        "gpumemd's user see all; of other tenants there are sums, which --follow, --pid,\n"
-        "--uid and --last leave out.\n";
+        "gpumemd remembers 4096 lines; a client that causes many evicts its own. Only\n"
+        "root and gpumemd's user see all tenants; other users see sums of the others, but\n"
+        "not with --follow, --pid, --uid and --last.\n";
 
 enum { EVENTS_FOLLOW = OPTION_OWN, EVENTS_SINCE, EVENTS_PID, EVENTS_UID, EVENTS_WHAT, EVENTS_LAST };
 
@@ -153,7 +153,7 @@ static int show(struct link *link, const struct arguments *arguments)
                                                 : print_all(&event_rows);
 }
 
-/* What was overwritten before it was asked for. On stderr: it is no event. */
+/* Events that were overwritten before they were fetched: on stderr, apart from the list. */
 static void say_lost(uint64_t n_before, uint64_t n_lost)
 {
         if (n_lost > n_before)

@@ -15,13 +15,13 @@
 
 static const char help[] =
         "Usage: gpumemctl free-all [OPTION]...\n"
-        "Gives blocks that are cached, or in leases that are idle, back to the driver,\n"
-        "and ends when that has happened. What processes keep mapped or registered has\n"
-        "not gone back: a line for each such process says how much, and why.\n"
+        "Gives cached blocks, and blocks in idle leases, back to the driver, and waits\n"
+        "for that. Memory that processes keep mapped or registered stays: a line for each\n"
+        "such process says how much, and why.\n"
         "\n"
         "  --pool ID  of this pool only; default: of all\n"
-        "  --tenant   the caller's own only; default: every tenant's, for root and who\n"
-        "             may open the admin socket (PATH.admin)\n"
+        "  --tenant   the caller's own only; default: every tenant's, which needs root or\n"
+        "             access to the admin socket (PATH.admin)\n"
         "  --json     for programs: freed_bytes, freed_blocks, lingering_bytes, stays\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumemctl leaks: memory that nobody may want any more. */
+/* gpumemctl leaks: memory that may be leaked. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -21,21 +21,21 @@
 
 static const char help[] =
         "Usage: gpumemctl leaks [OPTION]...\n"
-        "Shows memory that nobody may want any more, whose it is and what can be done.\n"
-        "Exit status: 0 there is none, 1 there is some, 3 no gpumemd.\n"
+        "Shows memory that may be leaked, which process has it, and what to do about it.\n"
+        "Exit status: 0 none found, 1 some found, 3 no gpumemd.\n"
         "\n"
-        "  left        the client closed its connection, its process lives\n"
-        "  orphaned    its process ended, a child holds the connection\n"
+        "  left        the client closed its connection, but its process lives\n"
+        "  orphaned    its process ended, but a child process holds the connection\n"
         "  stopped     the process is stopped, and holds memory\n"
         "  lingering   taken from a client that has not unmapped it\n"
-        "  registered  pinned memory likewise: a living process keeps it registered\n"
+        "  registered  the same for pinned memory: a living process keeps it registered\n"
         "  stuck       the driver does not take it back\n"
-        "  declared    of an earlier gpumemd, still mapped\n"
+        "  declared    of an earlier gpumemd, and still mapped\n"
         "  idle        leased for long, and not used at present\n"
-        "  shared      attached by others, given back by who shared it\n"
+        "  shared      attached by other clients, and freed by the client that shared it\n"
         "\n"
-        "  --older SECONDS  so old at least; default: 60. AGE is how long it has been in\n"
-        "                   that state, or since the client connected\n"
+        "  --older SECONDS  only memory of this age or older; default: 60. AGE is the\n"
+        "                   time in that state, or since the client connected\n"
         "  --json           for programs\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "Only root and gpumemd's user see other tenants' memory.\n";

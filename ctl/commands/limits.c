@@ -17,25 +17,25 @@
 
 static const char help[] =
         "Usage: gpumemctl limits [--set WHO:WHAT=N]... [OPTION]...\n"
-        "Shows what clients, tenants and pools may have; changes it with --set.\n"
+        "Shows the limits of clients, tenants and pools; --set changes one.\n"
         "\n"
-        "  WHO   client       each client: one program's connection\n"
+        "  WHO   client       each client, that is each program's connection\n"
         "        tenant       each tenant: a user in a container, or as configured\n"
-        "        tenant/USER  each of this user, by name or uid\n"
-        "        pool/ID      one pool; gpumemctl stats lists them\n"
+        "        tenant/USER  each tenant of this user; a name or a uid\n"
+        "        pool/ID      one pool; gpumemctl stats lists the pools\n"
         "  WHAT  device_bytes, pinned_bytes, leases: charged to a client or a tenant\n"
-        "        max_bytes: reserved by a pool; min_bytes: leases that each tenant keeps\n"
-        "        there, though it does not use them, when other tenants want memory\n"
-        "  N     a number, a size such as 12GiB (12G and 12GB are the same: powers of\n"
-        "        1024), or none (not min_bytes); for tenant/USER also default: as each's\n"
+        "        max_bytes: reserved by a pool; min_bytes: idle leases in the pool that\n"
+        "        each tenant keeps, even when other tenants want memory\n"
+        "  N     a number; a size such as 12GiB (12G and 12GB mean the same); none, but\n"
+        "        not for min_bytes; default, for tenant/USER: the limit of each tenant\n"
         "\n"
         "  --json         for programs: sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "\n"
-        "Of several changes none is made if one is refused. A lower limit takes nothing\n"
-        "away: it refuses what would pass it. Limits set here hold until gpumemd ends or\n"
-        "reads its configuration again (SIGHUP). They are set by root, or by who\n"
-        "may open the admin socket.\n"
+        "If one of several changes is refused, none is made. A lower limit takes no\n"
+        "memory away; it refuses requests beyond it. Limits hold until gpumemd ends or\n"
+        "reads its configuration again (SIGHUP). Setting them needs root, or access to\n"
+        "the admin socket.\n"
         "Example: gpumemctl limits --set tenant/1000:device_bytes=4GiB\n";
 
 static void format_amount(char *cell, uint32_t kind, uint64_t n)
@@ -212,7 +212,7 @@ static int take(int id, const char *value, struct arguments *arguments)
 
         (void)id;
         if (changes->n == LIMIT_CHANGES_MAX) {
-                (void)fprintf(stderr, "gpumemctl: --set: %d at a time are allowed\n",
+                (void)fprintf(stderr, "gpumemctl: too many --set options (at most %d)\n",
                               LIMIT_CHANGES_MAX);
                 return -EINVAL;
         }

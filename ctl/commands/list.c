@@ -34,7 +34,7 @@ static int take_pid(struct filter *filter, const struct row_list *list, const ch
 {
         uint64_t pid;
 
-        /* 0 is the pid of nobody: of a block that is not charged, of other tenants. */
+        /* 0 stands for no process: of a block that is not charged, and of other tenants. */
         if (parse_number(text, &pid) || pid == 0 || pid > INT32_MAX)
                 return parse_refuse("--pid", text, "1-2147483647");
         filter_add(filter, list, "pid", FILTER_EQUAL, pid);
@@ -113,25 +113,25 @@ static int filter_take(struct filter *filter, const struct row_list *list, int i
 
 static const char clients_help[] =
         "Usage: gpumemctl clients [OPTION]...\n"
-        "Shows each client: a program's connection, and what it holds.\n"
+        "Shows each client, that is each program's connection, and what it holds.\n"
         "\n"
         "  DEV-, PIN-  device memory, pinned memory\n"
         "  LEASED      in its leases; IDLE is the part that it does not use at present\n"
         "  ATTACHED    leased by a token, and charged to another client\n"
-        "  LINGERING   taken from it, but perhaps still mapped by it\n"
-        "  REQUESTED   in allocations, as it reports\n"
-        "  KEPT        in the cache, but kept mapped by it\n"
-        "  STATE       ready; left: it may still map what it had; orphaned: a child\n"
+        "  LINGERING   taken from the client, but perhaps still mapped by it\n"
+        "  REQUESTED   in allocations, as the client reports\n"
+        "  KEPT        in the cache, but kept mapped by the client\n"
+        "  STATE       ready; left: it may still map memory; orphaned: a child process\n"
         "              holds its connection\n"
         "\n"
         "  --pid N          this process only\n"
-        "  --uid USER       of this user only; a name or a uid\n"
+        "  --uid USER       this user only; a name or a uid\n"
         "  --state STATE    ready, left, orphaned; others: the sum of other tenants\n"
-        "  --sort COLUMN    by this column; --reverse: the largest first\n"
+        "  --sort COLUMN    sort by this column; --reverse: the largest first\n"
         "  --wide           all columns, and longer sizes\n"
-        "  --json           for programs: sizes in bytes, and more figures\n"
+        "  --json           for programs: sizes in bytes, and more values\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
-        "Only root and gpumemd's user see all; of other tenants there are sums.\n";
+        "Only root and gpumemd's user see all tenants; other users see sums.\n";
 
 static const char *const clients_narrow[] = {"pid",           "uid",         "state",
                                              "device_leased", "device_idle", "pinned_leased",
@@ -177,20 +177,20 @@ static const char blocks_help[] =
         "Shows each block of memory that the driver made for gpumemd.\n"
         "\n"
         "  STATE      leased; idle: leased, but not used; cached; lingering\n"
-        "  PID, UID   who is charged\n"
-        "  HOLDERS    leases that it is in: more than one is shared memory\n"
-        "  IN-STATE   for so long it has been in that state\n"
+        "  PID, UID   the process that is charged, and its user\n"
+        "  HOLDERS    number of leases of the block: more than one is shared memory\n"
+        "  IN-STATE   time in that state\n"
         "\n"
-        "  --pool ID        of this pool only; gpumemctl stats lists them\n"
+        "  --pool ID        of this pool only; gpumemctl stats lists the pools\n"
         "  --pid N          charged to this process only\n"
         "  --uid USER       charged to this user's tenants only; a name or a uid\n"
         "  --state STATE    leased, idle, cached, lingering; others\n"
-        "  --min-size SIZE  of at least so much: 64MiB\n"
-        "  --sort COLUMN    by this column; --reverse: the largest first\n"
+        "  --min-size SIZE  of this size or larger, such as 64MiB\n"
+        "  --sort COLUMN    sort by this column; --reverse: the largest first\n"
         "  --wide           all columns, and longer sizes\n"
-        "  --json           for programs: sizes in bytes, and more figures\n"
+        "  --json           for programs: sizes in bytes, and more values\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
-        "Only root and gpumemd's user see all; of other tenants there are sums.\n";
+        "Only root and gpumemd's user see all tenants; other users see sums.\n";
 
 static const char *const blocks_narrow[] = {"block",   "pool",  "kind",  "state",     "uid", "pid",
                                             "holders", "bytes", "lease", "state_age", NULL};
@@ -238,14 +238,14 @@ static const char tenants_help[] =
         "Shows what each tenant has in each pool: a user, or a user in a container.\n"
         "\n"
         "  PEAK       highest RESERVED since gpumemd's start, or the last reset-peaks\n"
-        "  Other words are those of gpumemctl stats --help.\n"
+        "  Other words are explained by gpumemctl help stats.\n"
         "\n"
-        "  --uid USER       of this user only; a name or a uid\n"
-        "  --sort COLUMN    by this column; --reverse: the largest first\n"
+        "  --uid USER       this user only; a name or a uid\n"
+        "  --sort COLUMN    sort by this column; --reverse: the largest first\n"
         "  --wide           all columns, and longer sizes\n"
-        "  --json           for programs: sizes in bytes, and more figures\n"
+        "  --json           for programs: sizes in bytes, and more values\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
-        "Only root and gpumemd's user see all; of other tenants there are sums.\n";
+        "Only root and gpumemd's user see all tenants; other users see sums.\n";
 
 static const char *const tenants_narrow[] = {"uid",     "pool",      "kind",   "reserved",
                                              "leased",  "idle",      "cached", "blocks",

@@ -19,20 +19,20 @@
 
 static const char help[] =
         "Usage: gpumemctl map [OPTION]...\n"
-        "Shows what each pool's bytes are, in cells; each stands for what has most of it.\n"
-        "Where blocks lie on a device only its driver knows: they stand by state and\n"
+        "Draws each pool's bytes in cells; a cell stands for what takes most of it. Only\n"
+        "the driver knows where blocks lie on a device: they are sorted by state and\n"
         "owner.\n"
         "\n"
         "  A to Z  leased by a process; those with most have a letter of their own, the\n"
         "          others are Z together\n"
-        "  a to z  idle in a lease of the same process: others of its tenant can have it\n"
+        "  a to z  idle in a lease of the same process: its tenant's others can get it\n"
         "  =       cached\n"
         "  ~       lingering: on the way back to the driver, or perhaps still mapped\n"
         "  ?       other tenants': only root and gpumemd's user see more\n"
         "  .       not reserved by the pool\n"
         "\n"
-        "  --pool ID   this pool only; gpumemctl stats lists them\n"
-        "  --svg FILE  writes the picture there, for a browser; -: to standard output\n"
+        "  --pool ID   this pool only; gpumemctl stats lists the pools\n"
+        "  --svg FILE  writes the picture for a browser to FILE; -: standard output\n"
         "  --json      for programs: sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "Colours only on a terminal, and not with NO_COLOR in the environment.\n";
@@ -265,7 +265,7 @@ static int run(struct link *link, const struct arguments *arguments)
 
         if (map_options->svg && strcmp(map_options->svg, "-") == 0 &&
             arguments->output == OUTPUT_JSON) {
-                (void)fprintf(stderr, "gpumemctl: --svg -: not with --json\n");
+                (void)fprintf(stderr, "gpumemctl: --svg - cannot be combined with --json\n");
                 return STATUS_USAGE;
         }
         r = node_state_fetch(link, arguments->pool, &node);

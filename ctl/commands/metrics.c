@@ -13,15 +13,15 @@
 
 static const char help[] =
         "Usage: gpumemctl metrics [OPTION]...\n"
-        "Figures of all pools as metrics for Prometheus. gpumemd-exporter serves them;\n"
-        "this prints them once, or writes a file for node_exporter's textfile collector.\n"
-        "Without a daemon they are gpumemd_up 0, and the exit status is 3.\n"
+        "Prints statistics of all pools for Prometheus, once, or writes them to a file\n"
+        "for node_exporter's textfile collector. gpumemd-exporter serves them.\n"
+        "Without a daemon it prints gpumemd_up 0, and the exit status is 3.\n"
         "\n"
         "  --format FORMAT  openmetrics, or text: Prometheus's older format, which\n"
         "                   node_exporter and promtool read; default: openmetrics\n"
-        "  --output FILE    puts FILE in place when it is whole, with mode 0644\n"
-        "  --tenants        figures of each tenant too, by uid and container, 1000 rows\n"
-        "                   at most; root and gpumemd's user are told of all\n"
+        "  --output FILE    replaces FILE atomically; its mode is 0644\n"
+        "  --tenants        for each tenant too, by uid and container, 1000 rows at most;\n"
+        "                   only root and gpumemd's user see all tenants\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
 
 enum {
@@ -49,7 +49,7 @@ static int put(const struct own *own, const struct metrics_figures *figures)
                 r = -ENOMEM;
         if (r == -EEXIST)
                 (void)fprintf(stderr,
-                              "gpumemctl: metrics: %s is no regular file; it is left alone\n",
+                              "gpumemctl: metrics: %s is not a regular file; it was not changed\n",
                               own->path);
         else if (r)
                 (void)fprintf(stderr, "gpumemctl: metrics: %s%s%s\n", own->path ? own->path : "",

@@ -21,25 +21,25 @@
 
 #define RETRY_MS 200
 
-/* What a driver that hangs may take for a release before nobody waits for it any more. */
+/* How long a release by a driver that hangs is waited for. */
 #define RELEASE_S 10
 
 static const char help[] =
         "Usage: gpumemctl reclaim --uid USER | --cgroup NAME [OPTION]...\n"
-        "Gives back to the driver what the tenants of a user, or in a container, or both,\n"
-        "have cached or idle, and waits until nothing is leased or charged to them.\n"
-        "For root and who may open the admin socket: for the epilog of a job.\n"
+        "Gives cached and idle memory of the tenants of a user, in a container, or both\n"
+        "back to the driver, and waits until nothing is leased or charged to them. It is\n"
+        "for the epilog of a job, and needs root, or access to the admin socket.\n"
         "\n"
         "  --uid USER      a name or a uid\n"
         "  --cgroup NAME   the container as gpumemctl tenants shows it (job_12), or a\n"
         "                  path of its cgroup: /sys/fs/cgroup/.../job_12\n"
-        "  --wait SECONDS  until nothing is left; default: 0. Also for a gpumemd that\n"
-        "                  does not listen yet\n"
+        "  --wait SECONDS  how long to wait until nothing is left, and for a gpumemd that\n"
+        "                  does not listen yet; default: 0\n"
         "  --json          for programs\n"
         "  --socket, --timeout  as in gpumemctl --help\n"
-        "What others hold of theirs, and are charged for, is said, and is not left.\n"
-        "Exit status: 0 all is back, or no tenant is called that, 1 something is left,\n"
-        "and who holds it is said, 4 tenants are not told apart by containers.\n";
+        "Memory that clients of other tenants hold and are charged for is reported, but\n"
+        "not counted as left. Exit status: 0 nothing is left, or no such tenant; 1 memory\n"
+        "is left, its holders are listed; 4 tenants are not told apart by containers.\n";
 
 enum { RECLAIM_UID = OPTION_OWN, RECLAIM_CGROUP };
 
@@ -206,9 +206,9 @@ static void print_nobody(const struct wanted *wanted)
 
         if (wanted->has_uid)
                 (void)snprintf(user, sizeof(user), " of uid %" PRIu32, wanted->uid);
-        (void)printf("there is no tenant%s", user);
+        (void)printf("no tenant%s", user);
         if (wanted->container)
-                (void)printf(" in a container \"%s\"", wanted->container);
+                (void)printf(" in container \"%s\"", wanted->container);
         (void)printf(": gpumemctl tenants lists %s\n",
                      wanted->container ? "them, by CONTAINER" : "them, by UID");
 }
@@ -229,7 +229,7 @@ static void print_lines(const struct wanted *wanted, const struct outcome *outco
         else
                 (void)printf("%s are left\n", size_format(outcome->last.n_left_bytes, left));
         if (outcome->last.n_shared_bytes)
-                (void)printf("%s are shared with others, who are charged for it\n",
+                (void)printf("%s are shared with other tenants, which are charged for it\n",
                              size_format(outcome->last.n_shared_bytes, shared));
         for (uint32_t i = 0; i < holders->n_rows; i++)
                 print_holder(&rows[i]);
@@ -272,7 +272,7 @@ static int run(struct link *none, const struct arguments *arguments)
 
         (void)none;
         if (!wanted->has_uid && !wanted->container) {
-                (void)fprintf(stderr, "gpumemctl: reclaim: --uid or --cgroup is needed\n");
+                (void)fprintf(stderr, "gpumemctl: reclaim needs --uid or --cgroup\n");
                 return STATUS_USAGE;
         }
         r = connect_to_daemon(arguments, &link);

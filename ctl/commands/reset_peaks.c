@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumemctl reset-peaks: peaks begin anew at what there is. */
+/* gpumemctl reset-peaks: resets peaks to the current values. */
 #include <jansson.h>
 
 #include "base/err.h"
@@ -8,11 +8,11 @@
 
 static const char help[] =
         "Usage: gpumemctl reset-peaks [OPTION]...\n"
-        "PEAK of tenants, and reserved_peak of stats --json, begin anew at what there is.\n"
+        "Resets PEAK of tenants, and reserved_peak of stats --json, to current values.\n"
         "\n"
         "  --pool ID  of this pool only; default: of all\n"
         "  --tenant   the caller's own only; default: every tenant's and the pools', for\n"
-        "             root and who may open the admin socket (PATH.admin)\n"
+        "             which root or access to the admin socket (PATH.admin) is needed\n"
         "  --json     for programs: an empty object\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
 

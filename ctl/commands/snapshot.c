@@ -11,22 +11,22 @@
 #include "ctl/output/format.h"
 #include "ctl/query/node_state.h"
 
-/* Blocks have no address outside of those who map them. Here they stand side by side, from here on. */
+/* A block has an address only in the processes that map it. Here blocks stand side by side, from this address on. */
 #define FIRST_ADDRESS (UINT64_C(1) << 32)
 
 static const char help[] =
         "Usage: gpumemctl snapshot [OPTION]...\n"
-        "Writes what there is in the layout of PyTorch's memory snapshots, as JSON.\n"
+        "Writes all blocks in the format of PyTorch's memory snapshots, as JSON.\n"
         "\n"
-        "  A segment is a block. Leased ones are active_allocated, lingering ones\n"
+        "  A segment is a block. Leased blocks are active_allocated, lingering ones\n"
         "  active_pending_free, cached and idle ones inactive. A device is a pool:\n"
-        "  gpumemctl stats lists them. Frames say whose a block is. Addresses are made\n"
-        "  up.\n"
+        "  gpumemctl stats lists the pools. Frames name the owner of a block. Addresses\n"
+        "  are not real.\n"
         "\n"
-        "  --output FILE  there; default: -, standard output\n"
+        "  --output FILE  where to write; default: -, standard output\n"
         "  --pool ID      blocks of this pool only\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
-        "Only root and gpumemd's user see all; of other tenants there are sums.\n";
+        "Only root and gpumemd's user see all tenants; other users see sums.\n";
 
 enum { SNAPSHOT_OUTPUT = OPTION_OWN };
 

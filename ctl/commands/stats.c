@@ -12,17 +12,17 @@ static const char help[] =
         "Usage: gpumemctl stats [OPTION]...\n"
         "Shows what each pool holds: RESERVED = LEASED + CACHED + LINGERING.\n"
         "\n"
-        "  OF         most that the pool may reserve\n"
+        "  OF         the most that the pool may reserve\n"
         "  LEASED     in leases of clients; IDLE is the part that they do not use at\n"
-        "             present, and that others get without them\n"
+        "             present, and that other clients can get\n"
         "  CACHED     kept for the next lease; free-all gives it back to the driver\n"
         "  LINGERING  on the way back to the driver, or perhaps still mapped by a client\n"
         "  CHARGED    to clients: leased, lingering, kept mapped, declared\n"
-        "  DECLARED   of an earlier gpumemd's blocks, as clients declare; not reserved\n"
+        "  DECLARED   blocks of an earlier gpumemd, as clients declare; not reserved\n"
         "  WAITING    requests that wait for memory\n"
         "\n"
         "  --wide     all columns, and longer sizes\n"
-        "  --json     for programs: more figures, sizes in bytes\n"
+        "  --json     for programs: more values, sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
 
 static void fill_narrow_row(struct table_row *row, const struct pool_row *pool,

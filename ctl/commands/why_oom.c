@@ -17,19 +17,18 @@
 
 static const char help[] =
         "Usage: gpumemctl why-oom [OPTION]...\n"
-        "Shows the last requests that were refused for want of memory: who asked for how\n"
-        "much, what was in the way, what can be done; and how the pool is now.\n"
+        "Shows the last requests that were refused for lack of memory: process and size,\n"
+        "the reason, what can be done; and the state of the pool now.\n"
         "\n"
         "  --pid N     of this process only\n"
         "  --uid USER  of this user's tenants only; a name or a uid\n"
-        "  --last N    so many at most; default: 5\n"
+        "  --last N    at most this many; default: 5\n"
         "  --json      for programs\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
-        "Requests of a process within 2 s are one refusal, of what the last asked for:\n"
-        "the library asks twice at least before an allocation fails.\n"
-        "What can be had now is free, cached or idle in the pool, if no limit of clients\n"
-        "or tenants (gpumemctl limits) leaves less. Only root and gpumemd's user see\n"
-        "other tenants' refusals.\n";
+        "Requests of a process within 2 s count as one refusal, with the last one's size:\n"
+        "the library asks at least twice before an allocation fails. What can be had now\n"
+        "is free, cached or idle in the pool, unless limits of clients or tenants leave\n"
+        "less (gpumemctl limits). Only root and gpumemd's user see refusals of others.\n";
 
 enum { WHY_PID = OPTION_OWN, WHY_UID, WHY_LAST };
 
@@ -105,7 +104,7 @@ static void print_refusal(const struct pool_stats *pool_stats, const struct even
 
 static void print_nothing(const struct why *why, const struct event_rows *event_rows)
 {
-        (void)printf("nothing was refused for want of memory");
+        (void)printf("nothing was refused for lack of memory");
         if (why->pid)
                 (void)printf(" to process %" PRIu32, why->pid);
         if (why->has_uid)

@@ -5,5 +5,5 @@
 #include "ctl/core/command.h"
 
 /* A connection for a command, by its admin socket where the user may open that. Waits as --wait says.
- * GPUMEM_E_DISCONNECTED: there is no daemon. */
+ * GPUMEM_E_DISCONNECTED: no daemon listens. */
 int connect_to_daemon(const struct arguments *arguments, struct link **ret_link);

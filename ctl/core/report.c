@@ -37,7 +37,8 @@ int report_refusal_of(struct link *link, const char *what, int result,
         bool can_be_narrower = result == GPUMEM_E_DENIED && arguments->scope == PROTO_SCOPE_NODE;
 
         return report_with(link, what, result,
-                           can_be_narrower ? "; with --tenant it is your own only" : "");
+                           can_be_narrower ? "; with --tenant it applies to your own memory only"
+                                           : "");
 }
 
 long long json_figure(uint64_t value)
@@ -53,7 +54,7 @@ int print_json_value(struct json_t *take_value)
                 r = json_dumpf(take_value, stdout, JSON_INDENT(2));
         json_decref(take_value);
         if (r) {
-                (void)fprintf(stderr, "gpumemctl: no memory for the answer\n");
+                (void)fprintf(stderr, "gpumemctl: out of memory\n");
                 return STATUS_FAILURE;
         }
         (void)putchar('\n');

@@ -6,7 +6,7 @@
 
 #include "ctl/core/command.h"
 
-/* Prints a value on stdout, or says on stderr that there was no memory for it (NULL is that too);
+/* Prints a value on stdout, or prints on stderr that memory ran out (NULL stands for that too);
  * returns the exit status. */
 struct json_t;
 int print_json_value(struct json_t *take_value);
@@ -21,6 +21,6 @@ int report_failure(const char *what, int result);
 /* The same in the daemon's words, if it has said why. */
 int report_refusal(struct link *link, const char *what, int result);
 
-/* The same of a request that --tenant would have narrowed to what everybody may. */
+/* The same for a request that --tenant would have narrowed to what every user may do. */
 int report_refusal_of(struct link *link, const char *what, int result,
                       const struct arguments *arguments);

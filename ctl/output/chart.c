@@ -132,7 +132,7 @@ static int compare_spans(const void *left, const void *right)
         return (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-/* Of leased and idle memory a letter is one span, whoever shares it; of the rest an owner is. */
+/* Leased and idle memory is one span for each letter, also if several share it; the rest one for each owner. */
 static bool belong_together(const struct span *a, const struct span *b)
 {
         if (a->state != b->state || a->mark != b->mark)
@@ -288,7 +288,7 @@ void span_describe(const struct span *span, char text[static SPAN_TEXT_MAX])
                 (void)snprintf(text, SPAN_TEXT_MAX, "%s by %" PRIu32 " other processes", state,
                                span->n_owners);
         else if (span->uid == LISTING_NOBODY)
-                (void)snprintf(text, SPAN_TEXT_MAX, "%s, nobody's yet", state);
+                (void)snprintf(text, SPAN_TEXT_MAX, "%s, without an owner", state);
         else if (!span->pid)
                 (void)snprintf(text, SPAN_TEXT_MAX, "%s, of uid %" PRIu32 "%s", state, span->uid,
                                of);

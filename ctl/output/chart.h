@@ -16,7 +16,7 @@ struct span {
         enum listed_block state;
         char mark; /* leased: A to Z, its owner; idle: the same in lower case; else by the state */
         uint32_t uid;
-        uint32_t pid;        /* 0: nobody, or several that share a mark */
+        uint32_t pid;        /* 0: no process, or several that share a mark */
         uint32_t n_owners;   /* of leased and idle ones; else 1 */
         const char *program; /* the owner's; NULL: unknown */
         const char *container;

@@ -185,7 +185,7 @@ static void find_time_by_age(const struct event_row *row, struct timespec *ret_t
         }
 }
 
-/* Beyond that a number is no time: a clock was set since. */
+/* Beyond that a number does not stand for a time: a clock was set since. */
 #define CLOCKS_APART_S 60
 
 /* An event's number is its time in microseconds, by the clock of the daemon's log: the same in each answer. How long

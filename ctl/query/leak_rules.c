@@ -35,7 +35,7 @@ const char *leak_advice(enum leak_kind kind)
                 [LEAK_UNCHARGED] = "the driver does not take it back: see gpumemd's log",
                 [LEAK_DECLARED] = "an earlier gpumemd's: goes when it is freed, or it ends",
                 [LEAK_IDLE] = "does not use it: others get it; gpumemctl reclaim frees it now",
-                [LEAK_SHARED] = "attached it; who shared it has given it back",
+                [LEAK_SHARED] = "attached it; the client that shared it has freed it",
         };
 
         return advice[kind];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nobody may want any more: found in the rows of blocks and clients, with what can be done about it. Pure. */
+/* Memory that may be leaked, found in the rows of blocks and clients, and what can be done about it. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@ enum leak_kind {
         LEAK_UNCHARGED,  /* on its way back to the driver, which does not take it */
         LEAK_DECLARED,   /* of an earlier daemon */
         LEAK_IDLE,       /* leased, and not used */
-        LEAK_SHARED,     /* held by those who attached it, and no more by who shared it */
+        LEAK_SHARED,     /* held by clients that attached it; the one that shared it has freed it */
         LEAK_N_KINDS,
 };
 

@@ -11,7 +11,7 @@
 /* A refusal for want of memory, or of room under a limit. */
 bool oom_is_of_memory(const struct event_row *row);
 
-/* What the pool could give at present to one who waits a little: what is free, cached or idle. Limits of clients
+/* What the pool could give at present to a request that waits a little: what is free, cached or idle. Limits of clients
  * and tenants are another matter. */
 uint64_t oom_room(const struct stats_row *stats);
 

@@ -19,25 +19,25 @@
 #define DELAY_S     1
 #define DELAY_S_MAX 3600
 
-/* Who looks at a screen does not want it to stand still for long. */
+/* A screen must not stand still for long. */
 #define ANSWER_S 2
 
 static const char help[] =
         "Usage: gpumemctl top [OPTION]...\n"
-        "Shows what changes: a bar a pool, a row a client. Keys: s sorts, p shows one\n"
-        "pool's rows, space pauses, h explains, q ends.\n"
+        "Shows a live screen: a bar for each pool, a row for each client. Keys: s sorts,\n"
+        "p shows one pool's rows, space pauses, h explains, q quits.\n"
         "\n"
         "  --sort KEY       leased, idle, lingering, blocks, waiting, age, pid, program;\n"
         "                   default: leased\n"
         "  --reverse        the smallest first\n"
         "  --pool ID        rows of this pool\n"
-        "  --delay SECONDS  between two looks; default: 1\n"
+        "  --delay SECONDS  between two updates; default: 1\n"
         "  --timeout SECONDS\n"
-        "                   for a gpumemd that says nothing; default: 2\n"
+        "                   for a gpumemd that does not answer; default: 2\n"
         "  --socket, --wait  as in gpumemctl --help\n"
-        "It needs a terminal; gpumemctl stats and clients print the same once. When\n"
-        "gpumemd goes away it says so, and goes on when there is one again.\n"
-        "Only root and gpumemd's user see all; of other tenants there are sums.\n";
+        "It needs a terminal; gpumemctl stats and clients print the same once. If gpumemd\n"
+        "ends, top says so, and continues when gpumemd serves again.\n"
+        "Only root and gpumemd's user see all tenants; other users see sums.\n";
 
 enum { TOP_OPTION_SORT = OPTION_OWN, TOP_OPTION_REVERSE, TOP_OPTION_DELAY };
 
@@ -64,7 +64,7 @@ static void catch_signals(void)
         (void)sigaction(SIGHUP, &action, NULL);
 }
 
-/* A connection that failed is no use any more; the next look makes another. */
+/* A connection that failed is closed; the next call makes another. */
 static void look(const struct arguments *arguments, struct link **link, struct top *top)
 {
         struct node_state node = NODE_STATE_NULL;
@@ -85,7 +85,7 @@ static void look(const struct arguments *arguments, struct link **link, struct t
         *link = link_free(*link);
 }
 
-/* Until a key, a signal, or so many milliseconds later; -1: however long it takes. False: nobody is there any more. */
+/* Waits for a key, a signal, or so many milliseconds; -1: without end. False: the terminal is gone, or a signal came. */
 static bool await(int ms)
 {
         struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -131,11 +131,11 @@ static int report_terminal(int result)
         const char *term = getenv("TERM");
 
         if (result == -ENOTTY)
-                (void)fprintf(stderr, "gpumemctl: top: standard input and output are no terminal; "
-                                      "gpumemctl stats and clients print the same\n");
-        else
                 (void)fprintf(stderr,
-                              "gpumemctl: top: this terminal is not known: TERM is \"%s\"\n",
+                              "gpumemctl: top: needs a terminal as standard input and output; "
+                              "gpumemctl stats and clients print the same\n");
+        else
+                (void)fprintf(stderr, "gpumemctl: top: unknown terminal: TERM is \"%s\"\n",
                               term ? term : "");
         return STATUS_FAILURE;
 }

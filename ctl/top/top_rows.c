@@ -102,7 +102,7 @@ static unsigned merge(struct top_row *rows, unsigned n)
         return n_merged;
 }
 
-/* Blocks that nobody is charged for are the bars' concern; of one pool, so are clients without a block there. */
+/* The bars show blocks that are charged to no client; of one pool, clients without a block there have no row. */
 static bool is_shown(const struct top_row *row, uint32_t pool)
 {
         if (pool == PROTO_ALL_POOLS)

@@ -24,7 +24,7 @@ enum top_sort {
 const char *top_sort_name(enum top_sort sort);
 
 struct top_row {
-        uint32_t pid; /* 0: no process: other tenants, or blocks that nobody is charged for */
+        uint32_t pid; /* 0: no process: other tenants, or blocks that are charged to no client */
         uint32_t uid;
         uint32_t state;    /* enum listed_client; 0: it has no connection */
         uint64_t n_leased; /* bytes; the idle ones too */

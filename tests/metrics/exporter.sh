@@ -172,7 +172,7 @@ ok "the parser of OpenMetrics takes gpumemctl's" ctl_is_parsed
 ok "a file is whole at any moment" file_is_always_whole
 ok "everybody may read it" mode_is_for_all
 ok "nothing is left beside it" nothing_is_left_beside
-ok "gpumemctl metrics: a folder" said 1 "is no regular file; it is left alone" \
+ok "gpumemctl metrics: a folder" said 1 "is not a regular file; it was not changed" \
         gpumemctl metrics --output "$place"
 ok "gpumemctl metrics: a folder that is not there" said 1 "No such file or directory" \
         gpumemctl metrics --output "$place/no/file"

@@ -27,7 +27,7 @@ ok "why-oom: no number" said 2 'invalid --last "x" (expected 1-2147483647)' gpum
 ok "why-oom: no daemon" said 3 "is gpumemd running" gpumemctl why-oom
 ok "leaks: no time" said 2 'invalid --older "x" (expected 0-1000000 seconds)' gpumemctl leaks --older x
 ok "leaks: no daemon" said 3 "is gpumemd running" gpumemctl leaks
-ok "reclaim: of no tenant" said 2 "--uid or --cgroup is needed" gpumemctl reclaim
+ok "reclaim: of no tenant" said 2 "reclaim needs --uid or --cgroup" gpumemctl reclaim
 ok "reclaim: no user" said 2 'invalid --uid "no one"' gpumemctl reclaim --uid "no one"
 ok "reclaim: no container" said 2 'invalid --cgroup "" (expected a name of' gpumemctl reclaim --cgroup ""
 ok "reclaim: no daemon" said 3 "is gpumemd running" gpumemctl reclaim --uid 1
@@ -77,7 +77,7 @@ suspend() {
         wait_until 20 grep -q "^State:.T" "/proc/$1/status"
 }
 
-ok "why-oom: nothing yet" equal "$(gpumemctl why-oom)" "nothing was refused for want of memory"
+ok "why-oom: nothing yet" equal "$(gpumemctl why-oom)" "nothing was refused for lack of memory"
 ok "why-oom: nothing yet: JSON" equal "$(answer 'a["refusals"]' why-oom)" "[]"
 ok "leaks: none" gpumemctl leaks --older 0
 ok "leaks: none: JSON" equal "$(answer 'a["leaks"]' leaks)" "[]"
@@ -173,9 +173,9 @@ ok "why-oom: JSON" equal \
         "$(answer '[(r["reason"], r["bytes"], r["now"]["max_bytes"], r["now"]["leased_bytes"], r["now"]["room_bytes"]) for r in a["refusals"]]' why-oom)" \
         "[('pool full', $((512 << 20)), $((1 << 30)), $((768 << 20)), $((256 << 20)))]"
 ok "why-oom: of another process" equal "$(gpumemctl why-oom --pid 1)" \
-        "nothing was refused for want of memory to process 1"
+        "nothing was refused for lack of memory to process 1"
 ok "why-oom: of both" equal "$(gpumemctl why-oom --pid 1 --uid 4294967294)" \
-        "nothing was refused for want of memory to process 1 of user 4294967294"
+        "nothing was refused for lack of memory to process 1 of user 4294967294"
 ok "why-oom: of another user" equal "$(answer 'a["refusals"]' why-oom --uid 4294967294)" "[]"
 ok "why-oom: of this user" equal "$(answer 'len(a["refusals"])' why-oom --uid "$me")" 1
 refuse 640MiB
@@ -225,9 +225,9 @@ ok "reclaim: what is held is left" said 1 \
 ok "reclaim: what is held is left: JSON" equal \
         "$(answer '(a["left_bytes"], sorted(h["pid"] for h in a["holders"]))' reclaim --uid "$me")" \
         "($((772 << 20)), [$(printf '%s\n' "${holders[first]}" "${holders[third]}" | sort -n | paste -sd, | sed 's/,/, /')])"
-ok "reclaim: another user has nothing" said 0 "there is no tenant of uid 4294967294: gpumemctl tenants lists" \
+ok "reclaim: another user has nothing" said 0 "no tenant of uid 4294967294: gpumemctl tenants lists" \
         gpumemctl reclaim --uid 4294967294
-ok "reclaim: a container that there is not" said 0 'no tenant in a container "job_4711": gpumemctl tenants lists' \
+ok "reclaim: a container that there is not" said 0 'no tenant in container "job_4711": gpumemctl tenants lists' \
         gpumemctl reclaim --cgroup job_4711
 reclaims='sum(e["times_count"] for e in a["events"] if e["what"] == "freed all")'
 before=$(answer "$reclaims" events)
@@ -261,7 +261,7 @@ if [ "$me" -eq 0 ]; then
         tell fifth "attach pinned $token" >/dev/null
         ok "reclaim: who has shared it is charged" said 1 "pid ${holders[fourth]} " gpumemctl reclaim --uid 0
         let_go fourth
-        ok "reclaim: what others are charged for is not left" said 0 "4.00 MiB are shared with others, who are charged for it" \
+        ok "reclaim: what others are charged for is not left" said 0 "4.00 MiB are shared with other tenants, which are charged for it" \
                 gpumemctl reclaim --uid 0 --wait 60
         ok "reclaim: what others are charged for is not left: JSON" equal \
                 "$(answer '(a["left_bytes"], a["charged_bytes"], a["shared_bytes"], a["holders"])' reclaim --uid 0)" \

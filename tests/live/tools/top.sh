@@ -10,7 +10,7 @@ set -eu -o pipefail
 
 make_place 2 1GiB
 
-ok "no terminal" said 1 "standard input and output are no terminal; gpumemctl stats" gpumemctl top
+ok "no terminal" said 1 "needs a terminal as standard input and output; gpumemctl stats" gpumemctl top
 ok "no key to sort by" said 2 'invalid --sort "x" (expected leased, idle, ' gpumemctl top --sort x
 ok "no delay" said 2 'invalid --delay "0" (expected 1-3600 seconds)' gpumemctl top --delay 0
 ok "no JSON" said 2 "top takes no --json" gpumemctl top --json

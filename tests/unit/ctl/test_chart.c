@@ -91,7 +91,7 @@ TEST(what_is_nobody_s_yet_is_said_to_be)
         make(&warm, 1, 64 * MIB);
         ck_assert_uint_eq(chart.n_spans, 1);
         span_describe(&chart.spans[0], text);
-        ck_assert_str_eq(text, "cached, nobody's yet");
+        ck_assert_str_eq(text, "cached, without an owner");
 }
 
 TEST(other_pools_are_not_in_it)
