@@ -13,7 +13,7 @@ build=$(cd "$1" && pwd)
 make_place 1 1GiB
 shown=$place/shown
 player=
-trap '[ -z "$player" ] || kill -TERM "$player" 2>/dev/null; clear_place' EXIT
+trap '[ -z "$player" ] || kill -TERM "$player" 2>/dev/null || true; clear_place' EXIT
 
 # Of the processes that are alive, those that play started: their session is its own.
 processes() {
