@@ -221,7 +221,7 @@ TEST(a_wrong_guess_attaches_nothing)
 
         ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 0, &pointer), GPUMEM_E_BAD_REQUEST);
         ck_assert_int_eq(gpumem_attach(client, &wrong, &pointer, &n_bytes), GPUMEM_E_NO_TOKEN);
-        last_refusal_says(client, GPUMEM_E_NO_TOKEN, "no such token");
+        last_refusal_says(client, GPUMEM_E_NO_TOKEN, "unknown or revoked token");
         ck_assert_int_eq(refusal_of(client).kind, 0);
         for (unsigned bit = 0; bit < 128; bit++) {
                 wrong = token;
