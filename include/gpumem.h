@@ -3,7 +3,7 @@
  *
  * gpumemd owns the cached device memory and the pinned host memory of a machine. This library leases blocks from it
  * over a Unix socket and maps them into the process. It cuts allocations out of these blocks without a message or a
- * system call. Each group of functions has a manual page; gpumem(3) lists them.
+ * system call. Each group of functions has a manual page; gpumem(3) lists the pages.
  *
  * Results   0 is success. A positive result is an outcome that the caller handles, GPUMEM_E_*. A negative result is
  *           -errno: a fault of the system or the driver. gpumem_strerror() describes both. Any function may return
@@ -187,8 +187,9 @@ GPUMEM_API int gpumem_alloc(struct gpumem_client *client, const struct gpumem_re
 GPUMEM_API int gpumem_malloc(uint64_t n_bytes, void *stream, void **ret_pointer);
 GPUMEM_API int gpumem_malloc_pinned(uint64_t n_bytes, void **ret_pointer);
 
-/* Frees memory in stream order. All work that uses the memory must be enqueued in `stream`, or be ordered before this
- * point of it. `stream` must not be destroyed yet. NULL pointers are legal.
+/* Frees memory in stream order. All work that uses the memory must be enqueued in `stream`, or finish before what
+ * `stream` does next, by events or waits. `stream` must exist; NULL is the current context's default stream. Pinned
+ * memory that was allocated without a context needs no context. `pointer` may be NULL.
  * Device memory that is freed in the stream that it was allocated for is available there at once. The call waits for
  * `stream` first if the memory is pinned or shareable, if it was allocated for another stream, or if GPUMEM_CACHE_SIZE
  * is exceeded. For shareable memory, and beyond GPUMEM_CACHE_SIZE, it waits for the whole context where a stream is
@@ -411,7 +412,7 @@ struct gpumem_share_options {
  * admit one other user, and may be NULL. The token is good for any number of attaches, until gpumem_unshare or until no
  * process holds the memory. Every call makes another token.
  * The owner may free the allocation, or end, before the others detach. The memory lives until its last holder lets go
- * of it, and is charged to the process that has held it longest.
+ * of it, and is charged to the process that has held it longest of these.
  * With keep_ms the owner need not wait until another process has attached. When the owner has freed the memory, or has
  * ended, the daemon holds the memory and charges the owner's tenant. It lets go when another client attaches by this
  * token, when the time is over, or at gpumem_unshare. If a client attached before the owner's end, the daemon keeps

@@ -310,6 +310,18 @@ static int alloc_here(struct gpumem_client *client, struct gpumem_request *reque
         return r;
 }
 
+/* No context is made on a device that gpumemd does not serve. */
+static int check_place(struct gpumem_client *client, const struct gpumem_request *request)
+{
+        if (request->kind != GPUMEM_DEVICE || request->place == GPUMEM_NEAREST ||
+            client_pool_at(client, GPUMEM_DEVICE, request->place))
+                return 0;
+        reconnect_renew(&client->reconnector);
+        return client_pool_at(client, GPUMEM_DEVICE, request->place)
+                       ? 0
+                       : refuse_place(client, GPUMEM_DEVICE, request->place);
+}
+
 struct waiting_alloc {
         struct gpumem_client *client;
         struct gpumem_request *request;
@@ -328,12 +340,16 @@ static int alloc_until_deadline(struct gpumem_client *client, struct gpumem_requ
                                 void **ret_pointer)
 {
         struct waiting_alloc waiting = {client, request, ret_pointer};
+        int r;
 
         before_wait_begin();
         if (!(request->flags & GPUMEM_PRIMARY))
                 return alloc_here(client, request, ret_pointer);
         if (!client->has_cuda)
                 return GPUMEM_E_NO_DRIVER;
+        r = check_place(client, request);
+        if (r)
+                return r;
         return primary_contexts_run(&client->primaries, &client->cuda,
                                     request->kind == GPUMEM_DEVICE ? request->place
                                                                    : GPUMEM_NEAREST,

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import shutil
 import socket
 import struct
@@ -95,7 +96,7 @@ def _check_daemon() -> Check:
         return Check("daemon", FAULT, f"{text}; GPUMEM_SOCKET names it", "unset GPUMEM_SOCKET")
     if shutil.which("gpumemd") is None:
         return Check("daemon", FAULT, f"{text}; gpumemd is not installed",
-                     "sudo apt install gpumemd")
+                     "make deb && sudo apt install ./build/deb/*.deb  # in gpumemd's source tree")
     return Check("daemon", FAULT, text, "sudo systemctl start gpumemd")
 
 
@@ -119,13 +120,20 @@ def _peer(path: str) -> str:
     return f", pid {pid}" if pid else ""
 
 
+def _mend_client(error: _errors.Error) -> str:
+    wrong = re.search("GPUMEM_[A-Z_]+", str(error))
+    if wrong and wrong.group() in os.environ:
+        return f"unset {wrong.group()}"
+    if error.result == _errors.VERSION:
+        return "pip install --upgrade gpumem  # or upgrade gpumemd"
+    return "sudo systemctl status gpumemd"
+
+
 def _check_client() -> Check:
     try:
         _client.connect()
     except _errors.Error as error:
-        mend = "sudo systemctl status gpumemd" if error.result != _errors.VERSION else (
-            "pip install --upgrade gpumem  # or upgrade gpumemd")
-        return Check("client", FAULT, str(error), mend)
+        return Check("client", FAULT, str(error), _mend_client(error))
     return Check("client", OK, "this process has connected")
 
 
@@ -134,9 +142,9 @@ def _check_driver() -> Iterator[Check]:
         version, names = _driver.devices()
     except (OSError, AttributeError) as error:
         yield Check("driver", FAULT, f"no CUDA driver: {error}. Pinned memory is served alone",
-                    "nvidia-smi  # shows whether the driver is installed and has devices")
+                    "nvidia-smi  # shows the driver; without a GPU see docs/emulator.md")
         return
-    yield Check("driver", OK, f"{version}, {len(names)} devices")
+    yield Check("driver", OK, f"{version}, {len(names)} device{'s' if len(names) != 1 else ''}")
     for device, name in enumerate(names):
         yield _check_device(device, name)
 
@@ -147,7 +155,9 @@ def _check_device(device: int, name: str) -> Check:
     except _errors.NoDaemon:
         return Check(f"GPU {device}", NOTE, f"{name}: not known without the daemon")
     except _errors.Error as error:
-        return Check(f"GPU {device}", FAULT, f"{name}: {error}", "gpumemctl stats")
+        mend = _mend_client(error) if error.result != _errors.NO_POOL else (
+            "gpumemctl devices  # the daemon must see this GPU; GPUMEM_EMULATOR must be the same")
+        return Check(f"GPU {device}", FAULT, f"{name}: {error}", mend)
     return Check(f"GPU {device}", OK, f"{name}: served")
 
 

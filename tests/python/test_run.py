@@ -235,6 +235,11 @@ class Doctor(unittest.TestCase):
         checks = self.checks(GPUMEM_CUDA_LIBRARY='/nowhere/libcuda.so.1')
         self.assertEqual(checks['driver']['state'], 'fault')
 
+    def test_a_wrong_setting(self):
+        checks = self.checks(GPUMEM_CACHE_SIZE='1x')
+        self.assertEqual((checks['client']['state'], checks['client']['mend']),
+                         ('fault', 'unset GPUMEM_CACHE_SIZE'))
+
     def test_switched_off(self):
         checks = self.checks(GPUMEM_DISABLE='1')
         self.assertEqual(checks['settings']['mend'], 'unset GPUMEM_DISABLE')

@@ -212,6 +212,22 @@ TEST(a_thread_without_a_context_has_the_primary_one)
         ck_assert_int_eq(gpumem_free_in_order(NULL, pointer), 0);
 }
 
+TEST(a_device_that_is_not_there_is_refused_by_its_number)
+{
+        struct gpumem_request request = {.struct_size = sizeof(request),
+                                         .kind = GPUMEM_DEVICE,
+                                         .place = 5,
+                                         .n_bytes = N_BYTES,
+                                         .flags = GPUMEM_AT_PLACE | GPUMEM_PRIMARY};
+        struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(NULL, &request, &pointer), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(gpumem_last_refusal(NULL, &refusal), 0);
+        ck_assert_str_eq(refusal.text,
+                         "gpumemd has no pool for CUDA device 5; it has pools for 0 and 1");
+}
+
 static struct gpumem_tag_stats tag_stats(const char *tag)
 {
         struct gpumem_tag_stats stats = {.struct_size = sizeof(stats)};
