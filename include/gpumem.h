@@ -334,9 +334,9 @@ GPUMEM_API int gpumem_stream_register(struct gpumem_client *client, void *stream
 GPUMEM_API int gpumem_stream_unregister(struct gpumem_client *client, void *stream);
 
 /* Makes work that is enqueued in `stream` from now on wait for the work that is in `producer` now. NULL is the default
- * stream of the current context. If `producer` captures, `stream` joins its capture. If only `stream` captures, the
- * call returns -EIO, and the driver may end the capture. Errors: GPUMEM_E_NO_CONTEXT (a default stream without a
- * current context), _NO_DRIVER, _FORKED, -EINVAL (no such stream, if the driver notices). */
+ * stream of the current context. If `producer` captures, `stream` joins its capture. Errors: GPUMEM_E_CAPTURES (`stream`
+ * captures and `producer` does not), _NO_CONTEXT (a default stream without a current context), _NO_DRIVER, _FORKED,
+ * -EINVAL (no such stream, if the driver notices). */
 GPUMEM_API int gpumem_stream_wait(struct gpumem_client *client, void *stream, void *producer);
 
 /* gpumem-capture(3): memory in captures of CUDA graphs, and graph pools

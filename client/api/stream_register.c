@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpumem_stream_register, gpumem_stream_unregister and gpumem_stream_wait. */
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
 #include "driver/event.h"
+#include "driver/stream.h"
 
 /* Refuses the per-thread default stream: its handle means another stream in each thread, so no other thread could
  * mark it. */
@@ -33,6 +36,12 @@ int gpumem_stream_register(struct gpumem_client *client, void *stream)
         return r;
 }
 
+static bool captures(const struct cuda *cuda, void *stream)
+{
+        return stream_is_created(stream) && stream_check(cuda, stream) == GPUMEM_E_UNSUPPORTED;
+}
+
+/* A stream that captures cannot wait for work outside of graphs: the driver would end its capture. */
 int gpumem_stream_wait(struct gpumem_client *client, void *stream, void *producer)
 {
         int r = client_enter(&client);
@@ -41,7 +50,11 @@ int gpumem_stream_wait(struct gpumem_client *client, void *stream, void *produce
                 return r;
         if (!client->has_cuda)
                 return GPUMEM_E_NO_DRIVER;
-        return stream == producer ? 0 : event_order(&client->cuda, stream, producer);
+        if (stream == producer)
+                return 0;
+        if (captures(&client->cuda, stream) && !captures(&client->cuda, producer))
+                return GPUMEM_E_CAPTURES;
+        return event_order(&client->cuda, stream, producer);
 }
 
 static int unregister(struct gpumem_client *client, const struct stream_key *key)

@@ -224,6 +224,16 @@ TEST(a_stream_waits_for_another)
         ck_assert_int_eq(gpumem_free(client, pointer, side), 0);
 }
 
+TEST(a_capture_does_not_wait_for_work_outside_of_it)
+{
+        struct capturer capturer;
+
+        capturer_init(&capturer, &cuda);
+        capturer_begin(&capturer, side, CU_STREAM_CAPTURE_MODE_RELAXED);
+        ck_assert_int_eq(gpumem_stream_wait(client, side, gpu_stream(gpu)), GPUMEM_E_CAPTURES);
+        capturer_destroy(&capturer, capturer_end(&capturer, side));
+}
+
 /* Memory of a graph: freed there it comes again there, and freed after the capture nothing is lost. */
 TEST(memory_of_a_capture_is_freed_in_order)
 {
