@@ -135,7 +135,7 @@ trace=$source_folder/bench/traces/diffusion.trace.gz
 all_but_peers_and_plot() {
         local status=0
         gpumem-bench all --quick "$trace" >"$place/said" 2>&1 || status=$?
-        equal "$(grep "measurement failed" "$place/said" | grep -v "pinned\|^gpumem-bench: all ")" "" &&
+        equal "$(grep "measurement failed" "$place/said" | grep -v "pinned\|^gpumem-bench: all:")" "" &&
                 ! grep -q "^gpumem-bench: \(peers\|plot\)" "$place/said" && grep -q "^node_hit_rate\|^hit_rate_" "$place/said"
 }
 ok "all, with a trace" all_but_peers_and_plot
