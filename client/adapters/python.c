@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 /* All are in the stable ABI, or in every version that the Python package supports. */
 static const struct {
@@ -37,7 +38,7 @@ static bool fill(void)
 
                 if (!found)
                         return false;
-                *(void **)((char *)&python + functions[i].offset) = found;
+                memcpy((char *)&python + functions[i].offset, &found, sizeof(found));
         }
         return true;
 }
