@@ -111,14 +111,21 @@ TEST(waits_for_another_holder_and_holds_nothing_meanwhile)
         holder_check(&holder);
 }
 
+/* The holder's first try takes what is idle, without waiting; the second one waits. */
+static void begin_a_wait(uint64_t n_bytes)
+{
+        holder_begin_reserve(&holder, n_bytes, WAIT_MS);
+        daemon_await(FIGURE_refusals, 1);
+        daemon_await(FIGURE_waiting, 1);
+}
+
 /* It would never come: neither gives back what the other waits for. */
 TEST(of_two_holders_that_wait_one_is_refused_soon)
 {
         void *mine = must_alloc(GPUMEM_DEVICE, 112 * MIB);
 
         ck_assert_int_eq(holder_alloc(&holder, 112 * MIB, 0), 0);
-        holder_begin_reserve(&holder, 64 * MIB, WAIT_MS);
-        daemon_await(FIGURE_waiting, 1);
+        begin_a_wait(64 * MIB);
         ck_assert_int_eq(reserve(128 * MIB, WAIT_MS), GPUMEM_E_REFUSED);
         must_say("every process that holds this memory waits for more");
         must_say("128.00 MiB asked");
@@ -135,8 +142,7 @@ TEST(of_two_that_wait_for_allocations_too)
         void *mine = must_alloc(GPUMEM_DEVICE, 112 * MIB), *more;
 
         ck_assert_int_eq(holder_alloc(&holder, 112 * MIB, 0), 0);
-        holder_begin_reserve(&holder, 64 * MIB, WAIT_MS);
-        daemon_await(FIGURE_waiting, 1);
+        begin_a_wait(64 * MIB);
         request.wait_ms = WAIT_MS;
         ck_assert_int_eq(gpumem_alloc(client, &request, &more), GPUMEM_E_REFUSED);
         must_say("this request came last");
