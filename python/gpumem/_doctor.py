@@ -41,6 +41,9 @@ _FRAMEWORKS = {
     "cupy-cuda12x": ("cupy", "arrays and pinned memory"),
     "cupy-cuda13x": ("cupy", "arrays and pinned memory"),
     "numba-cuda": ("numba", "device and pinned memory"),
+    "rmm-cu12": ("rmm", "device memory"),
+    "rmm-cu13": ("rmm", "device memory"),
+    "cuda-core": ("cuda_core", "device memory"),
 }
 
 
@@ -172,7 +175,7 @@ def _check_frameworks() -> Iterator[Check]:
         yield Check(distribution, OK, f"{version}: {how}, by `python -m gpumem run SCRIPT` or "
                     f"gpumem.{adapter}.install()")
     if not n:
-        yield Check("frameworks", NOTE, "neither torch, CuPy nor numba-cuda is installed for this "
+        yield Check("frameworks", NOTE, "none of those that gpumem serves is installed for this "
                     "Python")
 
 

@@ -35,6 +35,13 @@ def devices() -> tuple[str, list[str]]:
     return f"CUDA {version.value // 1000}.{version.value % 1000 // 10}", names
 
 
+def current_device() -> int:
+    """The current context's device; without one 0, as the CUDA runtime has it. OSError."""
+    driver, device = load(), ctypes.c_int()
+    call(driver, "cuInit", 0)
+    return 0 if driver.cuCtxGetDevice(ctypes.byref(device)) else device.value
+
+
 @contextlib.contextmanager
 def primary_context(device: int) -> Iterator[None]:
     """A device's primary context is current within it, and stays retained for the memory there."""

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 EXIT_NOT_SERVED = 125
 
 # module: the adapter's
-FRAMEWORKS = {"torch": "torch", "cupy": "cupy", "numba.cuda": "numba"}
+FRAMEWORKS = {"torch": "torch", "cupy": "cupy", "numba.cuda": "numba", "rmm": "rmm",
+              "cuda.core": "cuda_core"}
 
 
 def _package() -> Any:

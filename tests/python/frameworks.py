@@ -15,6 +15,8 @@ import sys
 import tempfile
 import unittest
 
+import world
+
 REQUIREMENTS = pathlib.Path(__file__).parent / 'requirements.txt'
 SECONDS = 600
 
@@ -67,3 +69,14 @@ def python():
     if problem is not None:
         raise unittest.SkipTest(problem)
     return folder / 'bin' / 'python'
+
+
+def run_program(machine, source, *, name='program.py', **more):
+    """Runs a program of a few lines under `python -m gpumem run`; it may import world."""
+    program = machine.folder / name
+    program.write_text(source)
+    folders = os.pathsep.join([str(world.PACKAGE_FOLDER), str(pathlib.Path(__file__).parent)])
+    environment = machine.with_driver() | {
+        'GPUMEM_REQUIRED': '1', 'GPUMEM_CUDA_LIBRARY': 'libcuda.so.1', 'PYTHONPATH': folders}
+    return machine.run('-m', 'gpumem', 'run', program, python=python(), timeout=180,
+                       environment=environment | more)

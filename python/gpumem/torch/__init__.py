@@ -7,7 +7,7 @@
 Every CUDA tensor of the process is then an allocation of libgpumem-client, in the order of its
 stream. Torch's own functions say what gpumemd holds: memory_stats, memory_summary,
 max_memory_allocated, mem_get_info, set_per_process_memory_fraction, empty_cache. What torch's
-interface for allocators cannot do is switched off, or refused, by name: see docs/python.md.
+interface for allocators cannot do is switched off, or refused, by name: see docs/frameworks.md.
 
 `pool()` is the smaller way: a torch.cuda.MemPool, for one thread, above which torch caches.
 """
