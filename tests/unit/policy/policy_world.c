@@ -150,16 +150,6 @@ void expect_cancelled(struct client *client, uint32_t serial)
         expect_refusal(client, serial, GPUMEM_E_CANCELLED);
 }
 
-struct limit_hit expect_limit(const struct client *client, uint32_t serial)
-{
-        struct action action = take(ACTION_REFUSE);
-
-        ck_assert_ptr_eq(action.client, client);
-        ck_assert_uint_eq(action.serial, serial);
-        ck_assert_int_eq(action.outcome, GPUMEM_E_LIMIT);
-        return action.limit;
-}
-
 struct block *expect_create(const struct client *client, uint32_t serial)
 {
         struct action action = take(ACTION_CREATE);

@@ -83,9 +83,6 @@ void expect_cancelled(struct client *client, uint32_t serial);
 /* The next action must refuse this request with this outcome. */
 void expect_refusal(const struct client *client, uint32_t serial, int outcome);
 
-/* The next action must refuse this request for a limit; returns the limit. */
-struct limit_hit expect_limit(const struct client *client, uint32_t serial);
-
 /* The next action must create a block for it; returns the block. */
 struct block *expect_create(const struct client *client, uint32_t serial);
 

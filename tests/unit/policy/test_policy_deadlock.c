@@ -42,22 +42,6 @@ POLICY_TEST(the_one_that_came_last_is_refused, 8 * MIB)
         ck_assert_uint_eq(stats().n_waiting, 1);
 }
 
-POLICY_TEST(what_it_gives_back_then_serves_the_other, 8 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-        struct held held;
-
-        (void)hold(a, 4 * MIB);
-        held = hold(b, 4 * MIB);
-        ask(a, 1, 4 * MIB, UINT64_MAX);
-        ask(b, 2, 4 * MIB, UINT64_MAX);
-        expect_deadlock(b, 2);
-        give_back(b, held.lease, RETURN_UNMAPPED);
-        expect_release(held.block);
-        ck_assert_uint_eq(take(ACTION_CREATE).serial, 1);
-        expect_idle();
-}
-
 /* Requests that no longer wait set no time at which the pool is looked at. */
 POLICY_TEST(a_deadlock_that_ended_wakes_no_one, 8 * MIB)
 {
@@ -99,21 +83,6 @@ POLICY_TEST(what_moves_is_no_deadlock, 12 * MIB)
         expect_idle();
 }
 
-POLICY_TEST(a_holder_that_does_not_wait_may_give_back, 12 * MIB)
-{
-        struct client *a = join(1), *b = join(2), *c = join(3);
-
-        (void)hold(a, 4 * MIB);
-        (void)hold(b, 4 * MIB);
-        (void)hold(c, 4 * MIB);
-        ask(a, 1, 4 * MIB, UINT64_MAX);
-        ask(b, 2, 4 * MIB, UINT64_MAX);
-        expect_idle();
-        ask(c, 3, 8 * MIB, UINT64_MAX);
-        expect_deadlock(c, 3);
-        expect_idle();
-}
-
 /* A client that holds nothing has nothing to give back: refusing it would help no other client. */
 POLICY_TEST(who_holds_nothing_goes_on_waiting, 8 * MIB)
 {
@@ -128,35 +97,6 @@ POLICY_TEST(who_holds_nothing_goes_on_waiting, 8 * MIB)
         expect_deadlock(b, 2);
         expect_idle();
         ck_assert_uint_eq(stats().n_waiting, 2);
-}
-
-POLICY_TEST(all_requests_of_a_client_that_come_last_go, 8 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-
-        (void)hold(a, 4 * MIB);
-        (void)hold(b, 4 * MIB);
-        ask(b, 1, 4 * MIB, UINT64_MAX);
-        ask(b, 2, 4 * MIB, UINT64_MAX);
-        expect_idle();
-        ask(a, 3, 4 * MIB, UINT64_MAX);
-        expect_deadlock(a, 3);
-        expect_idle();
-        ck_assert_uint_eq(stats().n_waiting, 2);
-}
-
-/* Its other threads may return its memory. */
-POLICY_TEST(one_that_holds_all_waits_for_itself, 8 * MIB)
-{
-        struct client *a = join(1);
-        struct held held = hold(a, 8 * MIB);
-
-        ask(a, 1, 8 * MIB, UINT64_MAX);
-        ask(a, 2, 8 * MIB, UINT64_MAX);
-        expect_idle();
-        give_back(a, held.lease, RETURN_UNMAPPED);
-        (void)expect_grant(a, 1);
-        expect_idle();
 }
 
 POLICY_TEST(what_is_on_its_way_back_may_be_enough, 12 * MIB)
@@ -176,36 +116,6 @@ POLICY_TEST(what_is_on_its_way_back_may_be_enough, 12 * MIB)
         released(released_block);
         /* One request is served; after that, the client may return memory. */
         ck_assert_uint_eq(take(ACTION_CREATE).serial, 1);
-        expect_idle();
-}
-
-POLICY_TEST(one_that_is_held_up_is_not_refused_for_it, 12 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-
-        (void)hold(a, 4 * MIB);
-        (void)hold(b, 6 * MIB);
-        ask(a, 1, 4 * MIB, UINT64_MAX);
-        expect_idle();
-        /* There is room for it, and it may bypass the other. */
-        ask(b, 2, 2 * MIB, UINT64_MAX);
-        ck_assert_uint_eq(take(ACTION_CREATE).serial, 2);
-        expect_idle();
-}
-
-POLICY_TEST(a_driver_that_stands_still_is_no_deadlock, 8 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-
-        (void)hold(a, 4 * MIB);
-        (void)hold(b, 4 * MIB);
-        ck_assert_int_eq(policy_set_driver_status(world.policy, 0, DRIVER_STALLED, world.now_ns),
-                         0);
-        ask(a, 1, 4 * MIB, UINT64_MAX);
-        ask(b, 2, 4 * MIB, UINT64_MAX);
-        expect_idle();
-        ck_assert_int_eq(policy_set_driver_status(world.policy, 0, DRIVER_SERVES, world.now_ns), 0);
-        expect_deadlock(b, 2);
         expect_idle();
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A draining daemon: which requests are refused, which memory goes back, and how long it waits. */
+/* A draining daemon: how long it waits, what it asks clients, and that no token is attached any more. */
 #include "daemon/policy/drain.h"
 
 #include "base/err.h"
@@ -41,49 +41,6 @@ TEST(it_waits_until_nothing_is_held_or_it_is_time)
         ck_assert_int_eq(other.state, DRAIN_OVER);
         drain_signal(&hasty, 0, SECOND);
         ck_assert_int_eq(hasty.state, DRAIN_OVER);
-}
-
-POLICY_TEST(nothing_is_leased_any_more, 12 * MIB)
-{
-        struct client *a = join(1);
-        struct held held = hold(a, 4 * MIB);
-
-        ck_assert(!policy_is_draining(world.policy));
-        policy_drain(world.policy, 0);
-        policy_check(world.policy);
-        ck_assert(policy_is_draining(world.policy));
-        expect_refused(a, 1, 2 * MIB, 0, GPUMEM_E_SHUTTING_DOWN);
-        expect_refused(a, 2, 2 * MIB, UINT64_MAX, GPUMEM_E_SHUTTING_DOWN);
-        /* Wrong requests get their usual errors. */
-        expect_refused(a, 3, 1, 0, GPUMEM_E_BAD_REQUEST);
-        ck_assert_uint_eq(policy_held_bytes(world.policy), 4 * MIB);
-        give_back(a, held.lease, RETURN_UNMAPPED);
-        expect_release(held.block);
-        ck_assert_uint_eq(policy_held_bytes(world.policy), 0);
-        policy_drain(world.policy, 0);
-        expect_idle();
-}
-
-POLICY_TEST(who_waits_is_refused_and_what_is_made_goes_back, 8 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-        struct held held = hold(a, 4 * MIB);
-        struct block *block;
-
-        ask(a, 1, 4 * MIB, 0);
-        block = take(ACTION_CREATE).block;
-        ask(b, 2, 8 * MIB, UINT64_MAX);
-        policy_drain(world.policy, 0);
-        policy_check(world.policy);
-        expect_refusal(b, 2, GPUMEM_E_SHUTTING_DOWN);
-        expect_refusal(a, 1, GPUMEM_E_SHUTTING_DOWN);
-        expect_idle();
-        created(block, 0);
-        expect_release(block);
-        expect_totals(4 * MIB, 0, 0);
-        give_back(a, held.lease, RETURN_UNMAPPED);
-        expect_release(held.block);
-        expect_idle();
 }
 
 /* Clients that mark idle leases only in their own time would keep them for longer. */

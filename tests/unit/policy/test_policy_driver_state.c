@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A driver that does not answer, has lost its device, or has less memory than the pool's limit: which
- * requests are still served, which are refused and when, and that no old bytes are served after a loss. */
+/* A driver that does not answer, or has lost its device: when it counts as such, and what it does not take back. */
 #include <errno.h>
 
 #include "base/err.h"
@@ -8,107 +7,6 @@
 #include "tests/unit/policy/policy_world.h"
 
 #define SECOND UINT64_C(1000000000)
-
-static void stand(enum driver_status status)
-{
-        ck_assert_int_eq(policy_set_driver_status(world.policy, 0, status, world.now_ns), 0);
-        policy_check(world.policy);
-}
-
-static void expire(uint64_t now_ns)
-{
-        world.now_ns = now_ns;
-        policy_expire(world.policy, now_ns);
-        policy_check(world.policy);
-}
-
-POLICY_TEST(a_stalled_pool_serves_its_cache, 100 * MIB)
-{
-        struct client *client = join(1);
-        struct held held = cache(client, 4 * MIB, RETURN_UNMAPPED);
-        const struct lease *lease;
-
-        stand(DRIVER_STALLED);
-        ask(client, 7, 4 * MIB, 0);
-        lease = expect_grant(client, 7);
-        ck_assert_ptr_eq(lease_block(lease), held.block);
-        expect_refused(client, 8, 8 * MIB, 0, GPUMEM_E_STALLED);
-        expect_idle();
-}
-
-/* Its block is still created at some time, for the cache. */
-POLICY_TEST(one_whose_block_hangs_is_refused_at_its_deadline, 100 * MIB)
-{
-        struct client *client = join(1);
-        struct block *blocks[2];
-
-        ask(client, 1, 4 * MIB, 0);
-        blocks[0] = take(ACTION_CREATE).block;
-        ask(client, 2, 4 * MIB, 5000);
-        blocks[1] = take(ACTION_CREATE).block;
-        expire(4000);
-        expect_idle();
-        stand(DRIVER_STALLED);
-        expect_refusal(client, 1, GPUMEM_E_STALLED);
-        ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
-        expire(5000);
-        expect_refusal(client, 2, GPUMEM_E_STALLED);
-        expect_totals(0, 8 * MIB, 0);
-        stand(DRIVER_SERVES);
-        created(blocks[0], 0);
-        created(blocks[1], 0);
-        expect_totals(0, 8 * MIB, 0);
-        ask(client, 3, 4 * MIB, 0);
-        (void)expect_grant(client, 3);
-}
-
-POLICY_TEST(a_lost_pool_refuses_everybody, 100 * MIB)
-{
-        struct client *client = join(1);
-        struct held held = cache(client, 4 * MIB, RETURN_UNMAPPED);
-
-        stand(DRIVER_LOST);
-        ck_assert_ptr_eq(take(ACTION_RELEASE).block, held.block);
-        expect_refused(client, 1, 4 * MIB, 9 * SECOND, -ENODEV);
-        expect_totals(0, 0, 4 * MIB);
-        stand(DRIVER_SERVES);
-        (void)hold(client, 4 * MIB);
-        released(held.block);
-}
-
-POLICY_TEST(what_was_leased_before_a_loss_is_not_cached_after_it, 100 * MIB)
-{
-        struct client *client = join(1);
-        struct held busy = hold(client, 4 * MIB), idle = hold_idle(client, 8 * MIB);
-
-        stand(DRIVER_LOST);
-        ck_assert(was_revoked(client, idle.lease));
-        ck_assert_ptr_eq(take(ACTION_RELEASE).block, idle.block);
-        expect_notice(client, idle.lease);
-        released(idle.block);
-        unmap(client, idle.id);
-        stand(DRIVER_SERVES);
-        give_back(client, busy.lease, RETURN_UNMAPPED);
-        expect_release(busy.block);
-}
-
-/* No request counts on bytes that the driver has not taken back. */
-POLICY_TEST(a_block_that_cannot_be_released_lingers_and_nobody_counts_on_it, 8 * MIB)
-{
-        struct client *client = join(1);
-        struct held held = cache(client, 8 * MIB, RETURN_UNMAPPED);
-
-        ask(client, 1, 4 * MIB, 5000);
-        ck_assert_ptr_eq(take(ACTION_RELEASE).block, held.block);
-        policy_not_released(world.policy, held.block, world.now_ns);
-        policy_check(world.policy);
-        expect_totals(0, 0, 8 * MIB);
-        ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
-        expire(5000);
-        expect_refusal(client, 1, GPUMEM_E_TIMED_OUT);
-        released(held.block);
-        expect_totals(0, 0, 0);
-}
 
 POLICY_TEST(an_unknown_pool_has_no_driver_status, 8 * MIB)
 {
@@ -231,32 +129,6 @@ POLICY_TEST(what_is_no_block_lingers_too, 8 * MIB)
         expect_totals(4 * MIB, 0, 4 * MIB);
         set_unreleasable(0);
         ck_assert_int_eq(policy_set_unreleasable(world.policy, 2, MIB, 0), GPUMEM_E_NO_POOL);
-}
-
-/* Asks; the driver has no memory. */
-static void ask_in_vain(struct client *client, uint32_t serial, uint64_t n_bytes,
-                        uint64_t deadline_ns)
-{
-        ask(client, serial, n_bytes, deadline_ns);
-        created(take(ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
-}
-
-POLICY_TEST(only_as_many_bytes_are_released_as_were_asked_for, 100 * MIB)
-{
-        struct client *a = join(1);
-        struct held held[3];
-
-        cache_several(a, 4 * MIB, 3, held);
-        for (unsigned i = 0; i < 3; i++)
-                unmap(a, held[i].id);
-        ask_in_vain(a, 1, 8 * MIB, 0);
-        expect_release(held[0].block);
-        expect_release(held[1].block);
-        created(take(ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
-        expect_release(held[2].block);
-        created(take(ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
-        expect_refusal(a, 1, GPUMEM_E_DEVICE_FULL);
-        expect_idle();
 }
 
 static void mark_unusable(struct block *block)

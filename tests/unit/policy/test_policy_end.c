@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clients that end, by two signs in either order, and what they leave: tenants with nothing but memory, and
+/* Clients that end, and what they leave: blocks in use, tenants with nothing but memory, and
  * bytes of an earlier daemon's blocks that clients declare. */
 #include <stdio.h>
 
 #include "base/err.h"
 #include "daemon/policy/objects/tenant.h"
-#include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/report/listing.h"
-#include "proto/board.h"
 #include "tests/unit/policy/policy_world.h"
 
 enum sign { SIGN_EOF, SIGN_DEAD };
@@ -24,36 +22,10 @@ static bool tell(struct client *client, enum sign sign)
         return is_gone;
 }
 
-static enum sign other(enum sign sign)
-{
-        return sign == SIGN_EOF ? SIGN_DEAD : SIGN_EOF;
-}
-
 static void end(struct client *client)
 {
         ck_assert(!tell(client, SIGN_EOF));
         ck_assert(tell(client, SIGN_DEAD));
-}
-
-POLICY_TEST(busy_block_lingers_from_one_sign_to_the_other, 4 * MIB, .to = 2)
-{
-        const enum sign first = _i ? SIGN_DEAD : SIGN_EOF;
-        struct client *a = join(1), *b = join(1);
-        struct held held = hold(a, 4 * MIB);
-
-        ask(b, 1, 4 * MIB, UINT64_MAX);
-        ck_assert(!tell(a, first));
-        expect_totals(0, 0, 4 * MIB);
-        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
-        expect_release(held.block);
-        /* The daemon has released the block; the charge stays until both signs have come. */
-        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
-        ck_assert_uint_eq(stats().charged, 4 * MIB);
-        expect_totals(0, 0, 4 * MIB);
-        expect_idle();
-        ck_assert(tell(a, other(first)));
-        ck_assert_uint_eq(block_bytes(take(ACTION_CREATE).block), 4 * MIB);
-        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
 }
 
 static void expect_release_of(const struct held *held, bool may_be_used)
@@ -79,67 +51,6 @@ POLICY_TEST(what_was_in_use_at_the_end_may_be_used_still, 100 * MIB, .to = 2)
         ck_assert_int_eq(policy_release_all(world.policy, join(1), 1, SCOPE_TENANT, 0), 0);
         expect_release_of(&returned, false);
         expect_release_of(&idle, false);
-}
-
-POLICY_TEST(actions_that_name_the_client_are_withdrawn, 8 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-
-        (void)cache(a, 4 * MIB, RETURN_UNMAPPED);
-        ck_assert_int_eq(policy_release_all(world.policy, a, 1, SCOPE_TENANT, 1), 0);
-        ask(a, 2, 4 * MIB, 0); /* a grant */
-        ask(a, 3, 1, 0);       /* a refusal */
-        ask(a, 4, 2 * MIB, 0); /* a block to be made */
-        ask(b, 1, 2 * MIB, 0);
-        ck_assert(!tell(a, SIGN_EOF));
-        ck_assert_uint_eq(block_bytes(take(ACTION_CREATE).block), 2 * MIB);
-        ck_assert_uint_eq(client_charged(b, 0), 2 * MIB);
-        expect_idle();
-        /* No client was told of the block, so it can be cached. */
-        expect_totals(2 * MIB, 4 * MIB, 0);
-        ck_assert_uint_eq(client_charged(a, 0), 0);
-}
-
-POLICY_TEST(charge_goes_to_the_next_that_maps_it, 4 * MIB)
-{
-        struct client *a = join(1), *b = join(1), *c = join(1);
-        struct held held = cache(a, 4 * MIB, RETURN_MAPPED);
-
-        ask(b, 1, 4 * MIB, 0);
-        give_back(b, expect_grant(b, 1), RETURN_MAPPED);
-        ask(c, 1, 4 * MIB, 0);
-        (void)expect_grant(c, 1);
-        ck_assert(!tell(c, SIGN_DEAD));
-        expect_release(held.block);
-        ck_assert_uint_eq(client_charged(c, 0), 4 * MIB);
-        ck_assert(tell(c, SIGN_EOF));
-        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
-        ck_assert_uint_eq(client_charged(a, 0), 0);
-        end(b);
-        ck_assert_uint_eq(client_charged(a, 0), 4 * MIB);
-        expect_totals(0, 0, 4 * MIB);
-        unmap(a, held.id);
-        ck_assert_uint_eq(client_charged(a, 0), 0);
-        expect_totals(0, 0, 0);
-}
-
-POLICY_TEST(idle_leases_are_cached_at_the_first_sign, 100 * MIB)
-{
-        struct client *a = join(1), *b = join(1);
-        struct held idle = hold_idle(a, 4 * MIB), busy = hold(a, 8 * MIB);
-
-        (void)policy_client_eof(world.policy, a, 0);
-        policy_check(world.policy);
-        /* The process may live on, and sees that it has lost the lease. */
-        ck_assert(was_revoked(a, idle.lease));
-        expect_totals(0, 4 * MIB, 8 * MIB);
-        ck_assert_uint_eq(client_charged(a, 0), 8 * MIB);
-        expect_release(busy.block);
-        expect_served(b, 1, 4 * MIB, 0, idle.block);
-        (void)policy_client_dead(world.policy, a, 0);
-        policy_check(world.policy);
-        expect_totals(4 * MIB, 0, 0);
-        expect_idle();
 }
 
 static int declare(struct client *client, uint32_t pool, uint64_t n_bytes)
@@ -209,23 +120,6 @@ POLICY_TEST(no_sum_of_declarations_passes_what_can_be_counted, LARGEST)
         ck_assert_uint_eq(stats().declared, n * LARGEST);
         for (unsigned i = 0; i < ARRAY_SIZE(clients); i++)
                 ck_assert(policy_client_dead(world.policy, clients[i], world.now_ns));
-        ck_assert_uint_eq(stats().declared, 0);
-}
-
-/* They stay mapped until the process has ended, like all others. */
-POLICY_TEST(declared_bytes_are_charged_until_both_signs, 100 * MIB)
-{
-        struct client *client = join(1);
-
-        client_set_held(client, 8 * MIB);
-        ck_assert_int_eq(declare(client, 0, 8 * MIB), 0);
-        ck_assert(!policy_client_eof(world.policy, client, world.now_ns));
-        policy_check(world.policy);
-        ck_assert(client_maps_anything(client));
-        ck_assert_uint_eq(stats().charged, 8 * MIB);
-        ck_assert(policy_client_dead(world.policy, client, world.now_ns));
-        policy_check(world.policy);
-        ck_assert_uint_eq(stats().charged, 0);
         ck_assert_uint_eq(stats().declared, 0);
 }
 

@@ -1,68 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which cached blocks and idle leases make room for a request: the order of their owners, and the fate of
- * their bytes. */
+/* Idle leases that make room for a request: clients that do not unmap them, that end, or that keep them mapped. */
 #include "base/err.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "tests/unit/policy/policy_world.h"
-
-POLICY_TEST(own_tenant_gives_first_and_the_oldest_first, 20 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-        struct held of_b = cache(b, 4 * MIB, RETURN_UNMAPPED);
-        struct held of_a[4];
-
-        cache_several(a, 4 * MIB, 4, of_a);
-        for (unsigned i = 0; i < 4; i++)
-                unmap(a, of_a[i].id);
-        ask(a, 1, 8 * MIB, 0);
-        expect_release(of_a[0].block);
-        expect_release(of_a[1].block);
-        ck_assert_uint_eq(block_bytes(take(ACTION_CREATE).block), 8 * MIB);
-        expect_idle();
-        ask(a, 2, 12 * MIB, 0);
-        expect_release(of_a[2].block);
-        expect_release(of_a[3].block);
-        expect_release(of_b.block);
-        ck_assert_uint_eq(block_bytes(take(ACTION_CREATE).block), 12 * MIB);
-        expect_totals(20 * MIB, 0, 0);
-}
-
-POLICY_TEST(mapped_blocks_go_only_for_those_who_wait, 8 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-        struct held held[2];
-
-        cache_several(b, 4 * MIB, 2, held);
-        expect_refused(a, 1, 4 * MIB, 0, GPUMEM_E_REFUSED);
-        expect_totals(0, 8 * MIB, 0);
-        ask(a, 2, 4 * MIB, 5000);
-        expect_release(held[0].block);
-        expect_idle();
-        /* It lingers, charged as before to the client that maps it, and is not released twice. */
-        expect_totals(0, 4 * MIB, 4 * MIB);
-        ck_assert_uint_eq(client_charged(b, 0), 8 * MIB);
-        ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
-        unmap(b, held[0].id);
-        (void)take(ACTION_CREATE);
-        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
-        unmap(b, held[1].id);
-        ck_assert_uint_eq(client_charged(b, 0), 0);
-}
-
-POLICY_TEST(other_tenants_idle_block_lingers_until_it_is_unmapped, 16 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-        struct held held = hold_idle(a, 16 * MIB);
-
-        ask(b, 1, 8 * MIB, 5000);
-        expect_taken(a, &held);
-        expect_idle();
-        expect_totals(0, 0, 16 * MIB);
-        ck_assert_uint_eq(client_charged(a, 0), 16 * MIB);
-        unmap(a, held.id);
-        ck_assert_uint_eq(client_charged(a, 0), 0);
-        ck_assert_uint_eq(block_bytes(take(ACTION_CREATE).block), 8 * MIB);
-}
 
 /* Its client may be stopped: requests count on its bytes for a while, and then take others. */
 POLICY_TEST(a_holder_that_does_not_answer_holds_nobody_up, 16 * MIB)
@@ -174,54 +114,6 @@ POLICY_TEST(what_stays_mapped_makes_no_room, 16 * MIB)
         expect_idle();
         unmap(a, held.id);
         expect_release(held.block);
-}
-
-POLICY_TEST(those_nearest_to_the_asker_go_first, 40 * MIB)
-{
-        struct client *a = join(1), *kin = join(1), *other = join(2);
-        struct held others_idle = hold(other, 8 * MIB);
-        struct held others_cached = cache(other, 8 * MIB, RETURN_MAPPED);
-        struct held kins_idle = hold(kin, 8 * MIB), own_idle = hold(a, 8 * MIB);
-        struct held own_cached = cache(a, 8 * MIB, RETURN_MAPPED);
-        const struct held *order[] = {&own_idle, &kins_idle, &own_cached, &others_cached,
-                                      &others_idle};
-
-        mark_idle(other, others_idle.lease);
-        mark_idle(kin, kins_idle.lease);
-        mark_idle(a, own_idle.lease);
-        for (uint32_t i = 0; i < ARRAY_SIZE(order); i++) {
-                struct action next;
-
-                /* No block serves it; requests count on what lingers already. */
-                ask(a, i, (i * 8 + 6) * MIB, UINT64_MAX);
-                ck_assert_ptr_eq(take(ACTION_RELEASE).block, order[i]->block);
-                next = policy_next_action(world.policy);
-                ck_assert_int_eq(next.kind, order[i] == &own_cached || order[i] == &others_cached
-                                                    ? ACTION_NONE
-                                                    : ACTION_NOTICE);
-                expect_cancelled(a, i);
-                expect_idle();
-        }
-}
-
-POLICY_TEST(revoked_leases_are_recalled_once_when_their_block_goes, 100 * MIB)
-{
-        struct client *a = join(1), *b = join(1);
-        struct held held = hold(a, 8 * MIB);
-        struct lease *lease;
-
-        mark_idle(a, held.lease);
-        ask(b, 1, 8 * MIB, 0);
-        lease = expect_grant(b, 1);
-        expect_idle();
-        give_back(b, lease, RETURN_UNMAPPED);
-        ck_assert_int_eq(policy_release_all(world.policy, b, 2, SCOPE_TENANT, 0), 0);
-        ck_assert_ptr_eq(take(ACTION_RELEASE).block, held.block);
-        /* It has ended by itself, so no notice is needed. */
-        unmap(a, held.id);
-        released(held.block);
-        ck_assert_uint_eq(take(ACTION_FREED).n_bytes, 8 * MIB);
-        expect_idle();
 }
 
 TESTS_MAIN("policy: evict_cached")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon with few fds: how many blocks a tenant may have, and what is released for another one. */
+/* A daemon with few fds: which blocks need one, and which requests wait for one. */
 #include "base/err.h"
 #include "tests/unit/policy/policy_world.h"
 
@@ -35,44 +35,6 @@ static void expect_granted_after(struct client *client, uint32_t serial,
         expect_idle();
 }
 
-/* All that the tenant may have: in pool 0, and the last one in pool 1, cached and returned. */
-static struct block *fill_two_pools(struct client *client)
-{
-        const struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 4 * MIB};
-        struct held held[N_ALONE];
-
-        fill(client, N_ALONE - 1, held);
-        held[0] = hold_with(client, &pinned);
-        give_back(client, held[0].lease, RETURN_UNMAPPED);
-        return held[0].block;
-}
-
-POLICY_TEST(so_does_one_that_is_still_mapped, MANY_BYTES)
-{
-        struct client *a = join(1);
-        struct held held[N_ALONE];
-
-        fill(a, N_ALONE, held);
-        give_back(a, held[0].lease, RETURN_MAPPED);
-        ask(a, 1, 8 * MIB, 0);
-        ck_assert_ptr_eq(take(ACTION_RELEASE).block, held[0].block);
-        /* Its file is closed then, although the client still maps it. */
-        released(held[0].block);
-        (void)expect_made(a, 1);
-}
-
-POLICY_TEST(so_does_one_that_is_not_used, MANY_BYTES)
-{
-        struct client *a = join(1);
-        struct held held[N_ALONE];
-
-        fill(a, N_ALONE, held);
-        mark_idle(a, held[3].lease);
-        ask(a, 1, 8 * MIB, 0);
-        ck_assert_ptr_eq(take(ACTION_RELEASE).block, held[3].block);
-        ck_assert(was_revoked(a, held[3].lease));
-}
-
 POLICY_TEST(a_waiting_request_is_served_when_an_fd_is_closed, MANY_BYTES)
 {
         struct client *a = join(1), *b = join(2);
@@ -100,33 +62,6 @@ POLICY_TEST(what_does_not_go_has_no_fd, MANY_BYTES)
         ask(a, 1, 8 * MIB, 0);
         policy_not_released(world.policy, take(ACTION_RELEASE).block, world.now_ns);
         (void)expect_made(a, 1);
-}
-
-/* The tenant's own share is used up. */
-POLICY_TEST(nothing_of_others_goes_in_vain, MANY_BYTES)
-{
-        struct client *a = join(1), *b = join(2);
-        struct held held[N_ALONE];
-
-        fill(a, N_ALONE, held);
-        (void)cache(b, 4 * MIB, RETURN_UNMAPPED);
-        ask(a, 1, 8 * MIB, 0);
-        expect_too_many(a, 1);
-        expect_idle();
-}
-
-POLICY_TEST(nobody_waits_for_a_driver_that_does_not_answer, MANY_BYTES)
-{
-        struct client *a = join(1);
-        struct block *block = fill_two_pools(a);
-
-        ask(a, 2, 8 * MIB, 0);
-        ck_assert_ptr_eq(take(ACTION_RELEASE).block, block);
-        expect_idle();
-        ck_assert_int_eq(policy_set_driver_status(world.policy, 1, DRIVER_STALLED, world.now_ns),
-                         0);
-        expect_too_many(a, 2);
-        expect_idle();
 }
 
 TESTS_MAIN("policy: fd budget")

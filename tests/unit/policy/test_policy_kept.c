@@ -59,72 +59,6 @@ POLICY_TEST(it_is_charged_until_it_is_unmapped, 16 * MIB)
         ck_assert_uint_eq(client_tenant_usage(client)->n[LIMIT_LEASES], 0);
 }
 
-POLICY_TEST(its_keeper_has_it_again_at_the_limit, 16 * MIB)
-{
-        struct client *client = join(1);
-        struct lease *lease;
-        struct held held;
-
-        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 8 * MIB);
-        set_limit(LIMIT_OF_TENANT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 8 * MIB);
-        held = keep(client, 8 * MIB);
-        ask_to_keep(client, 1, 8 * MIB, 0);
-        lease = expect_grant(client, 1);
-        ck_assert_ptr_eq(lease_block(lease), held.block);
-        ck_assert_uint_eq(charged(client), 8 * MIB);
-        ck_assert_uint_eq(client_kept(client)->n[LIMIT_PINNED_BYTES], 0);
-        /* Both leases share the mapping: it ends with the later one. */
-        unmap(client, held.id);
-        give_back(client, lease, RETURN_MAPPED);
-        ck_assert_uint_eq(charged(client), 8 * MIB);
-        /* Also below the client's present charge, and behind a waiting request. */
-        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 6 * MIB);
-        ask_to_keep(client, 2, 2 * MIB, UINT64_MAX);
-        expect_idle();
-        ask_to_keep(client, 3, 8 * MIB, 0);
-        lease = expect_grant(client, 3);
-        ck_assert_ptr_eq(lease_block(lease), held.block);
-}
-
-POLICY_TEST(it_is_charged_to_another_of_the_tenant_while_that_one_leases_it, 16 * MIB)
-{
-        struct client *a = join(1), *b = join(1);
-        struct lease *lease;
-        struct held held;
-
-        set_limit(LIMIT_OF_TENANT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 8 * MIB);
-        held = keep(a, 8 * MIB);
-        ask_to_keep(b, 1, 8 * MIB, 0);
-        lease = expect_grant(b, 1);
-        ck_assert_ptr_eq(lease_block(lease), held.block);
-        ck_assert_uint_eq(charged(a), 0);
-        ck_assert_uint_eq(charged(b), 8 * MIB);
-        /* Both clients map it now: the last holder is charged, then the other one. */
-        give_back(b, lease, RETURN_MAPPED);
-        ck_assert_uint_eq(charged(a), 0);
-        ck_assert_uint_eq(charged(b), 8 * MIB);
-        unmap(b, lease_id(lease));
-        ck_assert_uint_eq(charged(a), 8 * MIB);
-        ck_assert_uint_eq(charged(b), 0);
-        ck_assert_uint_eq(client_tenant_usage(b)->n[LIMIT_PINNED_BYTES], 8 * MIB);
-        unmap(a, held.id);
-        ck_assert_uint_eq(charged(a), 0);
-}
-
-POLICY_TEST(a_clients_own_limit_keeps_it_from_what_another_keeps, 16 * MIB)
-{
-        struct client *a = join(1), *b = join(1);
-        struct held held;
-
-        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 10 * MIB);
-        (void)hold_to_keep(b, 4 * MIB);
-        held = keep(a, 8 * MIB);
-        ask_to_keep(b, 1, 8 * MIB, 0);
-        ck_assert_int_eq(expect_limit(b, 1).scope, LIMIT_OF_CLIENT);
-        ck_assert_uint_eq(charged(a), 8 * MIB);
-        unmap(a, held.id);
-}
-
 /* A block for which the tenant is charged already adds nothing to its charge, though the limit leaves no
  * room for a block of that size. A block that no client is charged for does. */
 POLICY_TEST(a_larger_one_that_is_kept_serves_beside_the_limit, 16 * MIB)
@@ -167,40 +101,6 @@ POLICY_TEST(it_is_found_behind_many_that_nobody_keeps, 16 * MIB)
         ck_assert_uint_eq(client_tenant_usage(b)->n[LIMIT_PINNED_BYTES], 4 * MIB);
         ask_to_keep(b, 1, 2 * MIB, 0);
         (void)expect_grant(b, 1);
-}
-
-static struct held cache_pinned(struct client *client, uint64_t n_bytes)
-{
-        struct policy_ask request = {.pool = PINNED, .serial = 5, .n_bytes = n_bytes};
-        struct held held;
-
-        ask_with(client, &request);
-        held.block = take(ACTION_CREATE).block;
-        created(held.block, 0);
-        held.lease = expect_grant(client, 5);
-        held.id = lease_id(held.lease);
-        give_back(client, held.lease, RETURN_MAPPED);
-        return held;
-}
-
-/* It has another lease besides the idle one: revoking that one would not help. */
-POLICY_TEST(what_would_be_charged_still_is_not_taken_for_a_limit, 16 * MIB)
-{
-        struct policy_ask again = {
-                .pool = PINNED, .serial = 1, .n_bytes = 8 * MIB, .known_will_do = true};
-        struct client *a = join(1);
-        struct lease *lease;
-
-        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_PINNED_BYTES, 8 * MIB);
-        (void)cache_pinned(a, 8 * MIB);
-        ask_with(a, &again);
-        lease = expect_grant(a, 1);
-        mark_idle(a, lease);
-        again.serial = 2;
-        again.n_bytes = 4 * MIB;
-        ask_with(a, &again);
-        expect_refusal(a, 2, GPUMEM_E_LIMIT);
-        ck_assert(!was_revoked(a, lease));
 }
 
 TESTS_MAIN("policy: what is kept mapped")

@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Giving the cache back to the driver. */
 #include "base/err.h"
-#include "daemon/policy/objects/unmap_timeout.h"
 #include "tests/unit/policy/policy_world.h"
-
-static void release_all(struct client *client, uint32_t serial, enum policy_scope scope,
-                        uint32_t pool)
-{
-        ck_assert_int_eq(policy_release_all(world.policy, client, serial, scope, pool), 0);
-        policy_check(world.policy);
-}
 
 static void expect_freed(const struct client *client, uint32_t serial, uint64_t n_bytes,
                          uint64_t n_blocks)
@@ -30,47 +22,6 @@ POLICY_TEST(bad_scope_and_pool_are_named, 8 * MIB)
         ck_assert_int_eq(policy_release_all(world.policy, a, 1, (enum policy_scope)3, 0),
                          GPUMEM_E_BAD_REQUEST);
         expect_idle();
-}
-
-POLICY_TEST(answer_comes_with_the_last_release, 8 * MIB)
-{
-        struct client *a = join(1);
-        struct held held[2];
-
-        cache_several(a, 4 * MIB, 2, held);
-        unmap(a, held[0].id);
-        unmap(a, held[1].id);
-        release_all(a, 9, SCOPE_TENANT, 0);
-        expect_totals(0, 0, 8 * MIB);
-        ck_assert_ptr_eq(take(ACTION_RELEASE).block, held[0].block);
-        expect_release(held[1].block);
-        expect_idle();
-        released(held[0].block);
-        expect_freed(a, 9, 8 * MIB, 2);
-        ck_assert_uint_eq(stats().n_releases, 2);
-}
-
-POLICY_TEST(scope_says_whose_and_pool_says_where, 8 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-        struct held of_a = cache(a, 4 * MIB, RETURN_UNMAPPED);
-        struct held of_b = cache(b, 4 * MIB, RETURN_UNMAPPED);
-        struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 2 * MIB};
-        struct block *in_pinned;
-
-        ask_with(b, &pinned);
-        in_pinned = take(ACTION_CREATE).block;
-        created(in_pinned, 0);
-        give_back(b, expect_grant(b, 1), RETURN_UNMAPPED);
-        release_all(a, 1, SCOPE_TENANT, POLICY_ALL_POOLS);
-        expect_release(of_a.block);
-        expect_freed(a, 1, 4 * MIB, 1);
-        release_all(a, 2, SCOPE_NODE, 1);
-        expect_release(in_pinned);
-        expect_freed(a, 2, 2 * MIB, 1);
-        release_all(a, 3, SCOPE_NODE, POLICY_ALL_POOLS);
-        expect_release(of_b.block);
-        expect_freed(a, 3, 4 * MIB, 1);
 }
 
 static bool is_of(const struct tenant_key *key, const void *uid)

@@ -8,32 +8,6 @@
 
 #define LARGE (8 * EVICT_SPARE_BYTES)
 
-POLICY_TEST(as_much_goes_as_is_made_and_the_oldest_of_it, LARGE)
-{
-        struct client *a = join(1), *b = join(1);
-        struct held held[4];
-
-        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
-                held[i] = hold(a, EVICT_SPARE_BYTES);
-        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
-                mark_idle(a, held[i].lease);
-        /* It has other properties. */
-        ask_with(b, &(struct policy_ask){
-                            .serial = 1, .n_bytes = 2 * MIB, .properties = POLICY_SHAREABLE});
-        expect_taken(a, &held[0]);
-        (void)take(ACTION_CREATE);
-        expect_idle();
-        /* Bytes on their way do not count: two blocks are more than the spare part. */
-        ask_with(b, &(struct policy_ask){.serial = 2,
-                                         .n_bytes = 2 * EVICT_SPARE_BYTES,
-                                         .properties = POLICY_SHAREABLE});
-        expect_taken(a, &held[1]);
-        expect_taken(a, &held[2]);
-        (void)take(ACTION_CREATE);
-        expect_idle();
-        ck_assert(!was_revoked(a, held[3].lease));
-}
-
 POLICY_TEST(the_askers_own_goes_before_cached_ones_and_those_before_others, LARGE)
 {
         struct client *a = join(1), *kin = join(1), *other = join(2);
@@ -193,37 +167,6 @@ POLICY_TEST(some_idle_leases_are_seen, LARGE)
         ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 0);
         policy_see_some_idle(world.policy, 0, 1);
         ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 4 * MIB);
-}
-
-POLICY_TEST(lowered_limit_takes_what_is_idle, LARGE)
-{
-        struct client *a = join(1);
-        struct held old = hold(a, 4 * MIB), busy = hold(a, 4 * MIB);
-        struct held young = hold_idle(a, 4 * MIB);
-
-        mark_idle(a, old.lease);
-        ck_assert_int_eq(policy_set_pool_max(world.policy, 0, 10 * MIB, 0), 0);
-        expect_taken(a, &old);
-        expect_idle();
-        ck_assert(!was_revoked(a, busy.lease) && !was_revoked(a, young.lease));
-}
-
-POLICY_TEST(full_driver_takes_what_is_idle_for_one_that_waits, LARGE)
-{
-        struct client *a = join(1), *other = join(2);
-        struct held idle = hold_idle(other, 4 * MIB);
-
-        ask(a, 1, 8 * MIB, 0);
-        created(take(ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
-        expect_refusal(a, 1, GPUMEM_E_DEVICE_FULL);
-        ck_assert(!was_revoked(other, idle.lease));
-        /* It is less than the request, but may be all that is missing. */
-        ask(a, 2, 8 * MIB, UINT64_MAX);
-        created(take(ACTION_CREATE).block, GPUMEM_E_DEVICE_FULL);
-        expect_taken(other, &idle);
-        expect_idle();
-        unmap(other, idle.id);
-        (void)expect_made(a, 2);
 }
 
 TESTS_MAIN("policy: reserve")

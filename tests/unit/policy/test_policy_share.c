@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks in several leases: which client is charged, which lease's end releases them, which clients may
- * attach; and a lack of memory. */
+/* Blocks in several leases: which client is charged, and which lease's end releases them; what cannot be shared; and a
+ * lack of memory. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -39,14 +39,6 @@ static struct lease *must_attach(struct client *client, const struct policy_shar
 
         ck_assert_int_eq(attach(client, share, &lease), 0);
         return lease;
-}
-
-static int unshare(struct client *client, const struct policy_share *share)
-{
-        int r = policy_unshare(world.policy, client, &share->token, world.now_ns);
-
-        policy_check(world.policy);
-        return r;
 }
 
 static void see_block(const struct block_listing *block, void *n)
@@ -118,64 +110,6 @@ POLICY_TEST(what_cannot_be_shared_is_told_apart, 16 * MIB)
         ck_assert_int_eq(share(a, &held, &other), GPUMEM_E_TOO_MANY);
         give_back(a, held.lease, RETURN_MAPPED);
         ck_assert_int_eq(share(a, &held, &other), GPUMEM_E_NO_LEASE);
-}
-
-POLICY_TEST(a_token_is_for_its_tenant_and_one_that_is_granted, 8 * MIB)
-{
-        struct client *a = join(1), *b = join(2), *c = join(3);
-        struct client *d = join(1);
-        struct held held = hold_shareable(a, 4 * MIB);
-        struct policy_share own = terms(1, POLICY_NO_UID), granted = terms(2, 2);
-        struct policy_share none = terms(3, POLICY_NO_UID);
-        struct lease *lease;
-
-        ck_assert_int_eq(share(a, &held, &own), 0);
-        ck_assert_int_eq(share(a, &held, &granted), 0);
-        ck_assert_int_eq(attach(b, &none, &lease), GPUMEM_E_NO_TOKEN);
-        ck_assert_int_eq(attach(b, &own, &lease), GPUMEM_E_NO_TOKEN);
-        ck_assert_int_eq(attach(c, &granted, &lease), GPUMEM_E_NO_TOKEN);
-        lease = must_attach(b, &granted);
-        (void)must_attach(d, &granted);
-        ck_assert_int_eq(unshare(b, &granted), GPUMEM_E_NO_TOKEN);
-        ck_assert_int_eq(unshare(d, &granted), 0);
-        ck_assert_int_eq(unshare(d, &granted), GPUMEM_E_NO_TOKEN);
-        ck_assert(!policy_client_eof(world.policy, d, 0));
-        ck_assert(policy_client_dead(world.policy, d, 0));
-        give_back(a, held.lease, RETURN_UNMAPPED);
-        /* The other tenant has it now, and is charged for it. */
-        ck_assert_uint_eq(client_charged(b, 0), 4 * MIB);
-        expect_totals(4 * MIB, 0, 0);
-        give_back(b, lease, RETURN_UNMAPPED);
-        expect_release(held.block);
-        ck_assert_int_eq(attach(d = join(1), &own, &lease), GPUMEM_E_NO_TOKEN);
-}
-
-/* The client would be charged for all of it when the others leave. */
-POLICY_TEST(limits_are_for_all_that_is_attached, 64 * MIB)
-{
-        struct client *owner = join(1), *c = join(1), *d = join(2);
-        struct held held[3];
-        struct policy_share tokens[3];
-        struct lease *lease;
-
-        for (unsigned i = 0; i < 3; i++) {
-                held[i] = hold_shareable(owner, 4 * MIB);
-                tokens[i] = terms(i + 1, 2);
-                ck_assert_int_eq(share(owner, &held[i], &tokens[i]), 0);
-        }
-        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_DEVICE_BYTES, 8 * MIB);
-        (void)must_attach(c, &tokens[0]);
-        (void)must_attach(c, &tokens[1]);
-        (void)must_attach(c, &tokens[1]);
-        ck_assert_int_eq(attach(c, &tokens[2], &lease), GPUMEM_E_LIMIT);
-        for (unsigned i = 0; i < 2; i++)
-                give_back(owner, held[i].lease, RETURN_UNMAPPED);
-        ck_assert_uint_eq(client_charged(c, 0), 8 * MIB);
-        ck_assert_int_eq(attach(c, &tokens[2], &lease), GPUMEM_E_LIMIT);
-        set_limit(LIMIT_OF_TENANT, 2, LIMIT_DEVICE_BYTES, 4 * MIB);
-        lease = must_attach(d, &tokens[2]);
-        ck_assert_int_eq(attach(join(2), &tokens[0], &lease), GPUMEM_E_LIMIT);
-        (void)must_attach(join(2), &tokens[2]);
 }
 
 /* Each allocation fails in turn, and nothing has changed. */
