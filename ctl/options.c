@@ -166,9 +166,14 @@ static enum parsed parse_seconds(const char *option, const char *text, unsigned 
         return PARSED_RUN;
 }
 
-static enum parsed refuse_option(const struct command *command, const char *name)
+static enum parsed refuse_option(const struct invocation *invocation, const char *name)
 {
-        if (strcmp(name, "set") == 0)
+        const struct command *command = invocation->command;
+
+        if (!invocation->is_named)
+                (void)fprintf(stderr, "gpumemctl: --%s needs a command; see gpumemctl help\n",
+                              name);
+        else if (strcmp(name, "set") == 0)
                 (void)fprintf(stderr, "gpumemctl: only limits takes --set\n");
         else
                 (void)fprintf(stderr, "gpumemctl: %s takes no --%s; see gpumemctl help %s\n",
@@ -183,7 +188,7 @@ static enum parsed take_own(const struct given *given, struct invocation *invoca
         struct arguments *arguments = &invocation->arguments;
 
         if (!option)
-                return refuse_option(command, given->name);
+                return refuse_option(invocation, given->name);
         switch (option->val) {
         case OPTION_JSON:
                 arguments->output = OUTPUT_JSON;
@@ -260,6 +265,7 @@ static enum parsed take_command(int argc, char **argv, struct invocation *invoca
                 return PARSED_HELP;
         if (is_help)
                 word = argv[optind + 1];
+        invocation->is_named = n > 0;
         invocation->command = find_command(word);
         if (!invocation->command)
                 return refuse_command(word);

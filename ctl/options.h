@@ -18,6 +18,7 @@ enum parsed {
 
 struct invocation {
         const struct command *command;
+        bool is_named; /* otherwise it is the command that gpumemctl alone runs */
         struct arguments arguments;
 };
 

@@ -282,6 +282,19 @@ int listing_fetch(struct link *link, const struct listing *listing, struct frame
         return 0;
 }
 
+/* An empty table would leave open whether the pid was mistyped. */
+static void tell_if_none(const struct listing *listing, const struct listed *listed,
+                         const struct filter *filter)
+{
+        const struct row_field *pid = filter_field(listing->list, "pid");
+
+        for (unsigned i = 0; listed->n_rows == 0 && i < filter->n_rules; i++) {
+                if (filter->rules[i].field == pid)
+                        (void)fprintf(stderr, "gpumemctl: no %s have pid %" PRIu64 "\n",
+                                      listing->name, filter->rules[i].value);
+        }
+}
+
 int listing_show(struct link *link, const struct listing *listing, const char *const *narrow,
                  struct frame *request, const struct arguments *arguments,
                  const struct filter *filter)
@@ -298,6 +311,8 @@ int listing_show(struct link *link, const struct listing *listing, const char *c
                 r = filter_apply(filter, listing->list, listed.rows, listed.n_rows, &listed.n_rows);
         if (r)
                 return report_refusal(link, listing->name, r);
-        return arguments->output == OUTPUT_JSON ? print_listing_json(listing, &listed)
-                                                : print_table(listing, &columns, &listed);
+        if (arguments->output == OUTPUT_JSON)
+                return print_listing_json(listing, &listed);
+        tell_if_none(listing, &listed, filter);
+        return print_table(listing, &columns, &listed);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m gpumem run | doctor"""
 
+import difflib
 import sys
 
 USAGE = """\
@@ -13,6 +14,8 @@ usage: python -m gpumem run [--native] SCRIPT | -m MODULE [ARGUMENT...]
 
 `run --help` and `doctor --help` say more.
 """
+
+COMMANDS = ["run", "doctor", "--version", "--help"]
 
 
 def main() -> int:
@@ -34,7 +37,12 @@ def main() -> int:
     if arguments in (["-h"], ["--help"]):
         print(USAGE, end="")
         return 0
-    print(USAGE, end="", file=sys.stderr)
+    if arguments and arguments[0] not in COMMANDS:
+        nearest = difflib.get_close_matches(arguments[0], COMMANDS, 1)
+        hint = f'did you mean "{nearest[0]}"?' if nearest else "see python -m gpumem --help"
+        print(f'gpumem: unknown command "{arguments[0]}"; {hint}', file=sys.stderr)
+    else:
+        print(USAGE, end="", file=sys.stderr)
     return 2
 
 

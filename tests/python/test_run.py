@@ -162,6 +162,13 @@ class Run(unittest.TestCase):
             ran = MACHINE.run('-m', 'gpumem', *arguments)
             self.assertEqual((ran.returncode, ran.stdout), (2, ''), arguments)
 
+    def test_a_mistyped_command(self):
+        for word, hint in (('rnu', 'did you mean "run"?'), ('docter', 'did you mean "doctor"?'),
+                           ('dance', 'see python -m gpumem --help')):
+            ran = MACHINE.run('-m', 'gpumem', word)
+            self.assertEqual((ran.returncode, ran.stderr),
+                             (2, f'gpumem: unknown command "{word}"; {hint}\n'))
+
     def test_help_fits_a_screen(self):
         for arguments in ([], ['run'], ['doctor']):
             ran = MACHINE.run('-m', 'gpumem', *arguments, '--help')

@@ -312,6 +312,7 @@ ok "free-all with nothing cached" said 0 "0 B in 0 blocks" gpumemctl free-all
 ok "free-all for programs" said 0 '"freed_bytes": 0' gpumemctl free-all --json
 ok "free-all of an unknown pool" said 1 "unknown pool 77 (valid: 0-" gpumemctl free-all --pool 77
 ok "blocks takes no tenant" said 2 "blocks takes no --tenant" gpumemctl blocks --tenant
+ok "gpumemctl alone takes no option of a command" said 2 "--pid needs a command; see gpumemctl help" gpumemctl --pid x
 ok "stats narrows nothing" said 2 "stats takes no --pool" gpumemctl stats --pool 0
 ok "a write error is a failure" said 1 "No space left" sh -c 'gpumemctl stats >/dev/full'
 for i in {1..32}; do

@@ -105,7 +105,9 @@ ok "clients by what they hold" equal \
 ok "clients by their names" equal "$(column 1 clients --sort program | wc -w)" 4
 ok "tenants by what they have" equal "$(field reserved_bytes tenants --sort reserved --reverse --uid "$me" | cut -d ' ' -f 1,2)" \
         "$((68 << 20)) $((2 << 20))"
-ok "a table without rows is its heading" equal "$(gpumemctl blocks --pid 2147483647 | wc -l)" 1
+ok "a table without rows is its heading" equal "$(gpumemctl blocks --pid 2147483647 2>/dev/null | wc -l)" 1
+ok "a pid that no client has" said 0 "gpumemctl: no clients have pid 2147483647" gpumemctl clients --pid 2147483647
+ok "without --pid the heading says enough" equal "$(gpumemctl clients --uid 4294967294 2>&1 | wc -l)" 1
 
 cells_of() { gpumemctl map --pool "$1" | sed -n '2,/^  A /p' | sed '$d'; }
 if is_emulated; then
