@@ -192,6 +192,7 @@ def overview(groups, error_text):
     for group in others:
         names = ', '.join(f'`{name}`' for name in group.functions())
         yield f'| **{group.name}(3)** | {group.summary}: {names} |'
+    yield '| **gpumem-cpp(3)** | `gpumem.hpp` and `gpumem-resources.hpp`, for C++ |'
     yield from ['', '## Types', *first.reference()]
     yield from errors(ERROR.findall(error_text))
 

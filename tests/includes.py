@@ -11,7 +11,7 @@ import sys
 
 import tap
 
-SOURCES = ('.c', '.h', '.def', '.cc', '.cpp', '.cu')
+SOURCES = ('.c', '.h', '.def', '.cc', '.cpp', '.hpp', '.cu')
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 EVERYTHING = None

@@ -50,7 +50,7 @@ pages_are_there() {
         local mandir page
         mandir=$(find "$root" -type d -name man)
         for page in gpumemd gpumemctl gpumem-bench gpumemd.conf gpumem gpumem-connect gpumem-allocate gpumem-streams \
-                gpumem-capture gpumem-share gpumem-statistics gpumem-events gpumem-adapters gpumem-protocol \
+                gpumem-capture gpumem-share gpumem-statistics gpumem-events gpumem-adapters gpumem-cpp gpumem-protocol \
                 gpumem_alloc gpumem_flush gpumem_torch_alloc; do
                 MANPATH=$mandir man -w "$page" || return 1
         done
@@ -64,7 +64,7 @@ for name in g++ clang++; do
 done
 
 header_alone() {
-        echo '#include <gpumem.h>' >"$place/header.$1"
+        echo "#include <${header:-gpumem.h}>" >"$place/header.$1"
         shift
         "$@" -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$includedir" "$place/header."*
         rm "$place/header."*
@@ -88,6 +88,10 @@ ok "the list of errors is there" [ -e "$includedir/gpumem-errors.def" ]
 ok "the header stands alone in C11" header_alone c cc -std=c11
 ok "the header stands alone in C++98" header_alone cc "$cxx" -std=c++98
 ok "the header stands alone in C++20" header_alone cc "$cxx" -std=c++20
+for header in gpumem.hpp gpumem-resources.hpp; do
+        ok "$header stands alone in C++17" header_alone cc "$cxx" -std=c++17
+        ok "$header stands alone in C++20" header_alone cc "$cxx" -std=c++20
+done
 
 example_source >"$place/example.c"
 ok "the README has a program" grep -q gpumem_malloc_pinned "$place/example.c"

@@ -33,8 +33,12 @@ strict_cc() {
         cc -Wall -Wextra -Werror "$@"
 }
 
+strict_cxx() {
+        c++ -Wall -Wextra -Werror "$@"
+}
+
 prepare_programs() {
-        cp "$source_folder/man/examples/"*.c "$place"
+        cp "$source_folder/man/examples/"*.c "$source_folder/man/examples/"*.cc "$place"
         mkdir "$place/lib"
         ln -s "$GPUMEM_CUDA_LIBRARY" "$place/lib/libcuda.so"
         export PKG_CONFIG_PATH=$build/meson-uninstalled LIBRARY_PATH=$place/lib
@@ -49,8 +53,8 @@ run_example() (
         export XDG_RUNTIME_DIR=$place/runtime
         mkdir -p "$XDG_RUNTIME_DIR"
         {
-                declare -f on_terminal strict_cc
-                sed 's/^gpumemctl top.*/on_terminal "&"/; s/^cc /strict_&/' "$1"
+                declare -f on_terminal strict_cc strict_cxx
+                sed 's/^gpumemctl top.*/on_terminal "&"/; s/^cc /strict_&/; s/^c++ /strict_cxx /' "$1"
                 echo 'wait'
         } >script
         timeout 60 bash -eux script
@@ -91,7 +95,7 @@ start_daemon
 run_examples_of gpumemctl.1
 prepare_programs
 for page in gpumem gpumem-connect gpumem-allocate gpumem-streams gpumem-capture gpumem-share gpumem-statistics \
-        gpumem-events gpumem-adapters; do
+        gpumem-events gpumem-adapters gpumem-cpp; do
         run_examples_of "$page.3"
 done
 for command in events leaks limits; do

@@ -20,16 +20,18 @@ import tap
 OVERVIEW = 'gpumem.3'
 GROUPS = [f'gpumem-{name}.3' for name in ('connect', 'allocate', 'streams', 'capture', 'share', 'statistics', 'events',
                                           'adapters')]
-PAGES = ['gpumemd.8', 'gpumemctl.1', 'gpumemd-exporter.8', 'gpumemd.conf.5', OVERVIEW, *GROUPS, 'gpumem-protocol.7',
+CPP = 'gpumem-cpp.3'
+PAGES = ['gpumemd.8', 'gpumemctl.1', 'gpumemd-exporter.8', 'gpumemd.conf.5', OVERVIEW, *GROUPS, CPP, 'gpumem-protocol.7',
          'gpumem-bench.1']
 HEADERS = ['include/gpumem.h', 'include/gpumem-adapters.h']
+CPP_HEADERS = ['include/gpumem.hpp', 'include/gpumem-resources.hpp']
 OPTION = re.compile(r'(?<![\w-])--[a-z][a-z-]*')
 TAG = re.compile(r'^\.TP\n(.*)\n((?:(?!\.TP|\.SH|\.SS|\.PP).*\n)*)', re.MULTILINE)
 VARIABLE = re.compile(r'"(GPUMEM_(?!E_|TEST_)[A-Z_]+)"')
 SHARED = 'as in gpumemctl --help'
 # What is installed beside the pages, and what else who has no sources is sent to.
 DOCUMENTS = ['docs/c.md', 'docs/concepts.md', 'docs/configuration.md', 'docs/emulator.md', 'docs/gpumemd.conf.example',
-             'docs/metrics.md', 'docs/operations.md', 'docs/scale.md', 'docs/troubleshooting.md', 'docs/versions.md', *HEADERS,
+             'docs/metrics.md', 'docs/operations.md', 'docs/scale.md', 'docs/troubleshooting.md', 'docs/versions.md', *HEADERS, *CPP_HEADERS,
              'metrics/alerts.yml', 'proto/PROTOCOL.md', *(f'k8s/{name}.yaml' for name in ('client-pod', 'daemonset', 'gpumemd.cdi'))]
 FILE = re.compile(r'(?<![\w./@$-])[\w-]+(?:/[\w.-]+)*/?[\w.-]*\w')
 SOURCES_ONLY = {'HACKING.md', 'TESTING.md', 'RESULTS.md'}
@@ -244,6 +246,17 @@ def check_functions(source, pages):
     return wrong + differ('functions', told, names) + differ('pages of their own', set(links), names)
 
 
+def check_cpp(source, page):
+    """Each name of the C++ headers is in their page, but those of namespace detail."""
+    texts = [re.sub(r'^namespace detail \{.*?^\} // namespace detail$', '', (source / path).read_text(),
+                    flags=re.MULTILINE | re.DOTALL) for path in CPP_HEADERS]
+    known = {name for text in texts for name in re.findall(
+        r'^(?:template <.*> ?)?(?:class|struct|using|inline [\w:]+) (\w+)(?=[ (:{])', text, re.MULTILINE)}
+    said = set(re.findall(r'\w+', page))
+    return ([] if len(known) > 15 else [f'names: {sorted(known)}']) + [
+        f'{name} is not in the manual' for name in sorted(known - said)]
+
+
 def check_summaries(pages):
     """The overview says of each group what its page is called."""
     rows = tags(section(pages[OVERVIEW], 'PAGES'))
@@ -254,7 +267,8 @@ def check_summaries(pages):
 
 def check_examples(source, pages):
     """Each page of the library shows a file of man/examples, and each file is shown."""
-    shown = {title: re.search(r'^\$ cc (\S+)', section(pages[title], 'EXAMPLE'), re.MULTILINE) for title in [OVERVIEW, *GROUPS]}
+    shown = {title: re.search(r'^\$ (?:cc|c\+\+ -std=\S+) (\S+)', section(pages[title], 'EXAMPLE'), re.MULTILINE)
+             for title in [OVERVIEW, *GROUPS, CPP]}
     files = {path.name: path.read_text() for path in (source / 'man/examples').iterdir()}
     wrong = [f'{title} compiles nothing' for title, match in shown.items() if not match]
     for title, match in shown.items():
@@ -315,6 +329,7 @@ def main():
     report.case('every function of the library is in the page of its group, and has one that points there',
                 check_functions(source, pages))
     report.case('the overview has the summary of each group', check_summaries(pages))
+    report.case('every name of the C++ headers is in their page', check_cpp(source, pages[CPP]))
     report.case('each page of the library has its example', check_examples(source, pages))
     documents = {name: (source / name).read_text() for name in DOCUMENTS}
     report.case('what is installed names no files that are not',

@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap
 
 LINE = 'SPDX-License-Identifier: Apache-2.0'
-SUFFIXES = ('.c', '.h', '.def', '.cc', '.cpp', '.cu', '.map', '.py', '.sh')
+SUFFIXES = ('.c', '.h', '.def', '.cc', '.cpp', '.hpp', '.cu', '.map', '.py', '.sh')
 NAMES = ('meson.build', 'meson_options.txt', 'Makefile')
 # An interpreter's line, and a coding line, may stand before it.
 FIRST_LINES = 3
