@@ -10,7 +10,7 @@ KILLS ?= 100000
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test check fuzz model soak kills flood faults deb boot demo play bench gpu-bundle format protocol metrics clean help
+.PHONY: build setup install test check fuzz model soak kills flood faults deb boot demo play bench frameworks gpu-bundle format protocol metrics clean help
 
 build: setup-build ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -77,6 +77,9 @@ bench: setup-bench ## measure beside other allocators and the kernel; figures go
 		tests/demo/gpumem-replay driver/emulator/libcuda-emu.so
 	@mkdir -p build
 	@bench/bench.sh build-release all --output build/bench.json bench/traces/*.trace.gz
+
+frameworks: build ## the tests of frameworks whose wheels are large: Warp, 149 MB
+	@GPUMEM_TEST_LARGE=1 meson test -C build --no-rebuild --print-errorlogs python_warp
 
 gpu-bundle: setup-build ## make gpu-bundle/, which checks a machine with a GPU: gpu-bundle/run all
 	@.ci/gpu-bundle

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One framework in a process of its own, by itself or under `python -m gpumem run`: reads orders, answers them.
 
-    child.py numba | cupy | torch
+    child.py numba | cupy | torch | cuda_core | warp | rmm
 """
 
+import contextlib
 import itertools
 import pathlib
 import sys
@@ -71,9 +72,39 @@ def torch():
     return {'pairs': timed(make), 'play': play.play, 'go': play.go}
 
 
+def cuda_core():
+    from cuda.core import Device
+    device = Device(0)
+    device.set_current()
+    stream, resource = device.create_stream(), device.memory_resource
+    return {'pairs': timed(lambda n_bytes: resource.allocate(n_bytes, stream=stream).close())}
+
+
+def warp():
+    import warp as module
+    with contextlib.redirect_stdout(sys.stderr):  # it greets
+        module.init()
+    device, empty, uint8 = module.get_device('cuda:0'), module.empty, module.uint8
+    empty(1, dtype=uint8, device=device)
+    return {'pairs': timed(lambda n_bytes: empty(n_bytes, dtype=uint8, device=device))}
+
+
+def rmm():
+    import rmm.mr
+    resource = rmm.mr.get_per_device_resource(0)
+
+    def make(n_bytes):
+        resource.deallocate(resource.allocate(n_bytes), n_bytes)
+    make(1)
+    return {'pairs': timed(make)}
+
+
+FRAMEWORKS = {'numba': numba, 'cupy': cupy, 'torch': torch, 'cuda_core': cuda_core, 'warp': warp, 'rmm': rmm}
+
+
 def main():
     try:
-        orders = {'numba': numba, 'cupy': cupy, 'torch': torch}[sys.argv[1]]()
+        orders = FRAMEWORKS[sys.argv[1]]()
     except Exception as problem:  # pylint: disable=broad-except  # Why it cannot be had, whatever it is.
         rival.give_up(problem)
     rival.serve(orders)

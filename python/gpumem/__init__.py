@@ -7,8 +7,8 @@
     staging = gpumem.pinned((1024, 1024), "float32").numpy()     # a numpy.ndarray
     token = gpumem.share(gpumem.empty(1 << 20, shareable=True))  # for another process
 
-Frameworks: gpumem.torch, gpumem.cupy, gpumem.numba, gpumem.rmm, gpumem.cuda_core, or all that a
-program imports: `python -m gpumem run script.py`. docs/frameworks.md says what they serve.
+Frameworks: gpumem.torch, gpumem.cupy, gpumem.numba, gpumem.rmm, gpumem.cuda_core,
+gpumem.warp, or all that a program imports: `python -m gpumem run script.py`. docs/frameworks.md says what they serve.
 What is wrong on a machine: `python -m gpumem doctor`. docs/python.md has the rest.
 
 A process has one client, made at the first call that needs it and again in a forked child. Every

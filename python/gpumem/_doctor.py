@@ -44,6 +44,7 @@ _FRAMEWORKS = {
     "rmm-cu12": ("rmm", "device memory"),
     "rmm-cu13": ("rmm", "device memory"),
     "cuda-core": ("cuda_core", "device memory"),
+    "warp-lang": ("warp", "arrays on CUDA devices"),
 }
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 
 def load() -> ctypes.CDLL:
@@ -40,6 +40,24 @@ def current_device() -> int:
     driver, device = load(), ctypes.c_int()
     call(driver, "cuInit", 0)
     return 0 if driver.cuCtxGetDevice(ctypes.byref(device)) else device.value
+
+
+_CAPTURE_IMPLICIT = 906  # asked of the legacy default stream while a blocking stream captures
+
+
+def captures() -> Callable[[int | None], bool]:
+    """A function that says whether a stream, by its handle, captures a graph now.
+
+    Of the legacy default stream, 0: whether any blocking stream of the current context does."""
+    ask, status = load().cuStreamIsCapturing, ctypes.c_int
+    ask.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    by_reference = ctypes.byref
+
+    def does_capture(stream: int | None) -> bool:
+        got = status()
+        return ask(stream, by_reference(got)) == _CAPTURE_IMPLICIT or got.value != 0
+
+    return does_capture
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ EXIT_NOT_SERVED = 125
 
 # module: the adapter's
 FRAMEWORKS = {"torch": "torch", "cupy": "cupy", "numba.cuda": "numba", "rmm": "rmm",
-              "cuda.core": "cuda_core"}
+              "cuda.core": "cuda_core", "warp": "warp"}
 
 
 def _package() -> Any:

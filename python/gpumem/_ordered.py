@@ -14,7 +14,7 @@ _pid = os.getpid()
 
 
 def _free_without_context(pointer: int, result: int) -> None:
-    """A thread without a context does not know the stream: then all of the memory's context counts."""
+    """A thread without a context does not know the stream: all of the memory's context counts."""
     if result in (_errors.NO_CONTEXT, _errors.WRONG_STREAM):
         result = load().free_later(None, pointer)
     if result:

@@ -16,8 +16,8 @@ USAGE = """\
 usage: python -m gpumem run [--native] SCRIPT [ARGUMENT...]
        python -m gpumem run [--native] -m MODULE [ARGUMENT...]
 
-Runs the program. What it, or a process that it starts, imports of torch, cupy, numba.cuda, rmm and
-cuda.core takes its memory from gpumemd; other modules are not touched.
+Runs the program. What it, or a process that it starts, imports of torch, cupy, numba.cuda, rmm,
+cuda.core and warp takes its memory from gpumemd; other modules are not touched.
 
   --native  all keep their own allocators, to compare: as with GPUMEM_DISABLE=1
 

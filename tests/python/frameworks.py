@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A virtual environment with the frameworks of requirements.txt, made once a build folder.
 
-GPUMEM_TEST_VENV names its folder. Without a network the tests that want it are left out, aloud.
+GPUMEM_TEST_VENV names its folder. Without a network the tests that want it are left out, aloud. A second one holds those
+of requirements-large.txt too, for tests that `make frameworks` runs.
 """
 
 import fcntl
@@ -17,13 +18,16 @@ import unittest
 
 import world
 
-REQUIREMENTS = pathlib.Path(__file__).parent / 'requirements.txt'
+HERE = pathlib.Path(__file__).parent
+REQUIREMENTS = [HERE / 'requirements.txt']
+LARGE = [*REQUIREMENTS, HERE / 'requirements-large.txt']
 SECONDS = 600
 
 
-def _stamp():
+def _stamp(files):
     """What the environment is made of."""
-    return hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()
+    content = b''.join(file.read_bytes() for file in files)
+    return hashlib.sha256(content + sys.version.encode()).hexdigest()
 
 
 def _pip(folder, *arguments):
@@ -39,44 +43,46 @@ def _index_answers(folder):
                     '--no-cache-dir', '--dest', into, 'iniconfig').returncode == 0
 
 
-def _make(folder):
+def _make(folder, files):
     """None, or why there is none."""
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, '-m', 'venv', folder], check=True, capture_output=True)
     if not _index_answers(folder):
         return 'no package index answers, so the frameworks could not be installed'
-    ran = _pip(folder, 'install', '--quiet', '--requirement', REQUIREMENTS)
+    ran = _pip(folder, 'install', '--quiet', *(f'--requirement={file}' for file in files))
     if ran.returncode:
-        raise RuntimeError(f'pip cannot install {REQUIREMENTS}: {ran.stderr}')
-    (folder / 'stamp').write_text(_stamp())
+        raise RuntimeError(f'pip cannot install {files[-1]}: {ran.stderr}')
+    (folder / 'stamp').write_text(_stamp(files))
     return None
 
 
 @functools.cache
-def _ready():
-    folder = pathlib.Path(os.environ['GPUMEM_TEST_VENV'])
+def _ready(large):
+    files = LARGE if large else REQUIREMENTS
+    folder = pathlib.Path(os.environ['GPUMEM_TEST_VENV'] + ('-large' if large else ''))
     with folder.with_suffix('.lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of the tests of frameworks one makes it
         stamp = folder / 'stamp'
-        if stamp.exists() and stamp.read_text() == _stamp():
+        if stamp.exists() and stamp.read_text() == _stamp(files):
             return folder, None
-        return folder, _make(folder)
+        return folder, _make(folder, files)
 
 
-def python():
+def python(large=False):
     """The environment's interpreter. SkipTest where there is none."""
-    folder, problem = _ready()
+    folder, problem = _ready(large)
     if problem is not None:
         raise unittest.SkipTest(problem)
     return folder / 'bin' / 'python'
 
 
-def run_program(machine, source, *, name='program.py', **more):
-    """Runs a program of a few lines under `python -m gpumem run`; it may import world."""
-    program = machine.folder / name
+def run_program(machine, source, *, folders=(), large=False, **more):
+    """Runs a program of a few lines under `python -m gpumem run`; it may import world, and what is in `folders`."""
+    program = machine.folder / 'program.py'
     program.write_text(source)
-    folders = os.pathsep.join([str(world.PACKAGE_FOLDER), str(pathlib.Path(__file__).parent)])
+    paths = [world.PACKAGE_FOLDER, pathlib.Path(__file__).parent, *folders]
     environment = machine.with_driver() | {
-        'GPUMEM_REQUIRED': '1', 'GPUMEM_CUDA_LIBRARY': 'libcuda.so.1', 'PYTHONPATH': folders}
-    return machine.run('-m', 'gpumem', 'run', program, python=python(), timeout=180,
-                       environment=environment | more)
+        'GPUMEM_REQUIRED': '1', 'GPUMEM_CUDA_LIBRARY': 'libcuda.so.1',
+        'PYTHONPATH': os.pathsep.join(map(str, paths))}
+    return machine.run('-m', 'gpumem', 'run', program, timeout=90, environment=environment | more,
+                       python=sys.executable if folders else python(large))

@@ -258,7 +258,7 @@ class Frameworks(unittest.TestCase):
                           '--rounds', 1, 'pairs', python=frameworks.python(), timeout=180)
         self.assertIn('# figure: numba, an allocation of 4096 bytes and its end: own ', ran.stdout,
                       ran.stderr)
-        self.assertEqual(ran.stdout.splitlines()[-1], '1..4', ran.stdout)
+        self.assertEqual(ran.stdout.splitlines()[-1], '1..8', ran.stdout)
 
 
 if __name__ == '__main__':
