@@ -8,9 +8,9 @@ An array is an allocation in the order of its device's current stream. One that 
 is the graph's. Pinned arrays, and what Warp allocates in C++ (of hash grids, meshes, volumes), stay
 Warp's.
 
-As Warp itself does, an array that ends while several streams are there waits for all of them:
-nobody says which of them have used it. While a device has one stream, its memory is free at once in
-that stream's order.
+Warp tells an allocator nothing of the streams that have used an array. So, as with Warp's own
+allocator, the memory of an array that ends while several streams are there waits for all of them.
+While a device has one stream, the memory is free at once in that stream's order.
 """
 
 from __future__ import annotations
