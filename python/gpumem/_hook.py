@@ -13,6 +13,7 @@ import sys
 
 TYPE_CHECKING = False  # every Python that starts would pay for typing, and for what is imported below
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 EXIT_NOT_SERVED = 125
@@ -69,15 +70,18 @@ def install(name: str) -> None:
 
 
 class Finder:
-    """Finds what the others find, and installs an adapter when a framework has been executed."""
+    """Finds what the others find, and acts when one of some modules has been executed."""
 
-    def __init__(self) -> None:
+    def __init__(self, actions: dict[str, Callable[[Any], None]]) -> None:
+        """Of modules, by their names; called with the module."""
+        self._actions = actions
         self._under_way: dict[int, str] = {}  # by thread
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        """The spec of a framework's module; None for all others."""
+        """The spec of such a module; None for all others."""
         thread = _thread.get_ident()
-        if name not in FRAMEWORKS or self._under_way.get(thread) == name:
+        action = self._actions.get(name)
+        if action is None or self._under_way.get(thread) == name:
             return None
         import importlib.util
 
@@ -96,13 +100,20 @@ class Finder:
 
         def exec_module(module: Any) -> None:
             execute(module)
-            install(FRAMEWORKS[name])
+            action(module)
 
         spec.loader.exec_module = exec_module
         return spec
 
 
+def _installer(adapter: str) -> Callable[[Any], None]:
+    return lambda module: install(adapter)
+
+
+_frameworks = Finder({name: _installer(adapter) for name, adapter in FRAMEWORKS.items()})
+
+
 def watch() -> None:
-    """From now on in this process."""
-    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, Finder())
+    """Frameworks are served from now on in this process."""
+    if _frameworks not in sys.meta_path:
+        sys.meta_path.insert(0, _frameworks)

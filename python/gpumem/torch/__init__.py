@@ -23,7 +23,7 @@ from .. import _client, _errors, _notice
 from .._buffer import pinned as _pinned
 from .._buffer import shape_of as _shape_of
 from .._library import load
-from . import _first_use, _graphs, _patches, _refusals, _statistics, _streams
+from . import _first_use, _graphs, _patches, _refusals, _statistics, _streams, _vllm
 
 # torch's setter on an allocator: the C function that it is given
 _HOOKS = {
@@ -72,6 +72,7 @@ def _replace() -> Callable[[], None]:
         _statistics.install()
         _graphs.install()
         _streams.install()
+        _vllm.install()
         tell = _refusals.install()
         torch._C._cuda_changeCurrentAllocator(made)
     except BaseException:
