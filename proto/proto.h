@@ -37,11 +37,12 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_LEGACY_HANDLE_BYTES 64
 
 /* Features: each is a bit of HELLO, and in force if WELCOME has it, too. */
-#define PROTO_FEATURE_REFUSED UINT64_C(1) /* a LEASE is answered by REFUSED, not by ERROR */
-#define PROTO_FEATURE_LEGACY  UINT64_C(2) /* pools may be PROTO_POOL_LEGACY */
-#define PROTO_FEATURE_LOSS    UINT64_C(4) /* NOTICE tells of devices that are lost, and back */
-#define PROTO_FEATURE_GROUPS  UINT64_C(8) /* LEASEs may be served together: PROTO_LEASE_MORE */
-#define PROTO_FEATURES        UINT64_C(15)
+#define PROTO_FEATURE_REFUSED UINT64_C(1)  /* a LEASE is answered by REFUSED, not by ERROR */
+#define PROTO_FEATURE_LEGACY  UINT64_C(2)  /* pools may be PROTO_POOL_LEGACY */
+#define PROTO_FEATURE_LOSS    UINT64_C(4)  /* NOTICE tells of devices that are lost, and back */
+#define PROTO_FEATURE_GROUPS  UINT64_C(8)  /* LEASEs may be served together: PROTO_LEASE_MORE */
+#define PROTO_FEATURE_PARTS   UINT64_C(16) /* PROTO_LEASE_ONLY_CACHED, PROTO_RETURN_UNUSED */
+#define PROTO_FEATURES        UINT64_C(31)
 
 /* Why a LEASE was refused. */
 enum proto_refused {
@@ -55,10 +56,11 @@ enum proto_refused {
         PROTO_REFUSED_N,
 };
 
-#define PROTO_LEASE_KNOWN      UINT32_C(1) /* flag: KNOWN is acceptable */
-#define PROTO_LEASE_ONLY_KNOWN UINT32_C(2) /* flag: nothing else is acceptable */
-#define PROTO_LEASE_KEEPS      UINT32_C(4) /* flag: the client does not unmap it on request */
-#define PROTO_LEASE_MORE       UINT32_C(8) /* flag: served with the next one, or neither is */
+#define PROTO_LEASE_KNOWN       UINT32_C(1)  /* flag: KNOWN is acceptable */
+#define PROTO_LEASE_ONLY_KNOWN  UINT32_C(2)  /* flag: nothing else is acceptable */
+#define PROTO_LEASE_KEEPS       UINT32_C(4)  /* flag: the client does not unmap it on request */
+#define PROTO_LEASE_MORE        UINT32_C(8)  /* flag: served with the next one, or neither is */
+#define PROTO_LEASE_ONLY_CACHED UINT32_C(16) /* flag: no block is made for it */
 
 /* The most that LEASE's wait_ms counts as. A client that wants to wait longer asks again, behind the others. */
 #define PROTO_WAIT_MS_MAX UINT32_C(600000)
@@ -69,6 +71,7 @@ static inline uint32_t proto_wait_ms(uint32_t wait_ms)
 }
 
 #define PROTO_RETURN_UNMAPPED UINT32_C(1)
+#define PROTO_RETURN_UNUSED   UINT32_C(2) /* flag: a block that was made for the lease is not kept */
 
 #define PROTO_SHARE_GRANT       UINT32_C(1)
 #define PROTO_SHARE_KEEP_MS_MAX UINT32_C(60000)

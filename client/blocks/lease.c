@@ -37,6 +37,7 @@ static void keep_record(struct pool *pool, struct leased *leased)
         leased->block.word = NULL;
         leased->block.is_pledged = false;
         leased->is_revoked = false;
+        leased->is_unused = false;
         leased->mapping = MAPPING_PLAIN;
         leased->shared = NULL;
         leased->is_attached = false;
@@ -162,6 +163,12 @@ static bool is_left(const struct leased *leased)
         return leased->is_mapped || leased->handle;
 }
 
+/* A lack of cached blocks does not end the record: the caller asks for a new block then. */
+static bool is_kept(const struct lease_request *request, int r)
+{
+        return request->flags && (r == GPUMEM_E_REFUSED || r == GPUMEM_E_UNSUPPORTED);
+}
+
 static int obtain(struct pool *pool, struct leased *leased, const struct lease_request *request)
 {
         uint64_t n_bytes;
@@ -189,7 +196,8 @@ static int obtain(struct pool *pool, struct leased *leased, const struct lease_r
         if (r) {
                 client_limit_give(pool,
                                   leased->block.lease ? leased_bytes(leased) : request->n_bytes);
-                leased_cancel(pool, leased);
+                if (!is_kept(request, r))
+                        leased_cancel(pool, leased);
         }
         return r;
 }
@@ -197,16 +205,31 @@ static int obtain(struct pool *pool, struct leased *leased, const struct lease_r
 int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes,
                   uint64_t n_least_bytes, uint32_t wait_ms)
 {
-        struct lease_request request = {n_bytes, n_least_bytes, leased_bytes(leased), 0, wait_ms};
+        struct lease_request request = {n_bytes, n_least_bytes, leased_bytes(leased),
+                                        0,       wait_ms,       0};
 
         return obtain(pool, leased, &request);
+}
+
+int leased_obtain_cached(struct pool *pool, struct leased *leased, uint64_t n_bytes,
+                         uint64_t n_least_bytes)
+{
+        struct lease_request request = {n_bytes, n_least_bytes,          leased_bytes(leased), 0,
+                                        0,       PROTO_LEASE_ONLY_CACHED};
+
+        return obtain(pool, leased, &request);
+}
+
+void leased_trim(struct pool *pool, struct leased *leased, uint64_t n_bytes)
+{
+        shrink(pool, leased, n_bytes);
 }
 
 int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,
                             uint32_t wait_ms)
 {
         struct lease_request request = {n_bytes, n_bytes, n_bytes, PROTO_PROPERTY_SHAREABLE,
-                                        wait_ms};
+                                        wait_ms, 0};
 
         return obtain(pool, leased, &request);
 }

@@ -15,6 +15,14 @@ int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct l
 int leased_obtain(struct pool *pool, struct leased *leased, uint64_t n_bytes,
                   uint64_t n_least_bytes, uint32_t wait_ms);
 
+/* The same for a block that exists: the daemon makes none. If it has none, GPUMEM_E_REFUSED, and if it is too old to be
+ * asked, GPUMEM_E_UNSUPPORTED: then the record stays. */
+int leased_obtain_cached(struct pool *pool, struct leased *leased, uint64_t n_bytes,
+                         uint64_t n_least_bytes);
+
+/* Gives up the addresses of a record, without a block, beyond n_bytes. */
+void leased_trim(struct pool *pool, struct leased *leased, uint64_t n_bytes);
+
 /* The same for n blocks, each exactly as large as its record's addresses: all of them, or none. */
 int leased_obtain_together(struct pool *pool, struct leased *const *leased, unsigned n,
                            uint32_t wait_ms);

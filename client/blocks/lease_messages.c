@@ -33,6 +33,16 @@ static _Atomic uint64_t *word_of(const struct connection *connection, uint32_t s
         return board_words(connection->board, connection->n_rows) + slot;
 }
 
+static uint32_t keeps_of(const struct pool *pool)
+{
+        return host_register_context(&pool->memory) ? PROTO_LEASE_KEEPS : 0;
+}
+
+static bool knows_unused(const struct connection *connection)
+{
+        return connection->features & PROTO_FEATURE_PARTS;
+}
+
 static int request_on(struct pool *pool, const struct connection *connection,
                       const struct lease_request *request, struct leased *leased,
                       uint64_t *ret_n_bytes, int *ret_fd)
@@ -42,13 +52,14 @@ static int request_on(struct pool *pool, const struct connection *connection,
         struct frame message = FRAME_NULL, reply = FRAME_NULL;
         int r;
 
+        if (request->flags && !(connection->features & PROTO_FEATURE_PARTS))
+                return GPUMEM_E_UNSUPPORTED;
         message.lease.n_bytes = request->n_bytes;
         message.lease.n_most_units = (uint32_t)(request->n_most_bytes / ARENA_GRANULE);
         message.lease.n_least_units = (uint32_t)(request->n_least_bytes / ARENA_GRANULE);
         message.lease.properties = request->properties;
         message.lease.wait_ms = request->wait_ms;
-        if (host_register_context(&pool->memory))
-                message.lease.flags = PROTO_LEASE_KEEPS;
+        message.lease.flags = request->flags | keeps_of(pool);
         r = binding_find(pool, connection->serial, &message.lease.pool);
         if (r == GPUMEM_E_NO_POOL && link_is_over(connection->link))
                 return GPUMEM_E_DISCONNECTED;
@@ -68,6 +79,7 @@ static int request_on(struct pool *pool, const struct connection *connection,
         leased->block.word = word_of(connection, reply.leased.slot, request);
         leased->number = reply.leased.block;
         leased->connection = connection->serial;
+        leased->is_unused = !request->properties && knows_unused(connection);
         *ret_n_bytes = reply.leased.n_bytes;
         *ret_fd = fdset_steal(&fds, 0);
         return 0;
@@ -103,7 +115,9 @@ int lease_messages_request(struct pool *pool, const struct lease_request *reques
         return r;
 }
 
-static void send_return(struct pool *pool, uint64_t connection, uint64_t lease);
+enum return_flag { RETURN_USED, RETURN_UNUSED };
+static void send_return(struct pool *pool, uint64_t connection, uint64_t lease,
+                        enum return_flag flag);
 
 static void fill(struct link_exchange *exchange, const struct leased *leased, uint32_t pool,
                  uint32_t wait_ms)
@@ -122,7 +136,7 @@ static int check_together(const struct connection *connection, const struct link
                           const struct leased *leased)
 {
         uint64_t n_bytes = leased_bytes(leased);
-        struct lease_request request = {n_bytes, n_bytes, n_bytes, 0, 0};
+        struct lease_request request = {n_bytes, n_bytes, n_bytes, 0, 0, 0};
 
         return exchange->reply.kind == MESSAGE_LEASED
                        ? check_leased(&exchange->reply.leased, &request, connection)
@@ -135,7 +149,8 @@ static void give_back(struct pool *pool, const struct connection *connection,
 {
         for (unsigned i = 0; i < n; i++) {
                 if (!exchanges[i].result && exchanges[i].reply.kind == MESSAGE_LEASED)
-                        send_return(pool, connection->serial, exchanges[i].reply.leased.lease);
+                        send_return(pool, connection->serial, exchanges[i].reply.leased.lease,
+                                    knows_unused(connection) ? RETURN_UNUSED : RETURN_USED);
                 fdset_deinit(&exchanges[i].fds);
         }
 }
@@ -160,7 +175,8 @@ static int ask_together(struct pool *pool, const struct connection *connection,
                 return GPUMEM_E_DISCONNECTED;
         for (unsigned i = 0; i < n; i++) {
                 fill(&exchanges[i], leased[i], id, wait_ms);
-                exchanges[i].request.lease.flags = i + 1 < n ? PROTO_LEASE_MORE : 0;
+                exchanges[i].request.lease.flags = (i + 1 < n ? PROTO_LEASE_MORE : 0) |
+                                                   keeps_of(pool);
         }
         if (r)
                 return r;
@@ -202,6 +218,7 @@ static int request_together_on(struct pool *pool, const struct connection *conne
                                         answer->slot;
                 leased[i]->number = answer->block;
                 leased[i]->connection = connection->serial;
+                leased[i]->is_unused = knows_unused(connection);
                 ret_fds[i] = fdset_steal(&exchanges[i].fds, 0);
         }
         return 0;
@@ -229,12 +246,15 @@ int lease_messages_request_together(struct pool *pool, struct leased *const *lea
         return r;
 }
 
-static void send_return(struct pool *pool, uint64_t connection, uint64_t lease)
+static void send_return(struct pool *pool, uint64_t connection, uint64_t lease,
+                        enum return_flag flag)
 {
         struct frame frame = FRAME_NULL;
 
         frame.return_lease.lease = lease;
         frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
+        if (flag == RETURN_UNUSED)
+                frame.return_lease.flags |= PROTO_RETURN_UNUSED;
         reconnect_send(pool->reconnector, connection, &frame, MESSAGE_RETURN);
 }
 
@@ -284,14 +304,14 @@ static int take_renewed(struct pool *pool, const struct connection *connection, 
 
         /* The retained block was unmapped while the daemon answered. */
         if (reply->kind == MESSAGE_LEASED) {
-                send_return(pool, connection->serial, reply->leased.lease);
+                send_return(pool, connection->serial, reply->leased.lease, RETURN_USED);
                 return GPUMEM_E_REFUSED;
         }
         if (known->n_bytes != n_bytes || known->slot >= connection->n_slots)
                 return -EPROTO;
         leased = take_retained(pool, connection, known, &old_lease);
         if (!leased) {
-                send_return(pool, connection->serial, known->lease);
+                send_return(pool, connection->serial, known->lease, RETURN_USED);
                 return GPUMEM_E_REFUSED;
         }
         send_unmapped(pool, connection->serial, old_lease);
@@ -353,5 +373,6 @@ void lease_messages_end(struct pool *pool, const struct leased *leased)
         else if (leased->is_revoked)
                 send_unmapped(pool, leased->connection, lease);
         else
-                send_return(pool, leased->connection, lease);
+                send_return(pool, leased->connection, lease,
+                            leased->is_unused ? RETURN_UNUSED : RETURN_USED);
 }

@@ -13,11 +13,12 @@ struct lease_request {
         uint64_t n_most_bytes;
         uint32_t properties;
         uint32_t wait_ms;
+        uint32_t flags; /* PROTO_LEASE_ONLY_CACHED, or none */
 };
 
 /* Leases a block on the present connection; the caller owns its fd. If the daemon is lost before it has answered, the
  * request is repeated once to the next one, in the time that is left. *ret_n_bytes: the block's size; the caller
- * gives up addresses beyond it. */
+ * gives up addresses beyond it. GPUMEM_E_UNSUPPORTED: the daemon is too old for the flags. */
 int lease_messages_request(struct pool *pool, const struct lease_request *request,
                            struct leased *leased, uint64_t *ret_n_bytes, int *ret_fd);
 

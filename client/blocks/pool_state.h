@@ -65,6 +65,7 @@ struct leased {
         bool is_mapped;              /* by mapping_map; changed only under the pool's peer_access */
         uint64_t handle;             /* or an address, that the driver failed to release; 0: none */
         bool is_attached;            /* another client allocated it */
+        bool is_unused;              /* leased, and in no heap yet; the daemon knows such returns */
         bool is_revoked;             /* the lease is over, the mapping not yet */
         uint64_t retained_at_us;     /* see retained.h; 0: it is not */
         _Atomic uint64_t context;    /* where it was registered or opened; else 0 */

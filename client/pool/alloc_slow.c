@@ -145,28 +145,82 @@ static void cancel_rest(struct pool *pool, struct parts *parts)
                 leased_cancel(pool, parts->leased[--parts->n]);
 }
 
-/* Leases and maps the parts. A record whose lease fails is gone already. */
-static int obtain(struct pool *pool, struct parts *parts, enum heap_set_parts kind,
-                  uint32_t wait_ms)
+/* Leases and maps the next part. A record whose lease fails is gone then. */
+static int obtain_one(struct pool *pool, struct parts *parts, enum heap_set_parts kind,
+                      uint32_t wait_ms)
+{
+        unsigned i = parts->n_mapped;
+        uint64_t n_bytes = parts->n_bytes[i];
+        int r = leased_obtain(pool, parts->leased[i], n_bytes, heap_set_least_bytes(n_bytes, kind),
+                              wait_ms);
+
+        if (r) {
+                memmove(&parts->leased[i], &parts->leased[i + 1],
+                        (parts->n - i - 1) * sizeof(parts->leased[0]));
+                parts->n--;
+                return r;
+        }
+        parts->n_mapped++;
+        if (leased_bytes(parts->leased[i]) < n_bytes)
+                cancel_rest(pool, parts);
+        return 0;
+}
+
+/* Leases blocks that the daemon has cached, for all parts but the last, up to the first that none serves. */
+static int obtain_cached(struct pool *pool, struct parts *parts, enum heap_set_parts kind)
 {
         int r = 0;
 
-        while (parts->n_mapped < parts->n && !r) {
+        while (parts->n_mapped + 1 < parts->n && !r) {
                 unsigned i = parts->n_mapped;
                 uint64_t n_bytes = parts->n_bytes[i];
 
-                r = leased_obtain(pool, parts->leased[i], n_bytes,
-                                  heap_set_least_bytes(n_bytes, kind), wait_ms);
-                if (!r) {
-                        parts->n_mapped++;
-                        if (leased_bytes(parts->leased[i]) < n_bytes)
-                                cancel_rest(pool, parts);
-                        continue;
-                }
+                r = leased_obtain_cached(pool, parts->leased[i], n_bytes,
+                                         heap_set_least_bytes(n_bytes, kind));
+                if (r)
+                        break;
+                parts->n_mapped++;
+                if (leased_bytes(parts->leased[i]) < n_bytes)
+                        cancel_rest(pool, parts);
+        }
+        if (r && r != GPUMEM_E_REFUSED && r != GPUMEM_E_UNSUPPORTED) {
+                unsigned i = parts->n_mapped;
+
                 memmove(&parts->leased[i], &parts->leased[i + 1],
                         (parts->n - i - 1) * sizeof(parts->leased[0]));
                 parts->n--;
         }
+        return r;
+}
+
+/* Leases all other parts, or none of them, so that a request that is refused takes nothing on its way. */
+static int obtain_rest(struct pool *pool, struct parts *parts)
+{
+        unsigned at = parts->n_mapped;
+        int r;
+
+        for (unsigned i = at; i < parts->n; i++)
+                leased_trim(pool, parts->leased[i], parts->n_bytes[i]);
+        r = leased_obtain_together(pool, &parts->leased[at], parts->n - at, 0);
+        if (r)
+                parts->n = at;
+        parts->n_mapped = parts->n;
+        /* Too many requests of other threads wait. One block of the whole size is one request. */
+        return r == GPUMEM_E_TOO_MANY ? GPUMEM_E_REFUSED : r;
+}
+
+/* Leases and maps the parts. */
+static int obtain(struct pool *pool, struct parts *parts, enum heap_set_parts kind,
+                  uint32_t wait_ms)
+{
+        int r = obtain_cached(pool, parts, kind);
+
+        if (r == GPUMEM_E_REFUSED)
+                r = obtain_rest(pool, parts);
+        else if (r == GPUMEM_E_UNSUPPORTED)
+                r = 0;
+        while (parts->n_mapped < parts->n && !r)
+                r = obtain_one(pool, parts, kind, wait_ms);
         if (r)
                 give_up(pool, parts);
         return r;
@@ -211,6 +265,7 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
                         parts->leased[n]->block.word = NULL;
                 r = heap_add_block(heap_in(heap), &parts->leased[n]->block);
                 if (!r) {
+                        parts->leased[n]->is_unused = false;
                         n++;
                         heap_set_count(&pool->heap_set, leased_bytes(parts->leased[n - 1]));
                         pool_count_block(pool, leased_bytes(parts->leased[n - 1]));

@@ -77,6 +77,7 @@ static int install(struct pool *pool, struct parts *parts)
                 r = heap_set_add_pledged(&pool->heap_set, &leased->block);
                 if (r)
                         break;
+                leased->is_unused = false;
                 heap_set_count(&pool->heap_set, leased_bytes(leased));
                 pool_count_block(pool, leased_bytes(leased));
                 parts->n--;

@@ -80,6 +80,7 @@ static struct action of_refusal(struct action_node *node)
                 .pool = refusal->pool,
                 .serial = refusal->serial,
                 .only_known = refusal->request && refusal->request->only_known,
+                .only_cached = refusal->request && refusal->request->only_cached,
                 .outcome = refusal->outcome,
                 .n_bytes = refusal->n_bytes,
                 .limit = refusal->hit,

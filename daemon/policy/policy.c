@@ -188,8 +188,10 @@ int policy_return(struct policy *policy, struct client *client, uint64_t lease_i
         pool = block_its_pool(block);
         keep_begin(lease);
         lease_end_use(lease);
-        if (kind == RETURN_UNMAPPED)
+        if (kind != RETURN_MAPPED)
                 lease_free(lease);
+        if (kind == RETURN_UNUSED && block->n_grants == 1 && !block->n_busy)
+                block->unusable = true;
         if (block->n_busy)
                 block_transfer_charge(block);
         else

@@ -65,8 +65,9 @@ void policy_lease_denied(struct client *client, const struct policy_ask *ask);
 bool policy_cancel(struct policy *policy, struct client *client, uint32_t serial, uint64_t now_ns);
 
 /* Returns a lease. RETURN_MAPPED: the client still maps the block, keeps the slot, and calls
- * policy_unmapped later. GPUMEM_E_NO_LEASE for an id that is not a lease of this client. */
-enum return_kind { RETURN_MAPPED, RETURN_UNMAPPED };
+ * policy_unmapped later. RETURN_UNUSED: as RETURN_UNMAPPED, but a block that no other request was granted is
+ * not cached. GPUMEM_E_NO_LEASE for an id that is not a lease of this client. */
+enum return_kind { RETURN_MAPPED, RETURN_UNMAPPED, RETURN_UNUSED };
 int policy_return(struct policy *policy, struct client *client, uint64_t lease_id,
                   enum return_kind kind, uint64_t now_ns);
 

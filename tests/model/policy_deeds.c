@@ -80,6 +80,7 @@ static void ask(struct play *play)
                 ask.n_least_bytes = 2 * MIB * (1 + play_below(play, 12));
         ask.known_will_do = play_one_in(play, 3);
         ask.only_known = ask.known_will_do && play_one_in(play, 3);
+        ask.only_cached = play_one_in(play, 8);
         ask.keeps_mapped = play_one_in(play, 5);
         if (play_one_in(play, 60))
                 ask.pool += MODEL_N_POOLS;
@@ -124,7 +125,7 @@ static void return_one(struct play *play)
 
         if (lease)
                 model_return(&play->model, lease,
-                             play_one_in(play, 2) ? RETURN_MAPPED : RETURN_UNMAPPED);
+                             (enum return_kind)play_below(play, RETURN_UNUSED + 1));
 }
 
 static void unmap_one(struct play *play)

@@ -58,6 +58,7 @@ struct model_block {
         bool release_given;
         bool evicted; /* since the last comparison, for room */
         bool unusable;
+        uint32_t n_grants;
         bool unreleasable;                     /* the driver would not take it */
         const struct model_client *lost_by;    /* the lease that was revoked last */
         const struct model_client *taken_from; /* the same, when it was granted to another last */
@@ -209,6 +210,7 @@ struct model {
         uint64_t n_drained; /* of idle leases */
         uint64_t n_prewarmed;
         uint64_t n_from_unowned;
+        uint64_t n_uncached; /* refused, since a block had to be made */
         uint64_t n_returned;
 };
 

@@ -177,7 +177,7 @@ static struct model_block *take_create(struct model *model, const struct action 
         struct model_block *block = calloc(1, sizeof(*block));
 
         must(model, block && !request->block && !request->cancelled && !request->failure);
-        must(model, !request->ask.only_known);
+        must(model, !request->ask.only_known && !request->ask.only_cached);
         if (model->kind == MODEL_EXACT) {
                 model_check_turn(model, request);
                 must(model,

@@ -47,7 +47,7 @@ void model_check_deadlock(struct model *model, const struct model_request *reque
         uint32_t pool = request->ask.pool;
 
         must(model, outcome == GPUMEM_E_REFUSED);
-        must(model, !request->block && !request->ask.only_known);
+        must(model, !request->block && !request->ask.only_known && !request->ask.only_cached);
         if (model->kind == MODEL_LAZY)
                 return;
         must(model, model->pools[pool].driver_status == DRIVER_SERVES);

@@ -256,13 +256,15 @@ void model_ask(struct model *model, struct model_client *client, const struct po
         *request = (struct model_request){
                 .client = client,
                 .ask = *ask,
-                .may_wait = ask->deadline_ns > model->now_ns,
+                .may_wait = ask->deadline_ns > model->now_ns && !ask->only_cached,
                 .predicted = model->settled,
                 .outcome = predict(model, client, ask),
                 .step = model->step,
                 .number = ++model->n_asked,
                 .room_was_there = model->kind == MODEL_EXACT && room_is_there(model, ask),
         };
+        if (ask->only_cached)
+                request->ask.deadline_ns = 0;
         if (ask->pool < MODEL_N_POOLS && model->pools[ask->pool].driver_status == DRIVER_LOST)
                 request->failure = -ENODEV;
         if (!request->outcome)
@@ -300,10 +302,12 @@ void model_return(struct model *model, struct model_lease *lease, enum return_ki
         }
         must(model, r == 0);
         model_end_use(model, lease);
-        if (kind == RETURN_UNMAPPED)
+        if (kind != RETURN_MAPPED)
                 end_mapping(model, lease);
-        if (!model_oldest_user(block))
-                model_cache(model, block);
+        if (model_oldest_user(block))
+                return;
+        block->unusable = block->unusable || (kind == RETURN_UNUSED && block->n_grants == 1);
+        model_cache(model, block);
 }
 
 void model_unmap(struct model *model, struct model_lease *lease)

@@ -180,6 +180,7 @@ void model_take_grant(struct model *model, const struct action *action)
                 must(model, block->state == MODEL_MADE && block->request == request);
         }
         block->state = MODEL_HELD;
+        block->n_grants++;
         block->request = NULL;
         request->block = NULL;
         model_add_lease(model, request->client, block, action->lease);

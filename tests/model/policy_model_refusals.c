@@ -12,6 +12,13 @@ bool model_is_refused_for_what_it_is(const struct action *action)
                (action->outcome == GPUMEM_E_NO_POOL || action->outcome == GPUMEM_E_BAD_REQUEST ||
                 action->outcome == GPUMEM_E_TOO_LARGE || action->outcome == GPUMEM_E_TOO_MANY);
 }
+
+/* It shows a lack of memory. */
+static bool counts(const struct model_request *request)
+{
+        return !request->ask.only_known && !request->ask.only_cached;
+}
+
 /* The refusal names the limit as it is. */
 static void check_hit(const struct model *model, const struct model_request *request,
                       const struct action *action)
@@ -41,7 +48,7 @@ static void check_too_many(struct model *model, const struct model_request *requ
 {
         must(model, action->outcome == GPUMEM_E_TOO_MANY);
         must(model, request->ask.deadline_ns <= model->now_ns);
-        must(model, !request->ask.only_known);
+        must(model, !request->ask.only_known && !request->ask.only_cached);
         model->n_short_of_fds++;
 }
 
@@ -84,12 +91,25 @@ static void check_not_known(const struct model *model, const struct model_reques
         }
 }
 
+/* The same for one that takes any block that exists. */
+static void check_not_cached(const struct model *model, const struct model_request *request)
+{
+        const struct model_block *block;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (model->kind == MODEL_LAZY || block->state != MODEL_CACHED || block->was_idle)
+                        continue;
+                must(model, !model_serves(block, request) ||
+                                    model_limit_by(model, request->client, block));
+        }
+}
+
 /* Who waited when the end began, or asked since. */
 static void take_ended(struct model *model, struct model_request *request)
 {
         must(model, model->draining && !request->block);
         if (request->failure == GPUMEM_E_SHUTTING_DOWN)
-                model->pools[request->ask.pool].n_refusals += !request->ask.only_known;
+                model->pools[request->ask.pool].n_refusals += counts(request);
         model_forget_request(model, request);
 }
 
@@ -110,7 +130,7 @@ void model_take_refusal(struct model *model, const struct action *action)
                                             request->ask.n_bytes >
                                                     model->pools[request->ask.pool].max_bytes);
                 if (request->ask.pool < MODEL_N_POOLS && !request->outcome && request->predicted &&
-                    !request->ask.only_known)
+                    counts(request))
                         model->pools[request->ask.pool].n_refusals++;
                 model_forget_request(model, request);
                 return;
@@ -131,6 +151,9 @@ void model_take_refusal(struct model *model, const struct action *action)
                         check_too_many(model, request, action);
                 } else if (request->ask.only_known && outcome == GPUMEM_E_REFUSED) {
                         check_not_known(model, request);
+                } else if (request->ask.only_cached && outcome == GPUMEM_E_REFUSED) {
+                        check_not_cached(model, request);
+                        model->n_uncached++;
                 } else if (outcome == GPUMEM_E_STALLED) {
                         check_stalled(model, request);
                 } else {
@@ -141,7 +164,7 @@ void model_take_refusal(struct model *model, const struct action *action)
                 }
                 model->n_stalled += outcome == GPUMEM_E_STALLED;
                 model->n_lost += outcome == -ENODEV;
-                model->pools[request->ask.pool].n_refusals += !request->ask.only_known;
+                model->pools[request->ask.pool].n_refusals += counts(request);
         }
         model_forget_request(model, request);
 }

@@ -67,9 +67,10 @@ int request_new(struct client *client, const struct policy_ask *ask, struct requ
                 .n_least_bytes = least_bytes(ask),
                 .known_will_do = ask->known_will_do,
                 .only_known = ask->only_known,
+                .only_cached = ask->only_cached,
                 .keeps_mapped = ask->keeps_mapped,
                 .properties = ask->properties,
-                .deadline_ns = ask->deadline_ns,
+                .deadline_ns = ask->only_cached ? 0 : ask->deadline_ns,
                 .n_parts = 1,
                 .n_all_bytes = ask->n_bytes,
                 .n_to_make = 1,
@@ -244,6 +245,7 @@ struct request *request_grant(struct request *request, struct block *block)
 {
         request->lease->known_will_do = request->known_will_do;
         request->lease->keeps_mapped = request->keeps_mapped;
+        block->n_grants++;
         lease_grant(steal_ptr(request->lease), block);
         request->block = NULL;
         return request_free(request);
@@ -253,9 +255,9 @@ static void refuse_one(struct request *request, int outcome)
 {
         drop_held(request);
         set_state(request, REQUEST_REFUSED);
-        /* A request that accepts only a known block does not show a lack of memory. */
+        /* A request that accepts only some blocks does not show a lack of memory. */
         if (request->pool && outcome != GPUMEM_E_CANCELLED && !request->only_known &&
-            !request->refusal.of_part)
+            !request->only_cached && !request->refusal.of_part)
                 request->pool->n_refusals++;
         request->refusal.outcome = outcome;
         action_push(&request->client->policy->actions, &request->refusal.action, ACTION_REFUSE);

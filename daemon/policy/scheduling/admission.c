@@ -315,6 +315,8 @@ static void serve_one(struct turn *turn, struct request *request)
                 request_refuse(request, GPUMEM_E_TOO_LARGE);
         else if (serve_from_unowned(turn, request))
                 return;
+        else if (request->only_cached)
+                request_refuse(request, GPUMEM_E_REFUSED);
         else if (turn->pool->driver_status != DRIVER_SERVES)
                 wait_for_driver(turn, request);
         else if (!fd_budget_has_room(request->client->tenant, request->n_to_make))
@@ -447,7 +449,7 @@ void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t
                 client_refuse_spare(client, ask, r);
                 return;
         }
-        request->may_wait = ask->deadline_ns > now_ns;
+        request->may_wait = ask->deadline_ns > now_ns && !ask->only_cached;
         r = check_ask(client, ask);
         if (!r)
                 r = lease_new(client, ask->serial, &lease);

@@ -58,12 +58,12 @@ void group_fail(struct client *client, const struct policy_ask *ask, int r)
                 (void)end_gathering(client);
 }
 
-/* A group has one pool, and cannot ask for blocks that its client still maps (KNOWN). */
+/* A group has one pool, and cannot ask for blocks that its client still maps (KNOWN), or for cached ones only. */
 static int check(const struct client *client, const struct policy_ask *ask)
 {
         const struct request *other;
 
-        if (ask->known_will_do || ask->properties)
+        if (ask->known_will_do || ask->only_cached || ask->properties)
                 return GPUMEM_E_BAD_REQUEST;
         TAILQ_FOREACH (other, &client->requests, client_link) {
                 if (is_gathered(other) && other->pool->id != ask->pool)

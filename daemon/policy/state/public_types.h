@@ -66,6 +66,7 @@ struct policy_ask {
         uint64_t n_least_bytes; /* smallest block that will do; 0, or more: n_bytes */
         bool known_will_do;     /* a block that the client still maps is preferred to all others */
         bool only_known;        /* no other block will do: nothing is created or waited for */
+        bool only_cached;       /* no block is made for it, and it does not wait */
         bool keeps_mapped;    /* the client will not unmap it when asked to, so it is not asked. It
                             * stays charged until it is unmapped or leased again */
         uint32_t properties;  /* fixed at creation; a cached block is found by them */
@@ -108,7 +109,8 @@ struct action {
         struct block *block;
         struct lease *lease;
         bool known; /* GRANT, if `known_will_do`: the client still maps the block, from an ended lease */
-        bool only_known; /* REFUSE: no other block would have done */
+        bool only_known;  /* REFUSE: no other block would have done */
+        bool only_cached; /* REFUSE: a block that had to be made would have done */
         int outcome;
         uint64_t n_bytes; /* FREED; in REFUSE the requested size */
         uint64_t n_blocks;

@@ -328,6 +328,7 @@ struct request {
         uint64_t n_least_bytes; /* smallest block that serves it if no other does */
         bool known_will_do;
         bool only_known;
+        bool only_cached;
         bool keeps_mapped;
         uint32_t properties;
         uint64_t deadline_ns;
@@ -389,6 +390,7 @@ struct block {
         uint32_t n_leases;           /* in `leases` */
         uint32_t n_busy;             /* of these */
         uint32_t n_charge_transfers; /* times that its charge moved to another client */
+        uint32_t n_grants;           /* requests that it was granted to */
         uint32_t n_shares;           /* tokens by which it may be attached, in LEASED only */
         LIST_HEAD(block_shares, share) shares;
         LIST_ENTRY(block) pool_link;

@@ -148,6 +148,10 @@ static bool admits(struct session *session, const struct frame *frame)
                    !(session->features & PROTO_FEATURE_GROUPS)) {
                 refuse(session, frame, GPUMEM_E_BAD_REQUEST,
                        "a LEASE with the flag MORE requires feature bit 3 in HELLO");
+        } else if (frame->lease.flags & PROTO_LEASE_ONLY_CACHED &&
+                   !(session->features & PROTO_FEATURE_PARTS)) {
+                refuse(session, frame, GPUMEM_E_BAD_REQUEST,
+                       "a LEASE with the flag ONLY_CACHED requires feature bit 4 in HELLO");
         } else if (frame->lease.properties & ~PROTO_PROPERTY_SHAREABLE) {
                 refuse(session, frame, GPUMEM_E_UNSUPPORTED,
                        "RDMA and fabric blocks are not supported by this version");
@@ -179,6 +183,7 @@ static void take_lease(struct session *session, const struct frame *frame)
                 .known_will_do = frame->lease.flags & PROTO_LEASE_KNOWN,
                 .only_known = (frame->lease.flags & PROTO_LEASE_KNOWN) &&
                               (frame->lease.flags & PROTO_LEASE_ONLY_KNOWN),
+                .only_cached = frame->lease.flags & PROTO_LEASE_ONLY_CACHED,
                 .keeps_mapped = frame->lease.flags & PROTO_LEASE_KEEPS,
                 .properties = frame->lease.properties,
                 .more = frame->lease.flags & PROTO_LEASE_MORE,
@@ -191,10 +196,16 @@ static void take_lease(struct session *session, const struct frame *frame)
                 policy_lease_denied(session->client, &ask);
 }
 
+static enum return_kind return_kind_of(uint32_t flags)
+{
+        if (!(flags & PROTO_RETURN_UNMAPPED))
+                return RETURN_MAPPED;
+        return flags & PROTO_RETURN_UNUSED ? RETURN_UNUSED : RETURN_UNMAPPED;
+}
+
 static void take_return(struct session *session, const struct frame *frame)
 {
-        enum return_kind kind = frame->return_lease.flags & PROTO_RETURN_UNMAPPED ? RETURN_UNMAPPED
-                                                                                  : RETURN_MAPPED;
+        enum return_kind kind = return_kind_of(frame->return_lease.flags);
         int r;
 
         pools_check_integrity(session->server, session->client, frame->return_lease.lease);

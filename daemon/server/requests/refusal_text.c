@@ -232,6 +232,13 @@ static enum proto_refused append_unknown(struct text *text)
         return PROTO_REFUSED_OTHERWISE;
 }
 
+/* The same if it asked only for a block that exists. */
+static enum proto_refused append_uncached(struct text *text)
+{
+        append(text, "no cached block serves the request");
+        return PROTO_REFUSED_OTHERWISE;
+}
+
 /* Returns whether that is the reason. */
 static bool append_blocks(struct text *text, const struct server *server,
                           const struct action *action)
@@ -352,6 +359,8 @@ static enum proto_refused give_reason(struct server *server, const struct action
 {
         if (action->only_known && action->outcome == GPUMEM_E_REFUSED)
                 return append_unknown(text);
+        if (action->only_cached && action->outcome == GPUMEM_E_REFUSED)
+                return append_uncached(text);
         if (action->outcome != GPUMEM_E_SHUTTING_DOWN)
                 return explain(server, action, text);
         return append_shutdown(text, server);
@@ -373,7 +382,8 @@ void refuse_lease(struct server *server, const struct action *action)
         struct frame frame = FRAME_NULL;
         char bytes[sizeof(frame.refused.text)] = "";
         struct text text = {bytes, sizeof(bytes), 0};
-        bool is_told = !action->only_known && action->outcome != GPUMEM_E_CANCELLED;
+        bool is_told = !action->only_known && !action->only_cached &&
+                       action->outcome != GPUMEM_E_CANCELLED;
         enum proto_refused reason;
 
         if (action->of_part) {

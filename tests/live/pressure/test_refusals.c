@@ -166,4 +166,73 @@ TEST(a_full_device_is_told_as_such, .to = 2, NEEDS_EMULATOR)
         ck_assert_int_eq(alloc(PIECE, LONG_MS, &pointer), 0);
 }
 
+/* What the refusal left is what was there: nothing more is held from the driver, or charged. */
+static void must_take_nothing(uint64_t n_bytes, int outcome)
+{
+        uint64_t n_reserved = daemon_figure(FIGURE_reserved), n_charged;
+        void *pointer;
+
+        n_charged = daemon_figure(FIGURE_charged);
+        ck_assert_int_eq(alloc(n_bytes, 0, &pointer), outcome);
+        AWAIT(daemon_figure(FIGURE_reserved) == n_reserved);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), n_charged);
+}
+
+/* Alone, and beside memory that the client has in use. */
+TEST(a_request_above_its_limit_takes_nothing, .to = 2)
+{
+        void *pointer;
+
+        daemon_start_configured(&gpumemd, "devices=1,bytes=4GiB", NULL,
+                                "{\"limits\": {\"tenant\": {\"device_bytes\": \"2GiB\"}}}\n");
+        daemon_admit_all(&gpumemd);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        solo_open(geteuid());
+        if (_i)
+                ck_assert_int_eq(alloc(PIECE, 0, &pointer), 0);
+        must_take_nothing(3 * GIB, GPUMEM_E_LIMIT);
+        must_take_nothing(2 * GIB + 2 * MIB, GPUMEM_E_LIMIT);
+        must_take_nothing(2 * GIB - (_i ? MIB : 0) + MIB, GPUMEM_E_LIMIT);
+        ck_assert_uint_eq(daemon_figure(FIGURE_creates), _i);
+        ck_assert_int_eq(alloc(GIB, 0, &pointer), 0);
+}
+
+TEST(a_request_in_a_full_pool_takes_nothing, NEEDS_ROOT)
+{
+        struct holder holder;
+        uint64_t n_creates;
+        void *pointer;
+
+        start_with("{}\n");
+        holder_start_as(&holder, STRANGER);
+        solo_open(OTHER_UID);
+        ck_assert_int_eq(holder_alloc(&holder, POOL / 2, 0), 0);
+        n_creates = daemon_figure(FIGURE_creates);
+        must_take_nothing(POOL / 2 + PIECE, GPUMEM_E_REFUSED);
+        ck_assert_uint_eq(daemon_figure(FIGURE_creates), n_creates);
+        ck_assert_int_eq(alloc(POOL / 2, 0, &pointer), 0);
+        holder_end(&holder);
+}
+
+/* The first two of its blocks are made, and no other one. */
+TEST(a_request_that_the_driver_ends_takes_nothing, NEEDS_EMULATOR)
+{
+        char faults[20 * 32] = "";
+        void *pointer;
+
+        start_with("{}\n");
+        solo_open(geteuid());
+        for (unsigned i = 3; i < 20; i++) {
+                size_t length = strlen(faults);
+
+                (void)snprintf(&faults[length], sizeof(faults) - length, "fail=cuMemCreate:%u:2\n",
+                               i);
+        }
+        daemon_fault(&gpumemd, gpumemd.pid, faults);
+        must_take_nothing(POOL, GPUMEM_E_DEVICE_FULL);
+        ck_assert_uint_eq(daemon_figure(FIGURE_creates), 2);
+        daemon_fault(&gpumemd, gpumemd.pid, "");
+        ck_assert_int_eq(alloc(POOL, 0, &pointer), 0);
+}
+
 TESTS_MAIN("refusals", .limit_s = 60, .stop = stop)

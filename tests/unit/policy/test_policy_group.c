@@ -134,6 +134,46 @@ POLICY_TEST(cached_blocks_of_others_go_for_it, 12 * MIB)
         expect_idle();
 }
 
+POLICY_TEST(one_that_takes_cached_blocks_only_has_none_made, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+        struct policy_ask request = {
+                .serial = 1, .n_bytes = 8 * MIB, .only_cached = true, .deadline_ns = UINT64_MAX};
+        struct action action;
+        struct held cached;
+
+        ask_with(a, &request);
+        action = take(ACTION_REFUSE);
+        ck_assert(action.only_cached);
+        ck_assert_int_eq(action.outcome, GPUMEM_E_REFUSED);
+        ck_assert_uint_eq(stats().n_refusals, 0);
+        cached = cache(b, 8 * MIB, RETURN_UNMAPPED);
+        request.serial = 2;
+        ask_with(a, &request);
+        ck_assert_ptr_eq(take(ACTION_GRANT).block, cached.block);
+        request.more = true;
+        ask_with(a, &request);
+        ask(a, 3, 4 * MIB, 0);
+        ck_assert_int_eq(take(ACTION_REFUSE).outcome, GPUMEM_E_BAD_REQUEST);
+        (void)take(ACTION_REFUSE);
+        expect_idle();
+}
+
+POLICY_TEST(a_block_that_was_made_in_vain_is_not_kept, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+        struct held held = hold(a, 4 * MIB);
+
+        give_back(a, held.lease, RETURN_UNUSED);
+        expect_release(held.block);
+        expect_totals(0, 0, 0);
+        held = cache(b, 4 * MIB, RETURN_UNMAPPED);
+        ask(a, 1, 4 * MIB, 0);
+        give_back(a, expect_grant(a, 1), RETURN_UNUSED);
+        expect_idle();
+        expect_totals(0, 4 * MIB, 0);
+}
+
 POLICY_TEST(a_limit_is_one_of_all_together, 32 * MIB)
 {
         struct client *a = join(1);
