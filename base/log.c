@@ -10,14 +10,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES 1024
-#define NS_PER_S       UINT64_C(1000000000)
+#define NS_PER_S UINT64_C(1000000000)
 
 /* The process's own options, set once before threads start. */
 static const char *process_name = "gpumem";
 static enum log_level process_threshold = LOG_WARNING;
 
 static _Atomic bool shows_time;
+
+static enum log_sink_result (*_Atomic process_sink)(const char *line, size_t length);
 
 static const char *const level_names[] = {[LOG_ERROR] = "error",
                                           [LOG_WARNING] = "warning",
@@ -63,7 +64,7 @@ int log_level_parse(const char *text, enum log_level *ret_level)
 
 /* Between a look at stderr and the write, so that its room is still there. */
 static pthread_mutex_t write_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned long n_lost;
+static unsigned long n_left_out;
 
 /* Not O_NONBLOCK: that would be so for every process that has this stderr. What can be written to has
  * room for a line (of a pipe, a page). */
@@ -81,32 +82,47 @@ static void write_line(const char *line, size_t length)
         }
 }
 
-static void tell_lost(void)
+void log_set_sink(enum log_sink_result (*sink)(const char *line, size_t length))
 {
-        char line[LINE_MAX_BYTES];
+        process_sink = sink;
+}
 
-        (void)snprintf(line, sizeof(line), "%s: warning: %lu lines were lost: they were not read\n",
-                       process_name, n_lost);
-        n_lost = 0;
-        write_line(line, strlen(line));
+size_t log_format_left_out(unsigned long n_lines, char line[static LOG_LINE_BYTES])
+{
+        size_t length = put_time(line, LOG_LINE_BYTES);
+
+        (void)snprintf(line + length, LOG_LINE_BYTES - length,
+                       "%s: warning: %lu lines were left out: stderr was not read in time\n",
+                       process_name, n_lines);
+        return strlen(line);
+}
+
+static void tell_left_out(void)
+{
+        char line[LOG_LINE_BYTES];
+        size_t length = log_format_left_out(n_left_out, line);
+
+        n_left_out = 0;
+        write_line(line, length);
 }
 
 /* One write a line, so that lines of several threads and processes do not mix. */
 static void put_line(const char *line, size_t length)
 {
         pthread_mutex_lock(&write_lock);
-        if (n_lost && has_room())
-                tell_lost();
+        if (n_left_out && has_room())
+                tell_left_out();
         if (has_room())
                 write_line(line, length);
         else
-                n_lost++;
+                n_left_out++;
         pthread_mutex_unlock(&write_lock);
 }
 
 void log_line(enum log_level level, const char *format, ...)
 {
-        char line[LINE_MAX_BYTES];
+        enum log_sink_result (*sink)(const char *, size_t) = process_sink;
+        char line[LOG_LINE_BYTES];
         int saved = errno;
         size_t length;
         va_list arguments;
@@ -122,7 +138,8 @@ void log_line(enum log_level level, const char *format, ...)
         va_end(arguments);
         length = strlen(line);
         line[length++] = '\n';
-        put_line(line, length);
+        if (!sink || sink(line, length) == LOG_SINK_DECLINES)
+                put_line(line, length);
         errno = saved;
 }
 

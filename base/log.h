@@ -2,10 +2,12 @@
 /* Messages for the person who runs the process, on stderr: one line each, "name: level: text".
  * The threshold is an option of the process (GPUMEM_LOG or --log). Any thread. Libraries log at
  * debug level only, but for what a person has asked them for and does not get. A line that stderr would
- * wait for is dropped and counted: a pipe without a reader delays no thread. */
+ * wait for is left out and counted: a pipe without a reader delays no thread. A process whose threads
+ * must not wait for a slow file either has a thread for the log: log_thread.h. */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -22,6 +24,16 @@ void log_show_time(void);
 int log_level_parse(const char *text, enum log_level *ret_level);
 
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* The longest line, with its end; longer ones are cut. */
+#define LOG_LINE_BYTES 1024
+
+/* Lines go there instead of to stderr if it takes them. For log_thread.c; NULL: there is none. */
+enum log_sink_result { LOG_SINK_TAKES, LOG_SINK_DECLINES };
+void log_set_sink(enum log_sink_result (*sink)(const char *line, size_t length));
+
+/* The line that tells of lines that were left out; returns its length. */
+size_t log_format_left_out(unsigned long n_lines, char line[static LOG_LINE_BYTES]);
 
 #define log_error(...)   log_line(LOG_ERROR, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_WARNING, __VA_ARGS__)

@@ -12,6 +12,7 @@
 
 #include "base/fdset.h"
 #include "base/log.h"
+#include "base/log_thread.h"
 #include "daemon/activation.h"
 #include "daemon/backing/device/canary.h"
 #include "daemon/backing/worker/abandoned_workers.h"
@@ -98,8 +99,10 @@ static int serve(struct start *start, const struct cuda *cuda, const struct serv
         r = server_run(server);
         server_free(server);
         /* The driver registers handlers for the process's end. They would wait for the call that hangs. */
-        if (abandoned_workers_any())
+        if (abandoned_workers_any()) {
+                log_thread_stop();
                 _exit(r ? EXIT_FAILURE : EXIT_SUCCESS);
+        }
         return r ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -112,6 +115,8 @@ static int run(struct start *start)
         log_setup("gpumemd", start->options.log_level);
         if (!stderr_is_journal())
                 log_show_time();
+        if (log_thread_start())
+                log_warning("no thread for the log: gpumemd waits while stderr is slow");
         if (activation_take(&sockets, fault)) {
                 log_error("%s", fault);
                 return EXIT_USAGE;
@@ -162,6 +167,7 @@ int main(int argc, char **argv)
         if (start_init(&start, &options))
                 return EXIT_USAGE;
         status = run(&start);
+        log_thread_stop();
         start_deinit(&start);
         return status;
 }
