@@ -142,6 +142,7 @@ static void obey(struct node *node)
                 case ACTION_MARK:
                         tell(&action, MEMBER_MARK);
                         break;
+                case ACTION_PRESSURE:
                 case ACTION_FREED:
                 case ACTION_NONE:
                         break;

@@ -495,7 +495,7 @@ GPUMEM_API int gpumem_get_figures(struct gpumem_client *client, enum gpumem_kind
                                   int32_t place, const char **ret_names, uint64_t *ret_values,
                                   size_t n_room, size_t *ret_n);
 
-/* Returns how often memory was short for this client: the number of GPUMEM_EVENT_PRESSURE, reported or not. A program
+/* Returns how often memory was short: the number of GPUMEM_EVENT_PRESSURE of this client, reported or not. A program
  * that keeps memory of its own can poll it, and release some when it has grown. 0 without a client, and in a forked
  * child. */
 GPUMEM_API uint64_t gpumem_pressure(struct gpumem_client *client);
@@ -556,7 +556,8 @@ GPUMEM_API int gpumem_describe(struct gpumem_client *client, const void *pointer
 
 enum gpumem_event_kind {
         /* A pool had no room for the blocks that the library wanted. The library returns what it keeps unused, and
-         * requests exactly what it needs. memory, place, n_bytes: of the allocation. */
+         * requests exactly what it needs. memory, place, n_bytes: of the allocation. With n_bytes 0: another process
+         * lacks memory of that pool, of which this one holds some. What is freed soon may serve it. */
         GPUMEM_EVENT_PRESSURE = 1,
         /* gpumem_alloc was refused; result, memory, place, n_bytes, text as in gpumem_refusal. */
         GPUMEM_EVENT_REFUSED = 2,

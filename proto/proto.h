@@ -37,12 +37,13 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_LEGACY_HANDLE_BYTES 64
 
 /* Features: each is a bit of HELLO, and in force if WELCOME has it, too. */
-#define PROTO_FEATURE_REFUSED UINT64_C(1)  /* a LEASE is answered by REFUSED, not by ERROR */
-#define PROTO_FEATURE_LEGACY  UINT64_C(2)  /* pools may be PROTO_POOL_LEGACY */
-#define PROTO_FEATURE_LOSS    UINT64_C(4)  /* NOTICE tells of devices that are lost, and back */
-#define PROTO_FEATURE_GROUPS  UINT64_C(8)  /* LEASEs may be served together: PROTO_LEASE_MORE */
-#define PROTO_FEATURE_PARTS   UINT64_C(16) /* PROTO_LEASE_ONLY_CACHED, PROTO_RETURN_UNUSED */
-#define PROTO_FEATURES        UINT64_C(31)
+#define PROTO_FEATURE_REFUSED  UINT64_C(1)  /* a LEASE is answered by REFUSED, not by ERROR */
+#define PROTO_FEATURE_LEGACY   UINT64_C(2)  /* pools may be PROTO_POOL_LEGACY */
+#define PROTO_FEATURE_LOSS     UINT64_C(4)  /* NOTICE tells of devices that are lost, and back */
+#define PROTO_FEATURE_GROUPS   UINT64_C(8)  /* LEASEs may be served together: PROTO_LEASE_MORE */
+#define PROTO_FEATURE_PARTS    UINT64_C(16) /* PROTO_LEASE_ONLY_CACHED, PROTO_RETURN_UNUSED */
+#define PROTO_FEATURE_PRESSURE UINT64_C(32) /* NOTICE tells that others lack memory */
+#define PROTO_FEATURES         UINT64_C(63)
 
 /* Why a LEASE was refused. */
 enum proto_refused {
@@ -85,6 +86,7 @@ static inline uint32_t proto_wait_ms(uint32_t wait_ms)
 #define PROTO_NOTICE_MARK          3
 #define PROTO_NOTICE_LOST          4
 #define PROTO_NOTICE_BACK          5
+#define PROTO_NOTICE_PRESSURE      6
 
 /* The scopes of limits. */
 #define PROTO_LIMIT_OF_CLIENT 1

@@ -126,11 +126,14 @@ static const struct service_thread_owner service_thread_owner = {
         begin_thread, look_at_pools, listen_to_daemon, stop_listening, read_news};
 
 /* Finds the pool by the daemon's number, which another daemon may change. */
-static void note_loss(struct gpumem_client *client, const struct message_notice *notice)
+static void note_event(struct gpumem_client *client, const struct message_notice *notice)
 {
-        struct gpumem_event event = {.kind = notice->what == PROTO_NOTICE_LOST
-                                                     ? GPUMEM_EVENT_DEVICE_LOST
-                                                     : GPUMEM_EVENT_DEVICE_BACK};
+        static const enum gpumem_event_kind kinds[] = {
+                [PROTO_NOTICE_LOST] = GPUMEM_EVENT_DEVICE_LOST,
+                [PROTO_NOTICE_BACK] = GPUMEM_EVENT_DEVICE_BACK,
+                [PROTO_NOTICE_PRESSURE] = GPUMEM_EVENT_PRESSURE,
+        };
+        struct gpumem_event event = {.kind = kinds[notice->what]};
 
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 const struct pool *pool = &client->pools[i];
@@ -148,9 +151,9 @@ static void take_notice(void *owner, const struct message_notice *notice)
         struct gpumem_client *client = owner;
         uint32_t what = notice->what;
 
-        if (what == PROTO_NOTICE_LOST || what == PROTO_NOTICE_BACK)
-                note_loss(client, notice);
-        if (what == PROTO_NOTICE_MARK)
+        if (what == PROTO_NOTICE_LOST || what == PROTO_NOTICE_BACK || what == PROTO_NOTICE_PRESSURE)
+                note_event(client, notice);
+        if (what == PROTO_NOTICE_MARK || what == PROTO_NOTICE_PRESSURE)
                 atomic_store(&client->is_urgent, true);
         for (uint32_t i = 0; what == PROTO_NOTICE_UNMAP && i < client->n_pools; i++)
                 atomic_store(&client->pools[i].retained.is_recalled, true);

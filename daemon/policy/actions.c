@@ -71,6 +71,17 @@ static struct action of_client(struct action_node *node)
         };
 }
 
+static struct action of_pressure(struct action_node *node)
+{
+        struct charge_sum *sum = CONTAINER_OF(node, struct charge_sum, pressure);
+
+        return (struct action){
+                .kind = ACTION_PRESSURE,
+                .client = sum->client,
+                .pool = (uint32_t)(sum - sum->client->sums),
+        };
+}
+
 static struct action of_refusal(struct action_node *node)
 {
         struct refusal *refusal = CONTAINER_OF(node, struct refusal, action);
@@ -128,6 +139,8 @@ struct action policy_next_action(struct policy *policy)
                 return of_notice(node);
         case ACTION_MARK:
                 return of_client(node);
+        case ACTION_PRESSURE:
+                return of_pressure(node);
         case ACTION_NONE:
                 break;
         }

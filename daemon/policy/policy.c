@@ -222,6 +222,11 @@ void client_set_held(struct client *client, uint64_t n_bytes)
         client->n_held_bytes = n_bytes;
 }
 
+void client_hear_pressure(struct client *client)
+{
+        client->hears_pressure = true;
+}
+
 int policy_declare(struct policy *policy, struct client *client, uint32_t pool, uint64_t n_bytes,
                    uint64_t now_ns)
 {

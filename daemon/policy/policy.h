@@ -39,6 +39,9 @@ int policy_add_client(struct policy *policy, const struct tenant_key *key, uint3
  * it declares for all pools must not exceed this. 0 by default. */
 void client_set_held(struct client *client, uint64_t n_bytes);
 
+/* From now on the client is told when others lack memory of a pool of which it holds some: ACTION_PRESSURE. */
+void client_hear_pressure(struct client *client);
+
 /* Declares that so many of these bytes are in this pool. They are charged to the client but not reserved:
  * the driver counts them for a process that is gone. GPUMEM_E_NO_POOL; GPUMEM_E_BAD_REQUEST for more than
  * the client holds, or than the pool's capacity; GPUMEM_E_TOO_MANY if the sums over all clients overflow. */

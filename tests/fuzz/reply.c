@@ -282,7 +282,7 @@ static void on_notice(void *owner, const struct message_notice *notice)
 {
         FUZZ_EXPECT(owner == &daemon_side);
         FUZZ_EXPECT(notice->what >= PROTO_NOTICE_SHUTTING_DOWN &&
-                    notice->what <= PROTO_NOTICE_BACK);
+                    notice->what <= PROTO_NOTICE_PRESSURE);
 }
 
 /* As those who ask for them do. */

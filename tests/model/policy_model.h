@@ -125,9 +125,11 @@ struct model_client {
         uint32_t n_slots;
         bool eof;
         bool dead;
-        bool waits_for_limit;    /* within model_held() */
-        _Atomic uint64_t *words; /* NULL: none */
-        uint64_t *said;          /* what the client itself wrote there last */
+        bool hears_pressure;
+        uint64_t told_ns[MODEL_N_POOLS]; /* of pressure; 0: never */
+        bool waits_for_limit;            /* within model_held() */
+        _Atomic uint64_t *words;         /* NULL: none */
+        uint64_t *said;                  /* what the client itself wrote there last */
         LIST_HEAD(model_client_leases, model_lease) leases;
         LIST_ENTRY(model_client) link;
 };
@@ -210,6 +212,8 @@ struct model {
         uint64_t n_drained; /* of idle leases */
         uint64_t n_prewarmed;
         uint64_t n_from_unowned;
+        uint64_t n_joined;
+        uint64_t n_told_of_pressure;
         uint64_t n_uncached; /* refused, since a block had to be made */
         uint64_t n_returned;
 };

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "daemon/policy/scheduling/backfill.h"
+#include "daemon/policy/scheduling/pressure.h"
 
 struct model_client *model_client_of(const struct model *model, const struct action *action)
 {
@@ -255,6 +256,25 @@ static void take_notice(struct model *model, const struct action *action)
         model->n_recalled++;
 }
 
+/* Another client lacks memory there, and this one was not told a moment ago. Which clients hold most is not modelled. */
+static void take_pressure(struct model *model, const struct action *action)
+{
+        struct model_client *client = model_client_of(model, action);
+        const struct model_request *request;
+        bool is_lacking = false;
+
+        TAILQ_FOREACH (request, &model->requests, link) {
+                is_lacking = is_lacking ||
+                             (request->ask.pool == action->pool && request->client != client);
+        }
+        must(model, model_speaks(client) && client->hears_pressure);
+        must(model, model->kind == MODEL_LAZY || is_lacking);
+        must(model, !client->told_ns[action->pool] || model->kind == MODEL_LAZY ||
+                            model->now_ns >= client->told_ns[action->pool] + PRESSURE_NS);
+        client->told_ns[action->pool] = model->now_ns;
+        model->n_told_of_pressure++;
+}
+
 enum action_kind model_take(struct model *model, struct model_block **ret_block)
 {
         struct action action = policy_next_action(model->policy);
@@ -286,6 +306,9 @@ enum action_kind model_take(struct model *model, struct model_block **ret_block)
         case ACTION_MARK:
                 /* Whom and when is room's choice: the model knows who can be asked. */
                 must(model, model_speaks(model_client_of(model, &action)));
+                break;
+        case ACTION_PRESSURE:
+                take_pressure(model, &action);
                 break;
         case ACTION_NONE:
                 model->settled = true;

@@ -34,6 +34,9 @@ struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_sl
         must(model, policy_add_client(model->policy, &(struct tenant_key){.uid = uid}, n_slots,
                                       client->words, client, &client->client) == 0);
         must(model, client_owner(client->client) == client);
+        client->hears_pressure = ++model->n_joined % 2;
+        if (client->hears_pressure)
+                client_hear_pressure(client->client);
         LIST_INSERT_HEAD(&model->clients, client, link);
         return client;
 }

@@ -280,6 +280,8 @@ static uint64_t count_client_actions(const struct policy *policy, const struct c
         const struct release_all *release_all;
         const struct lease *lease;
 
+        for (uint32_t i = 0; i < policy->n_pools; i++)
+                n += count_action(policy, &client->sums[i].pressure);
         TAILQ_FOREACH (request, &client->requests, client_link) {
                 n += count_action(policy, &request->refusal.action);
                 assert(action_is_queued(&request->refusal.action) ==

@@ -100,6 +100,8 @@ void client_drop(struct client *client)
                 release_all_free(LIST_FIRST(&client->release_alls));
         action_withdraw(&client->spare.action);
         action_withdraw(&client->mark);
+        for (uint32_t i = 0; i < client->policy->n_pools; i++)
+                action_withdraw(&client->sums[i].pressure);
         HASH_ITER(hh, client->leases, lease, next)
         drop_lease(lease);
 }

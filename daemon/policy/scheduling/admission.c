@@ -17,6 +17,7 @@
 #include "daemon/policy/scheduling/evict_cached.h"
 #include "daemon/policy/scheduling/fd_budget.h"
 #include "daemon/policy/scheduling/group.h"
+#include "daemon/policy/scheduling/pressure.h"
 #include "daemon/policy/scheduling/revoke_idle.h"
 #include "daemon/policy/state/waiting_queue.h"
 #include "gpumem.h"
@@ -192,17 +193,21 @@ static void serve_fresh(struct turn *turn, struct request *request)
                 if (serve_covered(turn, request))
                         turn->n_sure_bytes -= n_bytes < turn->n_sure_bytes ? n_bytes
                                                                            : turn->n_sure_bytes;
-        } else if (request->deadline_ns <= turn->now_ns) {
-                serve_at_deadline(turn, request, timeout_outcome(request));
-        } else {
-                backfill_wait(&turn->backfill, request, turn->now_ns);
+                return;
         }
+        pressure_tell(request, LIMIT_OF_CLIENT, turn->now_ns);
+        if (request->deadline_ns <= turn->now_ns)
+                serve_at_deadline(turn, request, timeout_outcome(request));
+        else
+                backfill_wait(&turn->backfill, request, turn->now_ns);
 }
 
 /* Holds up the same client or tenant only: requests under other limits go on. */
 static void wait_for_limit(struct turn *turn, struct request *request, const struct limit_hit *hit)
 {
         request->covered = false;
+        if (hit->scope == LIMIT_OF_TENANT && !request->only_cached)
+                pressure_tell(request, LIMIT_OF_TENANT, turn->now_ns);
         if (request->deadline_ns <= turn->now_ns)
                 request_refuse_limit(request, hit);
         else

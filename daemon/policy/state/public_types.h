@@ -92,13 +92,14 @@ struct policy_share {
 /* What the server must do next. */
 enum action_kind {
         ACTION_NONE,
-        ACTION_CREATE,  /* create `block` on its pool's worker, then policy_created() */
-        ACTION_RELEASE, /* release `block`'s backing on the worker, then policy_released() */
-        ACTION_GRANT,   /* answer `client`'s request `serial`: `lease` on `block` */
-        ACTION_REFUSE,  /* answer it with `outcome`, a GPUMEM_E_* or a negative errno */
-        ACTION_FREED,   /* answer its release_all: n_bytes and n_blocks went back to the driver */
-        ACTION_NOTICE,  /* tell `client` to unmap the block of `lease`, which was revoked */
-        ACTION_MARK,    /* ask `client` to mark its unused leases idle now */
+        ACTION_CREATE,   /* create `block` on its pool's worker, then policy_created() */
+        ACTION_RELEASE,  /* release `block`'s backing on the worker, then policy_released() */
+        ACTION_GRANT,    /* answer `client`'s request `serial`: `lease` on `block` */
+        ACTION_REFUSE,   /* answer it with `outcome`, a GPUMEM_E_* or a negative errno */
+        ACTION_FREED,    /* answer its release_all: n_bytes and n_blocks went back to the driver */
+        ACTION_NOTICE,   /* tell `client` to unmap the block of `lease`, which was revoked */
+        ACTION_MARK,     /* ask `client` to mark its unused leases idle now */
+        ACTION_PRESSURE, /* tell `client`, which holds memory of `pool`, that others lack some */
 };
 
 struct action {

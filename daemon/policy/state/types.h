@@ -78,6 +78,8 @@ struct charge_sum {
         struct client *client;
         uint64_t n_bytes;
         uint64_t n_unresponsive_bytes; /* part of them, see unmap_timeout.h */
+        struct action_node pressure;   /* with told_ns: see pressure.h */
+        uint64_t told_ns;              /* when the client was last told; 0: never */
         LIST_ENTRY(charge_sum) links[CHARGE_N_RANKINGS];
 };
 
@@ -303,6 +305,7 @@ struct client {
         uint64_t counted;          /* number of the count that saw it last */
         struct limited limited;
         struct refusal spare; /* for a request without memory */
+        bool hears_pressure;  /* see client_hear_pressure */
         struct action_node mark;
         uint64_t marked_ns; /* when it was last asked to mark idle leases */
         LIST_ENTRY(client) link;
@@ -332,9 +335,10 @@ struct request {
         bool keeps_mapped;
         uint32_t properties;
         uint64_t deadline_ns;
-        bool may_wait;    /* its deadline was in the future when it was made */
-        bool covered;     /* WAITING, and bytes that are certain to come are meant for it */
-        bool device_full; /* the driver had no memory for it at the last try */
+        bool has_told_pressure; /* see pressure.h */
+        bool may_wait;          /* its deadline was in the future when it was made */
+        bool covered;           /* WAITING, and bytes that are certain to come are meant for it */
+        bool device_full;       /* the driver had no memory for it at the last try */
         bool in_group; /* with the next fields: see group.h. A single request is a group of one */
         struct request *leader; /* in PART only; NULL: not known yet */
         uint32_t n_parts;       /* requests that it leads, including itself */

@@ -115,6 +115,8 @@ static void take_hello(struct session *session, const struct frame *frame)
         }
         if (frame->hello.incarnation)
                 client_set_held(client, frame->hello.n_held_bytes);
+        if (session->features & PROTO_FEATURE_PRESSURE)
+                client_hear_pressure(client);
         session_become_ready(session, client);
         if (frame->hello.incarnation == session->server->incarnation)
                 process_sessions_reconnect(session, frame->hello.n_held_bytes);

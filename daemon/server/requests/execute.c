@@ -129,6 +129,24 @@ static void ask_to_mark(const struct action *action)
         session_send(session, &frame, MESSAGE_NOTICE, 0, NULL, 0);
 }
 
+/* One that does not read is told of a few pools only. */
+#define PRESSURES_UNREAD_MAX 4
+
+static void tell_pressure(const struct action *action)
+{
+        struct session *session = client_owner(action->client);
+        struct frame frame = FRAME_NULL;
+
+        if (transport_is_read(&session->transport))
+                session->n_unread_pressures = 0;
+        if (session->n_unread_pressures == PRESSURES_UNREAD_MAX)
+                return;
+        session->n_unread_pressures++;
+        frame.notice.what = PROTO_NOTICE_PRESSURE;
+        frame.notice.lease = action->pool;
+        session_send(session, &frame, MESSAGE_NOTICE, 0, NULL, 0);
+}
+
 static void execute_one(struct server *server, const struct action *action)
 {
         switch (action->kind) {
@@ -156,6 +174,9 @@ static void execute_one(struct server *server, const struct action *action)
                 break;
         case ACTION_MARK:
                 ask_to_mark(action);
+                break;
+        case ACTION_PRESSURE:
+                tell_pressure(action);
                 break;
         case ACTION_NONE:
                 break;

@@ -62,11 +62,12 @@ struct session {
         uint64_t
                 lingers_since_ns; /* in LEFT and ORPHANED, until that is noted as an event; then 0 */
         bool asked_to_mark;       /* and may not have read the message yet */
-        bool takes_over;          /* takes over the process's earlier session at the first HELD */
-        uint64_t n_held_bytes;    /* reported in HELLO; valid with `takes_over` */
-        uint32_t row;             /* index in the list of clients that is being made */
-        struct limit_draft *draft;          /* limits to be changed together; NULL: none */
-        struct reclaim *reclaim;            /* the last one; NULL: none */
+        unsigned n_unread_pressures; /* told since the client had read everything, at most */
+        bool takes_over;           /* takes over the process's earlier session at the first HELD */
+        uint64_t n_held_bytes;     /* reported in HELLO; valid with `takes_over` */
+        uint32_t row;              /* index in the list of clients that is being made */
+        struct limit_draft *draft; /* limits to be changed together; NULL: none */
+        struct reclaim *reclaim;   /* the last one; NULL: none */
         struct reply_file_list reply_files; /* the oldest first */
         unsigned n_reply_files;
 };

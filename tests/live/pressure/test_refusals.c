@@ -235,4 +235,37 @@ TEST(a_request_that_the_driver_ends_takes_nothing, NEEDS_EMULATOR)
         ck_assert_int_eq(alloc(POOL, 0, &pointer), 0);
 }
 
+/* Another process of the user, or of another one. */
+TEST(who_holds_memory_is_told_and_may_answer, .to = 2, NEEDS_ROOT)
+{
+        struct holder holder;
+        void *pointer;
+
+        start_with("{}\n");
+        holder_start_as(&holder, _i ? STRANGER : OTHER_UID);
+        solo_open(OTHER_UID);
+        ck_assert_int_eq(holder_alloc(&holder, POOL - PIECE, 0), 0);
+        holder_begin_answer(&holder);
+        ck_assert_int_eq(alloc(2 * PIECE, LONG_MS, &pointer), 0);
+        ck_assert_uint_eq(holder_end_answer(&holder), 1);
+        holder_end(&holder);
+}
+
+/* One that does not wait is refused, after the others were told. */
+TEST(who_holds_memory_is_told_before_a_refusal, NEEDS_ROOT)
+{
+        struct holder holder;
+        void *pointer;
+
+        start_with("{}\n");
+        holder_start_as(&holder, STRANGER);
+        solo_open(OTHER_UID);
+        ck_assert_int_eq(holder_alloc(&holder, POOL - PIECE, 0), 0);
+        holder_begin_answer(&holder);
+        ck_assert_int_eq(alloc(2 * PIECE, 0, &pointer), GPUMEM_E_REFUSED);
+        ck_assert_uint_eq(holder_end_answer(&holder), 1);
+        AWAIT(alloc(2 * PIECE, 0, &pointer) == 0);
+        holder_end(&holder);
+}
+
 TESTS_MAIN("refusals", .limit_s = 60, .stop = stop)

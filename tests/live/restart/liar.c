@@ -248,7 +248,7 @@ static void send_more(int socket, const struct frame *leased, const int *fds)
                 proto_seal(&frame, MESSAGE_ERROR, leased->serial + 1000, 0);
                 send_frame(socket, &frame, NULL, 0);
         } else if (lie == LIE_NOTICE_OF_NOTHING) {
-                for (uint32_t what = PROTO_NOTICE_UNMAP; what <= PROTO_NOTICE_BACK; what++)
+                for (uint32_t what = PROTO_NOTICE_UNMAP; what <= PROTO_NOTICE_PRESSURE; what++)
                         send_notice(socket, what, UINT64_MAX);
         }
 }
@@ -259,7 +259,7 @@ static void send_notices(int socket)
         struct pollfd end = {.fd = socket};
 
         for (uint32_t what = PROTO_NOTICE_UNMAP; !poll(&end, 1, 0);
-             what = what == PROTO_NOTICE_BACK ? PROTO_NOTICE_UNMAP : what + 1)
+             what = what == PROTO_NOTICE_PRESSURE ? PROTO_NOTICE_UNMAP : what + 1)
                 send_notice(socket, what, 0);
 }
 

@@ -136,6 +136,34 @@ static uint64_t reserve(const struct order *order)
         return (uint64_t)gpumem_reserve(client, 0, order->n_bytes, order->wait_ms);
 }
 
+static void on_event(const struct gpumem_event *event, void *argument)
+{
+        unsigned *n = argument;
+
+        *n += event->kind == GPUMEM_EVENT_PRESSURE && !event->n_bytes &&
+              event->memory == GPUMEM_DEVICE;
+}
+
+static unsigned n_told;
+static uint64_t n_pressures;
+
+static uint64_t hear_pressure(const struct order *order)
+{
+        (void)order;
+        n_pressures = gpumem_pressure(client);
+        ck_assert_int_eq(gpumem_set_event_callback(client, on_event, &n_told), 0);
+        return 0;
+}
+
+/* The callback runs at the end of a call: here, of the first free. */
+static uint64_t answer_pressure(const struct order *order)
+{
+        AWAIT(gpumem_pressure(client) > n_pressures);
+        (void)free_all(order);
+        ck_assert_int_eq(gpumem_set_event_callback(client, NULL, NULL), 0);
+        return n_told;
+}
+
 static uint64_t flush(const struct order *order)
 {
         (void)order;
@@ -290,6 +318,17 @@ int holder_alloc(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms)
 int holder_alloc_pinned(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms)
 {
         return (int)tell(holder, (struct order){alloc, GPUMEM_PINNED, wait_ms, n_bytes, 1});
+}
+
+void holder_begin_answer(struct holder *holder)
+{
+        (void)tell(holder, (struct order){.deed = hear_pressure});
+        say(holder, (struct order){.deed = answer_pressure});
+}
+
+unsigned holder_end_answer(struct holder *holder)
+{
+        return (unsigned)answer_of(holder);
 }
 
 void holder_begin_reserve(struct holder *holder, uint64_t n_bytes, uint32_t wait_ms)

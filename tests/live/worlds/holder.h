@@ -31,6 +31,11 @@ int holder_end_reserve(struct holder *holder);
 /* Its bytes must be unchanged. */
 void holder_check(struct holder *holder);
 
+/* It frees all as soon as it learns that others lack memory. In two steps, so that the caller can ask meanwhile; the
+ * second tells how often its callback was called for that. */
+void holder_begin_answer(struct holder *holder);
+unsigned holder_end_answer(struct holder *holder);
+
 /* Frees all, in the order of its stream. */
 void holder_free_all(struct holder *holder);
 

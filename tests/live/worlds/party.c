@@ -8,16 +8,21 @@
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"
 
+static bool is_hint(const struct message_notice *notice)
+{
+        return notice->what == PROTO_NOTICE_MARK || notice->what == PROTO_NOTICE_PRESSURE;
+}
+
 void party_expect(const struct party *party, enum message_kind kind, struct frame *ret_frame,
                   struct fdset *ret_fds)
 {
         struct proto_reason reason;
 
-        /* Idle leases are marked already, so the request to mark them is ignored. */
+        /* Idle leases are marked already, and nothing else is freed: these change nothing. */
         do
                 ck_assert_int_eq(wire_receive(party->fd, FROM_DAEMON, ret_frame, ret_fds, &reason),
                                  0);
-        while (ret_frame->kind == MESSAGE_NOTICE && ret_frame->notice.what == PROTO_NOTICE_MARK);
+        while (ret_frame->kind == MESSAGE_NOTICE && is_hint(&ret_frame->notice));
         ck_assert_msg(ret_frame->kind == kind, "%s came, not %s: %s", proto_name(ret_frame->kind),
                       proto_name(kind),
                       ret_frame->kind == MESSAGE_ERROR ? ret_frame->error.text : "");

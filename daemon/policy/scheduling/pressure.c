@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/policy/scheduling/pressure.h"
+
+#include "daemon/policy/accounting/charge_ranking.h"
+#include "daemon/policy/state/action_queue.h"
+
+static bool is_told(const struct request *request, const struct charge_sum *sum, uint64_t now_ns)
+{
+        const struct client *client = sum->client;
+        bool is_too_soon = sum->told_ns && now_ns < sum->told_ns + PRESSURE_NS;
+
+        return client != request->client && client->hears_pressure && !client->eof &&
+               !client->dead && !is_too_soon && !action_is_queued(&sum->pressure);
+}
+
+void pressure_tell(struct request *request, enum limit_scope scope, uint64_t now_ns)
+{
+        const struct pool *pool = request->pool;
+        const struct charge_ranking *ranking =
+                scope == LIMIT_OF_TENANT ? &request->client->tenant->holdings[pool->id].ranking
+                                         : &pool->ranking;
+        struct charge_sum *sum = charge_ranking_first(ranking);
+        unsigned n_told = 0;
+
+        if (request->has_told_pressure)
+                return;
+        request->has_told_pressure = true;
+        for (unsigned i = 0; sum && i < PRESSURE_LOOKS && n_told < PRESSURE_CLIENTS; i++) {
+                if (is_told(request, sum, now_ns)) {
+                        sum->told_ns = now_ns;
+                        action_push(&pool->policy->actions, &sum->pressure, ACTION_PRESSURE);
+                        n_told++;
+                }
+                sum = charge_ranking_next(ranking, sum);
+        }
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pressure: who holds memory that a request lacks is told before the request waits or is refused, and may free some. */
+#pragma once
+
+#include <stdint.h>
+
+#include "daemon/policy/state/types.h"
+
+/* For one request so many clients are told, and looked at. */
+#define PRESSURE_CLIENTS 16
+#define PRESSURE_LOOKS   64
+
+/* How often a client is told about a pool. */
+#define PRESSURE_NS UINT64_C(100000000)
+
+/* The request is served neither from room, nor from the cache, nor from idle leases. Tells the clients that hold most,
+ * those with most first: of its tenant with LIMIT_OF_TENANT, else of the pool. Once for each request. The
+ * asker is not told: it knows. */
+void pressure_tell(struct request *request, enum limit_scope scope, uint64_t now_ns);
