@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The audit log: acts of administrators, grants, refusals. */
+#include <fcntl.h>
+
+#include "base/log_thread.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"
 #include "tests/live/worlds/party.h"
@@ -45,11 +48,11 @@ TEST(what_an_administrator_does_is_logged)
                                                   .max = 7};
 
         ck_assert_int_eq(set_limit_over(link, &change, NULL), 0);
-        ck_assert_uint_eq(count_deeds("admin", "limit: tenant/4711:leases=7, revision 2\n"), 1);
+        AWAIT(count_deeds("admin", "limit: tenant/4711:leases=7, revision 2\n") == 1);
         daemon_free_all();
-        ck_assert_uint_eq(count_deeds("free-all", "every tenant's cached blocks are freed\n"), 1);
+        AWAIT(count_deeds("free-all", "every tenant's cached blocks are freed\n") == 1);
         ck_assert_int_eq(reset_peaks_over(link, PROTO_SCOPE_NODE, PROTO_ALL_POOLS), 0);
-        ck_assert_uint_eq(count_deeds("admin", "every tenant's peaks are reset\n"), 1);
+        AWAIT(count_deeds("admin", "every tenant's peaks are reset\n") == 1);
         link_free(link);
 }
 
@@ -73,11 +76,11 @@ TEST(a_reclaim_is_logged_once_and_when_it_takes_something)
                        (unsigned)getuid());
         for (int i = 0; i < 5; i++)
                 ck_assert_uint_eq(reclaim(link), 0);
-        ck_assert_uint_eq(count_deeds("admin", what), 1);
+        AWAIT(count_deeds("admin", what) == 1);
         party_give_back(&party, held.lease);
         daemon_await(FIGURE_cached, 2 * MIB);
         ck_assert_uint_eq(reclaim(link), 2 * MIB);
-        ck_assert_uint_eq(count_deeds("admin", what), 2);
+        AWAIT(count_deeds("admin", what) == 2);
         link_free(link);
 }
 
@@ -98,7 +101,7 @@ TEST(a_grant_to_another_user_is_logged)
         (void)expect(fd, MESSAGE_SHARED);
         (void)snprintf(what, sizeof(what), "grants lease %llu to uid 4711\n",
                        (unsigned long long)lease);
-        ck_assert_uint_eq(count_lines("test", "", what), 1);
+        AWAIT(count_lines("test", "", what) == 1);
 }
 
 /* Every refusal is logged, except those of a user that is refused over and over. */
@@ -111,12 +114,12 @@ TEST(what_is_refused_is_logged)
         frame = lease_frame(0, daemon_device_bytes() / (2 * MIB) * (4 * MIB), 0);
         send_frame(fd, &frame, MESSAGE_LEASE, 2);
         expect_error(fd, 2, GPUMEM_E_TOO_LARGE);
-        ck_assert_uint_eq(count_lines("test", "", "refused: "), 1);
+        AWAIT(count_lines("test", "", "refused: ") == 1);
         for (unsigned i = 0; i < 1000; i++) {
                 give_back(fd, 1u << 30, PROTO_RETURN_UNMAPPED, 3);
                 expect_error(fd, 3, GPUMEM_E_NO_LEASE);
         }
-        ck_assert_uint_ge(count_lines("test", "", "refused: "), 2);
+        AWAIT(count_lines("test", "", "refused: ") >= 2);
         ck_assert_uint_lt(count_lines("test", "", "refused: "), 500);
 }
 
@@ -140,7 +143,50 @@ TEST(a_configuration_that_is_read_again_is_logged)
         ck_assert_uint_eq(count_text(line), 0);
         daemon_configure(&gpumemd, "{}");
         log_await(line);
-        ck_assert_uint_eq(count_text(line), 1);
+        AWAIT(count_text(line) == 1);
+}
+
+/* A pipe that is full; returns its end for reading. */
+static int fill_stderr(void)
+{
+        int ends[2];
+
+        ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+        ck_assert_int_ge(dup2(ends[1], STDERR_FILENO), 0);
+        ck_assert_int_eq(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+        while (write(ends[1], "x", 1) == 1) {
+        }
+        ck_assert_int_eq(fcntl(ends[1], F_SETFL, 0), 0);
+        ck_assert_int_eq(close(ends[1]), 0);
+        return ends[0];
+}
+
+/* More lines than wait for stderr at most. */
+TEST(a_log_that_nobody_reads_holds_up_nothing)
+{
+        struct message_set_limits change = {
+                .scope = PROTO_LIMIT_OF_TENANT, .holder = OTHER_UID, .kind = PROTO_LIMIT_LEASES};
+        char text[1 << 17];
+        struct link *link;
+        size_t length = 0;
+        int reader;
+
+        daemon_stop(&gpumemd);
+        reader = fill_stderr();
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", OPTIONS("--log", "info"));
+        link = open_admin_link("admin");
+        for (change.max = 1; change.max <= 2 * LOG_THREAD_LINES; change.max++)
+                ck_assert_int_eq(set_limit_over(link, &change, NULL), 0);
+        link_free(link);
+        text[0] = '\0';
+        while (!strstr(text, " lines were left out: ")) {
+                ssize_t n = read(reader, &text[length], sizeof(text) - 1 - length);
+
+                ck_assert_int_gt(n, 0);
+                length += (size_t)n;
+                text[length] = '\0';
+        }
+        ck_assert_int_eq(close(reader), 0);
 }
 
 TESTS_MAIN("audit", .limit_s = 60, .start = start, .stop = gpumemd_stop)
