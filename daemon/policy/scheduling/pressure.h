@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pressure: who holds memory that a request lacks is told before the request waits or is refused, and may free some. */
+/* Pressure: clients that hold memory that a request lacks are told before the request waits or is refused, and may
+ * free some. */
 #pragma once
 
 #include <stdint.h>
