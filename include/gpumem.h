@@ -557,7 +557,8 @@ GPUMEM_API int gpumem_describe(struct gpumem_client *client, const void *pointer
 enum gpumem_event_kind {
         /* A pool had no room for the blocks that the library wanted. The library returns what it keeps unused, and
          * requests exactly what it needs. memory, place, n_bytes: of the allocation. With n_bytes 0: another process
-         * lacks memory of that pool, of which this one holds some. What is freed soon may serve it. */
+         * lacks memory of that pool, of which this one holds some. What is freed soon may serve it. gpumemd tells at
+         * most 16 processes for a request, those that hold most first. */
         GPUMEM_EVENT_PRESSURE = 1,
         /* gpumem_alloc was refused; result, memory, place, n_bytes, text as in gpumem_refusal. */
         GPUMEM_EVENT_REFUSED = 2,

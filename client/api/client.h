@@ -89,6 +89,10 @@ int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_o
 /* Does the service thread's work if there is none. */
 void client_look(struct gpumem_client *client);
 
+/* The program wants to hear of events: the service thread reads the daemon's notices from now on. Without one, this
+ * reads those that have come. */
+void client_listen(struct gpumem_client *client);
+
 /* The stream's next allocation searches for its heap again. */
 void client_forget_recent(struct gpumem_client *client, const struct stream_mark *mark);
 

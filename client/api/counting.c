@@ -95,7 +95,10 @@ int gpumem_get_figures(struct gpumem_client *client, enum gpumem_kind kind, int3
 
 uint64_t gpumem_pressure(struct gpumem_client *client)
 {
-        return client_enter_present(&client) ? 0 : count_events(client, GPUMEM_EVENT_PRESSURE);
+        if (client_enter_present(&client))
+                return 0;
+        client_listen(client);
+        return count_events(client, GPUMEM_EVENT_PRESSURE);
 }
 
 int gpumem_set_tag(struct gpumem_client *client, const char *tag)

@@ -186,5 +186,9 @@ int gpumem_set_event_callback(struct gpumem_client *client, gpumem_event_callbac
 {
         int r = client_enter(&client);
 
-        return r ? r : events_set(client_events(client), callback, argument);
+        if (!r)
+                r = events_set(client_events(client), callback, argument);
+        if (!r && callback)
+                client_listen(client);
+        return r;
 }

@@ -122,6 +122,19 @@ static bool read_news(void *held)
         return link_read_news(connection->link);
 }
 
+void client_listen(struct gpumem_client *client)
+{
+        struct connection *connection;
+
+        if (service_thread_is_running(&client->service) || service_thread_wake(&client->service))
+                return;
+        connection = reconnect_present(&client->reconnector);
+        if (!connection)
+                return;
+        (void)link_read_news(connection->link);
+        connection_unref(connection);
+}
+
 static const struct service_thread_owner service_thread_owner = {
         begin_thread, look_at_pools, listen_to_daemon, stop_listening, read_news};
 
