@@ -86,7 +86,7 @@ POLICY_TEST(a_limit_is_told_to_its_tenant, 64 * MIB)
         (void)hold(c, 16 * MIB);
         ask(a, 1, 16 * MIB, 0);
         expect_told(b);
-        (void)expect_limit(a, 1);
+        expect_refusal(a, 1, GPUMEM_E_LIMIT);
         expect_idle();
 }
 
