@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A full pool with several tenants: which request is served next, and what the others are told. After each
- * test nothing is charged, and the daemon has as many fds open as before. */
-#include <pthread.h>
-#include <stdatomic.h>
-
-#include "daemon/policy/scheduling/backfill.h"
+/* A full pool with several tenants: what those are told that are refused. After each test nothing is charged, and the
+ * daemon has as many fds open as before. */
 #include "proto/board.h"
 #include "tests/live/support/world.h"
 
-#define STRANGER    65534
-#define OTHER_UID   65533
-#define PATIENCE_MS 60000
+#define STRANGER  65534
+#define OTHER_UID 65533
 
 static void start(void)
 {
@@ -211,104 +206,6 @@ TEST(what_is_mapped_still_is_told_and_who_was_not_told_to_unmap_is_not_blamed, N
         daemon_await(FIGURE_lingering, 0);
         leave(&slow);
         leave(&asker);
-}
-
-/* One request in a thread of its own. */
-struct waiter {
-        const struct party *party;
-        _Atomic unsigned *n_served; /* of its tenant */
-        pthread_t thread;
-        uint64_t lease;
-};
-
-static void *wait_for_lease(void *argument)
-{
-        struct waiter *waiter = argument;
-
-        ck_assert_int_eq(lease_from(waiter->party, 0, 2 * MIB, PATIENCE_MS, &waiter->lease), 0);
-        atomic_fetch_add(waiter->n_served, 1);
-        return NULL;
-}
-
-static void begin_waiting(struct waiter *waiters, unsigned n, const struct party *party,
-                          _Atomic unsigned *n_served, unsigned n_before)
-{
-        for (unsigned i = 0; i < n; i++) {
-                waiters[i] = (struct waiter){.party = party, .n_served = n_served};
-                ck_assert_int_eq(
-                        pthread_create(&waiters[i].thread, NULL, wait_for_lease, &waiters[i]), 0);
-                daemon_await(FIGURE_waiting, n_before + i + 1);
-        }
-}
-
-static void await_served(const _Atomic unsigned *one, const _Atomic unsigned *other, unsigned n)
-{
-        for (unsigned i = 0; i < PATIENCE_MS; i++) {
-                if (atomic_load(one) + atomic_load(other) == n)
-                        return;
-                sleep_ms(1);
-        }
-        ck_abort_msg("%u and %u are served, not %u", atomic_load(one), atomic_load(other), n);
-}
-
-/* Many requests of one tenant came first, fewer of another one later: they take turns. */
-TEST(tenants_are_served_in_turns, NEEDS_ROOT)
-{
-        struct party hoarder = join(0, "hoarder");
-        struct party many = join(STRANGER, "many"), few = join(OTHER_UID, "few");
-        _Atomic unsigned n_many = 0, n_few = 0;
-        struct waiter waiters[8];
-
-        for (unsigned i = 0; i < ARRAY_SIZE(hoarder.leases); i++)
-                must_lease(&hoarder, 2 * MIB);
-        begin_waiting(waiters, 5, &many, &n_many, 0);
-        begin_waiting(waiters + 5, 3, &few, &n_few, 5);
-        for (unsigned i = 0; i < 8; i++) {
-                return_over(hoarder.own.link, hoarder.leases[--hoarder.n_leases],
-                            PROTO_RETURN_UNMAPPED);
-                await_served(&n_many, &n_few, i + 1);
-                if (i < 6)
-                        ck_assert_uint_eq(atomic_load(&n_few), (i + 1) / 2);
-        }
-        for (unsigned i = 0; i < ARRAY_SIZE(waiters); i++) {
-                ck_assert_int_eq(pthread_join(waiters[i].thread, NULL), 0);
-                return_over(waiters[i].party->own.link, waiters[i].lease, PROTO_RETURN_UNMAPPED);
-        }
-        leave(&hoarder);
-        leave(&many);
-        leave(&few);
-}
-
-static void *lease_all(void *argument)
-{
-        struct party *party = argument;
-
-        ck_assert_int_eq(
-                lease_from(party, 0, 32 * MIB, UINT32_MAX, &party->leases[party->n_leases++]), 0);
-        return NULL;
-}
-
-/* One requests all memory, and would wait for ever. */
-TEST(who_asks_in_vain_holds_nobody_up_for_long, NEEDS_ROOT)
-{
-        struct party holder = join(OTHER_UID, "holder"), greedy = join(STRANGER, "greedy");
-        struct party small = join(OTHER_UID, "small");
-        char text[LINK_REFUSAL_MAX];
-        pthread_t thread;
-
-        must_lease(&holder, 2 * MIB);
-        ck_assert_int_eq(pthread_create(&thread, NULL, lease_all, &greedy), 0);
-        daemon_await(FIGURE_waiting, 1);
-        for (unsigned i = 0; i < BACKFILL_MAX; i++)
-                must_lease(&small, 2 * MIB);
-        must_be_refused(&small, 2 * MIB, 0, text);
-        ck_assert_int_eq(
-                lease_from(&small, 0, 2 * MIB, PATIENCE_MS, &small.leases[small.n_leases++]), 0);
-        must_lease(&small, 2 * MIB);
-        leave(&small);
-        leave(&holder);
-        ck_assert_int_eq(pthread_join(thread, NULL), 0);
-        leave(&greedy);
 }
 
 static struct gpumem_event told;
