@@ -56,22 +56,6 @@ static uint64_t choose(uint64_t n_granules, enum arena_wish wish)
         return (start - START) / GRANULE;
 }
 
-TEST(blocks_are_found_one_after_another, .in = &without_start)
-{
-        struct arena_block first = block_at(3, 2), second = block_at(5, 1), third = block_at(9, 1);
-
-        begin(10);
-        ck_assert_ptr_null(arena_next(arena, START));
-        put(&third);
-        put(&first);
-        put(&second);
-        ck_assert_ptr_eq(arena_next(arena, START), &first);
-        ck_assert_ptr_eq(arena_next(arena, first.start), &first);
-        ck_assert_ptr_eq(arena_next(arena, first.start + GRANULE), &second);
-        ck_assert_ptr_eq(arena_next(arena, second.start + GRANULE), &third);
-        ck_assert_ptr_null(arena_next(arena, third.start + GRANULE));
-}
-
 /* In the middle of the largest gap, whichever it is. */
 TEST(apart_leaves_room_on_both_sides)
 {
@@ -85,37 +69,6 @@ TEST(apart_leaves_room_on_both_sides)
         ck_assert_uint_eq(choose(10, ARENA_APART), 25);
         put(&third);
         ck_assert_uint_eq(choose(10, ARENA_APART), 75);
-}
-
-static void expect_room(uint64_t granule, uint64_t n_below, uint64_t n_above)
-{
-        ck_assert_uint_eq(arena_room_below(arena, START + granule * GRANULE), n_below * GRANULE);
-        ck_assert_uint_eq(arena_room_above(arena, START + granule * GRANULE), n_above * GRANULE);
-}
-
-/* Asked at places that are free or where a block begins or ends. */
-TEST(room_reaches_to_the_next_block)
-{
-        struct arena_block low = block_at(20, 10), high = block_at(40, 1), top = block_at(41, 1);
-
-        expect_room(0, 0, 100);
-        expect_room(50, 50, 50);
-        expect_room(100, 100, 0);
-        put(&low);
-        put(&high);
-        put(&top);
-        expect_room(0, 0, 20);
-        expect_room(19, 19, 1);
-        expect_room(20, 20, 0);
-        expect_room(30, 0, 10);
-        expect_room(39, 9, 1);
-        expect_room(40, 10, 0);
-        expect_room(41, 0, 0);
-        expect_room(42, 0, 58);
-        expect_room(100, 58, 0);
-        arena_take_out(arena, &high);
-        expect_room(30, 0, 11);
-        expect_room(41, 11, 0);
 }
 
 /* The blocks of an array, each at a place of its own; no length: it is not there. */

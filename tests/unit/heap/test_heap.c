@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations in a heap: sizes at their edges, addresses that are refused, figures. tests/model/test_heap_model.c
+/* Allocations in a heap: sizes at their edges, addresses that are refused. tests/model/test_heap_model.c
  * compares the rest, with runs joined and kept apart, with a naive model. */
 #include <stdlib.h>
 #include <string.h>
@@ -86,21 +86,6 @@ TEST(sizes_at_their_edges, .to = ARRAY_SIZE(alloc_rows))
                 ck_assert_uint_eq(freed.n_allocated_bytes, alloc_rows[_i].n_allocated_bytes);
                 ck_assert_uint_eq(freed.n_extent_bytes, 4 * MIB);
         }
-}
-
-TEST(figures_add_up)
-{
-        (void)world_add(&world, &heap, 0, 2 * MIB);
-        (void)world_add(&world, &heap, GIB, 4 * MIB);
-        ck_assert_uint_eq(world_alloc(&heap, 100), 0);
-        ck_assert_uint_eq(world_alloc(&heap, 1000), 512);
-        (void)world_free(&heap, 0);
-        ck_assert_uint_eq(heap.n_requested_bytes, 1000);
-        ck_assert_uint_eq(heap.n_allocated_bytes, 1024);
-        ck_assert_uint_eq(heap.n_reserved_bytes, 6 * MIB);
-        ck_assert_uint_eq(heap.n_freed_bytes, 512);
-        ck_assert_uint_eq(heap.n_blocks, 2);
-        ck_assert_uint_eq(heap.extents.n_free, 3);
 }
 
 TEST(what_is_not_the_start_of_an_allocation_is_not_freed)

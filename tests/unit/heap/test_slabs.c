@@ -31,24 +31,6 @@ static void end(void)
 /* For tests that begin by themselves. */
 static const struct test_case without_start = {.name = "slabs, spare", .stop = end};
 
-/* Each unit of a slab of each size is in the place that holds it. */
-TEST(every_unit_is_in_its_place, .from = 1, .to = SLAB_UNITS_MAX + 1)
-{
-        uint32_t n_units = (uint32_t)_i, start = 1000, index;
-        struct slabs slabs = {.n_room = 0};
-
-        ck_assert_int_eq(slabs_reserve(&slabs), 0);
-        index = slabs_add(&slabs, 7, start, n_units, SLAB_PLACES_MAX);
-        for (uint32_t i = 0; i < n_units * SLAB_PLACES_MAX; i++) {
-                ck_assert(slab_holds(slabs_at(&slabs, index), start + i));
-                ck_assert_uint_eq(slab_place_of(slabs_at(&slabs, index), start + i), i / n_units);
-        }
-        ck_assert(!slab_holds(slabs_at(&slabs, index), start - 1));
-        ck_assert(!slab_holds(slabs_at(&slabs, index), start + n_units * SLAB_PLACES_MAX));
-        ck_assert_uint_eq(slabs_remove(&slabs, index), 7);
-        slabs_deinit(&slabs);
-}
-
 /* Two slabs of four hundred live ones, the lower one of which gets a place back first. */
 static uint32_t take_after(uint32_t n_live, unsigned n_given)
 {
@@ -98,23 +80,6 @@ TEST(a_lower_slab_that_gets_a_place_back_comes_first)
         ck_assert(slabs_give(&slabs, low, 0, &n_slack));
         (void)slabs_check(&slabs);
         ck_assert_uint_eq(slabs_take(&slabs, 1, 0), 0);
-        slabs_deinit(&slabs);
-}
-
-TEST(what_is_no_allocation_is_not_given_back)
-{
-        struct slabs slabs = {.n_room = 0};
-        uint32_t index, n_slack = 5;
-
-        ck_assert_int_eq(slabs_reserve(&slabs), 0);
-        index = slabs_add(&slabs, 1, 64, 3, 10);
-        (void)slabs_take(&slabs, 3, 1);
-        ck_assert(!slabs_give(&slabs, index, 65, &n_slack));
-        ck_assert(!slabs_give(&slabs, index, 67, &n_slack));
-        ck_assert(slabs_give(&slabs, index, 64, &n_slack));
-        ck_assert(!slabs_give(&slabs, index, 64, &n_slack));
-        ck_assert_uint_eq(n_slack, 1);
-        ck_assert_uint_eq(slabs.n_live[3], 0);
         slabs_deinit(&slabs);
 }
 

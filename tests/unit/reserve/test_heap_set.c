@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The addresses between which no block goes, the budget, and plans within what is spare. tests/model/test_heap_model.c
+/* The budget, and plans within what is spare. tests/model/test_heap_model.c
  * compares which blocks go and move with a naive model. */
 #include <stdlib.h>
 
@@ -26,32 +26,6 @@ TEST(excess_is_what_is_held_above_the_budget)
                           32 * GIB - 24 * GIB - 24 * GIB / 32);
         set.budget.n_empty_max = BLOCK;
         ck_assert_uint_eq(heap_set_excess(&set, 0, NOW + BUDGET_HALF_LIFE_US), 16 * GIB - BLOCK);
-}
-
-/* A block from 8 to 12 MiB; addresses from and up to where it stays. */
-static const struct {
-        uint64_t start, end;
-        bool stays;
-} between_rows[] = {
-        {0, 0, false},
-        {0, 8 * MIB, false},
-        {0, 8 * MIB + 1, true},
-        {8 * MIB, 12 * MIB, true},
-        {9 * MIB, 10 * MIB, true},
-        {12 * MIB - 1, GIB, true},
-        {12 * MIB, GIB, false},
-        {0, GIB, true},
-};
-
-TEST(nothing_goes_between_the_addresses, .to = ARRAY_SIZE(between_rows))
-{
-        struct heap_block *block;
-
-        block = add(0, 8 * MIB, 4 * MIB);
-        ck_assert_ptr_eq(heap_set_take_idle(&set, WORLD_START + between_rows[_i].start,
-                                            WORLD_START + between_rows[_i].end),
-                         between_rows[_i].stays ? NULL : block);
-        ck_assert_int_eq(block->heap == &heaps[0].heap, between_rows[_i].stays);
 }
 
 TEST(an_arena_has_room_for_heaps_far_apart)

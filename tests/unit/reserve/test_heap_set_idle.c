@@ -99,37 +99,6 @@ TEST(the_end_of_much_is_looked_at_at_once)
         ck_assert(!heap_set_begin_look(&set, HEAP_SET_LOOK_US));
 }
 
-/* Four blocks of which three are wanted, and five elsewhere. What was got before the daemon was met
- * stays; what is left behind it may do. */
-static const struct {
-        unsigned revoked, n_got;
-        bool is_enough;
-} faster_rows[] = {{0, 3, true}, {1, 1, false}, {2, 2, false}, {3, 3, true}};
-
-static void put_four_idle(void)
-{
-        for (unsigned i = 0; i < 4; i++)
-                (void)add(1, GIB + i * BLOCK, BLOCK);
-}
-
-TEST(the_daemon_is_faster_with_one, .to = ARRAY_SIZE(faster_rows))
-{
-        bool is_enough = faster_rows[_i].is_enough;
-
-        put_four_idle();
-        put_idle();
-        revoke(&world.blocks[faster_rows[_i].revoked]);
-        ck_assert(reuse(3 * BLOCK) == is_enough);
-        ck_assert_uint_eq(heaps[0].heap.n_blocks, faster_rows[_i].n_got);
-        idle_list_sweep(&set.idle_list);
-        expect_gone(&world.blocks[faster_rows[_i].revoked]);
-        ck_assert_ptr_eq(idle_list_next_revoked(&set.idle_list),
-                         &world.blocks[faster_rows[_i].revoked]);
-        ck_assert_ptr_null(idle_list_next_revoked(&set.idle_list));
-        if (is_enough)
-                fill(0, 3 * BLOCK, GIB + (faster_rows[_i].revoked ? 0 : BLOCK));
-}
-
 /* More than anybody tries one by one. */
 static void revoke_many(void)
 {
@@ -152,38 +121,6 @@ TEST(one_is_taken_that_many_revoked_ones_hide)
 {
         revoke_many();
         ck_assert_ptr_eq(heap_set_take_idle(&set, 0, 0), &world.blocks[200]);
-}
-
-TEST(all_are_revoked)
-{
-        put_four_idle();
-        put_idle();
-        for (unsigned i = 0; i < 4; i++)
-                revoke(&world.blocks[i]);
-        ck_assert(heap_set_has_empty(&set));
-        ck_assert(!reuse(512));
-        ck_assert_ptr_null(heap_set_take_idle(&set, 0, 0));
-        ck_assert(!heap_set_has_empty(&set));
-        for (unsigned i = 0; i < 4; i++)
-                expect_gone(&world.blocks[i]);
-}
-
-TEST(blocks_without_memory_to_come_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1,
-     .in = &without_start)
-{
-        struct heap_block *block;
-        bool reused;
-
-        begin((enum heap_runs)_i);
-        block = add(1, 0, BLOCK);
-        put_idle();
-        n_until_failure = 0;
-        reused = heap_set_reuse_idle(&set, &heaps[0], BLOCK);
-        n_until_failure = -1;
-        ck_assert(!reused);
-        expect_idle(block);
-        ck_assert(reuse(BLOCK));
-        expect_in(0, block);
 }
 
 TESTS_MAIN("heap_set_idle", .limit_s = UNLIMITED, .start = begin_joined, .stop = end)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The idle list by itself: which blocks it takes in, gives back, and finds revoked. The test plays the
+/* The idle list by itself: which blocks it takes in, and finds revoked; and a lack of memory. The test plays the
  * daemon. The linker leads malloc, calloc and realloc through the functions below (--wrap). */
 #include <errno.h>
 #include <stdlib.h>
@@ -73,14 +73,6 @@ static void put(struct heap_block *block)
         check_both();
 }
 
-static void take(struct heap_block *block)
-{
-        ck_assert_int_eq(idle_list_take(&idle_list, block), 0);
-        ck_assert(block->heap == NULL);
-        expect_word(block, BOARD_BUSY);
-        check_both();
-}
-
 static void revoke(struct heap_block *block)
 {
         ck_assert(board_step(block->word, block->lease, BOARD_IDLE, BOARD_REVOKED));
@@ -96,108 +88,6 @@ static void expect_revoked(struct heap_block *block)
 static void expect_no_revoked(void)
 {
         ck_assert_ptr_null(idle_list_next_revoked(&idle_list));
-}
-
-TEST(a_block_goes_and_comes_back, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1, .in = &without_start)
-{
-        struct heap_block *block;
-
-        begin((enum heap_runs)_i);
-        idle_list_sweep(&idle_list);
-        expect_no_revoked();
-        block = add(GIB, 3 * BLOCK);
-        put(block);
-        ck_assert_uint_eq(heap.n_blocks, 0);
-        ck_assert_uint_eq(idle_list.heap.n_reserved_bytes, 3 * BLOCK);
-        take(block);
-        ck_assert_uint_eq(idle_list.heap.n_blocks, 0);
-        ck_assert_int_eq(heap_add_block(&heap, block), 0);
-        put(block);
-        idle_list_sweep(&idle_list);
-        ck_assert(block->heap == &idle_list.heap);
-        expect_no_revoked();
-}
-
-/* What is put in any order stands by address, and is one hole where it touches. */
-TEST(blocks_stand_in_order, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1, .in = &without_start)
-{
-        static const unsigned order[] = {2, 0, 4, 1, 3};
-        static const unsigned n_free[] = {1, 2, 3, 2, 1};
-        struct heap_block *blocks[5];
-
-        begin((enum heap_runs)_i);
-        for (unsigned i = 0; i < 5; i++)
-                blocks[i] = add(i * BLOCK, BLOCK);
-        for (unsigned i = 0; i < 5; i++) {
-                put(blocks[order[i]]);
-                ck_assert_uint_eq(idle_list.heap.extents.n_free,
-                                  _i == HEAP_SPLIT ? i + 1 : n_free[i]);
-        }
-        for (unsigned i = 0; i < 5; i++)
-                ck_assert_ptr_eq(idle_list.heap.blocks[i], blocks[i]);
-        for (unsigned i = 0; i < 5; i++)
-                take(blocks[order[i]]);
-}
-
-/* The neighbours in the heap are in use, up to the block's ends. */
-TEST(a_block_leaves_from_between_allocations, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1,
-     .in = &without_start)
-{
-        struct heap_block *block;
-
-        begin((enum heap_runs)_i);
-        (void)add(0, BLOCK);
-        block = add(BLOCK, BLOCK);
-        (void)add(2 * BLOCK, BLOCK);
-        for (uint64_t i = 0; i < 3; i++)
-                ck_assert_uint_eq(world_alloc(&heap, BLOCK) % BLOCK, 0);
-        (void)world_free(&heap, BLOCK);
-        put(block);
-        ck_assert_uint_eq(heap.n_blocks, 2);
-        ck_assert_uint_eq(heap.extents.n_free, 0);
-}
-
-TEST(a_revoked_block_is_not_taken, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1, .in = &without_start)
-{
-        struct heap_block *block;
-
-        begin((enum heap_runs)_i);
-        block = add(0, BLOCK);
-        put(block);
-        revoke(block);
-        ck_assert_int_eq(idle_list_take(&idle_list, block), 1);
-        check_both();
-        ck_assert_uint_eq(idle_list.heap.n_blocks, 0);
-        expect_word(block, BOARD_REVOKED);
-        expect_revoked(block);
-        expect_no_revoked();
-}
-
-/* The slot serves another lease by now. */
-TEST(a_slot_that_is_anothers_is_not_taken)
-{
-        struct heap_block *block;
-        uint64_t word = board_word(77, BOARD_IDLE);
-
-        block = add(0, BLOCK);
-        put(block);
-        words[0] = word;
-        ck_assert_int_eq(idle_list_take(&idle_list, block), 1);
-        ck_assert_uint_eq(words[0], word);
-        expect_revoked(block);
-}
-
-/* The lease was idle when the connection went. */
-TEST(a_block_that_lost_its_word_is_not_taken)
-{
-        struct heap_block *block;
-
-        block = add(0, BLOCK);
-        put(block);
-        block->word = NULL;
-        ck_assert_int_eq(idle_list_take(&idle_list, block), 1);
-        expect_word(block, BOARD_IDLE);
-        expect_revoked(block);
 }
 
 /* Each of five is left, revoked or without its word: the way's digits say which. */

@@ -129,25 +129,6 @@ TEST(what_is_missing_goes_above_a_hole)
         carry_out(4 * MIB);
 }
 
-TEST(what_is_missing_goes_below_a_hole)
-{
-        add_other(0, 8 * MIB);
-        add(16 * MIB, 8 * MIB);
-        add_other(24 * MIB, 8 * MIB);
-        fill(8 * MIB, 16 * MIB);
-        make_plan(3 * MIB, PEAK, 0);
-        expect_range(12 * MIB, 16 * MIB);
-        expect_one_part(12 * MIB, 4 * MIB);
-        (void)world_free(&heap, 16 * MIB);
-        fill(3 * MIB, 16 * MIB);
-        fill(5 * MIB, 19 * MIB);
-        (void)world_free(&heap, 16 * MIB);
-        make_plan(6 * MIB, PEAK, 0);
-        expect_range(12 * MIB, 19 * MIB);
-        expect_one_part(12 * MIB, 4 * MIB);
-        carry_out(6 * MIB);
-}
-
 /* Other heaps' blocks stand on both sides. */
 TEST(a_heap_that_cannot_grow_begins_anew)
 {
@@ -248,18 +229,6 @@ TEST(the_place_where_least_is_missing_is_chosen)
         make_plan(15 * MIB, PEAK, 0);
         expect_range(331 * MIB, 346 * MIB);
         expect_one_part(340 * MIB, 6 * MIB);
-}
-
-/* Below there is exactly as much as is missing, and above nothing. */
-TEST(the_gap_below_is_filled)
-{
-        add_other(0, 8 * MIB);
-        add(12 * MIB, BLOCK);
-        add_other(14 * MIB, 8 * MIB);
-        make_plan(6 * MIB, PEAK, PEAK);
-        expect_range(8 * MIB, 14 * MIB);
-        expect_one_part(8 * MIB, 4 * MIB);
-        carry_out(6 * MIB);
 }
 
 /* Over two empty runs 20 MiB are missing in two gaps; above another run in one gap as many, or 2 MiB
