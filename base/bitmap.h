@@ -55,17 +55,6 @@ static inline int bitmap_next(const struct bitmap *map, unsigned from)
         return (int)(word * 64 + (unsigned)__builtin_ctzll(bits));
 }
 
-/* The highest set bit, or -1. */
-static inline int bitmap_last(const struct bitmap *map)
-{
-        unsigned word;
-
-        if (!map->summary)
-                return -1;
-        word = 63u - (unsigned)__builtin_clzll(map->summary);
-        return (int)(word * 64 + 63u - (unsigned)__builtin_clzll(map->words[word]));
-}
-
 /* For checks of what embeds the map: the summary tells the truth about the words. */
 static inline bool bitmap_is_sound(const struct bitmap *map)
 {

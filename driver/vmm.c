@@ -77,13 +77,13 @@ int vmm_export(const struct cuda *cuda, uint64_t handle, int *ret_fd)
         return 0;
 }
 
-static int create_at(const struct cuda *cuda, CUmemLocation location, uint64_t n_bytes,
-                     uint64_t *ret_handle, int *ret_fd)
+int vmm_create(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t *ret_handle,
+               int *ret_fd)
 {
         uint64_t handle;
         int fd, r;
 
-        r = allocate_at(cuda, location, n_bytes, &handle);
+        r = vmm_allocate(cuda, ordinal, n_bytes, &handle);
         if (r)
                 return r;
         r = vmm_export(cuda, handle, &fd);
@@ -94,18 +94,6 @@ static int create_at(const struct cuda *cuda, CUmemLocation location, uint64_t n
         *ret_handle = handle;
         *ret_fd = fd;
         return 0;
-}
-
-int vmm_create(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t *ret_handle,
-               int *ret_fd)
-{
-        return create_at(cuda, device_at(ordinal), n_bytes, ret_handle, ret_fd);
-}
-
-int vmm_create_host(const struct cuda *cuda, int node, uint64_t n_bytes, uint64_t *ret_handle,
-                    int *ret_fd)
-{
-        return create_at(cuda, node_at(node), n_bytes, ret_handle, ret_fd);
 }
 
 int vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle)

@@ -23,10 +23,6 @@ int vmm_export(const struct cuda *cuda, uint64_t handle, int *ret_fd);
 int vmm_create(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t *ret_handle,
                int *ret_fd);
 
-/* The same for memory of a NUMA node, which both the CPU and devices reach. */
-int vmm_create_host(const struct cuda *cuda, int node, uint64_t n_bytes, uint64_t *ret_handle,
-                    int *ret_fd);
-
 /* Imports the block of an fd, from another process or this one. The caller keeps the fd. */
 int vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle);
 

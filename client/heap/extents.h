@@ -113,9 +113,6 @@ uint32_t extents_take(struct extents *extents, uint32_t free_extent, uint32_t n_
 /* Frees a taken extent, and merges it with adjacent holes. Returns the hole. */
 uint32_t extents_give(struct extents *extents, uint32_t taken);
 
-/* The units of the largest hole; 0 if there is none. Walks the holes of one class. */
-uint32_t extents_largest_free(const struct extents *extents);
-
 /* Iterates over the holes of n_units and more, in no order: 0 gives the first one; returns 0 after the last. */
 uint32_t extents_next_large_free(const struct extents *extents, uint32_t n_units,
                                  uint32_t free_extent);

@@ -243,30 +243,6 @@ uint32_t extents_find_free(const struct extents *extents, uint32_t n_units)
         return found ? found : find_in(extents, class, n_units);
 }
 
-/* The highest class with a hole; any class if there is no hole. */
-static unsigned last_class(const struct extents *extents)
-{
-        unsigned word = EXTENTS_WORDS;
-
-        while (word && !extents->words[--word])
-                ;
-        return extents->words[word]
-                       ? word * 64 + 63u - (unsigned)__builtin_clzll(extents->words[word])
-                       : 0;
-}
-
-uint32_t extents_largest_free(const struct extents *extents)
-{
-        uint32_t n_largest = 0;
-        unsigned class = last_class(extents);
-
-        for (uint32_t i = extents->heads[class]; i; i = extents_at(extents, i)->next) {
-                if (extents_at(extents, i)->n_units > n_largest)
-                        n_largest = extents_at(extents, i)->n_units;
-        }
-        return n_largest;
-}
-
 uint32_t extents_next_large_free(const struct extents *extents, uint32_t n_units,
                                  uint32_t free_extent)
 {

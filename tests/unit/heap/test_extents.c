@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Extents of a run, and runs that are joined where units are added between them, and cut where a free extent loses a
- * part; and which free extent is found for a request: one of exactly its size, or else the lowest of the few that are
- * looked at, and always one if there is one. */
+/* Extents that are cut; and which free extent is found for a request: one of exactly its size, or else the lowest of
+ * the few that are looked at, and always one if there is one. tests/model/test_heap_model.c compares the rest. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -44,50 +43,6 @@ TEST(a_cut_leaves_the_rest)
         ck_assert_uint_eq(extents.n_units, 0);
         ck_assert_uint_eq(extents.n_splits, 1);
         ck_assert_uint_eq(extents_find_free(&extents, 1), 0);
-}
-
-/* Three taken extents in a row, and room behind them. */
-struct row {
-        struct run_edges edges;
-        uint32_t a, b, c;
-};
-
-static void row_init(struct row *row)
-{
-        row->edges = run_add(&extents, 1000, 100, run_alone);
-        row->a = run_cut(&extents, 10);
-        row->b = run_cut(&extents, 20);
-        row->c = run_cut(&extents, 30);
-        run_check(&extents, row->edges.before);
-}
-
-static const struct {
-        const char *given; /* in this order */
-        uint64_t n_free, n_merges;
-        uint32_t start, n_units; /* of the last one's hole */
-} merge_rows[] = {
-        {"b", 2, 0, 1010, 20},  {"a", 2, 0, 1000, 10},    {"ab", 2, 1, 1000, 30},
-        {"ba", 2, 1, 1000, 30}, {"c", 1, 1, 1030, 70},    {"bc", 1, 2, 1010, 90},
-        {"cb", 1, 2, 1010, 90}, {"acb", 1, 3, 1000, 100}, {"abc", 1, 3, 1000, 100},
-        {"ac", 2, 1, 1030, 70},
-};
-
-TEST(holes_merge_with_those_that_they_touch, .to = ARRAY_SIZE(merge_rows))
-{
-        struct row row;
-        uint32_t free_extent = 0;
-
-        row_init(&row);
-        for (const char *name = merge_rows[_i].given; *name; name++) {
-                free_extent = extents_give(&extents, *name == 'a'   ? row.a
-                                                     : *name == 'b' ? row.b
-                                                                    : row.c);
-                run_check(&extents, row.edges.before);
-        }
-        run_expect(&extents, free_extent, EXTENT_FREE, merge_rows[_i].start,
-                   merge_rows[_i].n_units);
-        ck_assert_uint_eq(extents.n_free, merge_rows[_i].n_free);
-        ck_assert_uint_eq(extents.n_merges, merge_rows[_i].n_merges);
 }
 
 /* 2^31 are the most that double. */
@@ -246,17 +201,14 @@ static void change_one(struct slots *slots)
 
 static void check_slots(const struct slots *slots)
 {
-        uint32_t edges[N_RUNS_MAX + 1] = {0}, n_largest = 0;
+        uint32_t edges[N_RUNS_MAX + 1] = {0};
         unsigned n = 0;
 
         for (unsigned i = 0; i < N_RUNS_MAX; i++) {
                 if (slots->edges[i])
                         edges[n++] = slots->edges[i];
-                if (slots->n_units[i] > n_largest)
-                        n_largest = slots->n_units[i];
         }
         runs_check(&slots->extents, edges);
-        ck_assert_uint_eq(extents_largest_free(&slots->extents), n_largest);
 }
 
 TEST(what_is_found_fits_and_is_low)
