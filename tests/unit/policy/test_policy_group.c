@@ -10,42 +10,6 @@ static void ask_more(struct client *client, uint32_t serial, uint64_t n_bytes)
         ask_with(client, &request);
 }
 
-POLICY_TEST(all_are_made_when_there_is_room_for_all, 16 * MIB)
-{
-        struct client *a = join(1);
-
-        ask_more(a, 1, 4 * MIB);
-        ask_more(a, 2, 8 * MIB);
-        expect_idle();
-        ask(a, 3, 4 * MIB, 0);
-        for (uint32_t serial = 1; serial <= 3; serial++)
-                ck_assert_uint_eq(take(ACTION_CREATE).serial, serial);
-        expect_idle();
-        expect_totals(16 * MIB, 0, 0);
-}
-
-POLICY_TEST(nothing_is_given_before_there_is_room_for_all, 16 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-        struct held held[2];
-
-        held[0] = hold(b, 4 * MIB);
-        held[1] = hold(b, 4 * MIB);
-        ask_more(a, 1, 8 * MIB);
-        ask(a, 2, 8 * MIB, UINT64_MAX);
-        expect_idle();
-        expect_totals(8 * MIB, 0, 0);
-        ck_assert_uint_eq(stats().n_waiting, 1);
-        give_back(b, held[0].lease, RETURN_UNMAPPED);
-        expect_idle();
-        give_back(b, held[1].lease, RETURN_UNMAPPED);
-        expect_release(held[0].block);
-        expect_release(held[1].block);
-        ck_assert_uint_eq(take(ACTION_CREATE).serial, 1);
-        ck_assert_uint_eq(take(ACTION_CREATE).serial, 2);
-        expect_idle();
-}
-
 POLICY_TEST(who_does_not_wait_is_refused_with_all, 16 * MIB)
 {
         struct client *a = join(1), *b = join(2);
@@ -64,21 +28,6 @@ POLICY_TEST(who_does_not_wait_is_refused_with_all, 16 * MIB)
         ck_assert_uint_eq(action.n_bytes, 16 * MIB);
         ck_assert_uint_eq(stats().n_refusals, 1);
         expect_idle();
-}
-
-POLICY_TEST(waits_until_its_deadline_and_holds_nothing_then, 8 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-
-        (void)hold(b, 4 * MIB);
-        ask_more(a, 1, 4 * MIB);
-        ask(a, 2, 4 * MIB, 2000);
-        expect_idle();
-        world.now_ns = 2000;
-        policy_expire(world.policy, world.now_ns);
-        expect_refusal(a, 1, GPUMEM_E_TIMED_OUT);
-        expect_refusal(a, 2, GPUMEM_E_TIMED_OUT);
-        expect_totals(4 * MIB, 0, 0);
 }
 
 POLICY_TEST(cached_blocks_of_the_same_size_serve_parts, 12 * MIB)
@@ -118,19 +67,6 @@ POLICY_TEST(idle_leases_of_its_tenant_are_taken_for_it, 12 * MIB)
         ask(a, 6, 4 * MIB, 0);
         for (uint32_t serial = 4; serial <= 6; serial++)
                 (void)expect_grant(a, serial);
-        expect_idle();
-}
-
-POLICY_TEST(cached_blocks_of_others_go_for_it, 12 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-        struct held cached = cache(b, 12 * MIB, RETURN_UNMAPPED);
-
-        ask_more(a, 1, 6 * MIB);
-        ask(a, 2, 6 * MIB, 0);
-        expect_release(cached.block);
-        (void)take(ACTION_CREATE);
-        (void)take(ACTION_CREATE);
         expect_idle();
 }
 

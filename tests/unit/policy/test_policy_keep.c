@@ -97,39 +97,6 @@ POLICY_TEST(it_stays_when_its_sharer_has_ended, 8 * MIB)
         expect_gone(&held);
 }
 
-POLICY_TEST(the_time_runs_out, 8 * MIB)
-{
-        struct client *a = join(1), *b = join(1);
-        struct held held = hold_shareable(a, 4 * MIB);
-        struct policy_share token = share(a, &held, 1, KEEP_NS);
-        struct lease *of_b;
-        uint64_t end_ns;
-
-        /* The time begins at the sharer's end. */
-        expire(world.now_ns + 5 * KEEP_NS);
-        give_back(a, held.lease, RETURN_UNMAPPED);
-        end_ns = world.now_ns + KEEP_NS;
-        expire(end_ns - 1);
-        expect_idle();
-        expire(end_ns);
-        expect_gone(&held);
-        ck_assert_int_eq(attach(b, &token, &of_b), GPUMEM_E_NO_TOKEN);
-}
-
-POLICY_TEST(who_waits_is_served_then, 4 * MIB)
-{
-        struct client *a = join(1), *b = join(2);
-        struct held held = hold_shareable(a, 4 * MIB);
-
-        (void)share(a, &held, 1, KEEP_NS);
-        give_back(a, held.lease, RETURN_UNMAPPED);
-        ask(b, 1, 4 * MIB, UINT64_MAX);
-        expect_idle();
-        expire(world.now_ns + KEEP_NS);
-        expect_release(held.block);
-        ck_assert_uint_eq(take(ACTION_CREATE).serial, 1);
-}
-
 POLICY_TEST(who_withdraws_the_token_ends_it, 8 * MIB)
 {
         struct client *a = join(1), *b = join(1);
