@@ -131,12 +131,6 @@ POLICY_TEST(what_is_no_block_lingers_too, 8 * MIB)
         ck_assert_int_eq(policy_set_unreleasable(world.policy, 2, MIB, 0), GPUMEM_E_NO_POOL);
 }
 
-static void mark_unusable(struct block *block)
-{
-        policy_mark_unusable(world.policy, block, world.now_ns);
-        policy_check(world.policy);
-}
-
 POLICY_TEST(a_lease_is_told_by_its_client_only, 100 * MIB)
 {
         struct client *client = join(1), *sibling = join(1);
@@ -147,7 +141,8 @@ POLICY_TEST(a_lease_is_told_by_its_client_only, 100 * MIB)
         ck_assert_ptr_null(policy_leased_block(client, held.id + 1));
         give_back(client, held.lease, RETURN_MAPPED);
         ck_assert_ptr_eq(policy_leased_block(client, held.id), held.block);
-        mark_unusable(held.block);
+        policy_mark_unusable(world.policy, held.block, world.now_ns);
+        policy_check(world.policy);
         ck_assert_ptr_null(policy_leased_block(client, held.id));
         expect_release(held.block);
         ck_assert_ptr_null(policy_leased_block(client, held.id));

@@ -27,14 +27,6 @@ static void expect_too_many(const struct client *client, uint32_t serial)
         ck_assert(action.of_blocks);
 }
 
-static void expect_granted_after(struct client *client, uint32_t serial,
-                                 const struct block *release)
-{
-        expect_release(release);
-        (void)expect_made(client, serial);
-        expect_idle();
-}
-
 POLICY_TEST(a_waiting_request_is_served_when_an_fd_is_closed, MANY_BYTES)
 {
         struct client *a = join(1), *b = join(2);
@@ -45,7 +37,9 @@ POLICY_TEST(a_waiting_request_is_served_when_an_fd_is_closed, MANY_BYTES)
         expect_wait(b, 1, 8 * MIB, 5000);
         ck_assert_uint_eq(policy_next_deadline(world.policy), 5000);
         give_back(a, held[0].lease, RETURN_UNMAPPED);
-        expect_granted_after(b, 1, held[0].block);
+        expect_release(held[0].block);
+        (void)expect_made(b, 1);
+        expect_idle();
         expect_wait(b, 2, 8 * MIB, 6000);
         policy_expire(world.policy, 6000);
         expect_too_many(b, 2);

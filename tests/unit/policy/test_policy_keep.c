@@ -34,22 +34,6 @@ static void expire(uint64_t now_ns)
         policy_check(world.policy);
 }
 
-static bool eof(struct client *client)
-{
-        bool is_over = policy_client_eof(world.policy, client, world.now_ns);
-
-        policy_check(world.policy);
-        return is_over;
-}
-
-static bool dead(struct client *client)
-{
-        bool is_over = policy_client_dead(world.policy, client, world.now_ns);
-
-        policy_check(world.policy);
-        return is_over;
-}
-
 /* The block has gone back to the driver. */
 static void expect_gone(const struct held *held)
 {
@@ -88,8 +72,10 @@ POLICY_TEST(it_stays_when_its_sharer_has_ended, 8 * MIB)
         struct policy_share token = share(a, &held, 1, KEEP_NS);
         struct lease *of_b;
 
-        ck_assert(!eof(a));
-        ck_assert(dead(a));
+        ck_assert(!policy_client_eof(world.policy, a, world.now_ns));
+        policy_check(world.policy);
+        ck_assert(policy_client_dead(world.policy, a, world.now_ns));
+        policy_check(world.policy);
         expect_idle();
         ck_assert_uint_eq(stats().charged, 4 * MIB);
         ck_assert_int_eq(attach(b, &token, &of_b), 0);

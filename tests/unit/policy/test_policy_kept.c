@@ -30,14 +30,6 @@ static struct held hold_to_keep(struct client *client, uint64_t n_bytes)
         return hold_with(client, &request);
 }
 
-static struct held keep(struct client *client, uint64_t n_bytes)
-{
-        struct held held = hold_to_keep(client, n_bytes);
-
-        give_back(client, held.lease, RETURN_MAPPED);
-        return held;
-}
-
 static uint64_t charged(const struct client *client)
 {
         ck_assert_uint_eq(client_usage(client)->n[LIMIT_PINNED_BYTES],
@@ -48,8 +40,9 @@ static uint64_t charged(const struct client *client)
 POLICY_TEST(it_is_charged_until_it_is_unmapped, 16 * MIB)
 {
         struct client *client = join(1);
-        struct held held = keep(client, 8 * MIB);
+        struct held held = hold_to_keep(client, 8 * MIB);
 
+        give_back(client, held.lease, RETURN_MAPPED);
         ck_assert_uint_eq(charged(client), 8 * MIB);
         ck_assert_uint_eq(client_kept(client)->n[LIMIT_PINNED_BYTES], 8 * MIB);
         ck_assert_uint_eq(client_tenant_kept(client)->n[LIMIT_LEASES], 1);

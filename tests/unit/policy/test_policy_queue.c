@@ -71,12 +71,6 @@ POLICY_TEST(so_many_of_a_tenant_wait_and_no_more, 8 * MIB)
         ck_assert_uint_eq(stats().n_waiting, 1024 + 1);
 }
 
-static void free_up(struct client *client, const struct held *held)
-{
-        give_back(client, held->lease, RETURN_UNMAPPED);
-        expect_release(held->block);
-}
-
 /* A request that fits, and whose block is not created in the end. */
 static void bypass(struct client *client)
 {
@@ -113,7 +107,8 @@ POLICY_TEST(nobody_is_held_up_for_long, 8 * MIB)
                 world.now_ns++;
         }
         expect_wait(b, 1, 2 * MIB, UINT64_MAX);
-        free_up(x, &held);
+        give_back(x, held.lease, RETURN_UNMAPPED);
+        expect_release(held.block);
         (void)expect_create(a, 0);
 }
 

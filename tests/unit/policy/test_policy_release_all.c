@@ -3,17 +3,6 @@
 #include "base/err.h"
 #include "tests/unit/policy/policy_world.h"
 
-static void expect_freed(const struct client *client, uint32_t serial, uint64_t n_bytes,
-                         uint64_t n_blocks)
-{
-        struct action action = take(ACTION_FREED);
-
-        ck_assert_ptr_eq(action.client, client);
-        ck_assert_uint_eq(action.serial, serial);
-        ck_assert_uint_eq(action.n_bytes, n_bytes);
-        ck_assert_uint_eq(action.n_blocks, n_blocks);
-}
-
 POLICY_TEST(bad_scope_and_pool_are_named, 8 * MIB)
 {
         struct client *a = join(1);
@@ -38,6 +27,7 @@ POLICY_TEST(a_tenant_that_is_chosen_gives_back_in_all_pools, 32 * MIB)
         struct policy_ask pinned = {.pool = 1, .serial = 1, .n_bytes = 2 * MIB};
         const uint32_t uid = 2;
         struct block *in_pinned;
+        struct action freed;
         uint64_t n_blocks;
 
         ask_with(b, &pinned);
@@ -53,7 +43,11 @@ POLICY_TEST(a_tenant_that_is_chosen_gives_back_in_all_pools, 32 * MIB)
         expect_taken(b, &idle);
         ck_assert(was_revoked(b, idle.lease));
         unmap(b, idle.id);
-        expect_freed(admin, 7, 16 * MIB, 3);
+        freed = take(ACTION_FREED);
+        ck_assert_ptr_eq(freed.client, admin);
+        ck_assert_uint_eq(freed.serial, 7);
+        ck_assert_uint_eq(freed.n_bytes, 16 * MIB);
+        ck_assert_uint_eq(freed.n_blocks, 3);
         ck_assert(!was_revoked(b, busy.lease));
         ck_assert_uint_eq(stats().cached, 4 * MIB);
         (void)of_a;
