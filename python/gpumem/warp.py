@@ -10,7 +10,8 @@ Warp's.
 
 Warp tells an allocator nothing of the streams that have used an array. So, as with Warp's own
 allocator, the memory of an array that ends while several streams are there waits for all of them.
-While a device has one stream, the memory is free at once in that stream's order.
+While a device has one stream, the memory is free at once in that stream's order. CuPy, Numba and
+cuda.core count as several: they may have made streams.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ if not hasattr(warp, "set_device_allocator"):
 _n_streams: dict[int, int] = {}
 _SEVERAL = 2
 
+# Their streams may wait for the default stream, and be unknown here. Torch's never do.
+_OTHERS = ("cupy", "numba.cuda", "cuda.core", "cuda.bindings", "pycuda")
+
 
 class Allocator:
     """For warp.set_device_allocator or warp.ScopedAllocator: the memory of one device's arrays.
@@ -54,7 +58,9 @@ class Allocator:
         self._held: list[tuple[int, Any, bool]] = []  # what ended while a stream captured
 
     def _has_one_stream(self) -> bool:
-        return _n_streams.get(self._ordinal, _SEVERAL) < _SEVERAL
+        return _n_streams.get(self._ordinal, _SEVERAL) < _SEVERAL and not any(
+            name in sys.modules for name in _OTHERS
+        )
 
     def _end_held(self) -> None:
         held, self._held = self._held, []

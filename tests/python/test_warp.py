@@ -16,7 +16,7 @@ MACHINE = world.World(device_bytes='1GiB', pinned_bytes='64MiB')
 STUBS = pathlib.Path(__file__).parent / 'stubs'
 
 PROGRAM = '''
-import ctypes, gc, sys, threading
+import ctypes, gc, sys, threading, types
 import warp as wp
 import gpumem
 import world
@@ -82,6 +82,17 @@ outside = make(8192)
 assert outside.ptr != address, "it is the graph's"
 capture.destroy()
 del outside
+
+sys.modules["cupy"] = types.ModuleType("cupy")  # its streams are not known
+array = make(1 << 20)
+address = array.ptr
+close_gate(mine)
+del array
+early = make(1 << 20)
+assert early.ptr != address, "work that other streams might have is not over"
+open_gate(mine)
+del early, sys.modules["cupy"]
+assert requested() == 0
 
 # Several: what ends waits for all of them.
 other = wp.Stream(device)
