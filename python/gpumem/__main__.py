@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m gpumem run | doctor"""
+"""python -m gpumem run | doctor | kernels"""
 
 import difflib
 import sys
@@ -7,12 +7,14 @@ import sys
 USAGE = """\
 usage: python -m gpumem run [--native] SCRIPT | -m MODULE [ARGUMENT...]
        python -m gpumem doctor [--json]
+       python -m gpumem kernels [--json]
        python -m gpumem --version
 
   run     has torch, cupy and numba.cuda of a program take their memory from gpumemd
   doctor  says what is served here, what is not, and what mends it
+  kernels lists the kernels that are kept for this user's processes, and clears them
 
-`run --help` and `doctor --help` say more.
+With --help each says more.
 """
 
 COMMANDS = ["run", "doctor", "--version", "--help"]
@@ -29,6 +31,10 @@ def main() -> int:
         from . import _doctor
 
         return _doctor.main(arguments[1:])
+    if arguments[:1] == ["kernels"]:
+        from .kernels import _command
+
+        return _command.main(arguments[1:])
     if arguments == ["--version"]:
         from ._version import __version__
 

@@ -8,6 +8,7 @@ import errno
 import getpass
 import grp
 import importlib.metadata
+import importlib.util
 import json
 import os
 import pathlib
@@ -180,6 +181,21 @@ def _check_frameworks() -> Iterator[Check]:
                     "Python")
 
 
+def _check_kernels() -> Check:
+    from .kernels import _command, _settings
+
+    if _settings.is_off():
+        return Check("kernels", NOTE, "each process compiles its own: GPUMEM_KERNELS=0")
+    if _settings.folder() is None:
+        return Check("kernels", NOTE, "each process compiles its own: this user has no home, and "
+                     "GPUMEM_KERNELS_DIR is not set")
+    text = f"{_command.summary()}; see `python -m gpumem kernels`"
+    if importlib.util.find_spec("filelock") is None:
+        return Check("kernels", NOTE, f"{text}. Processes that start together compile the same "
+                     "kernels: pip install filelock")
+    return Check("kernels", OK, text)
+
+
 def _check_settings() -> Iterator[Check]:
     if _notice.is_disabled():
         yield Check("settings", FAULT, "GPUMEM_DISABLE is set: no framework is served",
@@ -194,6 +210,7 @@ def checks() -> list[Check]:
     if made[1].state == OK:
         made += _check_driver()
     made += _check_frameworks()
+    made.append(_check_kernels())
     made += _check_settings()
     made.append(Check("nvidia-smi", NOTE, "bills all cached and leased memory to gpumemd, none of "
                       "it to programs; `gpumemctl clients` names each program and its memory"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frameworks that a program imports take their memory from gpumemd as soon as they are there.
+"""Frameworks that a program imports take their memory from gpumemd, and keep their kernels in the
+store, as soon as they are there.
 
 Used by `python -m gpumem run`, and loaded by file in its descendants (_site/sitecustomize.py).
 Their interpreter may lack the package, so this imports nothing of it before a framework is there.
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
 
 EXIT_NOT_SERVED = 125
 
-# module: the adapter's
-FRAMEWORKS = {"torch": "torch", "cupy": "cupy", "numba.cuda": "numba", "rmm": "rmm",
-              "cuda.core": "cuda_core", "warp": "warp"}
+# module: the adapters', which are modules of this package
+MEMORY = {"torch": ["torch"], "cupy": ["cupy"], "numba.cuda": ["numba"], "rmm": ["rmm"],
+          "cuda.core": ["cuda_core"], "warp": ["warp"]}
+KERNELS = {"triton": ["kernels.triton"], "cupy": ["kernels.cupy"], "numba.cuda": ["kernels.numba"]}
+
+# Set for descendants of a program whose frameworks keep their own allocators.
+NO_MEMORY = "GPUMEM_RUN_NO_MEMORY"
 
 
 def _package() -> Any:
@@ -53,20 +58,29 @@ def end_not_served() -> None:
     os._exit(EXIT_NOT_SERVED)
 
 
+def _is_set(name: str) -> bool:
+    return os.environ.get(name, "0") not in ("", "0")
+
+
 def install(name: str) -> None:
-    """Installs an adapter. Where it fails the framework keeps its own allocator, with one line."""
+    """Installs an adapter. Where it fails the framework keeps what it has, with one line."""
     import importlib
 
+    is_memory = not name.startswith("kernels.")
+    framework = name.rpartition(".")[2]
     try:
         _package()
         done = importlib.import_module(f"gpumem.{name}").install()
     except Exception as error:
-        print(f"gpumem: {name} keeps its own allocator: {error}", file=sys.stderr)
-        if os.environ.get("GPUMEM_REQUIRED", "0") not in ("", "0"):
+        if not is_memory:
+            print(f"gpumem: {framework} keeps its own kernel cache: {error}", file=sys.stderr)
+            return
+        print(f"gpumem: {framework} keeps its own allocator: {error}", file=sys.stderr)
+        if _is_set("GPUMEM_REQUIRED"):
             end_not_served()
         return
-    if os.environ.get("GPUMEM_VERBOSE", "0") not in ("", "0"):
-        print(f"gpumem: {name}: {done}", file=sys.stderr)
+    if _is_set("GPUMEM_VERBOSE") and done:
+        print(f"gpumem: {framework}: {done}", file=sys.stderr)
 
 
 class Finder:
@@ -106,14 +120,31 @@ class Finder:
         return spec
 
 
-def _installer(adapter: str) -> Callable[[Any], None]:
-    return lambda module: install(adapter)
+_adapters: dict[str, list[str]] = {}  # by module; of this package
 
 
-_frameworks = Finder({name: _installer(adapter) for name, adapter in FRAMEWORKS.items()})
+def _install_all(module: Any) -> None:
+    for adapter in _adapters[module.__name__]:
+        install(adapter)
 
 
-def watch() -> None:
-    """Frameworks are served from now on in this process."""
+_actions: dict[str, Callable[[Any], None]] = {}
+_frameworks = Finder(_actions)
+
+
+def watch(adapters: dict[str, list[str]]) -> None:
+    """Frameworks are served from now on in this process, beside those that are already."""
+    for module, names in adapters.items():
+        known = _adapters.setdefault(module, [])
+        known += [name for name in names if name not in known]
+        _actions[module] = _install_all
     if _frameworks not in sys.meta_path:
         sys.meta_path.insert(0, _frameworks)
+
+
+def watch_chosen() -> None:
+    """What the environment leaves switched on."""
+    if os.environ.get(NO_MEMORY) != "1":
+        watch(MEMORY)
+    if os.environ.get("GPUMEM_KERNELS") != "0":
+        watch(KERNELS)

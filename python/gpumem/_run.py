@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m gpumem run: a program whose frameworks take their memory from gpumemd, unchanged."""
+"""python -m gpumem run: a program whose frameworks take their memory from gpumemd, and keep their
+kernels in the store, unchanged."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ usage: python -m gpumem run [--native] SCRIPT [ARGUMENT...]
        python -m gpumem run [--native] -m MODULE [ARGUMENT...]
 
 Runs the program. What it, or a process that it starts, imports of torch, cupy, numba.cuda, rmm,
-cuda.core and warp takes its memory from gpumemd; other modules are not touched.
+cuda.core and warp takes its memory from gpumemd; other modules are not touched. Compiled kernels of
+triton, cupy and numba.cuda are kept for the user's other processes.
 
   --native  all keep their own allocators, to compare: as with GPUMEM_DISABLE=1
 
 environment:
-  GPUMEM_DISABLE=1   switches everything off
+  GPUMEM_DISABLE=1   switches everything off; GPUMEM_KERNELS=0 what is for kernels
   GPUMEM_REQUIRED=1  the program ends where gpumemd cannot serve; without it a line on stderr
                      says so, and the framework keeps its own allocator
   GPUMEM_VERBOSE=1   a line for each framework that is served
@@ -66,12 +68,14 @@ def _reach_descendants() -> None:
 def _serve() -> None:
     problem = _where.problem()
     if problem is None:
-        _reach_descendants()
-        _hook.watch()
-        return
-    print(f"gpumem: frameworks keep their own allocators: {problem}", file=sys.stderr)
-    if _notice.is_set("GPUMEM_REQUIRED"):
-        _hook.end_not_served()
+        os.environ.pop(_hook.NO_MEMORY, None)
+    else:
+        print(f"gpumem: frameworks keep their own allocators: {problem}", file=sys.stderr)
+        if _notice.is_set("GPUMEM_REQUIRED"):
+            _hook.end_not_served()
+        os.environ[_hook.NO_MEMORY] = "1"
+    _reach_descendants()
+    _hook.watch_chosen()
 
 
 def _execute(is_module: bool, program: list[str]) -> None:

@@ -170,7 +170,7 @@ class Run(unittest.TestCase):
                              (2, f'gpumem: unknown command "{word}"; {hint}\n'))
 
     def test_help_fits_a_screen(self):
-        for arguments in ([], ['run'], ['doctor']):
+        for arguments in ([], ['run'], ['doctor'], ['kernels']):
             ran = MACHINE.run('-m', 'gpumem', *arguments, '--help')
             lines = ran.stdout.splitlines()
             self.assertEqual(ran.returncode, 0)
@@ -250,6 +250,12 @@ class Doctor(unittest.TestCase):
     def test_switched_off(self):
         checks = self.checks(GPUMEM_DISABLE='1')
         self.assertEqual(checks['settings']['mend'], 'unset GPUMEM_DISABLE')
+
+    def test_kernels_that_are_kept(self):
+        self.assertIn('GPUMEM_KERNELS=0', self.checks()['kernels']['text'])
+        folder = str(MACHINE.folder / 'kernels')
+        check = self.checks(GPUMEM_KERNELS='1', GPUMEM_KERNELS_DIR=folder)['kernels']
+        self.assertIn(f'0 kernels, 0 B of 4.0 GiB, in {folder}; see', check['text'])
 
     def test_each_fault_has_its_command(self):
         for more in ({'GPUMEM_SOCKET': '/nowhere'}, {'GPUMEM_LIBRARY': '/nowhere'},

@@ -54,6 +54,7 @@ class World:
         self.environment |= {
             'GPUMEM_SOCKET': str(self.folder / 'gpumemd.sock'),
             'GPUMEM_EMULATOR': f'devices={devices},bytes=8GiB,dir={self.folder}/devices',
+            'GPUMEM_KERNELS': '0',
             'GPUMEM_LIBRARY': os.environ['GPUMEM_TEST_LIBRARY'],
             'PYTHONPATH': str(PACKAGE_FOLDER),
             'PYTHONDONTWRITEBYTECODE': '1',

@@ -19,7 +19,7 @@ def _watch():
     module.__file__ = path
     sys.modules["_gpumem_hook"] = module
     importlib.machinery.SourceFileLoader("_gpumem_hook", path).exec_module(module)
-    module.watch()
+    module.watch_chosen()
 
 
 def _run_the_users():
