@@ -123,9 +123,12 @@ class Finder:
 _adapters: dict[str, list[str]] = {}  # by module; of this package
 
 
-def _install_all(module: Any) -> None:
-    for adapter in _adapters[module.__name__]:
-        install(adapter)
+def _installer(name: str) -> Callable[[Any], None]:
+    def act(module: Any) -> None:
+        for adapter in _adapters[name]:
+            install(adapter)
+
+    return act
 
 
 _actions: dict[str, Callable[[Any], None]] = {}
@@ -137,7 +140,7 @@ def watch(adapters: dict[str, list[str]]) -> None:
     for module, names in adapters.items():
         known = _adapters.setdefault(module, [])
         known += [name for name in names if name not in known]
-        _actions[module] = _install_all
+        _actions[module] = _installer(module)
     if _frameworks not in sys.meta_path:
         sys.meta_path.insert(0, _frameworks)
 

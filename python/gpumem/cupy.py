@@ -20,7 +20,7 @@ from typing import Any
 
 import cupy
 
-from . import _client, _notice
+from . import _client, _notice, kernels
 from ._library import load
 from ._structs import PINNED
 
@@ -161,6 +161,7 @@ class _PinnedPool:
 
 def install(*, arrays: bool = True, pinned: bool = True) -> str:
     """Has CuPy take the memory of arrays, and pinned memory, from gpumemd. Says what was done.
+    Compiled kernels are kept in the store too, see gpumem.kernels.
 
     For the whole process; arrays that are there keep their memory."""
     if _notice.is_disabled():
@@ -173,6 +174,7 @@ def install(*, arrays: bool = True, pinned: bool = True) -> str:
     if pinned:
         cupy.cuda.set_pinned_memory_allocator(pinned_allocator)
         cupy._default_pinned_memory_pool = _PinnedPool()
+    kernels.try_install("cupy")
     done = [name for name, wanted in (("arrays", arrays), ("pinned memory", pinned)) if wanted]
     return " and ".join(done) or "nothing"
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from numba import cuda
 
-from . import _client, _errors, _notice, _share
+from . import _client, _errors, _notice, _share, kernels
 from ._library import load
 from ._structs import DEVICE, PINNED
 
@@ -175,10 +175,12 @@ else:
 
 
 def install() -> str:
-    """Has Numba use Manager, before it makes a context. Says what was done."""
+    """Has Numba use Manager, before it makes a context, and keep kernels with cache=True in the
+    store. Says what was done."""
     other = os.environ.get("NUMBA_CUDA_MEMORY_MANAGER", "default")
     if other not in ("", "default", __name__):
         raise _errors.Unsupported(f"NUMBA_CUDA_MEMORY_MANAGER={other} chooses another manager")
     load()  # one that does not fit is refused now, and not in the middle of the program
     cuda.set_memory_manager(_numba_memory_manager)
+    kernels.try_install("numba")
     return "device and pinned memory"

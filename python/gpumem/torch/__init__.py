@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from .. import _client, _errors, _notice
+from .. import _client, _errors, _notice, kernels
 from .._buffer import pinned as _pinned
 from .._buffer import shape_of as _shape_of
 from .._library import load
@@ -87,7 +87,8 @@ def install(*, wait: float = 10.0) -> str:
 
     Before the first use of CUDA; else Unsupported names the line that was first, if it is known.
     wait: seconds that an allocation waits for memory that others hold. Out of memory is a
-    RuntimeError whose text begins with "CUDA out of memory.".
+    RuntimeError whose text begins with "CUDA out of memory.". Triton's kernels are kept in the store
+    too, see gpumem.kernels.
     """
     global _is_installed
     if _is_installed:
@@ -99,6 +100,7 @@ def install(*, wait: float = 10.0) -> str:
     load().adapters_set_wait_ms(_client.wait_ms(wait))
     tell = _replace()
     _is_installed = True
+    kernels.try_install("triton")
     tell()
     return "every CUDA tensor"
 
