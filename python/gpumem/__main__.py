@@ -17,7 +17,7 @@ usage: python -m gpumem run [--native] SCRIPT | -m MODULE [ARGUMENT...]
 With --help each says more.
 """
 
-COMMANDS = ["run", "doctor", "--version", "--help"]
+COMMANDS = ["run", "doctor", "kernels", "--version", "--help"]
 
 
 def main() -> int:
