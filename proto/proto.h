@@ -43,7 +43,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_FEATURE_GROUPS   UINT64_C(8)  /* LEASEs may be served together: PROTO_LEASE_MORE */
 #define PROTO_FEATURE_PARTS    UINT64_C(16) /* PROTO_LEASE_ONLY_CACHED, PROTO_RETURN_UNUSED */
 #define PROTO_FEATURE_PRESSURE UINT64_C(32) /* NOTICE tells that others lack memory */
-#define PROTO_FEATURES         UINT64_C(63)
+#define PROTO_FEATURE_REPORTS  UINT64_C(64) /* FAILED tells of the library's own refusals */
+#define PROTO_FEATURES         UINT64_C(127)
 
 /* Why a LEASE was refused. */
 enum proto_refused {

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
+#include "client/api/report.h"
 #include "client/connection/retry.h"
 #include "client/pool/shared_alloc.h"
 #include "client/runtime/before_wait.h"
@@ -143,8 +144,10 @@ static int alloc_from(struct gpumem_client *client, struct pool *pool,
                       void **ret_pointer)
 {
         struct stream_heap *heap;
-        int r = pool_check_size(pool, request->n_bytes);
+        int r;
 
+        last_error_set_pool(__atomic_load_n(&pool->row.id, __ATOMIC_RELAXED));
+        r = pool_check_size(pool, request->n_bytes);
         if (r)
                 return r;
         if (request->flags & GPUMEM_SHAREABLE)
@@ -377,7 +380,7 @@ static int take_request(struct gpumem_client *client, const struct gpumem_reques
 static int conclude(struct gpumem_client *client, int r, const struct gpumem_request *asked)
 {
         if (r)
-                last_error_keep(client->number, r, asked);
+                report_keep(client, r, asked);
         if (last_error_is_refusal(r))
                 note_refusal(client, r, asked);
         client_settle(client);

@@ -49,6 +49,7 @@ struct gpumem_client {
         struct debug debug;
         struct tags tags;
         struct primary_contexts primaries;
+        _Atomic uint64_t reported_ns;  /* when the daemon was last told of a refusal; 0: never */
         bool is_default;               /* the process's own, which is never disconnected */
         struct gpumem_client *parents; /* the parent process's default client, kept as it is */
 };

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
+#include "client/api/report.h"
 #include "client/connection/retry.h"
 #include "client/pool/reservation.h"
 #include "client/runtime/last_error.h"
@@ -36,9 +37,11 @@ int gpumem_reserve(struct gpumem_client *client, int32_t place, uint64_t n_bytes
         last_error_clear();
         r = client_find_pool(client, GPUMEM_DEVICE, place, &pool);
         if (!r)
+                last_error_set_pool(__atomic_load_n(&pool->row.id, __ATOMIC_RELAXED));
+        if (!r)
                 r = reserve_until_deadline(client, pool, n_bytes, wait_ms);
         if (r)
-                last_error_keep(client_number(client), r, &asked);
+                report_keep(client, r, &asked);
         client_settle(client);
         return r;
 }

@@ -15,12 +15,16 @@ static _Thread_local struct {
         struct gpumem_refusal refusal;
         struct gpumem_refusal of_connect;
         int set_code;
+        bool is_daemons;
+        bool has_pool;
+        uint32_t pool;
         char set_text[GPUMEM_TEXT_BYTES];
 } last;
 
 void last_error_set(int code, const char *text)
 {
         last.set_code = code;
+        last.is_daemons = false;
         (void)snprintf(last.set_text, sizeof(last.set_text), "%s", text);
 }
 
@@ -30,11 +34,31 @@ void last_error_set_frame(int code, const struct frame *frame)
                 last_error_set(code, frame->refused.text);
         else if (frame->kind == MESSAGE_ERROR)
                 last_error_set(code, frame->error.text);
+        else
+                return;
+        last.is_daemons = true;
 }
 
 void last_error_clear(void)
 {
         last.set_code = 0;
+        last.has_pool = false;
+}
+
+void last_error_set_pool(uint32_t pool)
+{
+        last.pool = pool;
+        last.has_pool = true;
+}
+
+uint32_t last_error_pool(void)
+{
+        return last.has_pool ? last.pool : LAST_ERROR_NO_POOL;
+}
+
+bool last_error_is_daemons(int code)
+{
+        return last.set_code == code && last.is_daemons;
 }
 
 void last_error_set_bad_setting(int code, const char *variable, const char *value,

@@ -21,6 +21,14 @@ void last_error_set_frame(int code, const struct frame *frame);
 /* A call begins: reasons that earlier calls have set are dropped. */
 void last_error_clear(void);
 
+/* The calls that follow are about the pool with this number of the daemon's. */
+#define LAST_ERROR_NO_POOL UINT32_MAX
+void last_error_set_pool(uint32_t pool);
+uint32_t last_error_pool(void);
+
+/* Is the reason of this code, if one is set, the daemon's? */
+bool last_error_is_daemons(int code);
+
 /* An environment variable has a value that is not a valid `allowed`. */
 void last_error_set_bad_setting(int code, const char *variable, const char *value,
                                 const char *allowed);

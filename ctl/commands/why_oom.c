@@ -17,8 +17,8 @@
 
 static const char help[] =
         "Usage: gpumemctl why-oom [OPTION]...\n"
-        "Shows the last requests that were refused for lack of memory: process and size,\n"
-        "the reason, what can be done; and the state of the pool now.\n"
+        "Shows the last requests for memory that gpumemd, the library or the driver\n"
+        "refused: process, size, the reason, what can be done; and the pool now.\n"
         "\n"
         "  --pid N     of this process only\n"
         "  --uid USER  of this user's tenants only; a name or a uid\n"
@@ -91,10 +91,11 @@ static void print_refusal(const struct pool_stats *pool_stats, const struct even
         char time[EVENT_ROWS_TIME_MAX], size[SIZE_TEXT_MAX];
 
         event_rows_time(row, time);
-        (void)printf("%s  %s (pid %" PRIu32 "), uid %" PRIu32
-                     "%s%s, was refused %s of pool %" PRIu32,
-                     time, row->program, row->pid, row->uid, *row->container ? " in " : "",
-                     row->container, size_format(row->bytes, size), row->pool);
+        (void)printf("%s  %s (pid %" PRIu32 "), uid %" PRIu32 "%s%s, was refused %s", time,
+                     row->program, row->pid, row->uid, *row->container ? " in " : "",
+                     row->container, size_format(row->bytes, size));
+        if (row->pool != LISTING_NOBODY)
+                (void)printf(" of pool %" PRIu32, row->pool);
         if (row->times > 1)
                 (void)printf(", in %" PRIu32 " requests", row->times);
         (void)printf(":\n  %s\n", row->text);

@@ -17,6 +17,9 @@ bool oom_is_of_memory(const struct event_row *row)
         case GPUMEM_E_TIMED_OUT:
         case GPUMEM_E_TOO_MANY:
         case GPUMEM_E_STALLED:
+        case GPUMEM_E_DRIVER:
+        case GPUMEM_E_DENIED:
+        case GPUMEM_E_SHUTTING_DOWN:
                 return true;
         default:
                 return row->reason != PROTO_REFUSED_OTHERWISE;

@@ -8,7 +8,8 @@
 #include "proto/listing.h"
 #include "proto/proto.h"
 
-/* A refusal for want of memory, or of room under a limit. */
+/* Memory was refused: for lack of it, by a limit, by the driver or its device, or by the daemon's end. Not a request
+ * that was wrong. */
 bool oom_is_of_memory(const struct event_row *row);
 
 /* What the pool could give at present to a request that waits a little: what is free, cached or idle. Limits of clients

@@ -339,6 +339,21 @@ static void refuse_hello(struct session *session, const struct frame *frame)
         session_end_connection(session);
 }
 
+/* The client has a reason of its own, so its words are kept as they are. */
+static void take_failed(struct session *session, const struct frame *frame)
+{
+        uint32_t pool = frame->failed.pool < session->server->n_pools ? frame->failed.pool
+                                                                      : PROTO_ALL_POOLS;
+
+        if (!(session->features & PROTO_FEATURE_REPORTS)) {
+                refuse(session, frame, GPUMEM_E_BAD_REQUEST,
+                       "FAILED requires feature bit 6 in HELLO");
+                return;
+        }
+        event_log_note_refusal(session, pool, frame->failed.n_bytes, frame->failed.code,
+                               PROTO_REFUSED_OTHERWISE, frame->failed.text);
+}
+
 /* Handlers by message kind, for every message that a client may send. */
 static void (*const handlers[])(struct session *session, const struct frame *frame) = {
         [MESSAGE_HELLO] = refuse_hello,
@@ -348,6 +363,7 @@ static void (*const handlers[])(struct session *session, const struct frame *fra
         [MESSAGE_RETURN] = take_return,
         [MESSAGE_UNMAPPED] = take_unmapped,
         [MESSAGE_CANCEL] = take_cancel,
+        [MESSAGE_FAILED] = take_failed,
         [MESSAGE_STATS] = take_stats,
         [MESSAGE_POOLS] = take_pools,
         [MESSAGE_CLIENTS] = list_clients_take,

@@ -74,6 +74,38 @@ static void refuse_one(struct party *party, uint64_t n_bytes, enum gpumem_error 
         expect_error(party->fd, party->serial, code);
 }
 
+static struct frame failed_frame(void)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.failed = (struct message_failed){
+                .n_bytes = 9 * GIB, .pool = 1, .code = GPUMEM_E_TOO_LARGE};
+        proto_put_text(frame.failed.text, sizeof(frame.failed.text), "more than there is");
+        return frame;
+}
+
+/* A library of this version says so; one that does not name the feature may not. */
+TEST(what_a_library_refuses_is_told)
+{
+        struct link *link = open_link("own", NULL);
+        struct party party = party_join();
+        struct frame frame = failed_frame();
+        struct event_row row;
+
+        ck_assert_int_eq(link_send(link, &frame, MESSAGE_FAILED), 0);
+        row = await_own(LISTED_EVENT_REFUSED);
+        ck_assert_uint_eq(row.code, GPUMEM_E_TOO_LARGE);
+        ck_assert_uint_eq(row.bytes, 9 * GIB);
+        ck_assert_uint_eq(row.pool, 1);
+        ck_assert_str_eq(row.program, "own");
+        ck_assert_str_eq(row.text, "more than there is");
+        frame = failed_frame();
+        party_say(&party, &frame, MESSAGE_FAILED);
+        expect_error(party.fd, party.serial, GPUMEM_E_BAD_REQUEST);
+        link_free(link);
+        party_leave(&party);
+}
+
 /* The one that the kernel says this process is in: perhaps none. */
 static void expect_own_container(const char *told)
 {

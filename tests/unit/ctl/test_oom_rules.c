@@ -16,6 +16,8 @@ TEST(refusals_for_want_of_memory_are_told_from_others)
                 {{.event = 1, .what = LISTED_EVENT_REFUSED, .code = GPUMEM_E_REFUSED}, true},
                 {{.event = 1, .what = LISTED_EVENT_REFUSED, .code = GPUMEM_E_LIMIT}, true},
                 {{.event = 1, .what = LISTED_EVENT_REFUSED, .code = GPUMEM_E_STALLED}, true},
+                {{.event = 1, .what = LISTED_EVENT_REFUSED, .code = GPUMEM_E_DRIVER}, true},
+                {{.event = 1, .what = LISTED_EVENT_REFUSED, .code = GPUMEM_E_TOO_LARGE}, true},
                 {{.event = 1,
                   .what = LISTED_EVENT_REFUSED,
                   .code = 9999,
