@@ -10,7 +10,7 @@ KILLS ?= 100000
 
 # Targets share build folders, and ninja uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: build setup install test check fuzz model soak kills flood faults deb boot demo play bench frameworks gpu-bundle format protocol metrics clean help
+.PHONY: build setup install test check fuzz model soak kills flood attack faults deb boot demo play bench frameworks gpu-bundle format protocol metrics clean help
 
 build: setup-build ## compile everything into build/ (the default)
 	@.ci/configure build gcc
@@ -50,6 +50,9 @@ kills: build ## kill KILLS=100000 processes at work: no wrong byte, every byte b
 
 flood: build ## crowds press the daemon while another leases: counts, and its times as ratios
 	@tests/flood/flood.sh build
+
+attack: build ## attack the daemon in each way that is known, or in one: ATTACK=name; a table
+	@tests/attack/attack.sh build $(ATTACK)
 
 deb: setup-deb ## make the Debian packages, in build/deb, and have lintian look at them
 	@.ci/deb

@@ -9,16 +9,30 @@
 #include "proto/address.h"
 #include "proto/wire.h"
 
-int peer_connect(void)
+static int connect_to(const struct sockaddr_un *address)
 {
         CLEANUP(closep)
         int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        struct sockaddr_un address;
 
-        if (fd < 0 || address_to_connect(NULL, &address) ||
-            connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+        if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
                 return -1;
         return steal_fd(&fd);
+}
+
+int peer_connect(void)
+{
+        struct sockaddr_un address;
+
+        return address_to_connect(NULL, &address) ? -1 : connect_to(&address);
+}
+
+int peer_connect_admin(void)
+{
+        struct sockaddr_un address, admin;
+
+        if (address_to_connect(NULL, &address) || address_of_admin(&address, &admin))
+                return -1;
+        return connect_to(&admin);
 }
 
 int peer_send(int fd, struct frame *frame, enum message_kind kind)
@@ -27,16 +41,24 @@ int peer_send(int fd, struct frame *frame, enum message_kind kind)
         return wire_send(fd, frame, NULL);
 }
 
-int peer_call(int fd, struct frame *request, enum message_kind kind, enum message_kind reply_kind,
-              struct frame *ret_reply)
+int peer_receive(int fd, struct frame *ret_frame)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
         struct proto_reason reason;
+
+        return wire_receive(fd, FROM_DAEMON, ret_frame, &fds, &reason);
+}
+
+int peer_call(int fd, struct frame *request, enum message_kind kind, enum message_kind reply_kind,
+              struct frame *ret_reply)
+{
         int r = peer_send(fd, request, kind);
 
-        if (!r)
-                r = wire_receive(fd, FROM_DAEMON, ret_reply, &fds, &reason);
+        do {
+                if (!r)
+                        r = peer_receive(fd, ret_reply);
+        } while (!r && ret_reply->kind == MESSAGE_NOTICE);
         if (r)
                 return r;
         if (ret_reply->kind == MESSAGE_ERROR)

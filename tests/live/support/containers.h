@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Containers as the daemon sees them: cgroups with Docker's names. Needs root and a writable cgroup tree.
- * Failures end the test. */
+ * Failures abort. */
 #pragma once
 
 #include <stdbool.h>
