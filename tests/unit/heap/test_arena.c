@@ -56,6 +56,22 @@ static uint64_t choose(uint64_t n_granules, enum arena_wish wish)
         return (start - START) / GRANULE;
 }
 
+TEST(blocks_are_found_one_after_another, .in = &without_start)
+{
+        struct arena_block first = block_at(3, 2), second = block_at(5, 1), third = block_at(9, 1);
+
+        begin(10);
+        ck_assert_ptr_null(arena_next(arena, START));
+        put(&third);
+        put(&first);
+        put(&second);
+        ck_assert_ptr_eq(arena_next(arena, START), &first);
+        ck_assert_ptr_eq(arena_next(arena, first.start), &first);
+        ck_assert_ptr_eq(arena_next(arena, first.start + GRANULE), &second);
+        ck_assert_ptr_eq(arena_next(arena, second.start + GRANULE), &third);
+        ck_assert_ptr_null(arena_next(arena, third.start + GRANULE));
+}
+
 /* In the middle of the largest gap, whichever it is. */
 TEST(apart_leaves_room_on_both_sides)
 {

@@ -45,6 +45,20 @@ TEST(a_cut_leaves_the_rest)
         ck_assert_uint_eq(extents_find_free(&extents, 1), 0);
 }
 
+/* The one that is given back last merges with the hole behind it, or before it. */
+TEST(holes_that_merge_are_counted, .to = 2)
+{
+        uint32_t cut[2];
+
+        (void)run_add(&extents, 1000, 10, run_alone);
+        cut[0] = run_cut(&extents, 4);
+        cut[1] = run_cut(&extents, 6);
+        (void)extents_give(&extents, cut[!_i]);
+        ck_assert_uint_eq(extents.n_merges, 0);
+        run_expect(&extents, extents_give(&extents, cut[_i]), EXTENT_FREE, 1000, 10);
+        ck_assert_uint_eq(extents.n_merges, 1);
+}
+
 /* 2^31 are the most that double. */
 TEST(the_largest_array_grows_no_more)
 {

@@ -28,6 +28,19 @@ TEST(excess_is_what_is_held_above_the_budget)
         ck_assert_uint_eq(heap_set_excess(&set, 0, NOW + BUDGET_HALF_LIFE_US), 16 * GIB - BLOCK);
 }
 
+/* A block from 8 to 12 MiB stays where one of its bytes lies between them. */
+TEST(nothing_goes_between_the_addresses, .to = 2)
+{
+        struct heap_block *block = add(0, 8 * MIB, 4 * MIB);
+        uint64_t start = block->at.start, end = start + block->at.n_bytes;
+
+        ck_assert_ptr_null(heap_set_take_idle(&set, WORLD_START, start + 1));
+        ck_assert_ptr_null(heap_set_take_idle(&set, end - 1, end + GIB));
+        ck_assert_ptr_eq(_i ? heap_set_take_idle(&set, WORLD_START, start)
+                            : heap_set_take_idle(&set, end, end + GIB),
+                         block);
+}
+
 TEST(an_arena_has_room_for_heaps_far_apart)
 {
         ck_assert_uint_eq(heap_set_arena_bytes(BLOCK), 16 * BLOCK);
