@@ -396,6 +396,35 @@ class Numba(Framework):
         self.says('\n\n# lines more\n' + textwrap.dedent(text), '{False} 16', file='elsewhere/a.py')
         self.assertEqual(len(self.entries()), 16)
 
+    def test_a_global_that_changes_between_two_compilations(self):
+        text = '''
+            FACTOR = {first}
+            @cuda.jit(cache=True)
+            def kernel(array):
+                array[0] = FACTOR
+            said = [need(kernel)]
+            FACTOR = 2
+            said.append(need(kernel, (types.float64[::1],)))
+            FACTOR = {last}
+            kernel.recompile()
+            print(said, compiled.count("kernel"))
+        '''
+        self.says(text.format(first=1, last=3), '[True, True] 4')
+        # Both signatures are known for 2 and for 3 by now: one of the first's, none of recompile()'s.
+        self.says(text.format(first=2, last=3), '[True, False] 1')
+
+    def test_a_device_function_that_was_compiled_before_its_global_changed(self):
+        self.says(self.KERNELS + '''
+        def compile_device(self, args, return_type=None):
+            self.overloads[args] = "code"
+        from gpumem.kernels import numba as ours
+        ours._wrap_device(compile_device)(helper, (types.float32,))
+        print(need(cooperative), ours._meaning(helper) == helper._gpumem_meaning)
+        FACTOR = 9.5
+        print(need(cooperative, (types.float64[::1],)), ours._meaning(helper) == helper._gpumem_meaning)
+        ''', 'True True True False')
+        self.assertEqual(len(self.entries()), 1)
+
     def test_what_cannot_be_told_is_left_to_numba(self):
         text = '''
             class Odd:

@@ -12,7 +12,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-_INCLUDE = re.compile(r"(?:(?:#|%:|\?\?=)(?:\s|/\*.*?\*/)*include(?:_next)?|__has_include(?:_next)?\s*\()"
+_INCLUDE = re.compile(r"(?:(?:#|%:|\?\?=)(?:\s|/\*.*?\*/)*include(?:_next)?"
+                      r"|__has_include(?:_next)?\s*\()"
                       r"(?:[ \t]|/\*.*?\*/)*"
                       r"(?:<([^>\n]+)>|\"([^\"\n]+)\"|(\S+))")
 _WITH_VALUE = ("-I", "--include-path", "-isystem", "-include", "--pre-include")

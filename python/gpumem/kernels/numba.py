@@ -49,6 +49,8 @@ _FOREIGN_OPTIONS = ("link", "extensions")
 def _special(digest: _functions.Digest, value: Any) -> str | None:
     """A text of a value of Numba or NumPy; None: it is none."""
     if isinstance(value, _dispatcher.CUDADispatcher):
+        if value.overloads and getattr(value, "_gpumem_meaning", None) != _meaning(value):
+            raise _functions.Unknown("a device function compiled when its globals were others")
         return digest.function(value.py_func) + _options(digest, value.targetoptions)
     if isinstance(value, (_types.Type, np.dtype)):
         return _text(f"type {value!r} {value}")
@@ -61,6 +63,14 @@ def _special(digest: _functions.Digest, value: Any) -> str | None:
         name = next((name for name, one in vars(cuda).items() if one is value), None)
         return f"numba.cuda.{name}" if name else None
     return None
+
+
+def _meaning(function: Any) -> str:
+    """A digest of a device function as it is now; empty: it cannot be told."""
+    try:
+        return _functions.Digest(function.py_func, _RELEASED, _special).hexdigest()
+    except _functions.Unknown:
+        return ""
 
 
 def _text(text: str) -> str:
@@ -107,16 +117,15 @@ class Cache(_dispatcher.CUDACache):
         self._launch_config_key: Any = None
         self._launch_config_sensitive_flag: bool | None = None
         self._flight: _flight.Flight | None = None
-        lines = bool(options.get("debug") or options.get("lineinfo"))
-        # What a global name means may change until the function is compiled.
-        self._digest = functools.cache(lambda: self._function(py_func, options, lines))
-        self._function(py_func, options, lines)
+        self._options = options
+        self._digest()
         self.enable()
 
-    @staticmethod
-    def _function(py_func: Any, options: dict[str, Any], lines: bool) -> str:
-        digest = _functions.Digest(py_func, _RELEASED, _special, lines)
-        return f"{digest.hexdigest()} {_options(digest, options)}"
+    def _digest(self) -> str:
+        """As the function is now: what a global name means may change before each compilation."""
+        lines = bool(self._options.get("debug") or self._options.get("lineinfo"))
+        digest = _functions.Digest(self._py_func, _RELEASED, _special, lines)
+        return f"{digest.hexdigest()} {_options(digest, self._options)}"
 
     def _key(self, *parts: object) -> str:
         import numba
@@ -172,7 +181,7 @@ class Cache(_dispatcher.CUDACache):
             flight.end()
 
     def flush(self) -> None:
-        """recompile() writes kernels again; other functions' stay."""
+        """recompile() asks for it. A key says what is compiled, so nothing has to go."""
         self._launch_config_sensitive_flag = None
 
     # Kernels that depend on the launch's configuration: a mark of the function, kept as they are.
@@ -180,15 +189,23 @@ class Cache(_dispatcher.CUDACache):
     def is_launch_config_sensitive(self) -> bool:
         """Whether a kernel of this function was marked so."""
         if self._launch_config_sensitive_flag is None:
-            self._launch_config_sensitive_flag = self._store.load(self._key("mark")) is not None
+            try:
+                key = self._key("mark")
+            except _functions.Unknown:
+                return False
+            self._launch_config_sensitive_flag = self._store.load(key) is not None
         return self._launch_config_sensitive_flag
 
     def mark_launch_config_sensitive(self) -> bool:
         """Marks it; False where that cannot be kept."""
         if self._launch_config_sensitive_flag is not True:
+            try:
+                key = self._key("mark")
+            except _functions.Unknown:
+                return False
             about = _store.About("numba", f"{self._py_func.__qualname__} (mark)",
                                  numba_cuda.__version__)
-            self._launch_config_sensitive_flag = self._store.save(self._key("mark"), about, {})
+            self._launch_config_sensitive_flag = self._store.save(key, about, {})
         return self._launch_config_sensitive_flag
 
 
@@ -205,6 +222,21 @@ def _wrap_enable(original: Any) -> Any:
 
     enable_caching._gpumem_original = original
     return enable_caching
+
+
+def _wrap_device(original: Any) -> Any:
+    @functools.wraps(original)
+    def compile_device(self: Any, *arguments: Any, **more: Any) -> Any:
+        # Kernels that are compiled later get this code, whatever its globals are by then.
+        now = _meaning(self)
+        before = getattr(self, "_gpumem_meaning", None)
+        if not self.overloads:
+            self._gpumem_meaning = now
+        elif before != now:
+            self._gpumem_meaning = "several"
+        return original(self, *arguments, **more)
+
+    return compile_device
 
 
 def _wrap_compile(original: Any) -> Any:
@@ -226,10 +258,12 @@ def install() -> str:
     dispatcher = _dispatcher.CUDADispatcher
     for holder, name in ((_dispatcher, "CUDACache"), (_dispatcher._Kernel, "_rebuild"),
                          (_dispatcher._Kernel, "_reduce_states"), (dispatcher, "enable_caching"),
+                         (dispatcher, "compile_device"),
                          (dispatcher, "mark_launch_config_sensitive")):
         if not hasattr(holder, name):
             raise _errors.Unsupported(f"numba-cuda {numba_cuda.__version__} has no {name}")
     if not hasattr(dispatcher.enable_caching, "_gpumem_original"):
         dispatcher.enable_caching = _wrap_enable(dispatcher.enable_caching)
         dispatcher.compile = _wrap_compile(dispatcher.compile)
+        dispatcher.compile_device = _wrap_device(dispatcher.compile_device)
     return f"kernels with cache=True are kept in {_settings.folder()}"
