@@ -163,9 +163,9 @@ void work_silent(struct gang_member *self)
 
 static void lease_and_die(unsigned n_connections)
 {
-        struct gang_member nobody = {.n_done = 0};
+        struct gang_member uncounted = {.n_done = 0};
 
-        askers_connect(&askers, &nobody, n_connections);
+        askers_connect(&askers, &uncounted, n_connections);
         for (unsigned i = 0; i < askers.n * LEASES_OF_DYING; i++) {
                 struct frame frame = FRAME_NULL, reply;
 
