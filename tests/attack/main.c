@@ -106,7 +106,8 @@ static void judge_nearness(struct fight *fight)
                   times.n);
 }
 
-/* Counts that hold whatever the time: each question of others is answered, and as it should be. */
+/* Counts that hold whatever the time: each question of others is answered, and as it should be. Both forms judge them;
+ * figures of the daemon that count belong here, too. */
 static void judge_answers(struct fight *fight, bool have_all)
 {
         unsigned n = 0, n_errors = 0, n_unasked = 0;

@@ -9,7 +9,7 @@ static unsigned n_of[NO_VERDICT + 1];
 static void print(const char *attack, const char *what, const char *measured, const char *wanted,
                   const char *verdict)
 {
-        printf("%-15s %-16s %-43s %-24s %s\n", attack, what, measured, wanted, verdict);
+        printf("%-15s %-16s %-50s %-20s %s\n", attack, what, measured, wanted, verdict);
         (void)fflush(stdout);
 }
 
