@@ -23,6 +23,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 NATIVE = HERE / "native"
 SOURCES = NATIVE if NATIVE.exists() else HERE.parent
 LIBRARY = "libgpumem-client.so.0"
+# With which torch's extension is compiled.
+HEADERS = ("gpumem.h", "gpumem-adapters.h", "gpumem-errors.def")
 
 # Of an sdist: what meson reads with -Dclient_only=true.
 SOURCE_FOLDERS = ("base", "client", "driver", "include", "proto")
@@ -138,6 +140,9 @@ class BuildWithLibrary(build_py):
         package = HERE / "gpumem" if self.editable_mode else pathlib.Path(self.build_lib) / "gpumem"
         (package / "lib").mkdir(exist_ok=True)
         shutil.copy(self.library_file, package / "lib" / LIBRARY)
+        (package / "include").mkdir(exist_ok=True)
+        for header in HEADERS:
+            shutil.copy(SOURCES / "include" / header, package / "include" / header)
 
 
 class PlatformWheel(bdist_wheel):

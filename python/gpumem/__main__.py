@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m gpumem run | doctor | kernels"""
+"""python -m gpumem run | doctor | kernels | torch-extension"""
 
 import difflib
 import sys
@@ -8,16 +8,18 @@ USAGE = """\
 usage: python -m gpumem run [--native] SCRIPT | -m MODULE [ARGUMENT...]
        python -m gpumem doctor [--json]
        python -m gpumem kernels [--json]
+       python -m gpumem torch-extension [--where]
        python -m gpumem --version
 
-  run     has torch, cupy and numba.cuda of a program take their memory from gpumemd
-  doctor  says what is served here, what is not, and what mends it
-  kernels lists the kernels that are kept for this user's processes, and clears them
+  run              has torch, cupy and numba.cuda of a program take their memory from gpumemd
+  doctor           says what is served here, what is not, and what mends it
+  kernels          lists the kernels that are kept for this user's processes, and clears them
+  torch-extension  builds what torch's plain interface for allocators lacks
 
 With --help each says more.
 """
 
-COMMANDS = ["run", "doctor", "kernels", "--version", "--help"]
+COMMANDS = ["run", "doctor", "kernels", "torch-extension", "--version", "--help"]
 
 
 def main() -> int:
@@ -35,6 +37,10 @@ def main() -> int:
         from .kernels import _command
 
         return _command.main(arguments[1:])
+    if arguments[:1] == ["torch-extension"]:
+        from . import _torch_extension
+
+        return _torch_extension.main(arguments[1:])
     if arguments == ["--version"]:
         from ._version import __version__
 

@@ -19,7 +19,7 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from . import _client, _driver, _errors, _library, _notice, _where
+from . import _client, _driver, _errors, _library, _notice, _torch_extension, _where
 from ._version import __version__
 
 USAGE = """\
@@ -196,6 +196,18 @@ def _check_kernels() -> Check:
     return Check("kernels", OK, text)
 
 
+def _check_torch_extension() -> Iterator[Check]:
+    try:
+        path = _torch_extension.path()
+    except importlib.metadata.PackageNotFoundError:
+        return
+    if path.exists():
+        yield Check("torch extension", OK, str(path))
+    else:
+        yield Check("torch extension", NOTE, "not built, and not needed for CUDA tensors. It gives "
+                    f"{_torch_extension.GIVES}: {_torch_extension.COMMAND}")
+
+
 def _check_settings() -> Iterator[Check]:
     if _notice.is_disabled():
         yield Check("settings", FAULT, "GPUMEM_DISABLE is set: no framework is served",
@@ -211,6 +223,7 @@ def checks() -> list[Check]:
         made += _check_driver()
     made += _check_frameworks()
     made.append(_check_kernels())
+    made += _check_torch_extension()
     made += _check_settings()
     made.append(Check("nvidia-smi", NOTE, "bills all cached and leased memory to gpumemd, none of "
                       "it to programs; `gpumemctl clients` names each program and its memory"))

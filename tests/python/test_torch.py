@@ -170,6 +170,30 @@ class Torch(unittest.TestCase):
                 self.assertEqual(self.looks(), before)
                 self.assertEqual([call for call in calls if call[0] == 'change'], [])
 
+    def test_2_the_extension_replaces_less(self):
+        """What it does by itself is torch's then; what it cannot is refused as without it."""
+        import gpumem.torch
+        from gpumem import _torch_extension
+        seen = []
+
+        def look(extension):
+            torch = self.torch
+            seen.extend([extension, hasattr(torch._C, '_cuda_memoryStats'),
+                         hasattr(torch.UntypedStorage, '_share_cuda_'), CudnnModule.is_on,
+                         torch.cuda.memory._snapshot()])
+            with self.assertRaises(gpumem.Unsupported):
+                torch.cuda.memory._record_memory_history()
+            raise RuntimeError('not today')
+        before = self.looks()
+        with unittest.mock.patch.object(_torch_extension, 'load', lambda path: 'built'), \
+                unittest.mock.patch.object(_torch_extension, 'install', look), \
+                self.assertRaisesRegex(RuntimeError, 'not today'):
+            gpumem.torch.install()
+        self.assertEqual(seen, ['built', False, False, True, {}])
+        self.assertEqual(self.looks(), before)
+        with self.assertRaisesRegex(gpumem.Unsupported, 'torch-extension'), gpumem.torch.shareable():
+            pass
+
     def test_3_install(self):
         import gpumem.torch
         os.environ['PYTORCH_CUDA_ALLOC_CONF'] = 'expandable_segments:True'

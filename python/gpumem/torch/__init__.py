@@ -9,17 +9,22 @@ stream. Torch's own functions say what gpumemd holds: memory_stats, memory_summa
 max_memory_allocated, mem_get_info, set_per_process_memory_fraction, empty_cache. What torch's
 interface for allocators cannot do is switched off, or refused, by name: see docs/frameworks.md.
 
+With the optional extension (`python -m gpumem torch-extension`) torch can do most of that: what
+is then possible, and what is not, is in docs/frameworks.md.
+
 `pool()` is the smaller way: a torch.cuda.MemPool, for one thread, above which torch caches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import ctypes
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from .. import _client, _errors, _notice, kernels
+from .. import _client, _errors, _notice, _torch_extension, kernels
 from .._buffer import pinned as _pinned
 from .._buffer import shape_of as _shape_of
 from .._library import load
@@ -36,6 +41,7 @@ _HOOKS = {
 
 _kept: list[Any] = []  # allocators outlive every tensor
 _is_installed = False
+_extension: ctypes.PyDLL | None = None
 
 _first_use.watch()
 
@@ -66,19 +72,25 @@ def _check_first_use() -> None:
 
 def _replace() -> Callable[[], None]:
     """Torch's allocator last, as what fails before that can be put back."""
-    made = _allocator("gpumem_torch_alloc", "gpumem_torch_free")
-    _hook(made)
+    global _extension
+    extension = _torch_extension.load(load().path)
     try:
-        _statistics.install()
+        _statistics.install(is_whole=extension is None)
         _graphs.install()
         _streams.install()
         _vllm.install()
-        tell = _refusals.install()
-        torch._C._cuda_changeCurrentAllocator(made)
+        tell = _refusals.install(extension is not None)
+        if extension is None:
+            made = _allocator("gpumem_torch_alloc", "gpumem_torch_free")
+            _hook(made)
+            torch._C._cuda_changeCurrentAllocator(made)
+        else:
+            _torch_extension.install(extension)
     except BaseException:
         _patches.take_back()
         raise
     _patches.keep()
+    _extension = extension
     return tell
 
 
@@ -87,8 +99,8 @@ def install(*, wait: float = 10.0) -> str:
 
     Before the first use of CUDA; else Unsupported names the line that was first, if it is known.
     wait: seconds that an allocation waits for memory that others hold. Out of memory is a
-    RuntimeError whose text begins with "CUDA out of memory.". Triton's kernels are kept in the store
-    too, see gpumem.kernels.
+    RuntimeError whose text begins with "CUDA out of memory."; with the extension it is
+    torch.OutOfMemoryError. Triton's kernels are kept in the store too, see gpumem.kernels.
     """
     global _is_installed
     if _is_installed:
@@ -117,6 +129,21 @@ def pool(**options: Any) -> Any:
     return torch.cuda.MemPool(_allocator("gpumem_torch_pool_alloc", "gpumem_torch_free"), **options)
 
 
+@contextlib.contextmanager
+def shareable() -> Iterator[None]:
+    """What this thread allocates inside can be sent to other processes by torch.multiprocessing.
+
+    Each such allocation takes blocks of its own, 2 MiB at least. Needs the extension."""
+    if _extension is None:
+        raise _errors.Unsupported("tensors can be sent to other processes with torch's extension "
+                                  f"only: `{_torch_extension.COMMAND}` builds it")
+    before = _extension.gpumem_torch_extension_set_shareable(1)
+    try:
+        yield
+    finally:
+        _extension.gpumem_torch_extension_set_shareable(before)
+
+
 def pinned(shape: Any, dtype: Any = torch.float32) -> Any:
     """A CPU tensor in gpumemd's pinned memory, for non_blocking copies; contents undefined."""
     lengths = _shape_of(shape)
@@ -134,4 +161,4 @@ def failures() -> int:
     return load().adapters_failures()
 
 
-__all__ = ["failures", "install", "pinned", "pool"]
+__all__ = ["failures", "install", "pinned", "pool", "shareable"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .. import _errors, _notice
+from .. import _errors, _notice, _torch_extension
 from . import _patches
 from ._statistics import replace
 
@@ -33,9 +33,9 @@ def _refuse(what: str, instead: str) -> Callable[..., Any]:
     return refused
 
 
-def _refuse_snapshots() -> None:
+def _refuse_snapshots(names: tuple[str, ...]) -> None:
     instead = f"`gpumemctl snapshot` shows what gpumemd holds; {_INSTEAD}"
-    for name in ("_snapshot", "_dump_snapshot", "_record_memory_history", "memory_snapshot"):
+    for name in names:
         if hasattr(torch.cuda.memory, name):
             replace(name, _refuse(f"torch.cuda.memory.{name}", instead))
 
@@ -43,7 +43,8 @@ def _refuse_snapshots() -> None:
 def _refuse_ipc() -> None:
     _patches.put(torch.UntypedStorage, "_share_cuda_", _refuse(
         "sending a CUDA tensor to another process",
-        "share memory by gpumem.share() and gpumem.attach(), or send the tensor's .cpu()",
+        "share memory by gpumem.share() and gpumem.attach(), send the tensor's .cpu(), or build "
+        f"torch's extension: `{_torch_extension.COMMAND}`",
     ))  # fmt: skip
 
 
@@ -74,8 +75,8 @@ class _StaysOff:
 def keep_benchmark_off(value: bool) -> None:
     """Tells of it where the program switches it on."""
     if value:
-        _notice.say("torch.backends.cudnn.benchmark stays off: cuDNN's search needs torch's own "
-                    f"allocator. {_INSTEAD}")
+        _notice.say("torch.backends.cudnn.benchmark stays off: cuDNN's search needs torch's "
+                    f"extension, which `{_torch_extension.COMMAND}` builds. {_INSTEAD}")
 
 
 def _switch_benchmark_off() -> bool:
@@ -127,12 +128,15 @@ def _switch_nccl_registration_off() -> None:
         _notice.say("NCCL_GRAPH_REGISTER=0 is set: NCCL registers no memory of gpumemd in graphs")
 
 
-def install() -> Callable[[], None]:
+def install(has_extension: bool = False) -> Callable[[], None]:
     """From now on. Gives what tells of them, to be called when torch's allocator is replaced."""
-    _refuse_snapshots()
-    _refuse_ipc()
+    _refuse_snapshots(("_record_memory_history",))
+    was_on = False
+    if not has_extension:
+        _refuse_snapshots(("_snapshot", "_dump_snapshot", "memory_snapshot"))
+        _refuse_ipc()
+        was_on = _switch_benchmark_off()
     _refuse_pools()
-    was_on = _switch_benchmark_off()
     _switch_graph_trees_off()
 
     def tell() -> None:

@@ -91,11 +91,13 @@ def replace(name: str, function: Any) -> None:
         _patches.put(torch.cuda, name, function)
 
 
-def install() -> None:
-    """Torch's functions say gpumemd's figures from now on."""
-    _patches.put(torch._C, "_cuda_memoryStats", memory_stats)
-    _patches.put(torch._C, "_cuda_resetPeakMemoryStats", _client.reset_peaks)
-    _patches.put(torch._C, "_cuda_resetAccumulatedMemoryStats", lambda device: None)
+def install(*, is_whole: bool = True) -> None:
+    """Torch's functions say gpumemd's figures from now on. The extension counts by itself: then
+    this is not the whole."""
+    if is_whole:
+        _patches.put(torch._C, "_cuda_memoryStats", memory_stats)
+        _patches.put(torch._C, "_cuda_resetPeakMemoryStats", _client.reset_peaks)
+        _patches.put(torch._C, "_cuda_resetAccumulatedMemoryStats", lambda device: None)
+        replace("memory_summary", memory_summary)
     replace("mem_get_info", mem_get_info)
-    replace("memory_summary", memory_summary)
     _wrap_fraction()
