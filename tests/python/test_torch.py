@@ -72,6 +72,12 @@ class CudnnModule(types.ModuleType):
         type(self).is_on = value
 
 
+def make_pool(self, allocator=None, wrong=None, **options):
+    """torch.cuda.MemPool's, which torch refuses with a text where the allocator has no pools."""
+    if wrong:
+        raise RuntimeError(wrong)
+
+
 def make_torch(cuda):
     """The modules that gpumem.torch reads and replaces."""
     torch = types.ModuleType('torch')
@@ -93,7 +99,7 @@ def make_torch(cuda):
         memory=memory, mem_get_info=None, memory_snapshot=None, memory_summary=None,
         set_per_process_memory_fraction=None, get_per_process_memory_fraction=None,
         Stream=type('Stream', (StreamBase,), {}), CUDAGraph=CUDAGraph,
-        MemPool=type('MemPool', (), {'__init__': lambda self, allocator=None, **options: None}),
+        MemPool=type('MemPool', (), {'__init__': make_pool}),
         is_initialized=lambda: torch.cuda.initialized, initialized=False,
         _lazy_init=lambda: setattr(torch.cuda, 'initialized', True),
         current_device=lambda: 0,
@@ -219,6 +225,10 @@ class Torch(unittest.TestCase):
         with self.assertRaises(gpumem.Unsupported):
             self.torch.cuda.MemPool(Allocator(0, 0))
         self.torch.cuda.MemPool()
+        for text, wanted in (('pluggable does not yet support createOrIncrefPool', 'torch-extension'),
+                             ('another', 'another')):
+            with self.assertRaisesRegex(RuntimeError, wanted):
+                self.torch.cuda.MemPool(wrong=text)
 
     def test_4_statistics(self):
         import gpumem

@@ -57,7 +57,14 @@ def _refuse_pools() -> None:
             raise _errors.Unsupported(
                 "a MemPool with an allocator of its own is not possible while gpumemd serves every "
                 f"tensor: make it without one; {_INSTEAD}")
-        make(self, allocator, *arguments, **options)
+        try:
+            make(self, allocator, *arguments, **options)
+        except RuntimeError as error:  # from torch 2.11 on, or before, a pool asks its allocator
+            if "createOrIncrefPool" not in str(error):
+                raise
+            raise _errors.Unsupported(
+                "a MemPool is not possible with gpumemd's memory, unless torch's extension is "
+                f"built: `{_torch_extension.COMMAND}`; {_INSTEAD}") from error
 
     _patches.put(pool_class, "__init__", __init__)
 
