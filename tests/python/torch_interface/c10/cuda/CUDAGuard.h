@@ -7,7 +7,9 @@
 namespace c10::cuda
 {
 struct CUDAGuard {
-        explicit CUDAGuard(DeviceIndex) {}
+        explicit CUDAGuard(DeviceIndex)
+        {
+        }
 };
 
 inline DeviceIndex current_device()

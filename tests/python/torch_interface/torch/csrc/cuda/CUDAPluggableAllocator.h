@@ -87,10 +87,10 @@ struct SegmentInfo {
 } // namespace CachingDeviceAllocator
 } // namespace c10
 
-#define TORCH_CHECK_WITH(error, condition, ...)                                                    \
-        do {                                                                                       \
-                if (!(condition))                                                                  \
-                        throw c10::error(c10::str(__VA_ARGS__));                                   \
+#define TORCH_CHECK_WITH(error, condition, ...)                  \
+        do {                                                     \
+                if (!(condition))                                \
+                        throw c10::error(c10::str(__VA_ARGS__)); \
         } while (0)
 #define TORCH_CHECK(condition, ...) TORCH_CHECK_WITH(Error, condition, __VA_ARGS__)
 void stand_in_warn(const std::string &text);
@@ -163,7 +163,7 @@ struct CUDAPluggableAllocator : c10::cuda::CUDACachingAllocator::CUDAAllocator {
         void set_base_alloc_fn(std::function<void *(void *, size_t *)> base);
         void set_record_stream_fn(std::function<void(void *, cudaStream_t)> record_stream);
 
-protected:
+      protected:
         Alloc alloc_fn_;
         Free free_fn_;
         std::function<void(double, int)> memory_fraction_fn_;
