@@ -10,9 +10,7 @@ shift
 
 # The device's file is sparse, so unused bytes cost nothing: many times the largest live set.
 make_place 1 256GiB
-# No rate limit: the benchmark measures the highest speed.
-echo '{"each_user": {"requests_per_second": 1000000}}' >"$place/bench.conf"
-start_daemon --config "$place/bench.conf" --pinned-bytes 3GiB
+start_daemon --pinned-bytes 3GiB
 status=0
 "$build/bench/gpumem-bench" "$@" || status=$?
 stop_daemon

@@ -25,12 +25,12 @@ LAYERS = {
     'driver': {'driver/abi', 'base', 'include'},
     'driver/emulator': {'driver/abi', 'base'},
     'daemon/identity': {'base', 'include'},
-    'daemon/ratelimit': {'base', 'include'},
+    'daemon/fairness': {'base', 'include'},
     'daemon/policy': {'proto', 'base', 'include'},
     'daemon/backing': {'driver', 'base', 'include'},
-    'daemon/server': {'daemon/identity', 'daemon/ratelimit', 'daemon/policy', 'daemon/backing', 'proto',
+    'daemon/server': {'daemon/identity', 'daemon/fairness', 'daemon/policy', 'daemon/backing', 'proto',
                       'driver', 'base', 'include'},
-    'daemon/config': {'daemon/server', 'daemon/ratelimit', 'daemon/policy', 'base', 'include'},
+    'daemon/config': {'daemon/server', 'daemon/fairness', 'daemon/policy', 'base', 'include'},
     'daemon': {'daemon/config', 'daemon/server', 'daemon/backing', 'proto', 'driver', 'base', 'include'},
     'client': {'proto', 'driver', 'base', 'include'},
     'metrics': {'client', 'proto', 'base', 'include'},
@@ -46,7 +46,7 @@ LAYERS = {
 # Layer: its rooms, which are folders in it, lowest first. A room may include itself and the rooms below.
 # The layer's own files stand above all of its rooms, and may include each.
 ROOMS = {
-    'daemon/server': ('core', 'transport', 'session', 'pools', 'lists', 'requests'),
+    'daemon/server': ('scheduler', 'core', 'transport', 'session', 'pools', 'lists', 'requests'),
     'daemon/policy': ('state', 'accounting', 'objects', 'scheduling', 'report', 'check'),
     'client': ('runtime', 'heap', 'reserve', 'streams', 'connection', 'mapping', 'blocks', 'pool',
                'capture', 'watch', 'api', 'adapters'),
@@ -63,7 +63,7 @@ DRIVER_HEADER = re.compile(r'(cuda|cudart|nvml)[^/]*\.h$')
 SEES_DRIVER = ('driver/', 'tests/', 'bench/', 'man/examples/')
 
 # Code that is a function of its arguments: nothing here that could ask the world.
-PURE = re.compile(r'daemon/(policy|ratelimit)/|daemon/identity/(cgroup|device_file|proc_stat)\.|'
+PURE = re.compile(r'daemon/(policy|fairness)/|daemon/identity/(cgroup|device_file|proc_stat)\.|'
                   r'client/(heap|reserve)/|'
                   r'metrics/(figures|lines|listen|metrics|pool_sample|tenants|visit)\.')
 IMPURE_HEADER = re.compile(

@@ -8,7 +8,7 @@
 
 #include "daemon/config/config.h"
 #include "daemon/config/config_parts.h"
-#include "daemon/ratelimit/token_bucket.h"
+#include "base/log.h"
 
 #define CONNECTIONS_MAX 1000000
 
@@ -65,5 +65,8 @@ void config_read_each_user(struct reader *reader, const json_t *json, struct use
         if (!json || !reader_object(reader, "each_user", json, keys))
                 return;
         read_number(reader, json, keys[0], CONNECTIONS_MAX, &rule->n_connections);
-        read_number(reader, json, keys[1], TOKEN_BUCKET_MAX_A_SECOND, &rule->n_requests_a_second);
+        if (json_object_get(json, keys[1]))
+                log_warning("each_user.requests_per_second has no effect: users share the daemon's "
+                            "time by "
+                            "themselves. To do: remove it");
 }

@@ -63,6 +63,16 @@ int peer_find_container(pid_t pid, char ret_path[static CGROUP_PATH_MAX])
         return r ? r : cgroup_find_container(text, ret_path);
 }
 
+/* A container engine that runs as a user owns the cgroups of its containers as that user; all others run as root. */
+static uid_t owner_of(const char *container)
+{
+        char path[sizeof("/sys/fs/cgroup") + CGROUP_PATH_MAX];
+        struct stat st;
+
+        (void)snprintf(path, sizeof(path), "/sys/fs/cgroup%s", container);
+        return stat(path, &st) ? 0 : st.st_uid;
+}
+
 /* Whether the peer still holds its socket open. A process that ended has closed it, unless a child has
  * inherited it. */
 static bool stands(int socket)
@@ -158,6 +168,8 @@ int peer_init(struct peer *peer, int socket)
         new_peer.container_fault = credentials.pid > 0 ? peer_find_container(credentials.pid,
                                                                              new_peer.container)
                                                        : -EREMOTE;
+        if (*new_peer.container)
+                new_peer.container_owner = owner_of(new_peer.container);
         if (!lives(pidfd))
                 return -ESRCH;
         new_peer.pidfd = steal_fd(&pidfd);

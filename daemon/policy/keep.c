@@ -73,14 +73,6 @@ void keep_begin(const struct lease *lease)
                 begin(lease->block);
 }
 
-void keep_begin_all(const struct client *client)
-{
-        const struct lease *lease, *next;
-
-        HASH_ITER(hh, client->leases, lease, next)
-        keep_begin(lease);
-}
-
 static void let_go(struct block *block, struct lease *lease)
 {
         lease_end_use(lease);

@@ -20,9 +20,6 @@ int keep_new(struct share *share, uint64_t keep_ns);
 /* The lease is about to end; it may be the sharer's. A daemon that ends keeps nothing, since no process could attach. */
 void keep_begin(const struct lease *lease);
 
-/* The same for all leases of a client that ends. */
-void keep_begin_all(const struct client *client);
-
 /* Ends the keep: another client has attached by the token, or the token ends. The block may be freed, and
  * the share with it. */
 void keep_end(struct share *share);

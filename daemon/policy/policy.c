@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "daemon/policy/keep.h"
@@ -50,8 +51,12 @@ struct policy *policy_free(struct policy *policy)
                 return NULL;
         keep_forget_all(policy);
         while (!LIST_EMPTY(&policy->clients)) {
-                client_drop(LIST_FIRST(&policy->clients));
-                client_free(LIST_FIRST(&policy->clients));
+                struct client *client = LIST_FIRST(&policy->clients);
+
+                client_begin_drop(client);
+                while (client_next_to_drop(client))
+                        client_drop_next(client);
+                client_free(client);
         }
         /* Every pool's queue must learn that a tenant ends. */
         for (uint32_t i = 0; i < policy->n_pools; i++)
@@ -107,6 +112,40 @@ static void serve_all(struct policy *policy, uint64_t now_ns)
                 admission_serve(policy->pools[i], now_ns);
 }
 
+/* What the client shared may be kept for others. */
+static bool drop_some(struct client *client, unsigned n_most)
+{
+        client_begin_drop(client);
+        while (n_most-- && client_next_to_drop(client)) {
+                keep_begin(client_next_to_drop(client));
+                client_drop_next(client);
+        }
+        return client_next_to_drop(client);
+}
+
+bool policy_client_drop_some(struct policy *policy, struct client *client, unsigned n_most,
+                             uint64_t now_ns)
+{
+        bool has_more;
+
+        assert(client->policy == policy && !client->eof && !client->dead);
+        note_time(policy, now_ns);
+        has_more = drop_some(client, n_most);
+        serve_all(policy, now_ns);
+        return has_more;
+}
+
+bool policy_client_unmap_some(struct policy *policy, struct client *client, unsigned n_most,
+                              uint64_t now_ns)
+{
+        assert(client->policy == policy && (client->eof || client->dead));
+        note_time(policy, now_ns);
+        while (n_most-- && !LIST_EMPTY(&client->returned))
+                (void)lease_free(LIST_FIRST(&client->returned));
+        serve_all(policy, now_ns);
+        return !LIST_EMPTY(&client->returned);
+}
+
 /* Notes one sign of the client's end. Returns whether both have come. */
 static bool take_sign(struct client *client, uint64_t now_ns)
 {
@@ -114,12 +153,10 @@ static bool take_sign(struct client *client, uint64_t now_ns)
         bool is_last = client->eof && client->dead;
 
         note_time(policy, now_ns);
-        if (is_last) {
+        if (is_last)
                 client_free(client);
-        } else {
-                keep_begin_all(client);
-                client_drop(client);
-        }
+        else
+                (void)drop_some(client, UINT_MAX);
         serve_all(policy, now_ns);
         return is_last;
 }
@@ -140,7 +177,7 @@ bool policy_client_dead(struct policy *policy, struct client *client, uint64_t n
 
 static void assert_speaks(const struct policy *policy, const struct client *client)
 {
-        assert(client->policy == policy && !client->eof && !client->dead);
+        assert(client->policy == policy && !client->is_ending);
 }
 
 void policy_lease(struct policy *policy, struct client *client, const struct policy_ask *ask,
@@ -255,9 +292,9 @@ int policy_release_all(struct policy *policy, struct client *client, uint32_t se
         return release_all_new(client, serial, pool, scope);
 }
 
-uint64_t policy_release_scans(const struct policy *policy)
+uint64_t policy_n_unawaited(const struct policy *policy)
 {
-        return policy->n_release_scans;
+        return policy->n_unawaited;
 }
 
 int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial,

@@ -54,6 +54,14 @@ int policy_declare(struct policy *policy, struct client *client, uint32_t pool, 
 bool policy_client_eof(struct policy *policy, struct client *client, uint64_t now_ns);
 bool policy_client_dead(struct policy *policy, struct client *client, uint64_t now_ns);
 
+/* A part of either sign's work, so that each takes only a moment: before the first sign, drops at most so many leases;
+ * before the second one, ends as many of the mappings that are left. Returns whether there is more. From the first call
+ * on, nothing but its end may be told of the client. */
+bool policy_client_drop_some(struct policy *policy, struct client *client, unsigned n_most,
+                             uint64_t now_ns);
+bool policy_client_unmap_some(struct policy *policy, struct client *client, unsigned n_most,
+                              uint64_t now_ns);
+
 /* Asks for a block. Leads to ACTION_GRANT or ACTION_REFUSE now or later; GPUMEM_E_TOO_MANY if too many
  * requests of the client or its tenant wait. Without memory, the client has room for one refusal: take all
  * actions before its next request. */
@@ -84,8 +92,8 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
 int policy_release_all(struct policy *policy, struct client *client, uint32_t serial,
                        enum policy_scope scope, uint32_t pool);
 
-/* Leases scanned by all these calls. */
-uint64_t policy_release_scans(const struct policy *policy);
+/* Requests so far that ended while their block was being made: no client may want it any more (block_is_awaited). */
+uint64_t policy_n_unawaited(const struct policy *policy);
 
 /* The same for chosen tenants, in all pools. The tenants are chosen before the call returns. It tells how
  * many blocks are given back; some of them may stay mapped in processes. */

@@ -13,7 +13,7 @@
 
 static void assert_speaks(const struct policy *policy, const struct client *client)
 {
-        assert(client->policy == policy && !client->eof && !client->dead);
+        assert(client->policy == policy && !client->is_ending);
 }
 
 int policy_share(struct policy *policy, struct client *client, uint64_t lease_id,

@@ -18,6 +18,9 @@
 #include "gpumem.h"
 #include "proto/address.h"
 
+/* Connections of a user that wait for its turn. Later ones are turned away. */
+#define ARRIVALS_A_USER 512
+
 struct listen_socket {
         struct listener *listener;
         enum session_way way;
@@ -27,8 +30,19 @@ struct listen_socket {
         bool has_file; /* the file is this daemon's, which removes it */
 };
 
+/* A connection that was accepted: who it is, is found out at its user's expense. */
+struct arrival {
+        struct task task;
+        LIST_ENTRY(arrival) link;
+        struct listener *listener;
+        struct user *user; /* NULL: it is for the admin socket */
+        enum session_way way;
+        int fd;
+};
+
 struct listener {
         struct server *server;
+        LIST_HEAD(, arrival) arrivals;
         struct listen_socket sockets[SESSION_N_WAYS];
         unsigned n_open_handles;
         int lock_fd;
@@ -55,6 +69,77 @@ static void turn_away(struct listen_socket *socket)
                           "for a connection; raise LimitNOFILE or ulimit -n");
 }
 
+static void arrival_free(struct arrival *arrival)
+{
+        scheduler_take_out(&arrival->task);
+        LIST_REMOVE(arrival, link);
+        if (arrival->user)
+                arrival->user->n_arrivals--;
+        (void)user_unref(arrival->user);
+        free(arrival);
+}
+
+static void let_in(struct task *task)
+{
+        struct arrival *arrival = CONTAINER_OF(task, struct arrival, task);
+        struct server *server = arrival->listener->server;
+        enum session_way way = arrival->way;
+        int fd = arrival->fd;
+
+        arrival_free(arrival);
+        session_accept(server, fd, way);
+}
+
+static int find_user(struct server *server, int fd, struct user **ret_user)
+{
+        struct ucred credentials;
+        socklen_t n_bytes = sizeof(credentials);
+
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &n_bytes))
+                return err_errno();
+        return user_ref(&server->accounts, credentials.uid, ret_user);
+}
+
+/* `user`: its reference is consumed. */
+static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
+{
+        struct scheduler *scheduler = &socket->listener->server->scheduler;
+        bool is_one_more = !user || user->n_arrivals < ARRIVALS_A_USER;
+        struct arrival *arrival = is_one_more ? calloc(1, sizeof(*arrival)) : NULL;
+
+        if (!arrival) {
+                (void)user_unref(user);
+                return -ENOMEM;
+        }
+        *arrival = (struct arrival){.task = {.step = let_in},
+                                    .listener = socket->listener,
+                                    .user = user,
+                                    .way = socket->way,
+                                    .fd = fd};
+        LIST_INSERT_HEAD(&socket->listener->arrivals, arrival, link);
+        if (user)
+                user->n_arrivals++;
+        scheduler_put(scheduler, user ? &user->payer : &scheduler->admin, &arrival->task);
+        return 0;
+}
+
+static void arrive(struct listen_socket *socket, int fd)
+{
+        struct server *server = socket->listener->server;
+        struct user *user = NULL;
+        int r = 0;
+
+        if (socket->way == SESSION_AS_CLIENT)
+                r = find_user(server, fd, &user);
+        if (!r)
+                r = arrival_new(socket, user, fd);
+        if (!r)
+                return;
+        session_turn_away(fd, GPUMEM_E_TOO_MANY,
+                          "too many processes of this user connect at this moment; try again");
+        socket_close(server, fd);
+}
+
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
         struct listen_socket *socket = CONTAINER_OF(poll, struct listen_socket, poll);
@@ -64,7 +149,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
         (void)events;
         fd = accept4(socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-                session_accept(socket->listener->server, fd, socket->way);
+                arrive(socket, fd);
         else if (errno == EMFILE || errno == ENFILE)
                 turn_away(socket);
 }
@@ -194,6 +279,12 @@ struct listener *listener_close(struct listener *listener)
 {
         if (!listener)
                 return NULL;
+        while (!LIST_EMPTY(&listener->arrivals)) {
+                struct arrival *arrival = LIST_FIRST(&listener->arrivals);
+
+                socket_close(listener->server, arrival->fd);
+                arrival_free(arrival);
+        }
         for (unsigned way = 0; way < SESSION_N_WAYS; way++) {
                 struct listen_socket *socket = &listener->sockets[way];
 
@@ -228,6 +319,7 @@ int listener_new(struct server *server, const struct server_options *options,
         if (!listener)
                 return -ENOMEM;
         listener->server = server;
+        LIST_INIT(&listener->arrivals);
         listener->lock_fd = -1;
         for (unsigned way = 0; way < SESSION_N_WAYS; way++)
                 listener->sockets[way] = (struct listen_socket){

@@ -66,20 +66,28 @@ static void stop(struct server *server)
                 release_retry_try_all(server, i);
         policy_shut_down(server->policy);
         server_execute(server);
+        scheduler_close(&server->scheduler);
         uv_close((uv_handle_t *)&server->deadline, NULL);
         uv_close((uv_handle_t *)&server->retry, NULL);
         polling_close(&server->polling);
         uv_close((uv_handle_t *)&server->prewarming.timer, NULL);
-        uv_close((uv_handle_t *)&server->timeouts_timer, NULL);
+        uv_close((uv_handle_t *)&server->timeouts.timer, NULL);
         uv_close((uv_handle_t *)&server->device_timeout, NULL);
         reply_files_close(server);
         shutdown_close(server);
 }
 
+static void after_step(struct scheduler *scheduler)
+{
+        execute_serve(CONTAINER_OF(scheduler, struct server, scheduler));
+}
+
 static int open_handles(struct server *server)
 {
-        int r = uv_async_init(&server->loop, &server->worker_wake, on_worker_wake);
+        int r = scheduler_open(&server->scheduler, &server->loop, after_step);
 
+        if (!r)
+                r = uv_async_init(&server->loop, &server->worker_wake, on_worker_wake);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->deadline);
         if (!r)
@@ -89,7 +97,7 @@ static int open_handles(struct server *server)
         if (!r)
                 r = uv_timer_init(&server->loop, &server->driver_health_timer);
         if (!r)
-                r = uv_timer_init(&server->loop, &server->timeouts_timer);
+                r = uv_timer_init(&server->loop, &server->timeouts.timer);
         if (!r)
                 r = reply_files_open(server);
         return r ? r : execute_open(server);
@@ -113,6 +121,7 @@ static int set_up(struct server *server, const struct server_options *options)
         int r;
 
         server->tenancy = options->settings->tenancy;
+        server->accounts.everyone = &server->scheduler.everyone;
         server->accounts.one_a_user = server->tenancy == TENANCY_OF_USERS;
         (void)peer_find_container(getpid(), server->own_container);
         server->serves_one_user = options->settings->says_user;
@@ -163,6 +172,8 @@ int server_new(const struct server_options *options, struct server **ret_server)
                 return -ENOMEM;
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
+        LIST_INIT(&server->ended_sessions);
+        LIST_INIT(&server->board_walks);
         server->take_frame = dispatch_frame;
         server->execute = execute_now;
         fd_limits_init(server);
@@ -217,6 +228,8 @@ struct server *server_free(struct server *server)
         device_watch_free(server);
         uv_walk(&server->loop, close_handle, NULL);
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
+        session_free_ended(server);
+        (void)uv_run(&server->loop, UV_RUN_DEFAULT);
         pools_free(server);
         server->closer = fd_closer_free(server->closer);
         server->sweeper = page_sweeper_free(server->sweeper);
@@ -226,7 +239,7 @@ struct server *server_free(struct server *server)
         policy_free(server->policy);
         event_log_close(server);
         (void)uv_loop_close(&server->loop);
-        accounts_deinit(&server->accounts);
+        scheduler_deinit(&server->scheduler);
         free(server);
         return NULL;
 }

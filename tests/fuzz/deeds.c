@@ -15,7 +15,7 @@ static const struct {
         int pid;
 } people[] = {{0, 100}, {1000, 101}, {1000, 102}, {1001, 103}, {1002, 104}, {1001, 103}};
 
-static struct process *any_process(struct world *world)
+static struct peer_process *any_process(struct world *world)
 {
         return &peers.processes[input_below(world->input, N_PEERS)];
 }
@@ -38,7 +38,7 @@ static uint32_t any_pool(struct world *world)
 }
 
 /* Mostly one that it has, or had. */
-static const struct peer_lease *any_lease(struct world *world, const struct process *process)
+static const struct peer_lease *any_lease(struct world *world, const struct peer_process *process)
 {
         static struct peer_lease made_up;
         unsigned which = input_byte(world->input);
@@ -50,7 +50,7 @@ static const struct peer_lease *any_lease(struct world *world, const struct proc
         return &made_up;
 }
 
-static void say(struct process *process, struct frame *frame, enum message_kind kind)
+static void say(struct peer_process *process, struct frame *frame, enum message_kind kind)
 {
         struct datagram datagram = {.n_fds = 0};
 
@@ -60,7 +60,7 @@ static void say(struct process *process, struct frame *frame, enum message_kind 
         (void)peers_say(process, &datagram);
 }
 
-static void say_hello(struct world *world, struct process *process)
+static void say_hello(struct world *world, struct peer_process *process)
 {
         uint8_t how = input_byte(world->input);
         struct frame frame = FRAME_NULL;
@@ -78,7 +78,7 @@ static void say_hello(struct world *world, struct process *process)
 static void forget_closed(const struct server *server)
 {
         for (unsigned i = 0; i < N_PEERS; i++) {
-                struct process *process = &peers.processes[i];
+                struct peer_process *process = &peers.processes[i];
                 const struct session *session;
                 int fd = -1, pidfd = -1;
 
@@ -96,19 +96,19 @@ static void forget_closed(const struct server *server)
 static void join(struct world *world)
 {
         unsigned which = input_below(world->input, N_PEERS);
-        struct process *process = &peers.processes[which];
+        struct peer_process *process = &peers.processes[which];
         uint8_t how = input_byte(world->input);
 
         forget_closed(world->server);
         if (process->fd >= 0 || process->pidfd >= 0)
                 return;
-        *process = (struct process){.fd = machine_file(),
-                                    .pidfd = -1,
-                                    .uid = people[which].uid,
-                                    .pid = people[which].pid,
-                                    .is_open = true,
-                                    .is_dead = how == 255,
-                                    .reads = how % 4 != 0};
+        *process = (struct peer_process){.fd = machine_file(),
+                                         .pidfd = -1,
+                                         .uid = people[which].uid,
+                                         .pid = people[which].pid,
+                                         .is_open = true,
+                                         .is_dead = how == 255,
+                                         .reads = how % 4 != 0};
         peers.next = process;
         session_accept(world->server, process->fd, how & 32 ? SESSION_AS_ADMIN : SESSION_AS_CLIENT);
         if (how < 240)
@@ -117,7 +117,7 @@ static void join(struct world *world)
 
 static void lease(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         uint8_t how = input_byte(world->input);
         struct frame frame = FRAME_NULL;
 
@@ -135,7 +135,7 @@ static void lease(struct world *world)
 
 static void give_back(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         struct frame frame = FRAME_NULL;
         uint8_t how = input_byte(world->input);
 
@@ -149,7 +149,7 @@ static void give_back(struct world *world)
 
 static void unmap(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         struct frame frame = FRAME_NULL;
 
         frame.unmapped.lease = any_lease(world, process)->id;
@@ -158,7 +158,7 @@ static void unmap(struct world *world)
 
 static void hold(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         struct frame frame = FRAME_NULL;
 
         frame.held.pool = any_pool(world);
@@ -168,7 +168,7 @@ static void hold(struct world *world)
 
 static void cancel(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         struct frame frame = FRAME_NULL;
 
         frame.cancel.request = process->serial - input_below(world->input, 4);
@@ -177,7 +177,7 @@ static void cancel(struct world *world)
 
 static void share(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         struct frame frame = FRAME_NULL;
         uint8_t how = input_byte(world->input);
 
@@ -193,7 +193,7 @@ static void share(struct world *world)
 
 static void use_token(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         uint8_t how = input_byte(world->input);
         const uint64_t *token = peers.tokens[how % N_TOKENS_MAX];
         struct frame frame = FRAME_NULL;
@@ -205,7 +205,7 @@ static void use_token(struct world *world)
 
 static void set_limit(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         struct frame frame = FRAME_NULL;
         uint8_t how = input_byte(world->input);
 
@@ -228,7 +228,7 @@ static void ask_for_lists(struct world *world)
                                                   MESSAGE_BLOCKS, MESSAGE_TENANTS, MESSAGE_LIMITS,
                                                   MESSAGE_EVENTS};
         enum message_kind kind = kinds[input_below(world->input, ARRAY_SIZE(kinds))];
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         struct frame frame = FRAME_NULL;
 
         if (kind == MESSAGE_BLOCKS)
@@ -238,7 +238,7 @@ static void ask_for_lists(struct world *world)
         say(process, &frame, kind);
 }
 
-static void reclaim(struct world *world, struct process *process, uint8_t how)
+static void reclaim(struct world *world, struct peer_process *process, uint8_t how)
 {
         struct frame frame = FRAME_NULL;
 
@@ -251,7 +251,7 @@ static void reclaim(struct world *world, struct process *process, uint8_t how)
 
 static void free_all(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         struct frame frame = FRAME_NULL;
         uint8_t how = input_byte(world->input);
 
@@ -266,7 +266,7 @@ static void free_all(struct world *world)
 
 static void say_anything(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         struct datagram datagram;
 
         datagram_read(world->input, FROM_CLIENT, &datagram);
@@ -275,7 +275,7 @@ static void say_anything(struct world *world)
 
 static void end_one(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         struct frame frame = FRAME_NULL;
 
         switch (input_below(world->input, 8)) {
@@ -299,7 +299,7 @@ static void end_one(struct world *world)
         }
 }
 
-static struct session *session_of(const struct server *server, const struct process *process)
+static struct session *find_session(const struct server *server, const struct peer_process *process)
 {
         struct session *session;
 
@@ -313,9 +313,9 @@ static struct session *session_of(const struct server *server, const struct proc
 /* Its own counters and words, be they true or not. */
 static void write_on_board(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
         const struct peer_lease *spoken_of = any_lease(world, process);
-        struct session *session = session_of(world->server, process);
+        struct session *session = find_session(world->server, process);
         uint8_t how = input_byte(world->input);
         struct board_pool *pool;
         _Atomic uint64_t *word;
@@ -337,7 +337,7 @@ static void write_on_board(struct world *world)
 
 static void read_all(struct world *world)
 {
-        struct process *process = any_process(world);
+        struct peer_process *process = any_process(world);
 
         process->n_unread = 0;
         process->reads = input_byte(world->input) % 4 != 0;

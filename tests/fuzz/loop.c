@@ -11,6 +11,7 @@ static struct {
         uv_handle_t *handles[N_HANDLES_MAX];
         unsigned n_handles;
         uint64_t now_ms;
+        uint64_t n_looks; /* at the clock */
         int (*ready)(int fd, int events);
 } loop;
 
@@ -18,7 +19,22 @@ void loop_begin(int (*ready)(int fd, int events))
 {
         FUZZ_EXPECT(loop.n_handles == 0);
         loop.now_ms = 1000;
+        loop.n_looks = 0;
         loop.ready = ready;
+}
+
+/* Each look at the clock takes some time, so that a turn of the daemon's is a few of its steps. */
+#define LOOK_NS UINT64_C(7000)
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+        uint64_t now_ns = loop.now_ms * 1000000 + ++loop.n_looks * LOOK_NS;
+
+        (void)clock;
+        *now = (struct timespec){.tv_sec = (time_t)(now_ns / 1000000000),
+                                 .tv_nsec = (long)(now_ns % 1000000000)};
+        return 0;
 }
 
 static void add(uv_loop_t *uv, void *handle, uv_handle_type type)

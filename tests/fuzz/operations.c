@@ -14,6 +14,7 @@
 #include "daemon/server/session/session.h"
 #include "gpumem.h"
 #include "tests/fuzz/deeds.h"
+#include "tests/fuzz/epoll.h"
 #include "tests/fuzz/loop.h"
 #include "tests/fuzz/machine.h"
 #include "tests/fuzz/wakes.h"
@@ -29,14 +30,11 @@ const char fuzz_name[] = "operations";
 
 #define N_HISTORY_ROWS 64
 
-/* Requests a second of each tenant, where they are few. */
-#define PACE_OF_FEW 4
-
 /* So many of 10 ms: for longer than between looks at a peer that has not taken all. */
 #define N_TURNS_OF_SETTLING 16
 
-/* So many of half a second: for longer than a tenant owes. */
-#define N_TURNS_OF_READING 64
+/* So many of half a second: for longer than between looks at a peer that has not read. */
+#define N_TURNS_OF_READING 8
 
 /* No socket listens: connections are accepted when the input says so. */
 int __wrap_listener_new(struct server *server, const struct server_options *options,
@@ -194,6 +192,17 @@ static void expect_nothing_charged(const struct server *server)
         }
 }
 
+/* Until no task has more to do. */
+static void run(struct world *world)
+{
+        unsigned n = 0;
+
+        do {
+                FUZZ_EXPECT(n++ < N_TURNS_MAX);
+                turn(world);
+        } while (uv_is_active((uv_handle_t *)&world->server->scheduler.idle));
+}
+
 static void settle(struct world *world)
 {
         for (unsigned i = 0; i < N_TURNS_OF_SETTLING || machine_n_jobs(); i++) {
@@ -201,11 +210,11 @@ static void settle(struct world *world)
                 for (unsigned pool = 0; pool < MACHINE_N_POOLS; pool++)
                         machine_work(pool, WORK_DONE);
                 loop_pass(10);
-                turn(world);
+                run(world);
         }
 }
 
-/* Everybody reads, for so long that the pace has room for what each has said. */
+/* Everybody reads. */
 static void serve_all(struct world *world)
 {
         peers.send_fails = 0;
@@ -215,7 +224,7 @@ static void serve_all(struct world *world)
                         peers.processes[k].n_unread = 0;
                 }
                 loop_pass(500);
-                turn(world);
+                run(world);
         }
         wakes_expect_all_served(world->server);
 }
@@ -257,21 +266,20 @@ static void begin(struct world *world)
                                  .ipc = how % 32 == 1 ? IPC_LEGACY : IPC_NOT_SAID,
                                  .warm_bytes = 30 * MIB,
                                  .says_warm = how % 4 == 2};
-        struct settings settings = {
-                .n_device_bytes = 40 * MIB,
-                .n_pinned_bytes = 64 * MIB,
-                .each_user = {.n_connections = how & 32 ? 4 : 1024,
-                              .n_requests_a_second = how & 128 ? PACE_OF_FEW : 10000},
-                .says_user = how % 16 == 1,
-                .user = 1000,
-                .n_drain_seconds = how & 64 ? 600 : 0,
-                .rules = &rule,
-                .n_rules = 1};
+        struct settings settings = {.n_device_bytes = 40 * MIB,
+                                    .n_pinned_bytes = 64 * MIB,
+                                    .each_user = {.n_connections = how & 32 ? 4 : 1024},
+                                    .says_user = how % 16 == 1,
+                                    .user = 1000,
+                                    .n_drain_seconds = how & 64 ? 600 : 0,
+                                    .rules = &rule,
+                                    .n_rules = 1};
         struct server_options options = {.canaries = canaries, .settings = &settings};
 
         machine_begin();
         peers_begin();
-        loop_begin(peers_ready);
+        epoll_begin();
+        loop_begin(epoll_ready);
         FUZZ_EXPECT(server_new(&options, &world->server) == 0);
         prewarming_begin(world->server);
         if (how % 8 == 2)

@@ -4,14 +4,15 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "base/err.h"
 #include "daemon/identity/peer.h"
 #include "gpumem.h"
+#include "tests/fuzz/epoll.h"
 #include "tests/fuzz/machine.h"
 
 /* What a peer that does not read is sent before the socket is full. */
@@ -31,7 +32,7 @@ void peers_begin(void)
                 peers.processes[i].fd = peers.processes[i].pidfd = -1;
 }
 
-static struct process *find(int fd)
+static struct peer_process *find(int fd)
 {
         for (unsigned i = 0; i < N_PEERS; i++) {
                 if (peers.processes[i].fd == fd)
@@ -40,7 +41,7 @@ static struct process *find(int fd)
         return NULL;
 }
 
-bool peers_say(struct process *process, const struct datagram *datagram)
+bool peers_say(struct peer_process *process, const struct datagram *datagram)
 {
         if (!process->is_open || process->is_cut || process->is_done ||
             process->n_said == N_SAID_MAX)
@@ -50,38 +51,48 @@ bool peers_say(struct process *process, const struct datagram *datagram)
 }
 
 /* To who reads from it. */
-static bool has_ended(const struct process *process)
+static bool has_ended(const struct peer_process *process)
 {
         return !process->is_open || process->is_cut || process->is_done;
 }
 
-int peers_ready(int fd, int events)
+static uint32_t ready_of(const struct peer_process *process)
 {
-        const struct process *process = find(fd);
-        int ready = 0;
+        uint32_t ready = 0;
+
+        if (process->n_said || has_ended(process))
+                ready |= EPOLLIN;
+        if (has_ended(process))
+                ready |= EPOLLRDHUP;
+        if (!process->is_open || process->is_cut)
+                ready |= EPOLLHUP;
+        if (process->n_unread < N_UNREAD_MAX || !process->is_open)
+                ready |= EPOLLOUT;
+        /* The peer has gone with bytes unread. */
+        if (!process->is_open && process->n_unread)
+                ready |= EPOLLERR;
+        return ready;
+}
+
+bool peers_find_ready(int fd, uint32_t *ret_events)
+{
+        const struct peer_process *process = find(fd);
 
         for (unsigned i = 0; i < N_PEERS && !process; i++) {
-                if (peers.processes[i].pidfd == fd)
-                        return peers.processes[i].is_dead ? events & UV_READABLE : 0;
+                if (peers.processes[i].pidfd != fd)
+                        continue;
+                *ret_events = peers.processes[i].is_dead ? EPOLLIN : 0;
+                return true;
         }
-        if (!process)
-                return 0;
-        if (process->n_said || has_ended(process))
-                ready |= UV_READABLE;
-        if (has_ended(process))
-                ready |= UV_DISCONNECT;
-        if (process->n_unread < N_UNREAD_MAX || !process->is_open)
-                ready |= UV_WRITABLE;
-        /* The peer has gone with bytes unread. */
-        if (!process->is_open && process->n_unread && events)
-                return -1;
-        return ready & events;
+        if (process)
+                *ret_events = ready_of(process);
+        return process != NULL;
 }
 
 int __wrap_peer_init(struct peer *peer, int socket);
 int __wrap_peer_init(struct peer *peer, int socket)
 {
-        struct process *process = find(socket);
+        struct peer_process *process = find(socket);
 
         FUZZ_EXPECT(process && process == peers.next);
         if (process->is_dead)
@@ -97,7 +108,7 @@ int __wrap_peer_init(struct peer *peer, int socket)
 int __wrap_poll(struct pollfd *fds, nfds_t n_fds, int timeout_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t n_fds, int timeout_ms)
 {
-        const struct process *process = find(fds->fd);
+        const struct peer_process *process = find(fds->fd);
 
         FUZZ_EXPECT(n_fds == 1 && timeout_ms == 0);
         /* The log asks whether its reader is behind. */
@@ -113,7 +124,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t n_fds, int timeout_ms)
 int __wrap_ioctl(int fd, unsigned long request, ...);
 int __wrap_ioctl(int fd, unsigned long request, ...)
 {
-        const struct process *process = find(fd);
+        const struct peer_process *process = find(fd);
         va_list arguments;
 
         (void)request;
@@ -127,17 +138,18 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 int __wrap_shutdown(int fd, int how);
 int __wrap_shutdown(int fd, int how)
 {
-        struct process *process = find(fd);
+        struct peer_process *process = find(fd);
 
         FUZZ_EXPECT(process && how == SHUT_RDWR);
         process->is_cut = true;
+        epoll_notice();
         return 0;
 }
 
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 {
-        struct process *process = find(fd);
+        struct peer_process *process = find(fd);
         struct datagram *datagram = &process->said[0];
         size_t n;
 
@@ -157,10 +169,11 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
                 message->msg_flags |= MSG_CTRUNC;
         memcpy(message->msg_iov->iov_base, datagram->bytes, n);
         memmove(datagram, datagram + 1, --process->n_said * sizeof(*datagram));
+        epoll_notice();
         return (ssize_t)n;
 }
 
-static void learn_lease(struct process *process, uint64_t id, uint32_t slot)
+static void learn_lease(struct peer_process *process, uint64_t id, uint32_t slot)
 {
         struct peer_lease *lease = &process->leases[process->n_leases % N_LEASES_MAX];
 
@@ -169,7 +182,7 @@ static void learn_lease(struct process *process, uint64_t id, uint32_t slot)
 }
 
 /* What one tenant has had no other has, but by what was shared with it. */
-static void expect_own(const struct process *process, uint64_t block)
+static void expect_own(const struct peer_process *process, uint64_t block)
 {
         uint32_t *owner = &owners[block];
 
@@ -178,7 +191,7 @@ static void expect_own(const struct process *process, uint64_t block)
         *owner = process->uid + 1;
 }
 
-static void learn(struct process *process, const struct frame *frame)
+static void learn(struct peer_process *process, const struct frame *frame)
 {
         switch (frame->kind) {
         case MESSAGE_WELCOME:
@@ -224,7 +237,7 @@ static unsigned count_fds(const struct msghdr *message)
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
-        struct process *process = find(fd);
+        struct peer_process *process = find(fd);
         size_t n = message->msg_iov->iov_len;
         struct proto_reason reason;
         struct frame frame;
@@ -243,6 +256,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
         if (peers.send_fails && peers.send_fails--)
                 return -1;
         process->n_unread += !process->reads;
+        epoll_notice();
         learn(process, &frame);
         return (ssize_t)n;
 }

@@ -19,7 +19,7 @@ struct peer_lease {
         uint32_t slot;
 };
 
-struct process {
+struct peer_process {
         int fd;    /* the daemon's end; -1: none */
         int pidfd; /* the daemon's too */
         uint32_t uid;
@@ -39,8 +39,8 @@ struct process {
 };
 
 struct peers {
-        struct process processes[N_PEERS];
-        struct process *next; /* whose connection is taken in */
+        struct peer_process processes[N_PEERS];
+        struct peer_process *next; /* whose connection is taken in */
         uint64_t tokens[N_TOKENS_MAX][2];
         unsigned n_tokens;
         uint64_t incarnation;
@@ -54,7 +54,7 @@ extern struct peers peers;
 void peers_begin(void);
 
 /* Whether there was room for what it says. */
-bool peers_say(struct process *process, const struct datagram *datagram);
+bool peers_say(struct peer_process *process, const struct datagram *datagram);
 
-/* For loop_begin. */
-int peers_ready(int fd, int events);
+/* Whether the file is a socket or a process of theirs, and what epoll_wait would tell of it at present. */
+bool peers_find_ready(int fd, uint32_t *ret_events);

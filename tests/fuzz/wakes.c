@@ -1,38 +1,95 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/fuzz/wakes.h"
 
+#include <sys/epoll.h>
+
 #include "daemon/server/server.h"
+#include "daemon/server/session/board_walk.h"
 #include "daemon/server/session/session.h"
+#include "tests/fuzz/epoll.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/peers.h"
 
-/* The loop was last told what the transport remembers to have told it. */
-static void check_loop(struct transport *transport)
-{
-        const uv_handle_t *handle = (const uv_handle_t *)&transport->poll;
+/* As transport.c says. */
+#define SEND_QUEUE_HIGH 64
 
-        FUZZ_EXPECT((uv_is_active(handle) != 0) == (transport->watched != 0));
-        if (transport->watched)
-                FUZZ_EXPECT((int)transport->poll.io_watcher.pevents == transport->watched);
+static bool may_read(const struct transport *transport)
+{
+        return transport->send_queue.n < SEND_QUEUE_HIGH && !transport->send_queue.fds.n &&
+               !transport->is_waiting;
 }
 
-static void check(struct transport *transport)
+/* What the transport knows is in its payer's list, or waits until its queue is shorter. */
+static void check_task(const struct transport *transport)
+{
+        bool has_work = (transport->is_readable && may_read(transport)) || transport->is_writable ||
+                        transport->has_failed;
+
+        FUZZ_EXPECT(has_work || !transport->task.payer);
+        FUZZ_EXPECT(!has_work || transport->task.payer == transport->owner.payer);
+}
+
+/* What it does not know it will be told. */
+static void check_events(const struct transport *transport)
+{
+        uint32_t asked = epoll_asked(transport->fd), standing = 0;
+        uint32_t known = epoll_untold(transport->fd);
+
+        FUZZ_EXPECT(transport->watch.news && asked == (transport->watch.events | EPOLLET));
+        FUZZ_EXPECT(asked & EPOLLIN && asked & EPOLLRDHUP);
+        if (transport->send_queue.n)
+                FUZZ_EXPECT(transport->is_busy || asked & EPOLLOUT);
+        known |= transport->is_readable ? EPOLLIN : 0;
+        known |= transport->is_writable || transport->has_failed ? EPOLLOUT : 0;
+        FUZZ_EXPECT(peers_find_ready(transport->fd, &standing));
+        FUZZ_EXPECT(!(standing & EPOLLIN) || known & EPOLLIN);
+        if (standing & EPOLLOUT && transport->send_queue.n && !transport->is_busy)
+                FUZZ_EXPECT(known & EPOLLOUT);
+}
+
+static void check_transport(const struct transport *transport)
 {
         bool is_looked_at = transport->polled.list != NULL;
 
         if (transport->closing) {
-                FUZZ_EXPECT(is_looked_at != (uv_is_closing((uv_handle_t *)&transport->poll) != 0));
+                FUZZ_EXPECT(is_looked_at == (transport->fd >= 0));
+                FUZZ_EXPECT(!transport->watch.news && !transport->task.payer);
                 return;
         }
-        check_loop(transport);
-        FUZZ_EXPECT(is_looked_at || (!transport->is_busy && !transport->held_until_ns));
-        FUZZ_EXPECT(transport->watched || transport->is_busy);
-        if (transport->held_until_ns)
-                FUZZ_EXPECT(transport->watched & UV_DISCONNECT && !transport->hung_up);
-        else if (!transport->send_queue.n)
-                FUZZ_EXPECT(transport->watched & UV_READABLE);
-        if (transport->send_queue.n)
-                FUZZ_EXPECT(transport->is_busy || transport->watched & UV_WRITABLE);
+        FUZZ_EXPECT(is_looked_at || !transport->is_busy);
+        check_task(transport);
+        check_events(transport);
+}
+
+/* It waits for the end of its process until it has seen it. */
+static void check_process(const struct session *session)
+{
+        bool waits = session->state == SESSION_HELLO || session->state == SESSION_READY ||
+                     (session->state == SESSION_LEFT && !session->process_is_over);
+        uint32_t standing = 0;
+
+        if (session->state == SESSION_ORPHANED || session->state == SESSION_CLOSING)
+                FUZZ_EXPECT(!session->process_watch.news && !session->process_end.payer);
+        if (!waits)
+                return;
+        FUZZ_EXPECT(session->process_watch.news);
+        FUZZ_EXPECT(epoll_asked(session->peer.pidfd) & EPOLLIN);
+        FUZZ_EXPECT(peers_find_ready(session->peer.pidfd, &standing));
+        if (standing && !session->process_end.payer)
+                FUZZ_EXPECT(epoll_untold(session->peer.pidfd));
+}
+
+/* What the policy is still to be told of its end is in its payer's list. */
+static void check_end(const struct session *session)
+{
+        bool is_over = session->connection_is_over || session->process_is_over;
+        bool are_both = session->connection_is_over && session->process_is_over;
+        bool has_more = session_has_client(session) &&
+                        (are_both || (is_over && !session->is_first_told));
+
+        FUZZ_EXPECT(has_more == (session->client_end.payer != NULL));
+        FUZZ_EXPECT(session->transport.is_waiting == (session->board_walk != NULL));
+        FUZZ_EXPECT(!session->board_walk || session->board_walk->task.payer);
 }
 
 void wakes_check(struct server *server)
@@ -42,11 +99,16 @@ void wakes_check(struct server *server)
 
         if (server_is_stopping(server))
                 return;
-        LIST_FOREACH (session, &server->sessions, link)
-                check(&session->transport);
+        LIST_FOREACH (session, &server->sessions, link) {
+                check_transport(&session->transport);
+                check_process(session);
+                check_end(session);
+        }
         FUZZ_EXPECT(!polling->rounds.n || uv_is_active((uv_handle_t *)&polling->timer));
         FUZZ_EXPECT(TAILQ_EMPTY(polling->rounds.now) ||
                     uv_is_active((uv_handle_t *)&polling->idle));
+        FUZZ_EXPECT(!server->scheduler.everyone.n_with_work ||
+                    uv_is_active((uv_handle_t *)&server->scheduler.idle));
 }
 
 void wakes_expect_all_served(const struct server *server)
@@ -66,4 +128,5 @@ void wakes_expect_all_served(const struct server *server)
         }
         FUZZ_EXPECT(!polling->rounds.n && !uv_is_active((const uv_handle_t *)&polling->timer));
         FUZZ_EXPECT(!uv_is_active((const uv_handle_t *)&polling->idle));
+        FUZZ_EXPECT(!server->scheduler.everyone.n_with_work);
 }

@@ -40,7 +40,6 @@ int main(void)
                      settings_pool_max(settings, &pinned) / GIB);
         (void)printf("drain_seconds %" PRIu64 "\n", settings->n_drain_seconds);
         (void)printf("connections %" PRIu64 "\n", settings->each_user.n_connections);
-        (void)printf("requests_per_second %" PRIu64 "\n", settings->each_user.n_requests_a_second);
         (void)printf("file %s\n", CONFIG_DEFAULT_PATH);
         return 0;
 }

@@ -46,7 +46,6 @@ DEFAULTS = {
     'drain_seconds': r'see below; default: (\d+), not at all',
     'warm_bytes': r'when gpumemd starts; (\d+) by default',
     'connections': r'`connections`, (\d+) by default',
-    'requests_per_second': r'`requests_per_second`, (\d+) by default',
     'file': r'gpumemd reads `([^`]+)`, if it is there',
 }
 POOLS = 'Pools without an entry: all of a GPU\'s memory, a quarter of a node\'s.'

@@ -22,7 +22,8 @@ struct worker {
         pthread_t thread;
         pthread_mutex_t lock; /* guards the fields below */
         pthread_cond_t work_came;
-        struct job_queue waiting;
+        struct job_queue waiting;  /* clients wait for these */
+        struct job_queue releases; /* begun when none waits */
         struct job_queue done;
         pthread_cond_t ended;
         bool ending, has_ended;
@@ -56,16 +57,25 @@ static void carry_out(struct worker *worker, struct job *job)
         }
 }
 
+/* A process that dies with thousands of blocks must not keep others waiting for theirs. */
+static struct job *take_job(struct worker *worker)
+{
+        struct job_queue *queue = TAILQ_EMPTY(&worker->waiting) ? &worker->releases
+                                                                : &worker->waiting;
+        struct job *job = TAILQ_FIRST(queue);
+
+        if (job)
+                TAILQ_REMOVE(queue, job, link);
+        return job;
+}
+
 static struct job *next_job(struct worker *worker)
 {
         struct job *job;
 
         pthread_mutex_lock(&worker->lock);
-        while (TAILQ_EMPTY(&worker->waiting) && !worker->ending)
+        while (!(job = take_job(worker)) && !worker->ending)
                 pthread_cond_wait(&worker->work_came, &worker->lock);
-        job = TAILQ_FIRST(&worker->waiting);
-        if (job)
-                TAILQ_REMOVE(&worker->waiting, job, link);
         pthread_mutex_unlock(&worker->lock);
         return job;
 }
@@ -111,6 +121,7 @@ int worker_new(struct backing *take_backing, void (*wake)(void *argument), void 
                 pthread_cond_init(&worker->work_came, NULL);
                 condition_init_monotonic(&worker->ended);
                 TAILQ_INIT(&worker->waiting);
+                TAILQ_INIT(&worker->releases);
                 TAILQ_INIT(&worker->done);
                 r = thread_start(run, worker, &worker->thread);
         }
@@ -164,7 +175,8 @@ struct worker *worker_free(struct worker *worker)
 void worker_submit(struct worker *worker, struct job *job)
 {
         pthread_mutex_lock(&worker->lock);
-        TAILQ_INSERT_TAIL(&worker->waiting, job, link);
+        TAILQ_INSERT_TAIL(job->kind == JOB_RELEASE ? &worker->releases : &worker->waiting, job,
+                          link);
         pthread_cond_signal(&worker->work_came);
         pthread_mutex_unlock(&worker->lock);
 }

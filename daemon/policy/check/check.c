@@ -24,7 +24,7 @@ static uint64_t check_leases_of(const struct block *block)
                 assert(!lease->attached || block->bin->properties & POLICY_SHAREABLE);
                 assert(!lease->revoked || lease->state == LEASE_RETURNED);
                 assert(!lease->left_in_use || (lease->state == LEASE_RETURNED && !lease->revoked &&
-                                               (lease->client->eof || lease->client->dead)));
+                                               lease->client->is_ending));
                 assert(!lease->recalled || lease->revoked);
                 assert(!action_is_queued(&lease->action) ||
                        (lease->action.kind == ACTION_NOTICE ? lease->recalled
@@ -106,7 +106,7 @@ static bool is_unresponsive(const struct client *client, const struct block *blo
         const struct lease *last = TAILQ_FIRST(&block->leases);
 
         return block->unmap_timed_out && last && last->client == client && last->recalled &&
-               !client->eof && !client->dead;
+               !client->is_ending;
 }
 
 static void check_unresponsive(const struct pool *pool)

@@ -162,6 +162,7 @@ static void check_holding(const struct holding *holding)
 void check_tenants(const struct policy *policy)
 {
         const struct tenant *tenant;
+        uint64_t n_all_waiting = 0;
 
         for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
                 const struct client *client;
@@ -176,11 +177,18 @@ void check_tenants(const struct policy *policy)
                 }
                 LIST_FOREACH (client, &policy->clients, link) {
                         n_refs += client->tenant == tenant;
-                        n_waiting += client->tenant == tenant ? client->n_waiting : 0;
                 }
-                assert(n_waiting == tenant->n_waiting && n_waiting <= TENANT_MAX_WAITING);
+                for (uint32_t i = 0; i < policy->n_pools; i++) {
+                        const struct request *request;
+
+                        TAILQ_FOREACH (request, &tenant->holdings[i].waiting, queue_link)
+                                n_waiting++;
+                }
+                n_all_waiting += n_waiting;
+                assert(n_waiting == tenant->n_waiting && n_waiting <= TENANTS_MAX_WAITING / 2);
                 assert(n_refs > 0 && n_refs == tenant->n_refs);
         }
+        assert(n_all_waiting == policy->n_waiting && n_all_waiting <= TENANTS_MAX_WAITING);
 }
 
 static uint32_t check_leases(const struct client *client)
@@ -355,7 +363,7 @@ static uint32_t check_keeps(const struct client *client)
 
         if (client != client->tenant->keeper)
                 return 0;
-        assert(!client->owner && !client->words && !client->eof && !client->dead);
+        assert(!client->owner && !client->words && !client->is_ending);
         for (lease = client->leases; lease; lease = lease->hh.next)
                 n_busy += lease->state == LEASE_BUSY;
         assert(client->tenant->n_keeps == client->slots.n_taken && client->tenant->n_keeps > 0);
@@ -383,7 +391,7 @@ void check_clients(const struct policy *policy)
                 assert(check_requests(client) + check_keeps(client) == n_asked);
                 check_charges(client);
                 check_usages(client);
-                if (client->eof || client->dead)
+                if (client->is_ending && !client->next_to_drop)
                         check_dropped(client);
         }
 }

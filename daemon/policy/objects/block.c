@@ -269,6 +269,7 @@ struct block *block_uncreate(struct block *block)
 void block_create_for_cache(struct block *block)
 {
         block->request = NULL;
+        block_its_pool(block)->policy->n_unawaited++;
         charge_deinit(&block->charge);
         set_state(block, BLOCK_CREATING_FOR_CACHE);
 }

@@ -90,10 +90,11 @@ static void drop_lease(struct lease *lease)
         }
 }
 
-void client_drop(struct client *client)
+void client_begin_drop(struct client *client)
 {
-        struct lease *lease, *next;
-
+        if (client->is_ending)
+                return;
+        client->is_ending = true;
         while (!TAILQ_EMPTY(&client->requests))
                 request_free(TAILQ_FIRST(&client->requests));
         while (!LIST_EMPTY(&client->release_alls))
@@ -102,7 +103,19 @@ void client_drop(struct client *client)
         action_withdraw(&client->mark);
         for (uint32_t i = 0; i < client->policy->n_pools; i++)
                 action_withdraw(&client->sums[i].pressure);
-        HASH_ITER(hh, client->leases, lease, next)
+        client->next_to_drop = client->leases;
+}
+
+struct lease *client_next_to_drop(const struct client *client)
+{
+        return client->next_to_drop;
+}
+
+void client_drop_next(struct client *client)
+{
+        struct lease *lease = client->next_to_drop;
+
+        client->next_to_drop = lease->hh.next;
         drop_lease(lease);
 }
 
@@ -145,8 +158,7 @@ void client_ask_to_mark(struct client *client, uint64_t now_ns)
 {
         bool is_too_soon = client->marked_ns && now_ns < client->marked_ns + CLIENT_MARK_NS;
 
-        if (!client->words || client->eof || client->dead || is_too_soon ||
-            action_is_queued(&client->mark))
+        if (!client->words || client->is_ending || is_too_soon || action_is_queued(&client->mark))
                 return;
         client->marked_ns = now_ns;
         action_push(&client->policy->actions, &client->mark, ACTION_MARK);

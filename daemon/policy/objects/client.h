@@ -15,10 +15,14 @@
 int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_slots, void *owner,
                struct client **ret_client);
 
-/* Frees its requests and releases its leases. */
-void client_drop(struct client *client);
+/* Frees its requests. Its leases are dropped one after another. Also legal if that has begun. */
+void client_begin_drop(struct client *client);
 
-/* After client_drop: its mappings are gone. Frees the client. */
+/* The lease that is dropped next, or NULL; and drops it: the block is released or cached. */
+struct lease *client_next_to_drop(const struct client *client);
+void client_drop_next(struct client *client);
+
+/* After all leases are dropped: its mappings are gone. Frees the client. */
 struct client *client_free(struct client *client);
 
 /* Others are about to create memory although this client may hold unused memory: asks it to mark its idle

@@ -72,6 +72,8 @@ struct lease *lease_free(struct lease *lease)
                 block_unmapped(lease->block, lease);
         set_word(lease, 0);
         slot_set_give_back(&lease->client->slots, lease->slot);
+        if (lease->client->next_to_drop == lease)
+                lease->client->next_to_drop = lease->hh.next;
         HASH_DEL(lease->client->leases, lease);
         free(lease);
         return NULL;
@@ -160,7 +162,7 @@ void lease_recall(struct lease *lease)
 {
         const struct client *client = lease->client;
 
-        if (!lease->revoked || lease->recalled || client->eof || client->dead)
+        if (!lease->revoked || lease->recalled || client->is_ending)
                 return;
         lease->recalled = true;
         block_its_pool(lease->block)->n_notices++;

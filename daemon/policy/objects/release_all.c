@@ -30,7 +30,6 @@ static void take_pool(struct release_all *release_all, struct pool *pool, enum p
              block; block = next) {
                 next = scope == SCOPE_NODE ? TAILQ_NEXT(block, pool_age_link)
                                            : TAILQ_NEXT(block, holding_link);
-                pool->policy->n_release_scans++;
                 if (lease_revoke(TAILQ_FIRST(&block->leases)))
                         take_block(release_all, block);
         }

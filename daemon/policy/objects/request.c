@@ -102,12 +102,16 @@ static void enter_queue(struct request *request)
 {
         waiting_queue_enqueue(request);
         request->pool->n_waiting++;
+        request->pool->policy->n_waiting++;
+        request->client->tenant->n_waiting++;
 }
 
 static void leave_queue(struct request *request)
 {
         waiting_queue_dequeue(request);
         request->pool->n_waiting--;
+        request->pool->policy->n_waiting--;
+        request->client->tenant->n_waiting--;
 }
 
 /* Begins in its state; the client waits for an answer from now on. */
@@ -119,13 +123,11 @@ static void begin(struct request *request, struct pool *pool, struct lease *take
          * outside of every limit. */
         request->keeps_mapped = request->keeps_mapped && pool->settings.kind == POLICY_PINNED;
         request->client->n_waiting++;
-        request->client->tenant->n_waiting++;
 }
 
 static void end(struct request *request)
 {
         request->client->n_waiting--;
-        request->client->tenant->n_waiting--;
 }
 
 /* Frees what an unanswered request holds. The lease is gone already if it was granted. */

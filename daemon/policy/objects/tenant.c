@@ -116,3 +116,8 @@ struct tenant *tenant_unref(struct tenant *tenant)
         free(tenant);
         return NULL;
 }
+
+bool tenant_may_wait(const struct tenant *tenant)
+{
+        return tenant->n_waiting < TENANTS_MAX_WAITING - tenant->policy->n_waiting;
+}

@@ -7,8 +7,12 @@
 
 #include "daemon/policy/state/types.h"
 
-/* The limit exists because every walk through the queue visits them. */
-#define TENANT_MAX_WAITING 1024
+/* Requests that may wait, of all tenants together: every walk through a queue visits them, and must take less than a
+ * moment. One tenant alone may have half of them, two have a third each, and so on: there is always a place for one
+ * more. A group of requests (group.h) is one. */
+#define TENANTS_MAX_WAITING 512
+
+bool tenant_may_wait(const struct tenant *tenant);
 
 /* Tenants of one user. At the limit, a tenant that has nothing but cached blocks makes room for the next
  * one: its blocks go back to the driver. Tenants with clients stay; account.h limits their number to less. */

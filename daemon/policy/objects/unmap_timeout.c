@@ -41,8 +41,7 @@ static struct client *find_unresponsive_holder(const struct block *block)
 {
         const struct lease *lease = TAILQ_FIRST(&block->leases);
 
-        return block->unmap_timed_out && lease && lease->recalled && !lease->client->eof &&
-                               !lease->client->dead
+        return block->unmap_timed_out && lease && lease->recalled && !lease->client->is_ending
                        ? lease->client
                        : NULL;
 }

@@ -437,8 +437,7 @@ static int check_ask(struct client *client, const struct policy_ask *ask)
                 return GPUMEM_E_BAD_REQUEST;
         if (ask->n_bytes > policy->pools[ask->pool]->settings.max_bytes)
                 return GPUMEM_E_TOO_LARGE;
-        if (client->n_waiting >= CLIENT_MAX_WAITING ||
-            client->tenant->n_waiting >= TENANT_MAX_WAITING)
+        if (client->n_waiting >= CLIENT_MAX_WAITING || !tenant_may_wait(client->tenant))
                 return GPUMEM_E_TOO_MANY;
         return policy->draining ? GPUMEM_E_SHUTTING_DOWN : 0;
 }

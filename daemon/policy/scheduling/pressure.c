@@ -9,8 +9,8 @@ static bool is_told(const struct request *request, const struct charge_sum *sum,
         const struct client *client = sum->client;
         bool is_too_soon = sum->told_ns && now_ns < sum->told_ns + PRESSURE_NS;
 
-        return client != request->client && client->hears_pressure && !client->eof &&
-               !client->dead && !is_too_soon && !action_is_queued(&sum->pressure);
+        return client != request->client && client->hears_pressure && !client->is_ending &&
+               !is_too_soon && !action_is_queued(&sum->pressure);
 }
 
 void pressure_tell(struct request *request, enum limit_scope scope, uint64_t now_ns)

@@ -175,7 +175,8 @@ struct policy {
         struct limits *limits;     /* NULL: none */
         uint64_t n_charges;        /* begun so far */
         uint64_t n_revocations;    /* so far */
-        uint64_t n_release_scans;  /* leases scanned for idle ones to free, so far */
+        uint64_t n_unawaited;      /* see policy_n_unawaited */
+        uint32_t n_waiting;        /* requests in all queues */
         uint64_t n_walks;          /* walks through queues, so far */
         uint64_t n_counts;         /* counts of shared blocks, so far */
         uint64_t n_deadlock_looks; /* so far */
@@ -285,8 +286,10 @@ struct client {
         struct tenant *tenant;
         uint64_t number; /* from 1, never reused */
         void *owner;
+        bool is_ending; /* its leases end: from before the first of the two signs on */
         bool eof;
         bool dead;
+        struct lease *next_to_drop; /* while it is ending */
         struct slot_set slots;
         _Atomic uint64_t *words; /* by slot; the client may write any value. NULL: none */
         struct lease *leases;    /* by id, in all states */

@@ -51,5 +51,4 @@ void fd_limits_set_each(struct server *server, const struct user_rule *rule)
 
         accounts->allowances.max_each[ALLOWANCE_CONNECTIONS] = rule->n_connections;
         accounts->allowances.max_user[ALLOWANCE_CONNECTIONS] = USER_TIMES * rule->n_connections;
-        accounts->rule = token_bucket_rule_of(rule->n_requests_a_second);
 }

@@ -6,7 +6,7 @@
 
 #include <uv.h>
 
-#include "daemon/ratelimit/rounds.h"
+#include "daemon/fairness/rounds.h"
 
 struct polling {
         struct rounds rounds;

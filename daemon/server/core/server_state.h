@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "daemon/backing/device/watch.h"
 #include "daemon/backing/worker/worker.h"
+#include "daemon/fairness/account.h"
 #include "daemon/identity/cgroup.h"
 #include "daemon/identity/device_file.h"
 #include "daemon/policy/drain.h"
@@ -17,9 +18,9 @@
 #include "daemon/policy/policy.h"
 #include "daemon/policy/prewarm.h"
 #include "daemon/policy/report/stats.h"
-#include "daemon/ratelimit/account.h"
 #include "daemon/server/core/polling.h"
 #include "daemon/server/core/settings.h"
+#include "daemon/server/scheduler/scheduler.h"
 #include "proto/proto.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -135,6 +136,8 @@ struct server {
         } reply_files; /* see reply_files.h */
         struct listener *listener;
         struct session_list sessions;
+        LIST_HEAD(, board_walk) board_walks;
+        struct session_list ended_sessions; /* which are freed when none is at work */
         /* Takes a frame of a session in HELLO or READY. server_new sets it, so that sessions need not know
          * the requests. */
         void (*take_frame)(struct session *session, int r, const struct frame *frame);
@@ -147,15 +150,24 @@ struct server {
         char own_container
                 [CGROUP_PATH_MAX]; /* the daemon's own container; "": none, or it cannot be read */
         bool serves_one_user;
-        uint32_t served_uid;         /* valid if serves_one_user */
-        uint64_t limits_revision;    /* how often limits have been set, by any way */
-        struct accounts accounts;    /* shares of users and tenants */
-        struct polling polling;      /* connections that wait for their peers, or are held back */
-        uv_timer_t timeouts_timer;   /* for peers that have not sent HELLO, or do not read */
+        uint32_t served_uid;      /* valid if serves_one_user */
+        uint64_t limits_revision; /* how often limits have been set, by any way */
+        struct accounts accounts; /* shares of users and tenants */
+        struct scheduler scheduler;
+        struct news *admin_news; /* of connections to the admin socket */
+        struct polling polling;  /* connections that wait for their peers */
+        struct {
+                uv_timer_t timer;
+                struct session
+                        *at; /* the next to be checked; NULL: a check of all is not under way */
+                bool is_any_left; /* that must be checked again */
+        } timeouts; /* of peers that have not sent HELLO, or do not read: see timeouts.h */
         struct log_limit complaints; /* rate limit of log lines about clients */
         uv_prepare_t iteration;      /* runs before the loop blocks */
+        uint64_t n_unawaited;        /* see policy_n_unawaited */
         bool is_executing;
-        bool is_dirty; /* the policy was told something in this loop iteration */
+        bool is_dirty;   /* the policy was told something since its queues were served */
+        bool has_served; /* the queues were served since the deadlines were looked at */
         bool stopping;
 };
 

@@ -64,7 +64,6 @@ struct pool_rule {
 /* Limits of each user, besides its share of the totals. */
 struct user_rule {
         uint64_t n_connections;
-        uint64_t n_requests_a_second;
 };
 
 struct settings {
@@ -82,9 +81,9 @@ struct settings {
         uint64_t n_drain_seconds; /* how long a shutdown waits for held memory */
 };
 
-#define SETTINGS_USERS                                               \
-        {                                                            \
-                .n_connections = 1024, .n_requests_a_second = 10000, \
+#define SETTINGS_USERS                 \
+        {                              \
+                .n_connections = 1024, \
         }
 
 #define SETTINGS_NULL ((struct settings){.each_user = SETTINGS_USERS})

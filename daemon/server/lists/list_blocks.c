@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* BLOCKS: a row for each block. */
+#include "daemon/server/lists/list_stats.h"
 #include "daemon/server/lists/rows.h"
-#include "daemon/server/session/rate_limit.h"
 #include "gpumem.h"
 
 struct walk {
         const struct session *asker;
         uint64_t now_ns;
         struct row_buffer buffer;
-        uint64_t n_looks;
         struct block_row others; /* other tenants' blocks in the current pool, added up */
 };
 
@@ -57,7 +56,6 @@ static void add_block(const struct block_listing *block, void *argument)
                 .state_age = age_ms(walk, block->since_ns),
         };
 
-        walk->n_looks++;
         if (rows_may_show(walk->asker, block->tenant)) {
                 row_buffer_add(&walk->buffer, &row);
         } else {
@@ -83,7 +81,7 @@ static void walk_pool(struct walk *walk, uint32_t pool)
                 row_buffer_add(&walk->buffer, &walk->others);
 }
 
-void list_blocks_take(struct session *session, const struct frame *frame)
+static void answer(struct session *session, const struct frame *frame)
 {
         struct walk walk = {.asker = session,
                             .now_ns = server_now_ns(session->server),
@@ -99,7 +97,11 @@ void list_blocks_take(struct session *session, const struct frame *frame)
                 if (pool == i || pool == PROTO_ALL_POOLS)
                         walk_pool(&walk, i);
         }
-        rate_limit_take_rows(session, walk.buffer.n_rows, walk.n_looks);
         rows_reply(session, frame, MESSAGE_BLOCKS_REPLY, &walk.buffer);
         row_buffer_deinit(&walk.buffer);
+}
+
+void list_blocks_take(struct session *session, const struct frame *frame)
+{
+        list_stats_begin(session, frame, answer);
 }

@@ -4,8 +4,8 @@
 
 #include "base/err.h"
 #include "daemon/server/lists/board_stats.h"
+#include "daemon/server/lists/list_stats.h"
 #include "daemon/server/lists/rows.h"
-#include "daemon/server/session/rate_limit.h"
 #include "gpumem.h"
 
 /* One half of a row: a client's numbers for one kind of memory. */
@@ -110,7 +110,6 @@ static struct client_row describe(const struct session *session, uint64_t now_ns
 struct table {
         struct server *server;
         struct row_buffer buffer;
-        uint64_t n_looks;
 };
 
 static void add_block(const struct block_listing *block, void *argument)
@@ -120,7 +119,6 @@ static void add_block(const struct block_listing *block, void *argument)
         struct half half = {.leased = 0};
         struct session *session;
 
-        table->n_looks++;
         session = block->charged ? client_owner(block->charged) : NULL;
         /* A block that is kept for a client to attach belongs to no session. */
         if (!session)
@@ -150,7 +148,6 @@ static void list_everybody(struct table *table)
                 row = describe(session, now_ns);
                 session->row = table->buffer.n_rows;
                 row_buffer_add(&table->buffer, &row);
-                table->n_looks += table->server->n_pools;
         }
         if (table->buffer.failed)
                 return;
@@ -190,7 +187,7 @@ static void choose(const struct session *asker, const struct table *table,
                 row_buffer_add(chosen, &others);
 }
 
-void list_clients_take(struct session *session, const struct frame *frame)
+static void answer(struct session *session, const struct frame *frame)
 {
         struct table table = {.server = session->server,
                               .buffer = {.n_row_bytes = sizeof(struct client_row)}};
@@ -203,7 +200,11 @@ void list_clients_take(struct session *session, const struct frame *frame)
                 chosen.failed = true;
         else
                 choose(session, &table, &chosen);
-        rate_limit_take_rows(session, table.buffer.n_rows, table.n_looks);
         row_buffer_deinit(&table.buffer);
         rows_reply(session, frame, MESSAGE_CLIENTS_REPLY, &chosen);
+}
+
+void list_clients_take(struct session *session, const struct frame *frame)
+{
+        list_stats_begin(session, frame, answer);
 }

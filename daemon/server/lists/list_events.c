@@ -8,7 +8,6 @@
 #include "daemon/policy/report/event_history.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/authorization.h"
-#include "daemon/server/session/rate_limit.h"
 #include "daemon/server/session/reply_files.h"
 #include "gpumem.h"
 
@@ -22,7 +21,6 @@ struct walk {
         uint64_t now_ns;
         uint32_t kinds; /* 0: all */
         uint64_t next;
-        uint32_t n_looked; /* rows visited */
         struct row_buffer buffer;
         struct event_row others[LISTED_EVENT_N];
 };
@@ -106,7 +104,7 @@ static void sum_others(struct walk *walk)
 
         if (authorization_sees_all(walk->asker))
                 return;
-        for (; row; row = event_history_next(row), walk->n_looked++) {
+        for (; row; row = event_history_next(row)) {
                 if (is_asked_for(walk, row) && !shows(walk, row))
                         add_to_others(walk, row);
         }
@@ -118,8 +116,7 @@ static void list(struct walk *walk, uint64_t since)
         const struct event_history *history = walk->asker->server->history;
         const struct event_history_row *row = event_history_find(history, since);
 
-        for (; row && walk->buffer.n_rows < ROWS_MAX;
-             row = event_history_next(row), walk->n_looked++) {
+        for (; row && walk->buffer.n_rows < ROWS_MAX; row = event_history_next(row)) {
                 if (is_asked_for(walk, row) && shows(walk, row))
                         add_row(walk, row);
         }
@@ -151,7 +148,6 @@ void list_events_take(struct session *session, const struct frame *frame)
         walk.buffer.failed = !walk.buffer.rows;
         if (!walk.buffer.failed)
                 list(&walk, frame->events.since);
-        rate_limit_take_rows(session, walk.buffer.n_rows, walk.n_looked);
         if (walk.buffer.failed ||
             reply_files_make(session, walk.buffer.rows,
                              walk.buffer.n_rows * walk.buffer.n_row_bytes, &fd)) {

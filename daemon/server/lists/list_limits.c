@@ -7,7 +7,6 @@
 #include "base/fdset.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/authorization.h"
-#include "daemon/server/session/rate_limit.h"
 #include "daemon/server/session/reply_files.h"
 #include "gpumem.h"
 
@@ -148,8 +147,7 @@ static int add_absent(struct rows *rows, const struct session *asker, const stru
         return 0;
 }
 
-static int add_parties(struct rows *rows, const struct session *asker, const struct limits *table,
-                       uint32_t *n_looked)
+static int add_parties(struct rows *rows, const struct session *asker, const struct limits *table)
 {
         const struct session *session;
         int r = add_limits(rows, PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH, "", &table->client,
@@ -161,7 +159,6 @@ static int add_parties(struct rows *rows, const struct session *asker, const str
         if (!r)
                 r = add_absent(rows, asker, table);
         LIST_FOREACH (session, &asker->server->sessions, link) {
-                ++*n_looked;
                 if (!r && session_has_client(session) &&
                     rows_may_show(asker, client_tenant(session->client)))
                         r = add_session(rows, session, table);
@@ -174,14 +171,12 @@ static int make(struct session *session, uint32_t *ret_n_rows, int *ret_fd)
 {
         const struct limits *table = policy_limits(session->server->policy);
         struct rows rows = {.n = 0};
-        uint32_t n_looked = 0;
         int r;
 
         session->server->n_limit_lists++;
         r = add_pools(&rows, session->server);
         if (!r && table)
-                r = add_parties(&rows, session, table, &n_looked);
-        rate_limit_take_rows(session, rows.n, n_looked);
+                r = add_parties(&rows, session, table);
         if (!r)
                 r = reply_files_make(session, rows.rows, rows.n * sizeof(*rows.rows), ret_fd);
         if (!r)

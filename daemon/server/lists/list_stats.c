@@ -7,36 +7,31 @@
 #include "daemon/server/lists/board_stats.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_health.h"
-#include "daemon/server/session/rate_limit.h"
+#include "daemon/server/session/board_walk.h"
 #include "daemon/server/session/reply_files.h"
 
-static void add_client(const struct session *session, uint32_t pool, struct stats_row *row)
+static void add(const struct session *session, struct board_total *totals)
 {
-        struct board_stats stats = board_stats_read(session, pool);
+        for (uint32_t pool = 0; pool < session->server->n_pools; pool++) {
+                struct board_stats stats = board_stats_read(session, pool);
+                struct board_total *total = &totals[pool];
 
-        if (client_charged(session->client, pool))
-                row->clients++;
-        row->allocated += stats.allocated;
-        row->requested += stats.requested;
-        board_stats_add(&row->hits, stats.hits);
-        board_stats_add(&row->misses, stats.misses);
-}
-
-/* Adds the clients' counters to the row. Returns the number of clients. */
-static uint32_t add_clients(struct server *server, uint32_t pool, struct stats_row *row)
-{
-        struct session *session;
-        uint32_t n = 0;
-
-        LIST_FOREACH (session, &server->sessions, link) {
-                if (session_has_client(session))
-                        add_client(session, pool, row);
-                n++;
+                total->n_clients += client_charged(session->client, pool) != 0;
+                total->allocated += stats.allocated;
+                total->requested += stats.requested;
+                board_stats_add(&total->hits, stats.hits);
+                board_stats_add(&total->misses, stats.misses);
         }
-        return n;
 }
 
-static int fill(struct server *server, uint32_t pool, struct stats_row *row, uint64_t *n_looks)
+void list_stats_begin(struct session *session, const struct frame *request,
+                      void (*answer)(struct session *session, const struct frame *request))
+{
+        board_walk_begin(session, request, add, answer);
+}
+
+static int fill(struct server *server, uint32_t pool, const struct board_total *total,
+                struct stats_row *row)
 {
         struct pool_stats stats;
         int r = policy_pool_stats(server->policy, pool, &stats);
@@ -65,10 +60,17 @@ static int fill(struct server *server, uint32_t pool, struct stats_row *row, uin
                 .revocations = stats.n_revocations,
                 .known_grants = stats.n_known_grants,
                 .notices = stats.n_notices,
+                .steps = server->scheduler.stats.n_steps,
+                .late_steps = server->scheduler.stats.n_late,
+                .longest_step = server->scheduler.stats.longest_ns,
         };
         driver_health_fill(server, pool, row);
         device_watch_fill(&server->pools[pool], stats.reserved, row);
-        *n_looks += add_clients(server, pool, row);
+        row->clients = total->n_clients;
+        row->allocated = total->allocated;
+        row->requested = total->requested;
+        row->hits = total->hits;
+        row->misses = total->misses;
         return 0;
 }
 
@@ -77,16 +79,14 @@ int list_stats_make(struct session *session, int *ret_fd)
         struct server *server = session->server;
         CLEANUP(freep)
         struct stats_row *rows = calloc(server->n_pools, sizeof(*rows));
-        uint64_t n_looks = 0;
 
         if (!rows)
                 return -ENOMEM;
         for (uint32_t pool = 0; pool < server->n_pools; pool++) {
-                int r = fill(server, pool, &rows[pool], &n_looks);
+                int r = fill(server, pool, &session->board_walk->totals[pool], &rows[pool]);
 
                 if (r)
                         return r;
         }
-        rate_limit_take_rows(session, server->n_pools, n_looks);
         return reply_files_make(session, rows, server->n_pools * sizeof(*rows), ret_fd);
 }

@@ -3,15 +3,14 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/server/lists/list_stats.h"
 #include "daemon/server/lists/rows.h"
-#include "daemon/server/session/rate_limit.h"
 #include "gpumem.h"
 
 struct walk {
         const struct session *asker;
         struct row_buffer buffer;
         struct tenant_row *others; /* one for each pool */
-        uint64_t n_described;
 };
 
 static struct tenant_row describe(const struct walk *walk, const struct tenant_listing *tenant)
@@ -63,25 +62,13 @@ static void add_tenant(const struct tenant_listing *tenant, void *argument)
         struct walk *walk = argument;
         struct tenant_row row = describe(walk, tenant);
 
-        walk->n_described++;
         if (rows_may_show(walk->asker, tenant->tenant))
                 row_buffer_add(&walk->buffer, &row);
         else
                 add_to_others(&walk->others[tenant->pool], &row);
 }
 
-/* For each tenant all clients are visited. */
-static uint64_t count_looks(const struct walk *walk)
-{
-        const struct session *session;
-        uint64_t n_sessions = 0;
-
-        LIST_FOREACH (session, &walk->asker->server->sessions, link)
-                n_sessions++;
-        return walk->n_described * n_sessions;
-}
-
-void list_tenants_take(struct session *session, const struct frame *frame)
+static void answer(struct session *session, const struct frame *frame)
 {
         CLEANUP(freep)
         struct tenant_row *others = calloc(session->server->n_pools, sizeof(*others));
@@ -98,7 +85,11 @@ void list_tenants_take(struct session *session, const struct frame *frame)
                 if (others[i].tenants)
                         row_buffer_add(&walk.buffer, &others[i]);
         }
-        rate_limit_take_rows(session, walk.n_described, count_looks(&walk));
         rows_reply(session, frame, MESSAGE_TENANTS_REPLY, &walk.buffer);
         row_buffer_deinit(&walk.buffer);
+}
+
+void list_tenants_take(struct session *session, const struct frame *frame)
+{
+        list_stats_begin(session, frame, answer);
 }

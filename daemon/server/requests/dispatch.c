@@ -23,7 +23,6 @@
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/event_log.h"
-#include "daemon/server/session/rate_limit.h"
 #include "gpumem.h"
 #include "proto/board.h"
 
@@ -228,13 +227,13 @@ static void take_unmapped(struct session *session, const struct frame *frame)
                 refuse(session, frame, r, NULL);
 }
 
-static void take_stats(struct session *session, const struct frame *frame)
+static void answer_stats(struct session *session, const struct frame *frame)
 {
         CLEANUP(closep)
         int fd = -1;
         struct frame reply = FRAME_NULL;
 
-        rate_limit_take_rows(session, 0, policy_see_idle(session->server->policy));
+        policy_see_idle(session->server->policy);
         if (list_stats_make(session, &fd)) {
                 refuse(session, frame, GPUMEM_E_TOO_MANY, "out of memory in gpumemd");
                 return;
@@ -242,6 +241,11 @@ static void take_stats(struct session *session, const struct frame *frame)
         reply.stats_reply.n_rows = session->server->n_pools;
         reply.stats_reply.n_row_bytes = sizeof(struct stats_row);
         session_send(session, &reply, MESSAGE_STATS_REPLY, frame->serial, &fd, 1);
+}
+
+static void take_stats(struct session *session, const struct frame *frame)
+{
+        list_stats_begin(session, frame, answer_stats);
 }
 
 static void take_pools(struct session *session, const struct frame *frame)
@@ -265,7 +269,6 @@ static void log_freed_all(const struct session *session)
 static void take_free_all(struct session *session, const struct frame *frame)
 {
         enum policy_scope scope = (enum policy_scope)frame->free_all_blocks.scope;
-        uint64_t n_looks = policy_release_scans(session->server->policy);
         int r;
 
         if (scope == SCOPE_NODE && !authorization_may_administer(session)) {
@@ -276,7 +279,6 @@ static void take_free_all(struct session *session, const struct frame *frame)
         }
         r = policy_release_all(session->server->policy, session->client, frame->serial, scope,
                                frame->free_all_blocks.pool);
-        rate_limit_take_rows(session, 0, policy_release_scans(session->server->policy) - n_looks);
         if (r == GPUMEM_E_NO_POOL)
                 session_refuse_pool(session, frame->serial, frame->free_all_blocks.pool);
         else if (r)
@@ -328,9 +330,8 @@ static void take_bye(struct session *session, const struct frame *frame)
 
 static void take_cancel(struct session *session, const struct frame *frame)
 {
-        if (!policy_cancel(session->server->policy, session->client, frame->cancel.request,
-                           server_now_ns(session->server)))
-                rate_limit_note_vain(session, frame);
+        (void)policy_cancel(session->server->policy, session->client, frame->cancel.request,
+                            server_now_ns(session->server));
 }
 
 static void refuse_hello(struct session *session, const struct frame *frame)
@@ -382,17 +383,11 @@ static void (*const handlers[])(struct session *session, const struct frame *fra
         [MESSAGE_SET_LIMITS] = set_limits_take,
 };
 
-static void serve_request(struct session *session, const struct frame *frame)
+/* Memory that no client waits for any more is not given out. */
+static bool is_in_vain(const struct session *session, const struct frame *frame)
 {
-        unsigned n_errors = session->n_errors;
-
-        if (!rate_limit_may_serve(session, frame))
-                return;
-        /* proto_decode rejects messages that only the daemon sends. */
-        assert(frame->kind < ARRAY_SIZE(handlers) && handlers[frame->kind]);
-        handlers[frame->kind](session, frame);
-        if (session->n_errors != n_errors)
-                rate_limit_note_vain(session, frame);
+        return session->transport.has_hung_up &&
+               (frame->kind == MESSAGE_LEASE || frame->kind == MESSAGE_ATTACH);
 }
 
 void dispatch_frame(struct session *session, int r, const struct frame *frame)
@@ -402,7 +397,6 @@ void dispatch_frame(struct session *session, int r, const struct frame *frame)
         log_debug("client %d (%s): %s %u", (int)session->peer.pid, session->program,
                   proto_name(frame->kind), frame->serial);
         if (session->state == SESSION_HELLO) {
-                rate_limit_take(session);
                 if (r == 0 && frame->kind == MESSAGE_HELLO) {
                         take_hello(session, frame);
                 } else {
@@ -410,10 +404,11 @@ void dispatch_frame(struct session *session, int r, const struct frame *frame)
                         session_end_connection(session);
                 }
         } else if (r) {
-                rate_limit_take(session);
                 refuse(session, frame, GPUMEM_E_UNKNOWN_KIND, NULL);
-        } else {
-                serve_request(session, frame);
+        } else if (!is_in_vain(session, frame)) {
+                /* proto_decode rejects messages that only the daemon sends. */
+                assert(frame->kind < ARRAY_SIZE(handlers) && handlers[frame->kind]);
+                handlers[frame->kind](session, frame);
         }
         server_execute(server);
 }

@@ -183,6 +183,9 @@ static void execute_one(struct server *server, const struct action *action)
         }
 }
 
+/* Finished jobs that are taken from each worker before the loop looks for news. */
+#define JOBS_A_TIME 64
+
 /* Cancels creations whose requester has left, so that they do not block the worker. */
 static void cancel_unwanted(struct server *server)
 {
@@ -331,16 +334,28 @@ static void done(struct server *server, uint32_t pool, struct job *job)
         }
 }
 
+/* Returns whether there may be more. */
+static bool take_some_done(struct server *server, uint32_t pool)
+{
+        for (unsigned n = 0; n < JOBS_A_TIME; n++) {
+                struct job *job = worker_take_done(server->pools[pool].worker);
+
+                if (!job)
+                        return false;
+                server->pools[pool].n_jobs--;
+                done(server, pool, job);
+        }
+        return true;
+}
+
 void execute_take_done(struct server *server)
 {
-        for (uint32_t i = 0; i < server->n_pools; i++) {
-                struct job *job;
+        bool has_more = false;
 
-                while ((job = worker_take_done(server->pools[i].worker))) {
-                        server->pools[i].n_jobs--;
-                        done(server, i, job);
-                }
-        }
+        for (uint32_t i = 0; i < server->n_pools; i++)
+                has_more |= take_some_done(server, i);
+        if (has_more)
+                (void)uv_async_send(&server->worker_wake);
         execute_now(server);
 }
 
@@ -354,10 +369,9 @@ void execute_take_answered(struct server *server)
         }
 }
 
-static void on_iteration(uv_prepare_t *iteration)
+/* Serves the queues of pools about which the policy was told something. */
+void execute_serve(struct server *server)
 {
-        struct server *server = CONTAINER_OF(iteration, struct server, iteration);
-
         if (!server->is_dirty)
                 return;
         execute_take_answered(server);
@@ -366,7 +380,21 @@ static void on_iteration(uv_prepare_t *iteration)
                 policy_serve(server->policy, server_now_ns(server));
         } while (execute_all(server));
         server->is_executing = server->is_dirty = false;
-        cancel_unwanted(server);
+        server->has_served = true;
+}
+
+static void on_iteration(uv_prepare_t *iteration)
+{
+        struct server *server = CONTAINER_OF(iteration, struct server, iteration);
+
+        execute_serve(server);
+        session_free_ended(server);
+        if (!server->has_served)
+                return;
+        server->has_served = false;
+        if (server->n_unawaited != policy_n_unawaited(server->policy) || server->stopping)
+                cancel_unwanted(server);
+        server->n_unawaited = policy_n_unawaited(server->policy);
         prewarming_watch(server);
         if (!server->stopping)
                 set_deadline(server);

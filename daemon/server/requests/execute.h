@@ -4,12 +4,15 @@
 
 #include "daemon/server/core/server_state.h"
 
-/* Installs the handles that serve the policy once in a loop iteration, before the loop blocks. */
+/* Installs the handle that serves the policy before the loop blocks. */
 int execute_open(struct server *server);
 
-/* The server's `execute` function. Marks the server dirty: the policy is served at the end of this loop
- * iteration. */
+/* The server's `execute` function. Marks the server dirty: execute_serve serves the policy's queues. */
 void execute_now(struct server *server);
+
+/* Serves the queues of pools about which the policy was told something. Called at the end of each step of the
+ * scheduler, and before the loop blocks. */
+void execute_serve(struct server *server);
 
 /* Takes finished jobs from the workers. */
 void execute_take_done(struct server *server);

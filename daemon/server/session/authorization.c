@@ -39,6 +39,15 @@ void authorization_realm(const struct peer *peer, char ret_realm[static POLICY_R
                 memcpy(ret_realm, peer->container, sizeof(peer->container));
 }
 
+/* Root in a container may have any number of uids, and so may the user that runs it. */
+uint32_t authorization_payer(const struct server *server, const struct peer *peer)
+{
+        bool is_inside = peer->container_fault ||
+                         (*peer->container && strcmp(peer->container, server->own_container) != 0);
+
+        return is_inside && server->tenancy != TENANCY_OF_USERS ? peer->container_owner : peer->uid;
+}
+
 /* The user's limits of tenants: one for containers, the same again for clients whose container cannot be
  * read. */
 static bool is_one_of_more(const struct session *session)

@@ -10,6 +10,9 @@
 /* The text that tells a user's tenants apart, from the peer's container when it connects. */
 void authorization_realm(const struct peer *peer, char ret_realm[static POLICY_REALM_MAX]);
 
+/* The user that pays for the peer: its own, or the one that owns the container in which it is. */
+uint32_t authorization_payer(const struct server *server, const struct peer *peer);
+
 /* Finds the key of the client's tenant. A client whose container cannot be read is a tenant of its own,
  * since no other client is known to share the container. The number of such tenants, and of containers, is
  * limited for each user; clients beyond it share one tenant. */

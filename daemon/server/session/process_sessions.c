@@ -4,31 +4,25 @@
 #include "base/log.h"
 #include "gpumem.h"
 
-/* Each session may keep a charge, and a pidfd, until the process has ended. */
-#define SESSIONS_A_PROCESS 256
-
-/* Before Linux 6.9 the id is the pid. A reused pid does no harm: the earlier process has ended, and so have
- * its charges. */
-static bool is_of(const struct session *session, const struct peer *peer)
+static struct session *next_of(const struct session *session, struct process_member *member)
 {
-        return peer->process && session->peer.process == peer->process &&
-               session->peer.uid == peer->uid;
+        if (member == &session->member)
+                member = LIST_NEXT(member, link);
+        return member ? session_of(member) : NULL;
 }
 
-static bool are_of_one_process(const struct session *one, const struct session *other)
+/* A process without a number cannot be told from others. */
+static struct session *first_other(const struct session *session)
 {
-        return one != other && is_of(one, &other->peer);
+        if (!session->process->key.number)
+                return NULL;
+        return next_of(session, LIST_FIRST(&session->process->members));
 }
 
-int process_sessions_may_join(const struct server *server, const struct peer *peer)
-{
-        const struct session *session;
-        unsigned n = 0;
-
-        LIST_FOREACH (session, &server->sessions, link)
-                n += is_of(session, peer);
-        return n < SESSIONS_A_PROCESS ? 0 : GPUMEM_E_TOO_MANY;
-}
+/* The other sessions of its process, the last one first. */
+#define EACH_OTHER(other, session)                          \
+        for (other = first_other(session); (other) != NULL; \
+             other = next_of(session, LIST_NEXT(&(other)->member, link)))
 
 static uint64_t charged_bytes(const struct session *session)
 {
@@ -46,8 +40,9 @@ static struct session *find_left(struct session *session)
 {
         struct session *other, *found = NULL;
 
-        LIST_FOREACH (other, &session->server->sessions, link) {
-                if (other->state != SESSION_LEFT || !are_of_one_process(other, session))
+        EACH_OTHER(other, session)
+        {
+                if (other->state != SESSION_LEFT)
                         continue;
                 if (charged_bytes(other) == session->n_held_bytes)
                         return other;
@@ -62,9 +57,10 @@ void process_sessions_reconnect(struct session *session, uint64_t n_held_bytes)
         struct session *other;
 
         /* The loop may see the end of a connection after the HELLO of the next one. */
-        LIST_FOREACH (other, &session->server->sessions, link) {
-                if (other->state == SESSION_READY && are_of_one_process(other, session))
-                        transport_catch_up(&other->transport);
+        EACH_OTHER(other, session)
+        {
+                while (other->state == SESSION_READY && transport_catch_up(&other->transport))
+                        continue;
         }
         session->takes_over = true;
         session->n_held_bytes = n_held_bytes;

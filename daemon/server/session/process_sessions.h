@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions of one process: their maximum number, and how a process that reconnects to the same daemon takes
- * over its earlier session. On the loop. */
+/* Sessions of one process: how a process that reconnects to the same daemon takes over its earlier session. On the
+ * loop. */
 #pragma once
 
 #include "daemon/server/session/session.h"
-
-/* GPUMEM_E_TOO_MANY if the process has the maximum number of sessions, including those that it has left. */
-int process_sessions_may_join(const struct server *server, const struct peer *peer);
 
 /* The process has reconnected after its connection was cut, and holds that many bytes. The charge of the
  * session that it left ends with process_sessions_take_over: at the first HELD, or at once if nothing is

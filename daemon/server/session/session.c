@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
+#include "daemon/server/session/board_walk.h"
 #include "daemon/server/session/event_log.h"
-#include "daemon/server/session/rate_limit.h"
 #include "daemon/server/session/process_sessions.h"
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/session/timeouts.h"
@@ -20,7 +20,7 @@
 
 static const unsigned legal_next[SESSION_N_STATES] = {
         [SESSION_HELLO] = BIT(SESSION_READY) | BIT(SESSION_CLOSING),
-        [SESSION_READY] = BIT(SESSION_LEFT) | BIT(SESSION_ORPHANED) | BIT(SESSION_CLOSING),
+        [SESSION_READY] = BIT(SESSION_LEFT) | BIT(SESSION_ORPHANED),
         [SESSION_LEFT] = BIT(SESSION_CLOSING),
         [SESSION_ORPHANED] = BIT(SESSION_CLOSING),
         [SESSION_CLOSING] = 0,
@@ -49,34 +49,57 @@ static void session_free(struct session *session)
         free(session->draft);
         free(session->reclaim);
         due_end(&session->connection);
+        session->process = process_leave(session->process, &session->member);
         session->account = account_unref(session->account);
-        LIST_REMOVE(session, link);
         free(session);
 }
 
-static void one_handle_closed(struct session *session)
+void session_free_ended(struct server *server)
 {
-        if (--session->n_open_handles == 0)
+        while (!LIST_EMPTY(&server->ended_sessions)) {
+                struct session *session = LIST_FIRST(&server->ended_sessions);
+
+                LIST_REMOVE(session, link);
                 session_free(session);
+        }
 }
 
-static void on_pidfd_closed(uv_handle_t *handle)
+/* It is freed later, since functions that use it may be under way. */
+static void end_if_closed(struct session *session)
 {
-        one_handle_closed(CONTAINER_OF((uv_poll_t *)handle, struct session, pidfd_poll));
+        struct server *server = session->server;
+
+        if (!session->is_closed || session->state != SESSION_CLOSING)
+                return;
+        timeouts_forget(session);
+        board_walk_forget(session);
+        LIST_REMOVE(session, link);
+        LIST_INSERT_HEAD(&server->ended_sessions, session, link);
 }
 
 static void on_transport_closed(struct transport *transport)
 {
         struct session *session = CONTAINER_OF(transport, struct session, transport);
 
-        one_handle_closed(session);
+        session->is_closed = true;
+        end_if_closed(session);
+}
+
+static void stop_watching_process(struct session *session)
+{
+        fd_watch_end(&session->process_watch);
+        scheduler_take_out(&session->process_end);
 }
 
 static void close_handles(struct session *session)
 {
+        bool was_closed = session->is_closed;
+
         set_state(session, SESSION_CLOSING);
+        stop_watching_process(session);
         transport_close(&session->transport);
-        uv_close((uv_handle_t *)&session->pidfd_poll, on_pidfd_closed);
+        if (was_closed)
+                end_if_closed(session);
 }
 
 /* The other sign usually follows at once. It is noted as an event only if it does not (timeouts.c). */
@@ -87,41 +110,93 @@ static void begin_lingering(struct session *session, enum session_state state)
         timeouts_watch(session->server);
 }
 
-/* The connection of a READY session has ended. If its client maps nothing, the session ends without waiting
- * for the process. */
-static void leave(struct session *session)
+/* Leases that are ended in one step. */
+#define LEASES_A_STEP 64
+
+/* Tells the policy of the first sign. Returns whether there is more to do before that. */
+static bool tell_first(struct session *session)
 {
         struct server *server = session->server;
         uint64_t now_ns = server_now_ns(server);
 
-        (void)policy_client_eof(server->policy, session->client, now_ns);
-        if (!client_maps_anything(session->client)) {
-                event_log_note_left(session, LISTED_EVENT_ENDED, NULL);
+        if (policy_client_drop_some(server->policy, session->client, LEASES_A_STEP, now_ns))
+                return true;
+        session->is_first_told = true;
+        if (session->state == SESSION_ORPHANED) {
                 (void)policy_client_dead(server->policy, session->client, now_ns);
-                close_handles(session);
-        } else {
-                begin_lingering(session, SESSION_LEFT);
-                transport_close(&session->transport);
+                return false;
         }
-        server_execute(server);
+        (void)policy_client_eof(server->policy, session->client, now_ns);
+        /* If its client maps nothing, the session ends without waiting for the process. */
+        if (!client_maps_anything(session->client))
+                session->process_is_over = true;
+        return false;
+}
+
+static bool tell_second(struct session *session)
+{
+        struct server *server = session->server;
+        uint64_t now_ns = server_now_ns(server);
+
+        /* While its charges stand. */
+        if (!session->is_end_noted)
+                event_log_note_left(session, LISTED_EVENT_ENDED, NULL);
+        session->is_end_noted = true;
+        if (policy_client_unmap_some(server->policy, session->client, LEASES_A_STEP, now_ns))
+                return true;
+        if (session->state == SESSION_ORPHANED)
+                (void)policy_client_eof(server->policy, session->client, now_ns);
+        else
+                (void)policy_client_dead(server->policy, session->client, now_ns);
+        session->client = NULL;
+        close_handles(session);
+        return false;
+}
+
+/* Returns whether there is more to do for the signs that have come. */
+static bool tell_signs(struct session *session)
+{
+        if (!session->is_first_told && tell_first(session))
+                return true;
+        return session->connection_is_over && session->process_is_over && tell_second(session);
+}
+
+static void end_client(struct task *task)
+{
+        struct session *session = CONTAINER_OF(task, struct session, client_end);
+
+        if (tell_signs(session))
+                scheduler_put(&session->server->scheduler, session->transport.owner.payer, task);
+        server_execute(session->server);
+}
+
+/* A stop waits for none. */
+static void note_sign(struct session *session)
+{
+        if (session->client_end.payer)
+                return;
+        end_client(&session->client_end);
+        while (session->server->stopping && session->client_end.payer) {
+                scheduler_take_out(&session->client_end);
+                end_client(&session->client_end);
+        }
 }
 
 void session_end_connection(struct session *session)
 {
-        struct server *server = session->server;
-
         switch (session->state) {
         case SESSION_HELLO:
                 close_handles(session);
                 break;
         case SESSION_READY:
-                leave(session);
+                begin_lingering(session, SESSION_LEFT);
+                transport_close(&session->transport);
+                session->connection_is_over = true;
+                note_sign(session);
                 break;
         case SESSION_ORPHANED:
-                event_log_note_left(session, LISTED_EVENT_ENDED, NULL);
-                (void)policy_client_eof(server->policy, session->client, server_now_ns(server));
-                close_handles(session);
-                server_execute(server);
+                session->connection_is_over = true;
+                note_sign(session);
                 break;
         case SESSION_LEFT:
         case SESSION_CLOSING:
@@ -132,27 +207,19 @@ void session_end_connection(struct session *session)
 
 void session_end_process(struct session *session)
 {
-        struct server *server = session->server;
-        uint64_t now_ns = server_now_ns(server);
-
-        /* The loop may see the end of the connection after the end of its process. */
-        if (session->state == SESSION_READY)
-                transport_catch_up(&session->transport);
         switch (session->state) {
         case SESSION_HELLO:
                 close_handles(session);
                 break;
         case SESSION_READY:
-                (void)uv_poll_stop(&session->pidfd_poll);
-                (void)policy_client_dead(server->policy, session->client, now_ns);
+                stop_watching_process(session);
                 begin_lingering(session, SESSION_ORPHANED);
-                server_execute(server);
+                session->process_is_over = true;
+                note_sign(session);
                 break;
         case SESSION_LEFT:
-                event_log_note_left(session, LISTED_EVENT_ENDED, NULL);
-                (void)policy_client_dead(server->policy, session->client, now_ns);
-                close_handles(session);
-                server_execute(server);
+                session->process_is_over = true;
+                note_sign(session);
                 break;
         case SESSION_ORPHANED:
         case SESSION_CLOSING:
@@ -161,11 +228,29 @@ void session_end_process(struct session *session)
         }
 }
 
-static void on_pidfd(uv_poll_t *poll, int status, int events)
+static void put_process_end(struct session *session)
 {
-        (void)status;
+        scheduler_put(&session->server->scheduler, session->transport.owner.payer,
+                      &session->process_end);
+}
+
+static void report_process_end(struct fd_watch *watch, uint32_t events)
+{
+        struct session *session = CONTAINER_OF(watch, struct session, process_watch);
+
         (void)events;
-        session_end_process(CONTAINER_OF(poll, struct session, pidfd_poll));
+        put_process_end(session);
+}
+
+/* The daemon may see the end of the connection after the end of its process. */
+static void end_process(struct task *task)
+{
+        struct session *session = CONTAINER_OF(task, struct session, process_end);
+
+        if (session->state == SESSION_READY && transport_catch_up(&session->transport))
+                put_process_end(session);
+        else
+                session_end_process(session);
 }
 
 static void on_frame(struct transport *transport, int r, const struct frame *frame)
@@ -277,29 +362,41 @@ void session_become_ready(struct session *session, struct client *client)
                        session->way == SESSION_AS_ADMIN ? "admin socket" : NULL);
 }
 
+static struct transport_owner owner_of(struct session *session)
+{
+        struct server *server = session->server;
+
+        if (session->way == SESSION_AS_ADMIN)
+                return (struct transport_owner){.payer = &server->scheduler.admin,
+                                                .watcher = &server->scheduler.admin,
+                                                .news = &server->admin_news,
+                                                .account = session->account};
+        return (struct transport_owner){.payer = &session->process->payer,
+                                        .watcher = &session->account->user->payer,
+                                        .news = &session->account->user->news,
+                                        .account = session->account};
+}
+
 static void start(struct session *session, int take_fd)
 {
         struct server *server = session->server;
+        struct transport_owner owner = owner_of(session);
 
         session->transport.on_frame = on_frame;
         session->transport.on_end = on_end;
         session->transport.on_unread = on_unread;
         session->transport.find_block_fd = find_block_fd;
-        session->transport.hold_until = rate_limit_hold_until;
         session->transport.on_closed = on_transport_closed;
-        if (transport_init(&session->transport, server, session->account, take_fd)) {
+        session->process_end = (struct task){.step = end_process};
+        session->client_end = (struct task){.step = end_client};
+        session->process_watch = (struct fd_watch){.report = report_process_end};
+        if (transport_init(&session->transport, server, &owner, take_fd)) {
+                LIST_REMOVE(session, link);
                 session_free(session);
-                return;
+        } else if (fd_watch_begin(&session->process_watch, &server->scheduler, owner.watcher,
+                                  owner.news, session->peer.pidfd, EPOLLIN)) {
+                close_handles(session);
         }
-        rate_limit_begin(session);
-        session->n_open_handles = 1;
-        if (uv_poll_init(&server->loop, &session->pidfd_poll, session->peer.pidfd)) {
-                set_state(session, SESSION_CLOSING);
-                transport_close(&session->transport);
-                return;
-        }
-        session->n_open_handles = 2;
-        (void)uv_poll_start(&session->pidfd_poll, UV_READABLE, on_pidfd);
 }
 
 /* Sends the reason if the socket takes it at once. */
@@ -328,21 +425,31 @@ static void turn_stranger_away(struct server *server, int fd, int r)
                           peer_fault(r));
 }
 
+/* Each session may keep a charge, and a pidfd, until the process has ended. */
+#define SESSIONS_A_PROCESS 256
+
 /* An administrator may connect however many clients there are. */
 static int charge_connection(struct session *session)
 {
+        const struct process_key key = {.number = session->peer.process, .uid = session->peer.uid};
         int r;
 
-        if (session->way == SESSION_AS_ADMIN)
-                return 0;
-        r = due_begin(&session->connection, session->account->allowance, ALLOWANCE_CONNECTIONS, 1);
-        if (r)
+        r = process_join(session->account, &key, &session->member, &session->process);
+        if (r || session->way == SESSION_AS_ADMIN)
                 return r;
-        /* Checks all sessions of the daemon. */
-        r = process_sessions_may_join(session->server, &session->peer);
+        if (key.number && session->process->n_members > SESSIONS_A_PROCESS)
+                r = GPUMEM_E_TOO_MANY;
+        else
+                r = due_begin(&session->connection, session->account->allowance,
+                              ALLOWANCE_CONNECTIONS, 1);
         if (r)
-                due_end(&session->connection);
+                session->process = process_leave(session->process, &session->member);
         return r;
+}
+
+struct session *session_of(struct process_member *member)
+{
+        return CONTAINER_OF(member, struct session, member);
 }
 
 static int session_new(struct server *server, const struct peer *peer, enum session_way way,
@@ -361,7 +468,8 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         session->peer = *peer;
         session->since_ns = server_now_ns(server);
         authorization_realm(peer, realm);
-        r = account_ref(&server->accounts, peer->uid, realm, session->since_ns, &session->account);
+        r = account_ref(&server->accounts, authorization_payer(server, peer), realm,
+                        &session->account);
         if (!r)
                 r = charge_connection(session);
         if (r) {

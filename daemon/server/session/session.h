@@ -11,10 +11,10 @@
  *         |                                               |
  *         | its HELLO is agreed on (dispatch.c)           |
  *         v                                               v
- *       READY ---- C, if its client maps nothing ----> CLOSING ----> freed, when its handles are closed
- *         |  |                                          ^   ^
- *         |  '---- C, if it does ----> LEFT ----- P ----'   |
- *         '------- P --------------> ORPHANED --- C --------'
+ *       READY                                           CLOSING ----> freed, when its transport is closed
+ *         |  |                                            ^   ^
+ *         |  '-- C --> LEFT ----- P, or it maps nothing --'   |
+ *         '----- P --> ORPHANED --- C ------------------------'
  *
  * C: session_end_connection. The connection has ended, or its frame is malformed (session.c, as transport.c
  *    says). A frame ends it: BYE, a first one that is no HELLO, a HELLO that is refused or is the second
@@ -23,7 +23,8 @@
  *    the process has taken over what this one left (process_sessions.c).
  *
  * A stop of the server brings C and then P (server.c). A session whose pidfd cannot be watched goes from HELLO to
- * CLOSING at once. What the policy is told at each arrow is in session.c, beside the table of legal ones. */
+ * CLOSING at once. What the policy is told at each arrow is in session.c, beside the table of legal ones: a part at a
+ * time, so LEFT and ORPHANED last until it knows all. */
 #pragma once
 
 #include "daemon/identity/peer.h"
@@ -34,7 +35,7 @@ enum session_state {
         SESSION_READY,    /* has a client in the policy; requests are served */
         SESSION_LEFT,     /* connection over, process alive: its charge stands */
         SESSION_ORPHANED, /* process over, connection held by a child: its charge stands */
-        SESSION_CLOSING,  /* nothing stands; handles are being closed */
+        SESSION_CLOSING,  /* nothing stands; its transport is being closed */
         SESSION_N_STATES,
 };
 
@@ -49,10 +50,17 @@ struct session {
         struct transport transport;
         struct peer peer;
         struct account *account; /* the account of its user and tenant */
+        struct process *process;
+        struct process_member member;
         struct due connection;
-        uv_poll_t pidfd_poll;
-        unsigned n_open_handles;
-        struct client *client; /* in READY, LEFT, ORPHANED */
+        struct fd_watch process_watch;
+        struct task process_end;
+        struct task client_end; /* the policy is told of the signs, a part at a time */
+        bool connection_is_over, process_is_over; /* the signs that have come, */
+        bool is_first_told;                       /* and whether the policy was told of one */
+        bool is_end_noted;                        /* as an event */
+        bool is_closed;                           /* its transport is */
+        struct client *client;                    /* in READY, LEFT, ORPHANED */
         void *board;
         size_t n_board_bytes;
         char program[32];
@@ -63,17 +71,24 @@ struct session {
                 lingers_since_ns; /* in LEFT and ORPHANED, until that is noted as an event; then 0 */
         bool asked_to_mark;       /* and may not have read the message yet */
         unsigned n_unread_pressures; /* told since the client had read everything, at most */
-        bool takes_over;           /* takes over the process's earlier session at the first HELD */
-        uint64_t n_held_bytes;     /* reported in HELLO; valid with `takes_over` */
-        uint32_t row;              /* index in the list of clients that is being made */
-        struct limit_draft *draft; /* limits to be changed together; NULL: none */
-        struct reclaim *reclaim;   /* the last one; NULL: none */
+        bool takes_over;       /* takes over the process's earlier session at the first HELD */
+        uint64_t n_held_bytes; /* reported in HELLO; valid with `takes_over` */
+        uint32_t row;          /* index in the list of clients that is being made */
+        struct board_walk *board_walk;      /* under way, see board_walk.h; NULL: none */
+        struct limit_draft *draft;          /* limits to be changed together; NULL: none */
+        struct reclaim *reclaim;            /* the last one; NULL: none */
         struct reply_file_list reply_files; /* the oldest first */
         unsigned n_reply_files;
 };
 
 /* Accepts a connection. Failures end the connection and are logged. */
 void session_accept(struct server *server, int take_fd, enum session_way way);
+
+/* Frees the sessions that have ended. Call it where no session is at work. */
+void session_free_ended(struct server *server);
+
+/* The session of a member of a process. */
+struct session *session_of(struct process_member *member);
 
 /* Tells a refused connection the reason, if the socket takes it at once. */
 void session_turn_away(int fd, int code, const char *text);

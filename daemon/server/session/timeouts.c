@@ -8,14 +8,15 @@
 /* Interval between checks of the watched sessions. */
 #define LOOK_MS 250
 
-/* Ends the session if HELLO is late. HELLO may have arrived in time while the daemon was stopped, so the
- * socket is read first. While the connection is held back, it is not read. */
+/* Sessions that are checked at a time; the others follow in the next loop iterations. */
+#define SESSIONS_A_TIME 64
+
+/* Ends the session if HELLO is late. HELLO may have arrived in time while the daemon was stopped or its user was not
+ * served, so the socket is read first. */
 static void demand_hello(struct session *session)
 {
         uint64_t now_ns = server_now_ns(session->server);
 
-        if (session->transport.held_until_ns)
-                session->since_ns = now_ns;
         if (now_ns - session->since_ns < SESSION_TIMEOUT_MS * NS_PER_MS)
                 return;
         transport_take(&session->transport);
@@ -56,20 +57,37 @@ static bool look_at(struct session *session)
 
 static void on_timeouts_timer(uv_timer_t *timer)
 {
-        struct server *server = CONTAINER_OF(timer, struct server, timeouts_timer);
-        struct session *session, *next;
-        bool is_any_left = false;
+        struct server *server = CONTAINER_OF(timer, struct server, timeouts.timer);
+        struct session *session = server->timeouts.at;
 
-        for (session = LIST_FIRST(&server->sessions); session; session = next) {
-                next = LIST_NEXT(session, link);
-                is_any_left |= look_at(session);
+        if (!session) {
+                session = LIST_FIRST(&server->sessions);
+                server->timeouts.is_any_left = false;
         }
-        if (is_any_left)
+        for (unsigned n = 0; session && n < SESSIONS_A_TIME; n++) {
+                server->timeouts.at = LIST_NEXT(session, link);
+                server->timeouts.is_any_left |= look_at(session);
+                session = server->timeouts.at;
+        }
+        if (session)
+                (void)uv_timer_start(timer, on_timeouts_timer, 1, 0);
+        else if (server->timeouts.is_any_left)
                 timeouts_watch(server);
 }
 
 void timeouts_watch(struct server *server)
 {
-        if (!server->stopping && !uv_is_active((uv_handle_t *)&server->timeouts_timer))
-                (void)uv_timer_start(&server->timeouts_timer, on_timeouts_timer, LOOK_MS, 0);
+        uv_timer_t *timer = &server->timeouts.timer;
+
+        server->timeouts.is_any_left = true;
+        if (!server->stopping && !uv_is_active((uv_handle_t *)timer))
+                (void)uv_timer_start(timer, on_timeouts_timer, LOOK_MS, 0);
+}
+
+void timeouts_forget(const struct session *session)
+{
+        struct server *server = session->server;
+
+        if (server->timeouts.at == session)
+                server->timeouts.at = LIST_NEXT(session, link);
 }

@@ -5,8 +5,13 @@
 
 #include "daemon/server/core/server_state.h"
 
+struct session;
+
 /* After this time without HELLO, or without reading queued frames, a connection ends. */
 #define SESSION_TIMEOUT_MS 5000
 
 /* Watches a session from now on: it has just connected, does not read, or lingers. */
 void timeouts_watch(struct server *server);
+
+/* The session leaves the server's list. */
+void timeouts_forget(const struct session *session);

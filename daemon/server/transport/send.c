@@ -63,7 +63,7 @@ bool send_is_all_received(struct transport *transport)
 
 static bool may_send(struct transport *transport, unsigned n_fds)
 {
-        const struct allowance *allowance = transport->account->allowance;
+        const struct allowance *allowance = transport->owner.account->allowance;
 
         if (transport->in_flight.n + n_fds <= IN_FLIGHT_MAX &&
             allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds))

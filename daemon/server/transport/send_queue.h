@@ -6,7 +6,7 @@
 #include <sys/queue.h>
 
 #include "base/fdset.h"
-#include "daemon/ratelimit/allowance.h"
+#include "daemon/fairness/allowance.h"
 #include "proto/proto.h"
 
 /* Bytes that may be queued for one peer. */

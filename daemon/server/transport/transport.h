@@ -10,26 +10,37 @@
 #pragma once
 
 #include <stdbool.h>
-#include <uv.h>
 
 #include "daemon/server/core/server_state.h"
+#include "daemon/server/scheduler/news.h"
 #include "daemon/server/transport/send_queue.h"
 #include "proto/wire.h"
 
+/* Whose the connection is. */
+struct transport_owner {
+        struct payer *payer;   /* of its steps */
+        struct news **news;    /* in which its fds are watched, */
+        struct payer *watcher; /* who pays for that, */
+        struct account *account;
+};
+
 struct transport {
         struct server *server;
-        struct account *account;
+        struct transport_owner owner;
+        struct task task; /* one frame, or what the socket takes now */
+        struct fd_watch watch;
         struct rounds_member polled; /* the loop does not report what it waits for */
         bool is_busy;           /* queued frames wait for an event that the loop does not report */
         struct backoff backoff; /* of polling for that, or for the end */
         struct due in_flight;   /* fds sent since the peer was last seen to have received all */
         struct stall stall;     /* while frames are queued */
-        uint64_t held_until_ns; /* nothing is read before */
-        bool hung_up; /* the peer hung up, seen while it was held back, or when that was checked */
+        bool is_readable;       /* no read has found nothing since the kernel said so */
+        bool is_writable;       /* the kernel said so, and nothing was sent since */
+        bool has_failed;        /* nothing can be sent any more */
+        bool has_hung_up;   /* the peer waits for no answer; what it sent before is still read */
+        bool is_waiting;    /* for the answer to the last frame: no other is read */
         bool may_bring_fds; /* its frames are checked for fds before they are read */
         const char *fault;  /* why the daemon has ended the connection; NULL: it has not */
-        uv_poll_t poll;
-        int watched; /* events that `poll` watches */
         int fd;
         bool closing;
         struct send_queue send_queue;
@@ -41,17 +52,15 @@ struct transport {
         void (*on_unread)(struct transport *transport);
         /* The fd that a lease's block has now, borrowed. -1: the frame about it is not sent. */
         int (*find_block_fd)(struct transport *transport, uint64_t lease_id);
-        /* The hold is over: returns 0 to go on reading, or the time until which it is prolonged. */
-        uint64_t (*hold_until)(struct transport *transport);
-        /* After transport_close: the handle may be freed. */
+        /* After transport_close, or within it: the owner may be freed in the next loop iteration. */
         void (*on_closed)(struct transport *transport);
 };
 
-/* Starts to read, on that account. Consumes `take_fd`, also on failure. */
-int transport_init(struct transport *transport, struct server *server, struct account *account,
-                   int take_fd);
+/* Starts to read. Consumes `take_fd`, also on failure. */
+int transport_init(struct transport *transport, struct server *server,
+                   const struct transport_owner *owner, int take_fd);
 
-/* Updates the events that the loop watches. Call it after every change of what these depend on. */
+/* Updates what the loop watches. Call it after every change of what this depends on. */
 void transport_watch(struct transport *transport);
 
 /* Sends a sealed frame, now or when the socket takes it. Failures reach on_end through the loop. */
@@ -61,17 +70,15 @@ void transport_send(struct transport *transport, const struct frame *frame, cons
 /* Whether frames are queued for the peer, and it has read nothing for so long. Call it at intervals. */
 bool transport_is_stalled(struct transport *transport, uint64_t patience_ns);
 
-/* Reads some frames now, before the loop polls the socket. */
+/* Reads a few frames now, before the loop reports them. */
 void transport_take(struct transport *transport);
-
-/* Reads nothing before that time, unless the peer hangs up: then all that it has sent is read. */
-void transport_hold(struct transport *transport, uint64_t until_ns);
 
 /* Whether the peer has received everything. */
 bool transport_is_read(const struct transport *transport);
 
-/* If the peer has hung up: reads all that it has sent, and its end, now, before the loop polls the socket. */
-void transport_catch_up(struct transport *transport);
+/* If the peer has hung up: reads a few of the frames that it has sent, and its end, now. Returns whether there is
+ * more to read. */
+bool transport_catch_up(struct transport *transport);
 
 /* Ends the connection and drops the queue. on_closed follows when the peer has received the fds in flight,
  * or has hung up; they count against its share until then. */

@@ -233,8 +233,11 @@ TEST(a_container_is_reclaimed_by_its_name, .can_run = has_containers,
         inside = join_in_container(0);
         other = join_in_container(1);
         outside = party_join();
+        /* Containers are served in turns: what one gives back may be taken after what another one asks. */
         party_give_back(&inside, party_lease(&inside, 0, 4 * MIB).lease);
+        daemon_await(FIGURE_cached, 4 * MIB);
         party_give_back(&other, party_lease(&other, 0, 6 * MIB).lease);
+        daemon_await(FIGURE_cached, 10 * MIB);
         party_give_back(&outside, party_lease(&outside, 0, 8 * MIB).lease);
         daemon_await(FIGURE_cached, 18 * MIB);
         expect_refused(&inside, UINT32_MAX, container_short_id(0, name), GPUMEM_E_DENIED);

@@ -17,6 +17,10 @@
 #define N_FLOOD 500
 #define N_WAVE  50
 
+/* The daemon's: for each connection, and for each user that has any. */
+#define FDS_A_CONNECTION 2
+#define FDS_A_USER       1
+
 static void start_with(const char *configuration)
 {
         unsigned nvml_ms = machine_is_emulated() ? AWAIT_MS : NVML_MS;
@@ -92,7 +96,7 @@ TEST(a_hello_is_in_time_though_the_daemon_is_not)
         struct frame hello = hello_frame();
         int other = connect_ready(), fd = connect_raw();
 
-        await_fds(n_fds_before + 2 * 2);
+        await_fds(n_fds_before + 2 * FDS_A_CONNECTION + FDS_A_USER);
         hold_up_reading(other);
         send_frame(fd, &hello, MESSAGE_HELLO, 1);
         sleep_ms(6000);
@@ -160,7 +164,7 @@ TEST(a_user_has_so_many_connections)
         link_free(open_admin_link("admin"));
         must_serve(fds[0]);
         closep(&fds[3]);
-        await_fds(n_fds_before + 3 * 2);
+        await_fds(n_fds_before + 3 * FDS_A_CONNECTION + FDS_A_USER);
         fds[3] = connect_ready();
         daemon_configure(&gpumemd, "{\"each_user\": {\"connections\": 5}}");
         for (fd = connect_raw(); !is_welcome(fd); fd = connect_raw())
@@ -192,25 +196,81 @@ TEST(a_flood_of_connections_harms_nobody)
         n_fds_before = daemon_quiet_fds(&gpumemd);
 }
 
-TEST(a_user_asks_so_often)
+/* Of another process, which lives for as long as the test. Its connection is used by this one. */
+static int connect_from_child(uid_t uid, pid_t *ret_child)
 {
-        unsigned n_refused = 0;
-        uint64_t leases[3];
+        int ready[2], fd, copy, pidfd;
+
+        ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
+        *ret_child = fork();
+        if (*ret_child == 0) {
+                ck_assert_int_eq(seteuid(uid), 0);
+                fd = connect_ready();
+                ck_assert_int_eq(write(ready[1], &fd, sizeof(fd)), sizeof(fd));
+                for (;;)
+                        (void)pause();
+        }
+        closep(&ready[1]);
+        ck_assert_int_eq(read(ready[0], &fd, sizeof(fd)), sizeof(fd));
+        pidfd = (int)syscall(SYS_pidfd_open, *ret_child, 0);
+        ck_assert_int_ge(pidfd, 0);
+        copy = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+        ck_assert_int_ge(copy, 0);
+        closep(&pidfd);
+        closep(&ready[0]);
+        return copy;
+}
+
+#define N_GREEDY 40
+
+/* However many connections the greedy one has, it is served about as often as the quiet one. If each connection counted,
+ * all of its requests but the last few would be served before the quiet one's last. */
+static void expect_quiet_served(uid_t uid)
+{
+        int greedy[N_GREEDY], quiet;
+        pid_t child;
+
+        daemon_stop(&gpumemd);
+        daemon_start_configured(&gpumemd, "devices=1,bytes=2GiB", OPTIONS("--device-bytes", "2GiB"),
+                                "{}");
+        daemon_admit_all(&gpumemd);
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+        quiet = connect_from_child(uid, &child);
+        for (unsigned i = 0; i < N_GREEDY; i++)
+                greedy[i] = connect_ready();
+        fill_cache(quiet, N_IN_LINE);
+        fill_cache(greedy[0], N_GREEDY * N_IN_LINE);
+        ck_assert_uint_lt(count_served_before(quiet, greedy, N_GREEDY), N_GREEDY * N_IN_LINE / 2);
+        for (unsigned i = 0; i < N_GREEDY; i++)
+                closep(&greedy[i]);
+        closep(&quiet);
+        child_kill(child);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
+TEST(a_process_with_many_connections_is_one_process)
+{
+        expect_quiet_served(geteuid());
+}
+
+TEST(a_user_with_many_connections_is_one_user, NEEDS_ROOT)
+{
+        expect_quiet_served(1000);
+}
+
+/* The fastest that there is: its requests are neither refused nor held, and the administrator's come between. */
+TEST(a_user_alone_may_ask_without_end)
+{
+        enum { N_ROUNDS = 4, N_A_ROUND = 250 };
         int fd = connect_ready();
 
-        daemon_configure(&gpumemd, "{\"each_user\": {\"requests_per_second\": 10}}");
-        while (n_refused < 20)
-                n_refused += count_refused(fd, 100);
-        /* Requests for memory are delayed, not refused; returned memory is always taken. */
-        for (unsigned i = 0; i < 3; i++)
-                leases[i] = take_lease(fd, 2 * MIB);
-        for (unsigned i = 0; i < 3; i++)
-                give_back(fd, leases[i], PROTO_RETURN_UNMAPPED, i);
-        /* No other process waits for it, not even the administrator. */
-        daemon_free_all();
-        daemon_configure(&gpumemd, "{\"each_user\": {\"requests_per_second\": 1000000}}");
-        while (count_refused(fd, 100))
-                continue;
+        for (unsigned round = 0; round < N_ROUNDS; round++) {
+                for (unsigned i = 0; i < N_A_ROUND; i++)
+                        must_serve(fd);
+                daemon_free_all();
+        }
         closep(&fd);
         n_fds_before = daemon_quiet_fds(&gpumemd);
 }
@@ -237,7 +297,7 @@ TEST(without_fds_a_connection_is_told_so)
                 is_in = is_welcome(fd);
                 n_refused += !is_in;
                 closep(&fd);
-                await_fds(n_fds_before + 2);
+                await_fds(n_fds_before + FDS_A_CONNECTION + FDS_A_USER);
         }
         ck_assert_uint_ge(n_refused, 3);
         let_have_fds(RLIM_INFINITY);

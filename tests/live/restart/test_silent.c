@@ -210,7 +210,8 @@ TEST(what_is_held_is_charged_though_a_hello_was_given_up)
         daemon_resume(&gpumemd);
         (void)daemon_quiet_fds(&gpumemd);
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), 8 * MIB);
-        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 8 * MIB);
+        /* A block that was made for the request before its client's end was seen is cached. */
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved) - daemon_figure(FIGURE_cached), 8 * MIB);
         check_device_bytes(0, held, 4096);
         pointer = alloc_on(0, 16 * MIB, 0);
         daemon_await(FIGURE_declared, 8 * MIB);

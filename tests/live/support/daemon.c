@@ -475,10 +475,13 @@ const char *daemon_admin_socket(void)
         return admin.sun_path;
 }
 
+/* The admin socket is served before others: what this process has sent before is taken first. */
 void daemon_free_all(void)
 {
-        struct link *link = open_admin_link("free-all");
+        struct link *link;
 
+        (void)daemon_figure(FIGURE_reserved);
+        link = open_admin_link("free-all");
         ck_assert_int_eq(free_all_over(link, PROTO_SCOPE_NODE, PROTO_ALL_POOLS, NULL), 0);
         link_free(link);
 }

@@ -198,6 +198,8 @@ TEST(what_a_registered_stream_may_use_is_not_written, .to = 2)
         world_check(copy, WRITTEN, N_BYTES);
         if (!_i)
                 ck_assert_int_eq(gpumem_stream_unregister(client, branch), 0);
+        /* Until the mark of the end is over, it may use the memory. */
+        world_synchronize(branch);
         world_must_free(copy, side);
         world_check(copy, DEBUG_FREED, N_BYTES);
         world_must_free(pointer, side);

@@ -51,6 +51,10 @@ int __real_link_call(struct link *link, struct frame *request, enum message_kind
                      enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
 int __wrap_link_call(struct link *link, struct frame *request, enum message_kind kind,
                      enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
+int __real_link_call_together(struct link *link, struct link_exchange *exchanges, unsigned n,
+                              enum message_kind kind, enum message_kind reply_kind);
+int __wrap_link_call_together(struct link *link, struct link_exchange *exchanges, unsigned n,
+                              enum message_kind kind, enum message_kind reply_kind);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
@@ -115,11 +119,22 @@ enum event_state __wrap_event_ask(const struct cuda *driver, const struct work_e
 int __wrap_link_call(struct link *link, struct frame *request, enum message_kind kind,
                      enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds)
 {
-        if (kind == MESSAGE_LEASE) {
-                n_leases++;
+        int r;
+
+        if (kind == MESSAGE_LEASE)
                 request->lease.n_most_units = (uint32_t)(request->lease.n_bytes / (2 * MIB));
-        }
-        return __real_link_call(link, request, kind, reply_kind, ret_reply, ret_fds);
+        r = __real_link_call(link, request, kind, reply_kind, ret_reply, ret_fds);
+        n_leases += kind == MESSAGE_LEASE && !r;
+        return r;
+}
+
+int __wrap_link_call_together(struct link *link, struct link_exchange *exchanges, unsigned n,
+                              enum message_kind kind, enum message_kind reply_kind)
+{
+        int r = __real_link_call_together(link, exchanges, n, kind, reply_kind);
+
+        n_leases += r ? 0 : n;
+        return r;
 }
 
 static void start(void)

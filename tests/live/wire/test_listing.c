@@ -291,6 +291,7 @@ TEST(peaks_begin_anew)
         void *large = must_alloc(GPUMEM_DEVICE, 20 * MIB);
 
         must_free(large);
+        daemon_await(FIGURE_leased, 2 * MIB);
         daemon_free_all();
         ck_assert_uint_eq(tenant_peak(GPUMEM_DEVICE), 22 * MIB);
         ck_assert_uint_eq(daemon_figure(FIGURE_reserved_peak), 22 * MIB);

@@ -84,28 +84,6 @@ void must_serve(int fd)
         ck_assert_uint_eq(expect(fd, MESSAGE_STATS_REPLY).serial, 77);
 }
 
-unsigned count_refused(int fd, unsigned n)
-{
-        struct frame frame = FRAME_NULL;
-        unsigned n_refused = 0;
-
-        for (unsigned i = 0; i < n; i++) {
-                struct fdset fds = FDSET_NULL;
-                struct frame reply;
-
-                send_frame(fd, &frame, MESSAGE_STATS, 1000 + i);
-                ck_assert_int_eq(receive(fd, &reply, &fds), 0);
-                fdset_deinit(&fds);
-                ck_assert_uint_eq(reply.serial, 1000 + i);
-                if (reply.kind == MESSAGE_STATS_REPLY)
-                        continue;
-                ck_assert_uint_eq(reply.error.code, GPUMEM_E_TOO_MANY);
-                ck_assert_ptr_nonnull(strstr(reply.error.text, "more than 10 requests a second"));
-                n_refused++;
-        }
-        return n_refused;
-}
-
 struct frame hello_frame(void)
 {
         struct frame frame = FRAME_NULL;
@@ -169,4 +147,65 @@ void frames_stop(void)
 {
         gpumemd.n_fds = n_fds_before;
         gpumemd_stop_empty();
+}
+
+void fill_cache(int fd, unsigned n_blocks)
+{
+        uint64_t *leases = calloc(n_blocks, sizeof(*leases));
+
+        ck_assert_ptr_nonnull(leases);
+        for (unsigned i = 0; i < n_blocks; i++)
+                leases[i] = take_lease(fd, 2 * MIB);
+        for (unsigned i = 0; i < n_blocks; i++)
+                give_back(fd, leases[i], PROTO_RETURN_UNMAPPED, i);
+        must_serve(fd);
+        free(leases);
+}
+
+static void get_in_line(int fd)
+{
+        for (unsigned i = 0; i < N_IN_LINE; i++) {
+                struct frame frame = lease_frame(0, 2 * MIB, 0);
+
+                send_frame(fd, &frame, MESSAGE_LEASE, 1000 + i);
+        }
+}
+
+/* What the daemon says unasked is passed over. */
+static uint64_t await_lease(int fd)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame frame;
+
+        do {
+                ck_assert_int_eq(receive(fd, &frame, &fds), 0);
+                fdset_deinit(&fds);
+        } while (frame.kind == MESSAGE_NOTICE);
+        ck_assert_msg(frame.kind == MESSAGE_LEASED, "%s came: %s", proto_name(frame.kind),
+                      frame.kind == MESSAGE_ERROR ? frame.error.text : "");
+        return frame.leased.lease;
+}
+
+/* Leases are numbered in the order in which they are granted. */
+unsigned count_served_before(int fd, const int *others, unsigned n_others)
+{
+        unsigned n_before = 0;
+        uint64_t last = 0;
+
+        daemon_suspend(&gpumemd);
+        for (unsigned i = 0; i < n_others; i++)
+                get_in_line(others[i]);
+        get_in_line(fd);
+        daemon_resume(&gpumemd);
+        for (unsigned i = 0; i < N_IN_LINE; i++) {
+                last = await_lease(fd);
+                give_back(fd, last, PROTO_RETURN_UNMAPPED, i);
+        }
+        for (unsigned i = 0; i < n_others * N_IN_LINE; i++) {
+                uint64_t lease = await_lease(others[i / N_IN_LINE]);
+
+                n_before += lease < last;
+                give_back(others[i / N_IN_LINE], lease, PROTO_RETURN_UNMAPPED, i);
+        }
+        return n_before;
 }

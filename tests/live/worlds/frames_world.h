@@ -38,8 +38,15 @@ void send_frame(int fd, struct frame *frame, enum message_kind kind, uint32_t se
 /* Waits until all earlier frames have been handled. */
 void must_serve(int fd);
 
-/* Sends so many STATS; returns how many are refused because of a limit of 10 a second. */
-unsigned count_refused(int fd, unsigned n);
+/* Requests that each connection has waiting while the order is looked at. */
+#define N_IN_LINE 16
+
+/* So many blocks are cached for the tenant of the connection. */
+void fill_cache(int fd, unsigned n_blocks);
+
+/* Each connection asks N_IN_LINE times for a block while the daemon stands still. Returns how many leases the others
+ * have got before the first one has its last. All are given back. */
+unsigned count_served_before(int fd, const int *others, unsigned n_others);
 
 struct frame hello_frame(void);
 struct frame lease_frame(uint32_t pool, uint64_t n_bytes, uint32_t wait_ms);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* account: which processes share an account, how many accounts a user has, and how fast they may ask. */
-#include "daemon/ratelimit/account.h"
+/* account: which processes share an account, how many accounts a user has, and who pays for whom. */
+#include "daemon/fairness/account.h"
 
 #include <stdio.h>
 
@@ -8,17 +8,17 @@
 #include "tests/suite.h"
 #include "tests/unit/support/failing_alloc.h"
 
-#define KIND     ALLOWANCE_CONNECTIONS
-#define SECOND   UINT64_C(1000000000)
-#define A_SECOND 100
-#define UID      1000
-#define OTHER    1001
+#define KIND  ALLOWANCE_CONNECTIONS
+#define UID   1000
+#define OTHER 1001
 
 static struct accounts all;
+static struct payer everyone;
 
 static void start(void)
 {
-        all = (struct accounts){.rule = token_bucket_rule_of(A_SECOND)};
+        payer_init_root(&everyone);
+        all = (struct accounts){.everyone = &everyone};
         for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++) {
                 all.allowances.max[kind] = 1000;
                 all.allowances.max_each[kind] = 10;
@@ -28,51 +28,34 @@ static void start(void)
 
 static void stop(void)
 {
-        accounts_deinit(&all);
+        ck_assert(accounts_are_unused(&all));
+        payer_deinit_root(&everyone);
         ck_assert_ptr_null(all.users);
 }
 
-static struct account *must_ref(uint32_t uid, const char *realm, uint64_t now_ns)
+static struct account *must_ref(uint32_t uid, const char *realm)
 {
         struct account *account;
 
-        ck_assert_int_eq(account_ref(&all, uid, realm, now_ns, &account), 0);
+        ck_assert_int_eq(account_ref(&all, uid, realm, &account), 0);
         return account;
 }
 
-static struct account *must_ref_nth(uint32_t uid, unsigned n, uint64_t now_ns)
+static struct account *must_ref_nth(uint32_t uid, unsigned n)
 {
         char realm[32];
 
         (void)snprintf(realm, sizeof(realm), "/container-%u", n);
-        return must_ref(uid, realm, now_ns);
+        return must_ref(uid, realm);
 }
 
-static bool may_ask(const struct account *account, uint64_t now_ns)
+static struct process *must_join(struct account *account, const struct process_key *key,
+                                 struct process_member *member)
 {
-        return account_ready_ns(account, now_ns) == now_ns;
-}
+        struct process *process;
 
-/* Asks as often as it may at that time; returns how often. */
-static unsigned ask_all(struct account *account, uint64_t now_ns)
-{
-        unsigned n = 0;
-
-        for (; may_ask(account, now_ns); n++)
-                account_pay(account, now_ns);
-        return n;
-}
-
-/* Asks as fast as it may from one time to the other. */
-static unsigned ask_on(struct account *account, uint64_t now_ns, uint64_t until_ns)
-{
-        unsigned n = 0;
-
-        while ((now_ns = account_ready_ns(account, now_ns)) < until_ns) {
-                account_pay(account, now_ns);
-                n++;
-        }
-        return n;
+        ck_assert_int_eq(process_join(account, key, member, &process), 0);
+        return process;
 }
 
 static unsigned take_all(struct account *account, struct due *dues, unsigned n_dues)
@@ -86,10 +69,10 @@ static unsigned take_all(struct account *account, struct due *dues, unsigned n_d
 
 TEST(a_user_and_a_realm_are_counted_together)
 {
-        struct account *outside = must_ref(UID, "", 0), *one = must_ref(UID, "/one", 0);
-        struct account *other = must_ref(OTHER, "/one", 0);
+        struct account *outside = must_ref(UID, ""), *one = must_ref(UID, "/one");
+        struct account *other = must_ref(OTHER, "/one");
 
-        ck_assert_ptr_eq(must_ref(UID, "/one", 0), one);
+        ck_assert_ptr_eq(must_ref(UID, "/one"), one);
         ck_assert_ptr_ne(one, outside);
         ck_assert_ptr_ne(one, other);
         ck_assert_ptr_eq(one->user, outside->user);
@@ -106,12 +89,12 @@ TEST(a_user_and_a_realm_are_counted_together)
 
 TEST(one_container_leaves_connections_for_the_users_others)
 {
-        struct account *greedy[USER_TIMES + 1], *other = must_ref(OTHER, "", 0);
+        struct account *greedy[USER_TIMES + 1], *other = must_ref(OTHER, "");
         struct due dues[USER_TIMES + 1][12] = {{DUE_NULL}}, more[12] = {DUE_NULL};
         unsigned n = 0;
 
         for (unsigned i = 0; i <= USER_TIMES; i++)
-                greedy[i] = must_ref_nth(UID, i, 0);
+                greedy[i] = must_ref_nth(UID, i);
         ck_assert_uint_eq(take_all(greedy[0], dues[0], 12), 10);
         ck_assert_uint_eq(take_all(greedy[1], dues[1], 12), 10);
         /* Later tenants find something; together they have no more than the user may. */
@@ -139,8 +122,8 @@ TEST(where_containers_make_no_difference_a_user_is_one)
         struct due dues[12] = {DUE_NULL};
 
         all.one_a_user = true;
-        one = must_ref(UID, "/one", 0);
-        other = must_ref(UID, "/other", 0);
+        one = must_ref(UID, "/one");
+        other = must_ref(UID, "/other");
         ck_assert_ptr_eq(one, other);
         ck_assert_uint_eq(take_all(one, dues, 12), 10);
         for (unsigned k = 0; k < 12; k++)
@@ -156,27 +139,27 @@ TEST(a_user_has_so_many_accounts_and_one_for_the_rest)
         struct account *more, *again, *other;
 
         for (unsigned i = 0; i < ACCOUNTS_A_USER; i++) {
-                accounts[i] = must_ref_nth(UID, i, 0);
+                accounts[i] = must_ref_nth(UID, i);
                 ck_assert(!account_is_of_more(accounts[i]));
                 for (unsigned k = 0; i < 3 && k < i; k++)
                         ck_assert_ptr_ne(accounts[k], accounts[i]);
         }
-        more = must_ref(UID, "/one-more", 0);
-        again = must_ref(UID, "/and-another", 0);
+        more = must_ref(UID, "/one-more");
+        again = must_ref(UID, "/and-another");
         ck_assert(account_is_of_more(more));
         ck_assert_ptr_eq(more, again);
         ck_assert_uint_eq(more->user->n_accounts, ACCOUNTS_A_USER + 1);
         /* Accounts that exist stay separate. */
-        ck_assert_ptr_eq(must_ref_nth(UID, 7, 0), accounts[7]);
+        ck_assert_ptr_eq(must_ref_nth(UID, 7), accounts[7]);
         (void)account_unref(accounts[7]);
-        other = must_ref(OTHER, "/one-more", 0);
+        other = must_ref(OTHER, "/one-more");
         ck_assert(!account_is_of_more(other));
         (void)account_unref(other);
         (void)account_unref(more);
         (void)account_unref(again);
         /* After they have gone there is room again. */
         (void)account_unref(accounts[0]);
-        accounts[0] = must_ref(UID, "/one-more", 0);
+        accounts[0] = must_ref(UID, "/one-more");
         ck_assert(!account_is_of_more(accounts[0]));
         for (unsigned i = 0; i < ACCOUNTS_A_USER; i++)
                 (void)account_unref(accounts[i]);
@@ -185,109 +168,189 @@ TEST(a_user_has_so_many_accounts_and_one_for_the_rest)
 /* Also those that have accounts of their own. */
 TEST(those_that_cannot_be_read_are_counted_together)
 {
-        struct account *one = must_ref(UID, ACCOUNT_UNREADABLE " 1", 0);
-        struct account *again = must_ref(UID, ACCOUNT_UNREADABLE " 1", 0);
-        struct account *two = must_ref(UID, ACCOUNT_UNREADABLE " 2", 0);
-        struct account *readable = must_ref(UID, "/one", 0);
-        struct account *other = must_ref(OTHER, ACCOUNT_UNREADABLE " 1", 0);
+        static const char *const realms[] = {ACCOUNT_UNREADABLE " 1", ACCOUNT_UNREADABLE " 1",
+                                             ACCOUNT_UNREADABLE " 2", "/one",
+                                             ACCOUNT_UNREADABLE " 1"};
+        enum { ONE, AGAIN, TWO, READABLE, OF_OTHER, N };
+        struct process_member members[N];
+        struct process *processes[N];
+        struct account *accounts[N];
 
-        ck_assert_ptr_ne(one, two);
-        ck_assert_uint_eq(account_n_unreadable(one), 3);
-        ck_assert_uint_eq(account_n_unreadable(readable), 3);
-        ck_assert_uint_eq(account_n_unreadable(other), 1);
-        (void)account_unref(again);
-        ck_assert_uint_eq(account_n_unreadable(two), 2);
-        (void)account_unref(one);
-        (void)account_unref(two);
-        (void)account_unref(readable);
+        for (unsigned i = 0; i < N; i++) {
+                const struct process_key key = {.number = 100 + i, .uid = UID};
+
+                accounts[i] = must_ref(i == OF_OTHER ? OTHER : UID, realms[i]);
+                processes[i] = must_join(accounts[i], &key, &members[i]);
+        }
+        ck_assert_ptr_eq(accounts[ONE], accounts[AGAIN]);
+        ck_assert_ptr_ne(accounts[ONE], accounts[TWO]);
+        ck_assert_uint_eq(account_n_unreadable(accounts[ONE]), 3);
+        ck_assert_uint_eq(account_n_unreadable(accounts[READABLE]), 3);
+        ck_assert_uint_eq(account_n_unreadable(accounts[OF_OTHER]), 1);
+        (void)process_leave(processes[AGAIN], &members[AGAIN]);
+        ck_assert_uint_eq(account_n_unreadable(accounts[TWO]), 2);
+        for (unsigned i = 0; i < N; i++) {
+                if (i != AGAIN)
+                        (void)process_leave(processes[i], &members[i]);
+                (void)account_unref(accounts[i]);
+        }
+}
+
+/* In three realms of one user, and in one of another: each pays to its own user. */
+TEST(a_process_pays_by_its_account_and_its_user)
+{
+        struct process_member members[4];
+        struct account *accounts[4] = {must_ref(UID, ""), must_ref(UID, "/one"),
+                                       must_ref(UID, "/two"), must_ref(OTHER, "/one")};
+        const struct process_key key = {.number = 7, .uid = UID};
+        struct process *processes[4];
+
+        for (unsigned i = 0; i < 4; i++) {
+                processes[i] = must_join(accounts[i], &key, &members[i]);
+                payer_charge(&processes[i]->payer, 1 + i);
+                ck_assert_uint_eq(accounts[i]->payer.used_ns, 1 + i);
+        }
+        ck_assert_uint_eq(accounts[0]->user->payer.used_ns, 1 + 2 + 3);
+        ck_assert_uint_eq(accounts[3]->user->payer.used_ns, 4);
+        ck_assert_uint_eq(everyone.used_ns, 1 + 2 + 3 + 4);
+        for (unsigned i = 0; i < 4; i++) {
+                ck_assert_ptr_null(process_leave(processes[i], &members[i]));
+                (void)account_unref(accounts[i]);
+        }
+}
+
+/* By its number and its user: before Linux 6.9 a number is a pid, which another user's process may have later. */
+TEST(connections_of_a_process_are_counted_together)
+{
+        struct account *account = must_ref(UID, "/one"), *other = must_ref(UID, "/two");
+        const struct process_key key = {.number = 7, .uid = 5};
+        const struct process_key of_another = {.number = 7, .uid = 6};
+        const struct process_key later = {.number = 8, .uid = 5};
+        struct process_member members[5];
+        struct process *process = must_join(account, &key, &members[0]);
+        struct process *others[3] = {must_join(account, &of_another, &members[2]),
+                                     must_join(account, &later, &members[3]),
+                                     must_join(other, &key, &members[4])};
+
+        ck_assert_ptr_eq(must_join(account, &key, &members[1]), process);
+        ck_assert_uint_eq(process->n_members, 2);
+        ck_assert_ptr_eq(LIST_FIRST(&process->members), &members[1]);
+        ck_assert_ptr_eq(LIST_NEXT(&members[1], link), &members[0]);
+        ck_assert_uint_eq(account->n_members, 4);
+        for (unsigned i = 0; i < 3; i++) {
+                ck_assert_ptr_ne(others[i], process);
+                ck_assert_uint_eq(others[i]->n_members, 1);
+        }
+        (void)process_leave(process, &members[1]);
+        ck_assert_ptr_eq(LIST_FIRST(&process->members), &members[0]);
+        ck_assert_uint_eq(process->n_members, 1);
+        ck_assert_uint_eq(account->n_members, 3);
+        (void)process_leave(process, &members[0]);
+        for (unsigned i = 0; i < 3; i++)
+                (void)process_leave(others[i], &members[2 + i]);
+        ck_assert_uint_eq(account->n_members, 0);
+        ck_assert_ptr_null(account->processes);
+        ck_assert_ptr_null(process_leave(NULL, &members[0]));
+        (void)account_unref(account);
         (void)account_unref(other);
 }
 
-TEST(who_leaves_and_comes_back_is_no_faster)
+/* While another user has work, what one owes is remembered. Beside its account none has work. */
+TEST(what_leaves_and_comes_back_still_owes)
 {
-        struct account *account = must_ref(UID, "/one", 0);
+        struct account *account = must_ref(UID, "/one"), *busy = must_ref(OTHER, "");
+        const struct process_key key = {.number = 7, .uid = UID};
+        struct process_member member, busy_member;
+        struct process *process = must_join(account, &key, &member);
+        struct process *at_work = must_join(busy, &key, &busy_member);
+        struct task task = {.payer = NULL};
 
-        ck_assert_uint_eq(ask_all(account, 0), 2 * A_SECOND);
+        payer_put(&at_work->payer, &task);
+        payer_charge(&process->payer, 1000);
+        (void)process_leave(process, &member);
         (void)account_unref(account);
-        account = must_ref(UID, "/one", 0);
-        ck_assert(!may_ask(account, 0));
+        ck_assert_uint_eq(HASH_COUNT(all.users), 2);
+        account = must_ref(UID, "/one");
+        ck_assert_uint_eq(account->user->payer.used_ns, 1000);
+        ck_assert_uint_eq(account->payer.used_ns, 0);
         (void)account_unref(account);
-        account = must_ref(UID, "/one", SECOND);
-        ck_assert_uint_eq(ask_all(account, SECOND), A_SECOND);
-        (void)account_unref(account);
+        payer_take_out(&task);
         /* An account is forgotten when that changes nothing any more. */
-        account = must_ref(OTHER, "", 3 * SECOND);
-        ck_assert_uint_eq(HASH_COUNT(all.users), 1);
+        (void)process_leave(at_work, &busy_member);
+        (void)account_unref(busy);
+        ck_assert_uint_eq(HASH_COUNT(all.users), 0);
+}
+
+/* Its account is kept for that, too; it is unused all the same. */
+TEST(a_process_that_owes_makes_no_use_of_its_account)
+{
+        struct account *account = must_ref(UID, "/one");
+        const struct process_key key = {.number = 7, .uid = UID}, later = {.number = 8, .uid = UID};
+        struct process_member member, busy_member;
+        struct process *process = must_join(account, &key, &member);
+        struct process *at_work = must_join(account, &later, &busy_member);
+        struct task task = {.payer = NULL};
+
+        payer_put(&at_work->payer, &task);
+        payer_charge(&process->payer, 1000);
+        (void)process_leave(process, &member);
+        ck_assert_uint_eq(account->payer.n_children, 2);
+        payer_take_out(&task);
+        ck_assert(!accounts_are_unused(&all));
         (void)account_unref(account);
+        ck_assert_uint_eq(account->payer.n_children, 2);
+        ck_assert(accounts_are_unused(&all));
+        (void)process_leave(at_work, &busy_member);
 }
 
-TEST(one_container_leaves_pace_for_the_users_others)
-{
-        struct account *greedy = must_ref(UID, "/greedy", 0), *quiet = must_ref(UID, "/quiet", 0);
-
-        ck_assert_uint_eq(ask_all(greedy, 0), 2 * A_SECOND);
-        ck_assert(!may_ask(greedy, 0));
-        ck_assert_uint_eq(ask_all(quiet, 0), 2 * A_SECOND);
-        (void)account_unref(greedy);
-        (void)account_unref(quiet);
-}
-
-/* The accounts of a user that all ask have USER_TIMES the rate of one together, and each has its part, also
- * one that comes late. */
-TEST(a_users_containers_have_a_pace_together)
-{
-        enum { N = 20, UNTIL = 50 };
-        struct account *greedy[N], *late;
-        unsigned n = 0, n_late;
-
-        for (unsigned i = 0; i < N; i++)
-                greedy[i] = must_ref_nth(UID, i, 0);
-        late = must_ref(UID, "/late", 0);
-        for (unsigned i = 0; i < N; i++)
-                n += ask_on(greedy[i], 0, UNTIL * SECOND);
-        ck_assert_uint_ge(n, UNTIL * USER_TIMES * A_SECOND / 2);
-        ck_assert_uint_le(n, (UNTIL + 2) * 2 * USER_TIMES * A_SECOND);
-        n_late = ask_on(late, 0, UNTIL * SECOND);
-        ck_assert_uint_ge(n_late, UNTIL * USER_TIMES * A_SECOND / (N + 1));
-        ck_assert_uint_le(n_late, (UNTIL + 2) * A_SECOND);
-        for (unsigned i = 0; i < N; i++)
-                (void)account_unref(greedy[i]);
-        (void)account_unref(late);
-}
-
-TEST(what_is_owed_is_the_accounts_own)
-{
-        struct account *greedy = must_ref(UID, "/greedy", 0), *quiet = must_ref(UID, "/quiet", 0);
-
-        for (unsigned i = 0; i < 1000 * A_SECOND; i++)
-                account_pay(greedy, 0);
-        ck_assert_uint_ge(account_ready_ns(greedy, 0), 900 * SECOND);
-        ck_assert(may_ask(quiet, 0));
-        ck_assert_uint_ge(ask_on(quiet, 0, 10 * SECOND), 10 * A_SECOND);
-        (void)account_unref(greedy);
-        (void)account_unref(quiet);
-}
-
-TEST(without_memory_nobody_is_counted)
+/* As the server does for a connection that it has only accepted. */
+TEST(a_user_is_known_before_its_accounts)
 {
         struct account *account;
-        int r;
+        struct user *user;
 
-        is_memory_gone = true;
-        r = account_ref(&all, UID, "", 0, &account);
-        is_memory_gone = false;
-        ck_assert_int_eq(r, -ENOMEM);
-        for (int n = 0; n < 4; n++) {
+        ck_assert_int_eq(user_ref(&all, UID, &user), 0);
+        ck_assert(accounts_are_unused(&all));
+        account = must_ref(UID, "/one");
+        ck_assert_ptr_eq(account->user, user);
+        ck_assert_ptr_null(user_unref(user));
+        ck_assert_ptr_eq(account->user, user);
+        ck_assert_ptr_null(account_unref(account));
+        ck_assert_ptr_null(all.users);
+        ck_assert_ptr_null(user_unref(NULL));
+        ck_assert_ptr_null(account_unref(NULL));
+}
+
+/* Each allocation fails in its turn, until there is none left to fail. */
+TEST(without_memory_none_is_counted)
+{
+        const struct process_key key = {.number = 7, .uid = UID};
+        int n_failed = 0, r = -ENOMEM;
+
+        for (int n = 0; r; n++) {
+                struct process_member member;
+                struct account *account = NULL;
+                struct process *process;
+
                 n_until_failure = n;
-                r = account_ref(&all, UID, "", 0, &account);
+                r = account_ref(&all, UID, "/one", &account);
+                if (!r)
+                        r = process_join(account, &key, &member, &process);
                 n_until_failure = -1;
                 if (r) {
                         ck_assert_int_eq(r, -ENOMEM);
-                        continue;
+                        n_failed++;
+                } else {
+                        ck_assert_uint_eq(account->n_members, 1);
+                        (void)process_leave(process, &member);
                 }
+                if (account)
+                        ck_assert_uint_eq(account->n_members, 0);
                 (void)account_unref(account);
+                ck_assert_ptr_null(all.users);
         }
-        (void)account_unref(must_ref(UID, "", 0));
+        /* Of each: itself, a place in a table, a place among its parent's children. */
+        ck_assert_int_ge(n_failed, 3 * 3);
 }
 
 TESTS_MAIN("account", .start = start, .stop = stop)

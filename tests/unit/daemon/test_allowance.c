@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* allowance: how much one user may take of a shared resource, and that all of it comes back. */
-#include "daemon/ratelimit/allowance.h"
+#include "daemon/fairness/allowance.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 

@@ -2,7 +2,7 @@
 /* rounds: how much a turn looks at, the order of members, and what a look may do to others; when a peer
  * that does not read has stalled, and how often an unchanged number is checked. */
 #include "base/err.h"
-#include "daemon/ratelimit/rounds.h"
+#include "daemon/fairness/rounds.h"
 #include "tests/suite.h"
 
 #define N_MAX  300

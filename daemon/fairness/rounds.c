@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/ratelimit/rounds.h"
+#include "daemon/fairness/rounds.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/ratelimit/allowance.h"
+#include "daemon/fairness/allowance.h"
 
 #include <assert.h>
 

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Users, their accounts and processes: who takes part in what all users share, and who pays for the loop's time
+ * (payer.h).
+ *
+ * An account is a container, or a user's processes outside of all. It counts under the user that owns the container:
+ * root in it may have any number of uids. A user can make any number of containers, so it has at most
+ * ACCOUNTS_A_USER accounts of its own; later containers share one. Pure. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/log.h"
+#include "base/table.h"
+#include "daemon/fairness/allowance.h"
+#include "daemon/fairness/payer.h"
+
+#define ACCOUNTS_A_USER   256
+#define ACCOUNT_REALM_MAX 252 /* of a realm's name, with the terminating 0 */
+
+/* Realms that no container has. */
+#define ACCOUNT_UNREADABLE "unreadable" /* a prefix: the container cannot be read */
+#define ACCOUNT_MORE       "more"       /* shared by containers beyond the limit */
+
+/* All tenants of a user together may use so many times the share of one. */
+#define USER_TIMES 4
+
+struct user {
+        struct payer payer;
+        struct accounts *all;
+        uint32_t uid;
+        unsigned n_accounts;
+        struct account *accounts; /* by realm */
+        struct allowance allowance;
+        unsigned n_arrivals; /* connections that wait to be let in */
+        struct news *news;   /* of its connections: see daemon/server/scheduler/news.h */
+        UT_hash_handle hh;
+};
+
+struct account {
+        struct payer payer;
+        struct accounts *all;
+        struct user *user;
+        char realm[ACCOUNT_REALM_MAX];
+        unsigned n_members; /* of its processes */
+        struct process *processes;
+        struct allowance own;
+        struct allowance *allowance; /* from which dues are taken: its own, or the user's */
+        struct log_limit refusals;   /* limits its lines in the log */
+        UT_hash_handle hh;
+};
+
+/* Before Linux 6.9 a process's number is its pid, which may be reused by another user. */
+struct process_key {
+        uint64_t number; /* 0: unknown, and shared by all such processes */
+        uint64_t uid;
+};
+
+struct process_member {
+        LIST_ENTRY(process_member) link;
+};
+
+struct process {
+        struct payer payer;
+        struct account *account;
+        struct process_key key;
+        unsigned n_members;
+        LIST_HEAD(, process_member) members; /* its connections */
+        UT_hash_handle hh;
+};
+
+struct accounts {
+        struct payer *everyone;
+        struct user *users; /* by uid */
+        struct allowances allowances;
+        bool one_a_user; /* containers make no difference */
+};
+
+/* -ENOMEM. */
+int user_ref(struct accounts *all, uint32_t uid, struct user **ret_user);
+struct user *user_unref(struct user *user);
+
+/* The account of the user in that realm, or its shared one if it has too many; -ENOMEM. */
+int account_ref(struct accounts *all, uint32_t uid, const char *realm,
+                struct account **ret_account);
+struct account *account_unref(struct account *account);
+
+/* The account is the one for containers beyond the limit. */
+bool account_is_of_more(const struct account *account);
+
+/* Connections of its user's processes in realms that cannot be read. */
+unsigned account_n_unreadable(const struct account *account);
+
+/* The member joins the process with that key; -ENOMEM. */
+int process_join(struct account *account, const struct process_key *key,
+                 struct process_member *member, struct process **ret_process);
+struct process *process_leave(struct process *process, struct process_member *member);
+
+/* No account is referred to, but by processes that are gone and owe. */
+bool accounts_are_unused(const struct accounts *all);

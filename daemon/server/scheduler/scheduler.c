@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/server/scheduler/scheduler.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+
+/* After this time the loop looks for news. */
+#define TURN_NS UINT64_C(10000)
+
+/* For each nanosecond of the admin socket's others have so many: it is guaranteed a tenth of all time. */
+#define OTHERS_PART 9
+
+/* What is kept of the guarantee while the admin socket asks for nothing; and how far it may be in debt, for time that it
+ * had when no other wanted it. */
+#define ADMIN_CREDIT_MAX_NS ((int64_t)PAYER_STEP_MAX_NS)
+
+static void on_admin_end(struct payer *payer)
+{
+        (void)payer;
+}
+
+int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
+                   void (*after_step)(struct scheduler *scheduler))
+{
+        int r;
+
+        scheduler->loop = loop;
+        scheduler->after_step = after_step;
+        payer_init_root(&scheduler->everyone);
+        r = payer_init(&scheduler->admin, &scheduler->everyone, on_admin_end);
+        return r ? r : uv_idle_init(loop, &scheduler->idle);
+}
+
+void scheduler_close(struct scheduler *scheduler)
+{
+        uv_close((uv_handle_t *)&scheduler->idle, NULL);
+}
+
+void scheduler_deinit(struct scheduler *scheduler)
+{
+        if (scheduler->admin.n_refs)
+                payer_unref(&scheduler->admin);
+        payer_deinit_root(&scheduler->everyone);
+}
+
+static struct task *next_task(struct scheduler *scheduler, struct payer **ret_payer)
+{
+        struct payer *admin = &scheduler->admin;
+
+        if (admin->has_work && scheduler->admin_credit_ns >= 0)
+                return payer_next(admin, ret_payer);
+        return payer_next(&scheduler->everyone, ret_payer);
+}
+
+static int64_t bounded(int64_t n_ns, int64_t max_ns)
+{
+        return n_ns > max_ns ? max_ns : n_ns < -max_ns ? -max_ns : n_ns;
+}
+
+static void note_for_admin(struct scheduler *scheduler, const struct payer *payer, uint64_t n_ns)
+{
+        int64_t step_ns = n_ns < PAYER_STEP_MAX_NS ? (int64_t)n_ns : (int64_t)PAYER_STEP_MAX_NS;
+        int64_t gain_ns = payer == &scheduler->admin ? -step_ns : step_ns / OTHERS_PART;
+
+        scheduler->admin_credit_ns = bounded(scheduler->admin_credit_ns + gain_ns,
+                                             ADMIN_CREDIT_MAX_NS);
+}
+
+static void count(struct scheduler_stats *stats, uint64_t n_ns)
+{
+        stats->n_steps++;
+        stats->n_late += n_ns > SCHEDULER_LATE_NS;
+        if (n_ns > stats->longest_ns)
+                stats->longest_ns = n_ns;
+}
+
+/* Returns whether there was work. */
+static bool take_step(struct scheduler *scheduler, uint64_t *now_ns)
+{
+        struct payer *payer;
+        struct task *task = next_task(scheduler, &payer);
+        uint64_t since_ns = *now_ns;
+
+        if (!task)
+                return false;
+        task->step(task);
+        scheduler->after_step(scheduler);
+        *now_ns = clock_now_ns();
+        count(&scheduler->stats, *now_ns - since_ns);
+        note_for_admin(scheduler, payer, *now_ns - since_ns);
+        payer_charge(payer, *now_ns - since_ns);
+        payer_unref(payer);
+        return true;
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+        struct scheduler *scheduler = CONTAINER_OF(idle, struct scheduler, idle);
+        uint64_t now_ns = clock_now_ns(), end_ns = now_ns + TURN_NS;
+
+        while (now_ns < end_ns) {
+                if (!take_step(scheduler, &now_ns)) {
+                        (void)uv_idle_stop(idle);
+                        return;
+                }
+        }
+}
+
+void scheduler_put(struct scheduler *scheduler, struct payer *payer, struct task *task)
+{
+        payer_put(payer, task);
+        if (!uv_is_closing((uv_handle_t *)&scheduler->idle))
+                (void)uv_idle_start(&scheduler->idle, on_idle);
+}
+
+void scheduler_take_out(struct task *task)
+{
+        payer_take_out(task);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the daemon's work in steps: one frame, one connection, one part of a longer task. The payer of each step, and
+ * whose step is next, is payer.h's affair. Between short turns of steps the loop looks for news. Knows no session.
+ * On the loop.
+ *
+ * The admin socket is a payer beside the users, with the same share. It is also guaranteed a tenth of the time in which
+ * it has work, however many users there are: who looks what is wrong with a busy node gets an answer. */
+#pragma once
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "daemon/fairness/payer.h"
+
+/* A step that takes longer is late. */
+#define SCHEDULER_LATE_NS UINT64_C(100000)
+
+struct scheduler_stats {
+        uint64_t n_steps;
+        uint64_t n_late; /* that took longer than SCHEDULER_LATE_NS */
+        uint64_t longest_ns;
+};
+
+struct scheduler {
+        uv_loop_t *loop;
+        struct payer everyone;
+        struct payer admin;
+        int64_t admin_credit_ns; /* time to which it is entitled; from 0 on it is served before users */
+        uv_idle_t idle;          /* active while there is work: the loop does not block */
+        struct scheduler_stats stats;
+        void (*after_step)(struct scheduler *scheduler);
+};
+
+/* after_step is called at the end of each step, as a part of it. */
+int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
+                   void (*after_step)(struct scheduler *scheduler));
+
+/* The handle is closed after the next loop iteration. All other payers have been unreferenced. */
+void scheduler_close(struct scheduler *scheduler);
+void scheduler_deinit(struct scheduler *scheduler);
+
+/* The task has work, for which that payer pays. Also legal if that was said before. */
+void scheduler_put(struct scheduler *scheduler, struct payer *payer, struct task *task);
+
+/* Also legal for a task without work. */
+void scheduler_take_out(struct task *task);

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scheduler: how much of the time the admin socket has, beside one user and beside many; when the loop looks for news;
+ * what is counted. Time is what each step says that it takes. */
+#include "daemon/server/scheduler/scheduler.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "tests/suite.h"
+
+#define N_USERS 100
+#define US      UINT64_C(1000)
+#define MS      (1000 * US)
+#define S       (1000 * MS)
+
+static struct worker {
+        struct payer payer;
+        struct task task;
+        struct payer *pays;
+        uint64_t step_ns;
+        uint64_t n_ns;
+        unsigned n_steps;
+        unsigned n_left; /* steps until it has no more to do */
+} admin, users[N_USERS];
+
+static uv_loop_t loop;
+static struct scheduler scheduler;
+static uint64_t now_ns;
+static unsigned n_after;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+        (void)clock;
+        *now = (struct timespec){.tv_sec = (time_t)(now_ns / S), .tv_nsec = (long)(now_ns % S)};
+        return 0;
+}
+
+static void after_step(struct scheduler *of)
+{
+        ck_assert_ptr_eq(of, &scheduler);
+        n_after++;
+}
+
+static void work(struct task *task)
+{
+        struct worker *worker = CONTAINER_OF(task, struct worker, task);
+
+        now_ns += worker->step_ns;
+        worker->n_ns += worker->step_ns;
+        worker->n_steps++;
+        if (--worker->n_left)
+                scheduler_put(&scheduler, worker->pays, task);
+}
+
+static void on_end(struct payer *payer)
+{
+        (void)payer;
+}
+
+static void start(void)
+{
+        memset(&admin, 0, sizeof(admin));
+        memset(users, 0, sizeof(users));
+        memset(&scheduler, 0, sizeof(scheduler));
+        n_after = 0;
+        ck_assert_int_eq(uv_loop_init(&loop), 0);
+        ck_assert_int_eq(scheduler_open(&scheduler, &loop, after_step), 0);
+        admin = (struct worker){.task = {.step = work}, .pays = &scheduler.admin};
+        for (unsigned i = 0; i < N_USERS; i++) {
+                users[i].task.step = work;
+                users[i].pays = &users[i].payer;
+                ck_assert_int_eq(payer_init(&users[i].payer, &scheduler.everyone, on_end), 0);
+        }
+}
+
+static void stop(void)
+{
+        for (unsigned i = 0; i < N_USERS; i++) {
+                scheduler_take_out(&users[i].task);
+                payer_unref(&users[i].payer);
+        }
+        scheduler_take_out(&admin.task);
+        scheduler_close(&scheduler);
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        ck_assert_int_eq(uv_loop_close(&loop), 0);
+        scheduler_deinit(&scheduler);
+}
+
+static void begin(struct worker *worker, unsigned n_steps, uint64_t step_ns)
+{
+        worker->n_left = n_steps;
+        worker->step_ns = step_ns;
+        scheduler_put(&scheduler, worker->pays, &worker->task);
+}
+
+static void run_for(uint64_t n_ns)
+{
+        for (uint64_t until_ns = now_ns + n_ns; now_ns < until_ns;)
+                ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
+}
+
+static void begin_users(unsigned n)
+{
+        for (unsigned i = 0; i < n; i++) {
+                begin(&users[i], UINT32_MAX, 50 * US);
+                users[i].n_ns = 0;
+        }
+}
+
+static uint64_t users_ns(void)
+{
+        uint64_t n_ns = 0;
+
+        for (unsigned i = 0; i < N_USERS; i++)
+                n_ns += users[i].n_ns;
+        return n_ns;
+}
+
+/* The one was alone for ten seconds before the others came. */
+TEST(beside_many_users_the_admin_socket_has_a_tenth)
+{
+        begin_users(1);
+        run_for(10 * S);
+        begin_users(N_USERS);
+        run_for(S);
+        begin_users(N_USERS);
+        begin(&admin, UINT32_MAX, 100 * US);
+        run_for(S);
+        ck_assert_uint_ge(admin.n_ns, S / 10 - MS);
+        ck_assert_uint_le(admin.n_ns, S / 10 + 10 * MS);
+        ck_assert_uint_ge(users_ns(), S * 88 / 100);
+}
+
+/* Nor does it save up what it did not want. */
+TEST(after_an_hour_without_questions_it_has_no_more)
+{
+        for (unsigned i = 0; i < 20; i++)
+                begin(&users[i], UINT32_MAX, MS);
+        run_for(100 * S);
+        for (unsigned i = 0; i < 20; i++)
+                users[i].n_ns = 0;
+        begin(&admin, UINT32_MAX, 100 * US);
+        run_for(S / 10);
+        ck_assert_uint_ge(users_ns(), S / 10 * 85 / 100);
+}
+
+/* What it had while no user had work is not held against it. */
+TEST(after_an_hour_of_questions_it_has_no_less)
+{
+        begin(&admin, UINT32_MAX, MS);
+        run_for(100 * S);
+        admin.n_ns = 0;
+        begin_users(N_USERS);
+        run_for(S / 10);
+        ck_assert_uint_ge(admin.n_ns, S / 100 - 2 * MS);
+}
+
+TEST(beside_one_user_the_admin_socket_has_half)
+{
+        begin_users(1);
+        begin(&admin, UINT32_MAX, 50 * US);
+        run_for(S);
+        ck_assert_uint_ge(admin.n_ns, S * 49 / 100);
+        ck_assert_uint_ge(users_ns(), S * 49 / 100);
+}
+
+/* By then no user has had another step. */
+TEST(a_question_after_a_while_is_next)
+{
+        unsigned n_after_before;
+
+        begin_users(N_USERS);
+        for (unsigned i = 0; i < 50; i++) {
+                run_for(10 * MS);
+                n_after_before = n_after;
+                begin(&admin, 1, 20 * US);
+                while (admin.n_left)
+                        (void)uv_run(&loop, UV_RUN_NOWAIT);
+                ck_assert_uint_le(n_after, n_after_before + 3);
+        }
+        ck_assert_uint_eq(admin.n_steps, 50);
+}
+
+/* After 50 us of steps, whatever is left: 5 of 10 us, or one of any length. */
+TEST(between_short_turns_the_loop_looks_for_news)
+{
+        for (unsigned i = 0; i < 20; i++)
+                begin(&users[i], 1, 2 * US);
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        ck_assert_uint_eq(n_after, 5);
+        for (unsigned i = 0; i < 3; i++)
+                (void)uv_run(&loop, UV_RUN_NOWAIT);
+        ck_assert_uint_eq(n_after, 20);
+        begin(&users[0], 2, 5 * MS);
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        ck_assert_uint_eq(users[0].n_steps, 2);
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        ck_assert_uint_eq(users[0].n_steps, 3);
+}
+
+TEST(without_work_the_loop_may_block)
+{
+        begin(&users[0], 3, US);
+        scheduler_put(&scheduler, users[0].pays, &users[0].task);
+        ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+        ck_assert_uint_eq(users[0].n_steps, 3);
+        begin(&users[1], 3, US);
+        scheduler_take_out(&users[1].task);
+        ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+        ck_assert_uint_eq(users[1].n_steps, 0);
+}
+
+TEST(steps_are_counted)
+{
+        begin(&users[0], 5, SCHEDULER_LATE_NS);
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        begin(&users[0], 2, SCHEDULER_LATE_NS + 1);
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        ck_assert_uint_eq(scheduler.stats.n_steps, 7);
+        ck_assert_uint_eq(scheduler.stats.n_late, 2);
+        ck_assert_uint_eq(scheduler.stats.longest_ns, SCHEDULER_LATE_NS + 1);
+        ck_assert_uint_eq(scheduler.everyone.used_ns, 7 * SCHEDULER_LATE_NS + 2);
+}
+
+TESTS_MAIN("scheduler", .start = start, .stop = stop)
