@@ -22,6 +22,15 @@ static inline uint64_t clock_now_ns(void)
         return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* CPU time of the calling thread. Slow: a system call. */
+static inline uint64_t clock_thread_cpu_ns(void)
+{
+        struct timespec now;
+
+        (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 static inline uint64_t clock_now_us(void)
 {
         return clock_now_ns() / 1000;

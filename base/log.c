@@ -14,7 +14,8 @@
 
 /* The process's own options, set once before threads start. */
 static const char *process_name = "gpumem";
-static enum log_level process_threshold = LOG_WARNING;
+static _Atomic enum log_level process_threshold = LOG_WARNING;
+static _Atomic bool is_set_up;
 
 static _Atomic bool shows_time;
 
@@ -29,6 +30,13 @@ void log_setup(const char *name, enum log_level threshold)
 {
         process_name = name;
         process_threshold = threshold;
+        is_set_up = true;
+}
+
+void log_setup_library(enum log_level threshold)
+{
+        if (!is_set_up)
+                process_threshold = threshold;
 }
 
 void log_show_time(void)

@@ -17,6 +17,9 @@ enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 /* `name` stands before every line and must live as long as the process. */
 void log_setup(const char *name, enum log_level threshold);
 
+/* The same for a library in a process that may have options of its own: its log_setup counts, before or after this. */
+void log_setup_library(enum log_level threshold);
+
 /* From now on each line begins with the time (UTC). For a process whose stderr gets no time from a supervisor. */
 void log_show_time(void);
 

@@ -119,7 +119,7 @@ static size_t fill_pipe(void)
         return n_bytes;
 }
 
-TEST(a_thread_waits_for_the_reader_and_nobody_else)
+TEST(a_thread_waits_for_the_reader_and_no_other_does)
 {
         char wanted[64];
 
@@ -128,10 +128,10 @@ TEST(a_thread_waits_for_the_reader_and_nobody_else)
         for (unsigned i = 0; i < LOG_THREAD_LINES + 100; i++)
                 log_info("line %u", i);
         (void)await_text("test: warning: 100 lines were left out: stderr was not read in time\n");
-        (void)snprintf(wanted, sizeof(wanted), "test: info: line %u\n", LOG_THREAD_LINES - 1);
+        (void)snprintf(wanted, sizeof(wanted), "test: info: line %d\n", LOG_THREAD_LINES - 1);
         ck_assert_ptr_nonnull(strstr(text, "test: info: line 0\n"));
         ck_assert_ptr_nonnull(strstr(text, wanted));
-        (void)snprintf(wanted, sizeof(wanted), "test: info: line %u\n", LOG_THREAD_LINES);
+        (void)snprintf(wanted, sizeof(wanted), "test: info: line %d\n", LOG_THREAD_LINES);
         ck_assert_ptr_null(strstr(text, wanted));
         log_info("again");
         log_thread_stop();
