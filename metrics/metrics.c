@@ -11,7 +11,7 @@
 
 enum scope { SCOPE_POOL, SCOPE_DEVICE };
 
-enum unit { UNIT_bytes, UNIT_count, UNIT_ms, UNIT_mode, UNIT_state };
+enum unit { UNIT_bytes, UNIT_count, UNIT_ms, UNIT_permille, UNIT_mode, UNIT_state };
 
 struct figure {
         const char *field;
@@ -149,7 +149,7 @@ static void put_figure(struct lines *lines, const struct figure *figure,
                 return;
         }
         pool_sample(lines, pool);
-        if (figure->unit == UNIT_ms)
+        if (figure->unit == UNIT_ms || figure->unit == UNIT_permille)
                 lines_value_seconds(lines, value, 3);
         else
                 lines_value(lines, value);
@@ -159,7 +159,7 @@ static const char *suffix_of(enum unit unit)
 {
         static const char *const suffixes[] = {
                 [UNIT_bytes] = "_bytes", [UNIT_count] = "",       [UNIT_ms] = "_seconds",
-                [UNIT_mode] = "",        [UNIT_state] = "_state",
+                [UNIT_mode] = "",        [UNIT_state] = "_state", [UNIT_permille] = "_ratio",
         };
 
         return suffixes[unit];
@@ -167,7 +167,12 @@ static const char *suffix_of(enum unit unit)
 
 static const char *unit_of(enum unit unit)
 {
-        return unit == UNIT_bytes ? "bytes" : unit == UNIT_ms ? "seconds" : "";
+        static const char *const units[] = {
+                [UNIT_bytes] = "bytes",    [UNIT_count] = "", [UNIT_ms] = "seconds",
+                [UNIT_permille] = "ratio", [UNIT_mode] = "",  [UNIT_state] = "",
+        };
+
+        return units[unit];
 }
 
 static void put_figures(struct lines *lines, const struct metrics_figures *figures)

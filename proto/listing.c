@@ -139,6 +139,9 @@ const char *limit_kind_name(uint64_t kind)
                 [PROTO_LIMIT_LEASES] = "leases",
                 [PROTO_LIMIT_RESERVED_BYTES] = "max_bytes",
                 [PROTO_LIMIT_MIN_BYTES] = "min_bytes",
+                [PROTO_LIMIT_CACHED_BYTES] = "keep_cached_bytes",
+                [PROTO_LIMIT_FREE_BYTES] = "keep_free_bytes",
+                [PROTO_LIMIT_RETURN_SECONDS] = "return_after_seconds",
         };
 
         return kind && kind < ARRAY_SIZE(names) ? names[kind] : "?";

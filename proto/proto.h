@@ -101,6 +101,9 @@ static inline uint32_t proto_wait_ms(uint32_t wait_ms)
 #define PROTO_LIMIT_LEASES         3
 #define PROTO_LIMIT_RESERVED_BYTES 4 /* of a pool, and only of a pool */
 #define PROTO_LIMIT_MIN_BYTES      5 /* of a pool, too: what each tenant keeps there at least */
+#define PROTO_LIMIT_CACHED_BYTES   6 /* of a pool: unused memory that it keeps */
+#define PROTO_LIMIT_FREE_BYTES     7 /* of a device's pool: what stays free on the device */
+#define PROTO_LIMIT_RETURN_SECONDS 8 /* of a pool: how long other unused memory stays */
 
 #define PROTO_LIMIT_CHECK       UINT32_C(1) /* flag: SET_LIMITS changes nothing */
 #define PROTO_LIMIT_MORE        UINT32_C(2) /* flag: takes effect with the next ones */

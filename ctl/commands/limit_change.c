@@ -12,7 +12,8 @@
 #define WORD_MAX 64
 
 /* What a pool is limited in, and what clients and tenants are. */
-#define LIMITS_OF_POOL   "max_bytes, min_bytes"
+#define LIMITS_OF_POOL \
+        "max_bytes, min_bytes, keep_cached_bytes, keep_free_bytes, return_after_seconds"
 #define LIMITS_OF_OTHERS "device_bytes, pinned_bytes, leases"
 
 static int wrong(const char *part, const char *expected)
@@ -52,7 +53,7 @@ static int parse_what(const char *text, struct limit_change *change)
 {
         bool of_pool = change->scope == PROTO_LIMIT_OF_POOL;
 
-        for (uint32_t kind = PROTO_LIMIT_DEVICE_BYTES; kind <= PROTO_LIMIT_MIN_BYTES; kind++) {
+        for (uint32_t kind = PROTO_LIMIT_DEVICE_BYTES; kind <= PROTO_LIMIT_RETURN_SECONDS; kind++) {
                 if (strcmp(text, limit_kind_name(kind)) == 0 &&
                     of_pool == (kind >= PROTO_LIMIT_RESERVED_BYTES)) {
                         change->kind = kind;
@@ -67,7 +68,7 @@ static int parse_max(const char *text, struct limit_change *change)
         bool has_default = change->scope == PROTO_LIMIT_OF_TENANT &&
                            change->holder != PROTO_LIMIT_OF_EACH;
 
-        if (strcmp(text, "none") == 0 && change->kind != PROTO_LIMIT_MIN_BYTES) {
+        if (strcmp(text, "none") == 0 && change->kind < PROTO_LIMIT_MIN_BYTES) {
                 change->max = PROTO_LIMIT_NONE;
                 return 0;
         }
@@ -81,9 +82,13 @@ static int parse_max(const char *text, struct limit_change *change)
                 return wrong(text, has_default ? "a number of leases, none, default"
                                                : "a number of leases, none");
         }
+        if (change->kind == PROTO_LIMIT_RETURN_SECONDS)
+                return parse_number(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT
+                               ? 0
+                               : wrong(text, "a number of seconds");
         if (size_parse(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
                 return 0;
-        if (change->kind == PROTO_LIMIT_MIN_BYTES)
+        if (change->kind >= PROTO_LIMIT_MIN_BYTES)
                 return wrong(text, "a size such as 12GiB or 0");
         return wrong(text, has_default ? "a size such as 12GiB, none, default"
                                        : "a size such as 12GiB, none");

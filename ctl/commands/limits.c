@@ -24,18 +24,19 @@ static const char help[] =
         "        tenant/USER  each tenant of this user; a name or a uid\n"
         "        pool/ID      one pool; gpumemctl stats lists the pools\n"
         "  WHAT  device_bytes, pinned_bytes, leases: charged to a client or a tenant\n"
-        "        max_bytes: reserved by a pool; min_bytes: idle leases in the pool that\n"
-        "        each tenant keeps, even when other tenants want memory\n"
+        "        max_bytes: reserved by a pool; min_bytes: idle leases that each tenant\n"
+        "        keeps; keep_cached_bytes: unused memory that stays in the pool;\n"
+        "        return_after_seconds: how long the rest stays; keep_free_bytes: what\n"
+        "        stays free on the device\n"
         "  N     a number; a size such as 12GiB (12G and 12GB mean the same); none, but\n"
-        "        not for min_bytes; default, for tenant/USER: the limit of each tenant\n"
+        "        not for the last four; default, for tenant/USER: as each tenant\n"
         "\n"
         "  --json         for programs: sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "\n"
-        "If one of several changes is refused, none is made. A lower limit takes no\n"
-        "memory away; it refuses requests beyond it. Limits hold until gpumemd ends or\n"
-        "reads its configuration again (SIGHUP). Setting them needs root, or access to\n"
-        "the admin socket.\n"
+        "If one of several changes is refused, none is made. Memory in use stays.\n"
+        "Limits hold until gpumemd ends or reads its configuration again (SIGHUP).\n"
+        "Setting them needs root, or access to the admin socket.\n"
         "Example: gpumemctl limits --set tenant/1000:device_bytes=4GiB\n";
 
 static void format_amount(char *cell, uint32_t kind, uint64_t n)
@@ -44,10 +45,15 @@ static void format_amount(char *cell, uint32_t kind, uint64_t n)
 
         if (n == PROTO_LIMIT_NONE)
                 (void)snprintf(cell, TABLE_CELL_MAX, "none");
-        else if (kind == PROTO_LIMIT_LEASES)
+        else if (kind == PROTO_LIMIT_LEASES || kind == PROTO_LIMIT_RETURN_SECONDS)
                 (void)snprintf(cell, TABLE_CELL_MAX, "%" PRIu64, n);
         else
                 (void)snprintf(cell, TABLE_CELL_MAX, "%s", size_format(n, text));
+}
+
+static bool has_usage(const struct limit_row *limit)
+{
+        return limit->kind <= PROTO_LIMIT_RESERVED_BYTES || limit->kind == PROTO_LIMIT_CACHED_BYTES;
 }
 
 static void fill_row(struct table_row *row, const struct limit_row *limit)
@@ -60,7 +66,7 @@ static void fill_row(struct table_row *row, const struct limit_row *limit)
         else
                 (void)snprintf(row->cells[1], TABLE_CELL_MAX, "%" PRIu32, limit->holder);
         (void)snprintf(row->cells[2], TABLE_CELL_MAX, "%s", limit_kind_name(limit->kind));
-        if (is_default || limit->kind == PROTO_LIMIT_MIN_BYTES)
+        if (is_default || !has_usage(limit))
                 (void)snprintf(row->cells[3], TABLE_CELL_MAX, "-");
         else
                 format_amount(row->cells[3], limit->kind, limit->used);
@@ -94,18 +100,24 @@ static json_t *number_or_null(bool is_there, uint64_t n)
         return is_there ? json_integer(json_figure(n)) : json_null();
 }
 
+static const char *unit_of(const struct limit_row *row)
+{
+        if (row->kind == PROTO_LIMIT_RETURN_SECONDS)
+                return "seconds";
+        return row->kind == PROTO_LIMIT_LEASES ? "count" : "bytes";
+}
+
 /* A default has no holder and nothing used, an exemption no most; a minimum is none. */
 static json_t *to_json(const struct limit_row *row)
 {
         bool is_held = row->holder != PROTO_LIMIT_OF_EACH;
-        bool is_min = row->kind == PROTO_LIMIT_MIN_BYTES;
+        bool is_min = row->kind >= PROTO_LIMIT_MIN_BYTES && row->kind <= PROTO_LIMIT_FREE_BYTES;
 
         return json_pack("{s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o}", "scope",
                          limit_scope_name(row->scope), "holder",
                          number_or_null(is_held, row->holder), "name", row->name, "limit",
-                         limit_kind_name(row->kind), "unit",
-                         row->kind == PROTO_LIMIT_LEASES ? "count" : "bytes", "used",
-                         number_or_null(is_held && !is_min, row->used), "max",
+                         limit_kind_name(row->kind), "unit", unit_of(row), "used",
+                         number_or_null(is_held && has_usage(row), row->used), "max",
                          number_or_null(row->max != PROTO_LIMIT_NONE && !is_min, row->max), "min",
                          number_or_null(is_min, row->max));
 }
@@ -233,10 +245,12 @@ static const struct option options[] = {
 
 static const struct command_value values[] = {
         {"set",
-         HOLDER_VALUES("client", "none") HOLDER_VALUES("tenant",
-                                                       "none") HOLDER_VALUES("tenant/@user", "none")
-                 HOLDER_VALUES("tenant/@user",
-                               "default") "pool/@pool:max_bytes=none pool/@pool:min_bytes=0",
+         HOLDER_VALUES("client", "none") HOLDER_VALUES("tenant", "none")
+                 HOLDER_VALUES("tenant/@user", "none") HOLDER_VALUES(
+                         "tenant/@user",
+                         "default") "pool/@pool:max_bytes=none pool/@pool:min_bytes=0 "
+                                    "pool/@pool:keep_cached_bytes=0 pool/@pool:keep_free_bytes=0 "
+                                    "pool/@pool:return_after_seconds=60",
          NULL},
         COMMAND_VALUES_END,
 };

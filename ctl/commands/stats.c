@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl stats: what each pool holds. */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -20,6 +21,11 @@ static const char help[] =
         "  CHARGED    to clients: leased, lingering, kept mapped, declared\n"
         "  DECLARED   blocks of an earlier gpumemd, as clients declare; not reserved\n"
         "  WAITING    requests that wait for memory\n"
+        "  ALLOCATED  in allocations of clients, as they report\n"
+        "  FREE       in no allocation: cached, idle, or between allocations\n"
+        "  LARGEST    the largest block of those that are cached or idle\n"
+        "  FRAGMENTED 1 - LARGEST / FREE\n"
+        "  PEAK       highest RESERVED since the start, or since reset-peaks\n"
         "\n"
         "  --wide     all columns, and longer sizes\n"
         "  --json     for programs: more values, sizes in bytes\n"
@@ -60,6 +66,12 @@ static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
         format_count(row->cells[cell++], stats->blocks);
         format_count(row->cells[cell++], stats->clients);
         format_count(row->cells[cell++], stats->waiting);
+        format_bytes(row->cells[cell++], stats->allocated);
+        format_bytes(row->cells[cell++], stats->free);
+        format_bytes(row->cells[cell++], stats->largest_free);
+        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%" PRIu64 ".%" PRIu64 " %%",
+                       stats->fragmentation / 10, stats->fragmentation % 10);
+        format_bytes(row->cells[cell++], stats->reserved_peak);
 }
 
 static const struct table_column narrow_columns[] = {
@@ -73,7 +85,9 @@ static const struct table_column wide_columns[] = {
         {"RESERVED", TABLE_RIGHT}, {"OF", TABLE_RIGHT},       {"LEASED", TABLE_RIGHT},
         {"IDLE", TABLE_RIGHT},     {"CACHED", TABLE_RIGHT},   {"LINGERING", TABLE_RIGHT},
         {"CHARGED", TABLE_RIGHT},  {"DECLARED", TABLE_RIGHT}, {"BLOCKS", TABLE_RIGHT},
-        {"CLIENTS", TABLE_RIGHT},  {"WAITING", TABLE_RIGHT},
+        {"CLIENTS", TABLE_RIGHT},  {"WAITING", TABLE_RIGHT},  {"ALLOCATED", TABLE_RIGHT},
+        {"FREE", TABLE_RIGHT},     {"LARGEST", TABLE_RIGHT},  {"FRAGMENTED", TABLE_RIGHT},
+        {"PEAK", TABLE_RIGHT},
 };
 
 static const struct pool_table narrow = {narrow_columns, ARRAY_SIZE(narrow_columns),

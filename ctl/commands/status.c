@@ -237,7 +237,7 @@ static int show(struct link *link)
 {
         CLEANUP(node_health_deinit)
         struct node_health health = NODE_HEALTH_NULL;
-        int r = node_health_fetch(link, NODE_HEALTH_LINGERING_S * 1000, &health);
+        int r = node_health_fetch(link, NODE_HEALTH_LINGERING_S * UINT64_C(1000), &health);
 
         if (r)
                 return report_refusal(link, "status", r);

@@ -97,7 +97,8 @@ static void read_minimum(struct reader *reader, const char *up, const json_t *js
 static bool says_stock(const json_t *json)
 {
         return json_object_get(json, "warm_bytes") || json_object_get(json, "keep_cached_bytes") ||
-               json_object_get(json, "return_after_seconds");
+               json_object_get(json, "return_after_seconds") ||
+               json_object_get(json, "keep_free_bytes");
 }
 
 static void read_warm(struct reader *reader, const char *up, const json_t *json,
@@ -138,6 +139,22 @@ static void read_keep(struct reader *reader, const char *up, const json_t *json,
         reader_refuse(reader, path, seconds, "number of seconds", "0 to 31536000, one year");
 }
 
+static void read_free(struct reader *reader, const char *up, const json_t *json,
+                      struct pool_rule *rule)
+{
+        const json_t *bytes = json_object_get(json, "keep_free_bytes");
+        char path[KEY_PATH_MAX];
+
+        if (!bytes)
+                return;
+        key_path(path, up, "keep_free_bytes");
+        if (json_object_get(json, "device"))
+                rule->says_free = reader_size(reader, path, bytes, 0, allowed_minima,
+                                              &rule->keep_free_bytes);
+        else
+                reader_complain(reader, path, "only allowed for device pools");
+}
+
 static void read_limit(struct reader *reader, const char *up, const json_t *json,
                        struct pool_rule *rule)
 {
@@ -151,7 +168,7 @@ static void read_limit(struct reader *reader, const char *up, const json_t *json
                         reader, up,
                         "nothing is set (expected \"max_bytes\", \"max_fraction\" (the smaller one "
                         "applies), \"min_bytes\", \"warm_bytes\", \"keep_cached_bytes\", "
-                        "\"return_after_seconds\", \"backing\" or \"ipc\")");
+                        "\"return_after_seconds\", \"keep_free_bytes\", \"backing\" or \"ipc\")");
         if (bytes) {
                 key_path(path, up, "max_bytes");
                 (void)reader_size(reader, path, bytes, SETTINGS_POOL_BYTES_MIN, allowed_sizes,
@@ -205,6 +222,7 @@ static void read_rule(struct reader *reader, const char *up, const json_t *json,
                                            "warm_bytes",
                                            "keep_cached_bytes",
                                            "return_after_seconds",
+                                           "keep_free_bytes",
                                            "backing",
                                            "ipc",
                                            NULL};
@@ -229,6 +247,7 @@ static void read_rule(struct reader *reader, const char *up, const json_t *json,
         read_minimum(reader, up, json, rule);
         read_warm(reader, up, json, rule);
         read_keep(reader, up, json, rule);
+        read_free(reader, up, json, rule);
         read_backing(reader, up, json, rule);
         read_ipc(reader, up, json, rule);
 }

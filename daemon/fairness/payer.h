@@ -15,7 +15,7 @@
 #include <sys/queue.h>
 
 /* The most that one step counts: a payer does not pay for the times in which the kernel runs others. */
-#define PAYER_STEP_MAX_NS UINT64_C(1000000)
+#define PAYER_STEP_MAX_NS UINT64_C(200000)
 
 struct task;
 TAILQ_HEAD(task_list, task);

@@ -64,6 +64,8 @@ struct policy *policy_free(struct policy *policy)
         for (uint32_t i = 0; i < policy->n_pools; i++)
                 pool_free(policy->pools[i]);
         assert(!policy->tenants && !policy->shares && TAILQ_EMPTY(&policy->actions.nodes));
+        numbered_deinit(&policy->blocks);
+        numbered_deinit(&policy->tenants_by_number);
         limits_free(policy->limits);
         free(policy->pools);
         free(policy);
@@ -292,6 +294,12 @@ int policy_release_all(struct policy *policy, struct client *client, uint32_t se
         return release_all_new(client, serial, pool, scope);
 }
 
+bool policy_release_more(struct policy *policy, struct client *client, unsigned n_most)
+{
+        assert_speaks(policy, client);
+        return release_all_go_on(client, n_most);
+}
+
 uint64_t policy_n_unawaited(const struct policy *policy)
 {
         return policy->n_unawaited;
@@ -299,10 +307,10 @@ uint64_t policy_n_unawaited(const struct policy *policy)
 
 int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial,
                    bool (*is_chosen)(const struct tenant_key *key, const void *argument),
-                   const void *argument, uint64_t *ret_n_blocks)
+                   const void *argument)
 {
         assert_speaks(policy, client);
-        return release_all_of(client, serial, is_chosen, argument, ret_n_blocks);
+        return release_all_of(client, serial, is_chosen, argument);
 }
 
 static void created_for_request(struct block *block, int result, void *backing)

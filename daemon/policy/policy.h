@@ -92,14 +92,18 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
 int policy_release_all(struct policy *policy, struct client *client, uint32_t serial,
                        enum policy_scope scope, uint32_t pool);
 
+/* Goes on with the client's last call of these, whose answer waits for that: looks at so many blocks. Returns whether
+ * others are left. Only after policy_serve_in_turns; otherwise the call itself looks at all. */
+bool policy_release_more(struct policy *policy, struct client *client, unsigned n_most);
+
 /* Requests so far that ended while their block was being made: no client may want it any more (block_is_awaited). */
 uint64_t policy_n_unawaited(const struct policy *policy);
 
-/* The same for chosen tenants, in all pools. The tenants are chosen before the call returns. It tells how
- * many blocks are given back; some of them may stay mapped in processes. */
+/* The same for chosen tenants, in all pools. `argument` must last as long as the client. Some of the blocks may stay
+ * mapped in processes. */
 int policy_reclaim(struct policy *policy, struct client *client, uint32_t serial,
                    bool (*is_chosen)(const struct tenant_key *key, const void *argument),
-                   const void *argument, uint64_t *ret_n_blocks);
+                   const void *argument);
 
 /* The block of a lease that this client knows, also one that it has returned and still maps. NULL for
  * another id, and for a released block. */

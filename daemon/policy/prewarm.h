@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prewarming: blocks that exist before a client asks for them, and how long cached blocks stay.
+/* Prewarming: blocks that exist before a client asks for them.
  *
  * A prewarmed block is unowned: it is cached for no tenant. The first tenant that can use it becomes its
  * tenant for ever. No process has written to it, so it is as good as a new block. Like all cached blocks it
  * is released when other requests need room. The sizes of later requests are unknown, so blocks are made in
- * sizes of powers of two, with equal bytes of each.
- *
- * A pool keeps part of its cache. Blocks beyond it go back to the driver when they have not been used for
- * some time, the one that was cached first goes first. */
+ * sizes of powers of two, with equal bytes of each. */
 #pragma once
 
 #include <stdbool.h>
@@ -30,16 +27,3 @@ uint64_t prewarm_next(struct prewarm *prewarm, uint64_t n_left_bytes);
 /* Creates an unowned block. GPUMEM_E_REFUSED: a request waits for memory, there is no room, or the policy
  * shuts down; GPUMEM_E_TOO_MANY blocks; GPUMEM_E_STALLED; GPUMEM_E_NO_POOL; -ENOMEM. */
 int policy_prewarm(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint64_t now_ns);
-
-/* Sets how much stays cached. POLICY_KEEP_FOR_EVER: cached blocks stay until others need the room.
- * GPUMEM_E_NO_POOL. */
-int policy_set_pool_keep(struct policy *policy, uint32_t pool, uint64_t keep_bytes,
-                         uint64_t return_after_ns);
-
-/* Whether a pool has more cached than it keeps, and a scan may release some. */
-bool policy_keeps_more(const struct policy *policy);
-
-/* Releases blocks beyond keep_bytes that are old enough, with at most so many scans in each pool. The next
- * call goes on where this one ends. Blocks that a client keeps mapped are left alone: their memory would
- * not come back. */
-void policy_return_cached(struct policy *policy, unsigned n_scans, uint64_t now_ns);

@@ -12,6 +12,7 @@
 #include "daemon/server/apply_settings.h"
 #include "daemon/server/core/fd_limits.h"
 #include "daemon/server/listener.h"
+#include "daemon/server/pools/aging.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/pools/prewarming.h"
@@ -59,6 +60,7 @@ static void stop(struct server *server)
                 session_drop(session);
         }
         transport_close_waiting(server);
+        scheduler_take_out(&server->timeouts.task);
         pools_cancel(server);
         device_watch_stop(server);
         execute_take_answered(server);
@@ -70,7 +72,7 @@ static void stop(struct server *server)
         uv_close((uv_handle_t *)&server->deadline, NULL);
         uv_close((uv_handle_t *)&server->retry, NULL);
         polling_close(&server->polling);
-        uv_close((uv_handle_t *)&server->prewarming.timer, NULL);
+        uv_close((uv_handle_t *)&server->aging.timer, NULL);
         uv_close((uv_handle_t *)&server->timeouts.timer, NULL);
         uv_close((uv_handle_t *)&server->device_timeout, NULL);
         reply_files_close(server);
@@ -148,11 +150,14 @@ static int set_up(struct server *server, const struct server_options *options)
                 r = apply_settings_open_alive(server, options);
         if (!r)
                 r = pools_make(server, options);
-        if (!r)
-                r = prewarming_open(server, options);
+        if (!r) {
+                prewarming_open(server, options);
+                r = aging_open(server);
+        }
         if (!r)
                 r = device_watch_open(server, options->nvml_library, options->canary_library);
         if (!r) {
+                device_watch_apply(server);
                 apply_settings_check_rules(server, options->settings);
                 server->limits_revision = 1;
                 policy_set_limits(server->policy, steal_ptr(options->settings->limits),
@@ -173,7 +178,6 @@ int server_new(const struct server_options *options, struct server **ret_server)
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
         LIST_INIT(&server->ended_sessions);
-        LIST_INIT(&server->board_walks);
         server->take_frame = dispatch_frame;
         server->execute = execute_now;
         fd_limits_init(server);
@@ -240,6 +244,7 @@ struct server *server_free(struct server *server)
         event_log_close(server);
         (void)uv_loop_close(&server->loop);
         scheduler_deinit(&server->scheduler);
+        numbered_deinit(&server->sessions_by_number);
         free(server);
         return NULL;
 }

@@ -43,6 +43,7 @@ static const char *const words[] = {
         "warm_bytes",
         "keep_cached_bytes",
         "return_after_seconds",
+        "keep_free_bytes",
         "ipc",
         "client",
         "tenant",
@@ -83,8 +84,9 @@ static const char *const top_keys[] = {"socket", "cuda_library", "nvml_library",
                                        "canary", "log",          "user",
                                        "pools",  "limits",       "drain_seconds"};
 static const char *const pool_keys[] = {
-        "device",  "pinned", "max_bytes",  "max_fraction",      "min_bytes",
-        "backing", "ipc",    "warm_bytes", "keep_cached_bytes", "return_after_seconds"};
+        "device",         "pinned", "max_bytes",  "max_fraction",      "min_bytes",
+        "backing",        "ipc",    "warm_bytes", "keep_cached_bytes", "return_after_seconds",
+        "keep_free_bytes"};
 static const char *const limit_keys[] = {"client", "tenant", "tenants"};
 static const char *const tenant_keys[] = {"uid", "device_bytes", "pinned_bytes", "leases"};
 
@@ -222,8 +224,7 @@ static void use(const struct settings *settings)
                 FUZZ_EXPECT(stock.warm_bytes <= UINT64_MAX / 2 &&
                             stock.keep_bytes <= UINT64_MAX / 2);
                 FUZZ_EXPECT(stock.return_after_ns <=
-                                    SETTINGS_RETURN_SECONDS_MAX * UINT64_C(1000000000) ||
-                            stock.return_after_ns == POLICY_KEEP_FOR_EVER);
+                            SETTINGS_RETURN_SECONDS_MAX * UINT64_C(1000000000));
                 FUZZ_EXPECT(settings_pinned_backing(settings, &row) != PINNED_NOT_SAID);
                 FUZZ_EXPECT(settings_ipc(settings, &row) != IPC_NOT_SAID);
                 FUZZ_EXPECT(settings_ipc(settings, &row) != IPC_LEGACY ||

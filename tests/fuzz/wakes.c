@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 
 #include "daemon/server/server.h"
-#include "daemon/server/session/board_walk.h"
+#include "daemon/server/session/walk.h"
 #include "daemon/server/session/session.h"
 #include "tests/fuzz/epoll.h"
 #include "tests/fuzz/fuzz.h"
@@ -84,12 +84,14 @@ static void check_end(const struct session *session)
 {
         bool is_over = session->connection_is_over || session->process_is_over;
         bool are_both = session->connection_is_over && session->process_is_over;
+        const struct walk *walk;
         bool has_more = session_has_client(session) &&
                         (are_both || (is_over && !session->is_first_told));
 
         FUZZ_EXPECT(has_more == (session->client_end.payer != NULL));
-        FUZZ_EXPECT(session->transport.is_waiting == (session->board_walk != NULL));
-        FUZZ_EXPECT(!session->board_walk || session->board_walk->task.payer);
+        FUZZ_EXPECT(session->transport.is_waiting == !LIST_EMPTY(&session->walks));
+        LIST_FOREACH (walk, &session->walks, link)
+                FUZZ_EXPECT(walk->task.payer);
 }
 
 void wakes_check(struct server *server)

@@ -156,6 +156,65 @@ static void compare_words(struct model *model, const struct model_heap *heap)
                 model_expect_busy(model, heap->blocks.at[i].record);
 }
 
+static void take_larger(uint64_t *n_largest_bytes, uint64_t n_bytes)
+{
+        if (n_bytes > *n_largest_bytes)
+                *n_largest_bytes = n_bytes;
+}
+
+static void count_heap(const struct model *model, const struct model_heap *heap,
+                       struct heap_set_sums *sums)
+{
+        sums->n_live += heap->live.n;
+        sums->n_free_bytes += model_sum(&heap->blocks) - model_sum(&heap->live);
+        sums->n_free_extents += heap->extents.n;
+        for (unsigned i = 0; i < heap->extents.n; i++)
+                take_larger(&sums->n_largest_free_bytes, model_bytes(&heap->extents.at[i]));
+        for (unsigned i = 0; i < heap->slabs.n; i++) {
+                const struct model_range *slab = &heap->slabs.at[i];
+
+                if (model_count_in(heap, slab) * slab->n_place_bytes < model_bytes(slab))
+                        take_larger(&sums->n_largest_free_bytes, slab->n_place_bytes);
+        }
+        MODEL_EXPECT(model, sums->n_free_bytes >= sums->n_largest_free_bytes);
+}
+
+/* Blocks that follow each other are one hole, unless runs are kept apart. */
+static void count_idle(const struct model *model, struct heap_set_sums *sums)
+{
+        uint64_t n_bytes = 0;
+
+        for (unsigned i = 0; i < model->idle_list.n; i++) {
+                const struct model_range *block = &model->idle_list.at[i];
+
+                if (i == 0 || model->runs == HEAP_SPLIT || block[-1].end != block->start) {
+                        sums->n_free_extents++;
+                        n_bytes = 0;
+                }
+                n_bytes += model_bytes(block);
+                take_larger(&sums->n_largest_free_bytes, n_bytes);
+        }
+        sums->n_idle_blocks = model->idle_list.n;
+        sums->n_idle_bytes = model_sum(&model->idle_list);
+        sums->n_free_bytes += sums->n_idle_bytes;
+}
+
+static void compare_sums(struct model *model)
+{
+        struct heap_set_sums real, sums = {0};
+
+        for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
+                count_heap(model, &model->heaps[i], &sums);
+        count_idle(model, &sums);
+        heap_set_sum(&model->heap_set, &real);
+        MODEL_EXPECT(model, real.n_live == sums.n_live);
+        MODEL_EXPECT(model, real.n_free_bytes == sums.n_free_bytes);
+        MODEL_EXPECT(model, real.n_free_extents == sums.n_free_extents);
+        MODEL_EXPECT(model, real.n_largest_free_bytes == sums.n_largest_free_bytes);
+        MODEL_EXPECT(model, real.n_idle_bytes == sums.n_idle_bytes);
+        MODEL_EXPECT(model, real.n_idle_blocks == sums.n_idle_blocks);
+}
+
 void model_compare(struct model *model)
 {
         uint64_t n_allocated_bytes = 0;
@@ -165,6 +224,7 @@ void model_compare(struct model *model)
 
         compare_idle_list(model);
         compare_revoked(model);
+        compare_sums(model);
 
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++) {
                 const struct model_heap *heap = &model->heaps[i];

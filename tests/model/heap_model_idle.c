@@ -80,7 +80,7 @@ void model_put_idle(struct model *model)
 
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
                 n_settled += count_settled(model, &model->heaps[i]);
-        found = heap_set_put_idle(&model->heap_set);
+        found = heap_set_put_idle(&model->heap_set, model->now_us);
         for (unsigned i = 0; i < MODEL_N_HEAPS; i++)
                 n_gone += follow_shelving(model, &model->heaps[i]);
         MODEL_EXPECT(model, n_gone == n_settled && found == (n_gone > 0));

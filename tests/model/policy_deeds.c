@@ -255,7 +255,7 @@ void play_do_something(struct play *play)
                 {{6, 6, 6}, deed_reclaim},
                 {{20, 10, 6}, deed_prewarm},
                 {{6, 6, 4}, deed_change_keep},
-                {{20, 20, 6}, deed_return_cached},
+                {{20, 20, 6}, deed_age},
                 {{0, 0, 40}, deed_drain_idle},
         };
         uint64_t n_weights = 0, n;

@@ -8,7 +8,7 @@ void deed_release_all(struct play *play);
 void deed_reclaim(struct play *play);
 void deed_prewarm(struct play *play);
 void deed_change_keep(struct play *play);
-void deed_return_cached(struct play *play);
+void deed_age(struct play *play);
 void deed_drain_idle(struct play *play);
 void deed_mark_unusable(struct play *play);
 void deed_retry(struct play *play);

@@ -62,18 +62,19 @@ void deed_change_keep(struct play *play)
 }
 
 /* A look at some, or so that all have been looked at. */
-void deed_return_cached(struct play *play)
+void deed_age(struct play *play)
 {
         unsigned n_scans = (unsigned)play_below(play, 5);
 
         play_settle(play);
         if (play_one_in(play, 2)) {
-                model_return_cached(&play->model, n_scans);
+                model_age(&play->model, n_scans);
                 return;
         }
         for (unsigned i = 0; i < 2; i++) {
-                model_return_cached(&play->model, UINT32_MAX);
+                model_age(&play->model, UINT32_MAX);
                 play_settle(play);
+                model_expect_kept(&play->model);
         }
         model_expect_returned(&play->model);
 }

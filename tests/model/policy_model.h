@@ -64,7 +64,11 @@ struct model_block {
         const struct model_client *taken_from; /* the same, when it was granted to another last */
         uint64_t taken_ns;
         uint64_t release_ns;
-        bool was_idle; /* it was revoked since the last comparison */
+        bool was_held; /* with the next three: see model_age */
+        bool aged;
+        uint64_t idle_since_ns;        /* at every look, of all blocks, since then; 0: not */
+        uint64_t may_be_idle_since_ns; /* the same if looks that may have missed it did; 0: not */
+        bool was_idle;                 /* it was revoked since the last comparison */
         enum action_kind job;
         TAILQ_ENTRY(model_block) job_link;              /* in the worker's queue */
         TAILQ_HEAD(model_mappings, model_lease) leases; /* granted last is first */
@@ -154,8 +158,12 @@ struct model_pool {
         uint64_t n_given_bytes[MODEL_N_TENANTS]; /* of new blocks, see waiting_queue.h */
         uint64_t reached;
         struct model_rest rests[MODEL_N_TENANTS];
-        uint64_t keep_bytes; /* of what is cached, see daemon/policy/prewarm.h */
+        uint64_t keep_bytes; /* of what is cached, see daemon/policy/aging.h */
         uint64_t return_after_ns;
+        uint64_t n_least_aged_bytes; /* of what the last look took from clients and released */
+        bool was_in_excess;          /* before that: then nothing is cached */
+        uint64_t leased_peak, cached_peak; /* at the last comparison */
+        uint64_t n_aged;
         uint64_t n_jobs; /* at the worker */
         uint64_t n_creates;
         uint64_t n_releases;
@@ -216,6 +224,8 @@ struct model {
         uint64_t n_told_of_pressure;
         uint64_t n_uncached; /* refused, since a block had to be made */
         uint64_t n_returned;
+        uint64_t n_aged;
+        bool is_look_open; /* the last one did not come to the end */
 };
 
 void model_init(struct model *model, enum model_kind kind);
@@ -254,10 +264,16 @@ void model_reclaim(struct model *model, struct model_client *client,
 void model_drain(struct model *model);
 void model_drain_idle(struct model *model, unsigned n_scans);
 void model_prewarm(struct model *model, uint32_t pool, uint64_t n_bytes);
-void model_return_cached(struct model *model, unsigned n_scans);
+void model_age(struct model *model, unsigned n_looks);
 
 /* After two scans of all that there was to be seen, and with their actions taken: what could go has gone. */
 void model_expect_returned(const struct model *model);
+
+/* After one, with its actions taken: what was taken from clients stays cached as far as the pool keeps it. */
+void model_expect_kept(const struct model *model);
+
+/* Leases of a pool that may become idle. */
+unsigned model_n_candidates(const struct model *model, uint32_t pool);
 void model_set_pool_keep(struct model *model, uint32_t pool, uint64_t keep_bytes,
                          uint64_t return_after_ns);
 

@@ -2,9 +2,11 @@
 /* Sums and charges, once no action is left. */
 #include "tests/model/policy_model_compare.h"
 
+#include <limits.h>
+
 #include "daemon/policy/drain.h"
 #include "daemon/policy/objects/unmap_timeout.h"
-#include "daemon/policy/prewarm.h"
+#include "daemon/policy/aging.h"
 
 static uint64_t n_users(const struct model_block *block)
 {
@@ -70,7 +72,42 @@ static void compare_stats(struct model *model, uint32_t pool)
         must(model, stats.timed_out == sum.timed_out);
         model->n_timed_out += sum.timed_out > 0;
         must(model, stats.n_refusals == expected->n_refusals);
+        must(model, stats.n_aged == expected->n_aged);
         must(model, stats.n_grants_from_cache == expected->n_grants_from_cache);
+}
+
+/* What no client uses: cached, or idle in a lease. */
+static void compare_unused(const struct model *model, uint32_t pool)
+{
+        const struct model_block *block;
+        uint64_t n_idle_bytes = 0, n_largest_bytes = 0;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                bool is_idle = block->state == MODEL_HELD &&
+                               model_is_idle(TAILQ_FIRST(&block->leases));
+
+                if (block->pool != pool || (block->state != MODEL_CACHED && !is_idle))
+                        continue;
+                n_idle_bytes += is_idle ? block->n_bytes : 0;
+                if (block->n_bytes > n_largest_bytes)
+                        n_largest_bytes = block->n_bytes;
+        }
+        must(model, policy_idle_bytes(model->policy, pool) == n_idle_bytes);
+        must(model, policy_largest_free(model->policy, pool) == n_largest_bytes);
+}
+
+static void compare_peaks(struct model *model, uint32_t pool)
+{
+        struct model_pool *expected = &model->pools[pool];
+        struct pool_stats stats;
+
+        must(model, policy_pool_stats(model->policy, pool, &stats) == 0);
+        must(model, stats.leased <= stats.leased_peak && stats.leased_peak <= stats.reserved_peak);
+        must(model, stats.cached <= stats.cached_peak && stats.cached_peak <= stats.reserved_peak);
+        must(model, expected->leased_peak <= stats.leased_peak);
+        must(model, expected->cached_peak <= stats.cached_peak);
+        expected->leased_peak = stats.leased_peak;
+        expected->cached_peak = stats.cached_peak;
 }
 
 /* Whose revoked block is wanted back has been told so. */
@@ -141,9 +178,14 @@ static void check_scans_are_due(struct model *model)
         const struct model_block *block;
         bool any_over = false;
 
-        for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
-                any_over = any_over || model_over(model, i);
-        if (policy_keeps_more(model->policy)) {
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
+                bool any_leased = model_n_candidates(model, i) &&
+                                  model->pools[i].return_after_ns != POLICY_KEEP_FOR_EVER;
+
+                must(model, !any_leased || policy_ages(model->policy));
+                any_over = any_over || any_leased || model_over(model, i);
+        }
+        if (policy_ages(model->policy)) {
                 must(model, any_over);
                 return;
         }
@@ -199,9 +241,15 @@ static void forget_revoked(struct model *model)
 
 void model_compare(struct model *model)
 {
+        struct numbered_walk walk = {.next = 0};
+
         must(model, model->settled);
+        numbered_go_on(&walk, UINT_MAX);
+        must(model, !policy_see_idle(model->policy, &walk));
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
                 compare_stats(model, i);
+                compare_unused(model, i);
+                compare_peaks(model, i);
                 compare_charges(model, i);
         }
         compare_held(model);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "daemon/policy/drain.h"
+#include "daemon/policy/aging.h"
 #include "daemon/policy/prewarm.h"
 #include "tests/model/policy_model_actions.h"
 
@@ -88,13 +89,11 @@ void model_reclaim(struct model *model, struct model_client *client,
                    const bool is_chosen[MODEL_N_TENANTS])
 {
         struct model_release_all *release_all = begin_release_all(model, client);
-        uint64_t n_blocks;
 
         add_blocks(model, release_all, is_chosen, POLICY_ALL_POOLS);
         model->n_reclaimed += release_all->n_blocks;
         must(model, policy_reclaim(model->policy, client->client, release_all->serial, is_of_chosen,
-                                   is_chosen, &n_blocks) == 0);
-        must(model, n_blocks == release_all->n_blocks);
+                                   is_chosen) == 0);
         let_blocks_go(model, release_all);
 }
 
@@ -158,9 +157,8 @@ void model_prewarm(struct model *model, uint32_t pool, uint64_t n_bytes)
         model_happened(model);
 }
 
-uint64_t model_over(const struct model *model, uint32_t pool)
+static uint64_t n_cached_bytes(const struct model *model, uint32_t pool)
 {
-        const struct model_pool *expected = &model->pools[pool];
         const struct model_block *block;
         uint64_t n_bytes = 0;
 
@@ -169,6 +167,14 @@ uint64_t model_over(const struct model *model, uint32_t pool)
                     model_mapped(block) != MODEL_KEPT)
                         n_bytes += block->n_bytes;
         }
+        return n_bytes;
+}
+
+uint64_t model_over(const struct model *model, uint32_t pool)
+{
+        const struct model_pool *expected = &model->pools[pool];
+        uint64_t n_bytes = n_cached_bytes(model, pool);
+
         if (expected->return_after_ns == POLICY_KEEP_FOR_EVER || n_bytes < expected->keep_bytes)
                 return 0;
         return n_bytes - expected->keep_bytes;
@@ -183,11 +189,65 @@ void model_set_pool_keep(struct model *model, uint32_t pool, uint64_t keep_bytes
         model_happened(model);
 }
 
-void model_return_cached(struct model *model, unsigned n_scans)
+/* Idle, and its client would unmap it. */
+static bool is_aging(const struct model_block *block)
 {
+        return is_idle(block) && !TAILQ_FIRST(&block->leases)->keeps_mapped &&
+               model_mapped(block) != MODEL_KEPT;
+}
+
+/* A look that is not at all blocks may have missed this one. */
+static void note_look(const struct model *model, struct model_block *block, bool is_whole)
+{
+        block->aged = false;
+        block->was_held = block->state == MODEL_HELD;
+        /* There none looks. */
+        if (model->pools[block->pool].return_after_ns == POLICY_KEEP_FOR_EVER) {
+                block->idle_since_ns = 0;
+                return;
+        }
+        if (!is_aging(block)) {
+                block->idle_since_ns = 0;
+                if (is_whole)
+                        block->may_be_idle_since_ns = 0;
+                return;
+        }
+        if (!block->may_be_idle_since_ns)
+                block->may_be_idle_since_ns = model->now_ns;
+        if (is_whole && !block->idle_since_ns)
+                block->idle_since_ns = model->now_ns;
+}
+
+static void note_aged(struct model *model, struct model_block *block)
+{
+        if (!block->was_held || block->state == MODEL_HELD)
+                return;
+        block->aged = true;
+        must(model, block->may_be_idle_since_ns);
+        must(model, model->now_ns - block->may_be_idle_since_ns >=
+                            model->pools[block->pool].return_after_ns);
+        block->idle_since_ns = block->may_be_idle_since_ns = 0;
+        model->n_aged++;
+}
+
+void model_age(struct model *model, unsigned n_looks)
+{
+        bool is_whole = !model->is_look_open && n_looks == UINT32_MAX;
+        struct model_block *block;
+
         must(model, model->settled);
-        policy_return_cached(model->policy, n_scans, model->now_ns);
+        LIST_FOREACH (block, &model->blocks, link)
+                note_look(model, block, is_whole);
+        for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
+                model->pools[i].n_least_aged_bytes = UINT64_MAX;
+                model->pools[i].was_in_excess = model_excess(model, i) > 0;
+        }
+        model->is_look_open = policy_age(model->policy, n_looks, model->now_ns);
+        must(model, !is_whole || !model->is_look_open);
         begin_errand(model, MODEL_RETURNING);
+        model_note_revoked(model);
+        LIST_FOREACH (block, &model->blocks, link)
+                note_aged(model, block);
 }
 
 static bool is_old(const struct model *model, const struct model_block *block)
@@ -207,9 +267,39 @@ void model_expect_returned(const struct model *model)
 
         must(model, model->settled);
         LIST_FOREACH (block, &model->blocks, link) {
+                must(model, !is_aging(block) || !block->idle_since_ns ||
+                                    model->now_ns - block->idle_since_ns <
+                                            model->pools[block->pool].return_after_ns);
                 /* With actions left standing it may have been leased meanwhile, and no client was told. */
                 if (model->kind == MODEL_EXACT || !model->pools[block->pool].return_after_ns)
                         must(model, !model_may_return(model, block) || !is_old(model, block));
+        }
+}
+
+static void note_not_kept(struct model *model, const struct model_block *block)
+{
+        struct model_pool *pool = &model->pools[block->pool];
+
+        if (!block->unusable && block->n_bytes < pool->n_least_aged_bytes)
+                pool->n_least_aged_bytes = block->n_bytes;
+}
+
+void model_expect_kept(const struct model *model)
+{
+        const struct model_block *block;
+
+        must(model, model->settled);
+        for (uint32_t i = 0; i < MODEL_N_POOLS && model->kind == MODEL_EXACT; i++) {
+                const struct model_pool *pool = &model->pools[i];
+
+                must(model, pool->n_least_aged_bytes == UINT64_MAX || model->closing ||
+                                    pool->was_in_excess ||
+                                    n_cached_bytes(model, i) + pool->n_least_aged_bytes >
+                                            pool->keep_bytes);
+                LIST_FOREACH (block, &model->blocks, link)
+                        must(model, !block->aged || block->pool != i ||
+                                            block->state != MODEL_CACHED ||
+                                            n_cached_bytes(model, i) <= pool->keep_bytes);
         }
 }
 
@@ -220,6 +310,11 @@ void model_check_errand(struct model *model, const struct model_block *block)
                 must(model, block->release_all);
                 break;
         case MODEL_RETURNING:
+                model->pools[block->pool].n_aged++;
+                if (block->aged) {
+                        note_not_kept(model, block);
+                        break;
+                }
                 must(model, model_may_return(model, block));
                 /* With actions left standing it may have been cached before that was known. */
                 must(model, model->kind == MODEL_LAZY || is_old(model, block));
@@ -260,7 +355,7 @@ void model_drain(struct model *model)
         model_happened(model);
 }
 
-static unsigned n_candidates(const struct model *model, uint32_t pool)
+unsigned model_n_candidates(const struct model *model, uint32_t pool)
 {
         const struct model_block *block;
         unsigned n = 0;
@@ -278,12 +373,12 @@ void model_drain_idle(struct model *model, unsigned n_scans)
 
         must(model, model->settled && model->draining);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++)
-                n_before[i] = n_candidates(model, i);
+                n_before[i] = model_n_candidates(model, i);
         policy_drain_idle(model->policy, n_scans);
         begin_errand(model, MODEL_DRAINING_IDLE);
         model_note_revoked(model);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
-                n_taken = n_before[i] - n_candidates(model, i);
+                n_taken = n_before[i] - model_n_candidates(model, i);
                 must(model, n_taken <= n_scans);
                 model->n_drained += n_taken;
         }

@@ -102,6 +102,7 @@ void model_add_lease(struct model *model, struct model_client *client, struct mo
                                       .busy = true,
                                       .client = client,
                                       .block = block};
+        block->idle_since_ns = block->may_be_idle_since_ns = 0;
         TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
         LIST_INSERT_HEAD(&client->leases, lease, client_link);
 }

@@ -103,6 +103,7 @@ static void expect_much_happened(const struct play *play, unsigned long n)
         must(model, model->n_reclaimed > n / (is_sharing ? 10000 : 1000));
         must(model, model->n_prewarmed > n / (is_sharing ? 10000 : 1000));
         must(model, model->n_from_unowned > 0 && model->n_returned > 0 && model->n_uncached > 0);
+        must(model, is_sharing || model->n_aged > 0);
         must(model, model->n_told_of_pressure > n / 10000);
 }
 

@@ -28,6 +28,7 @@ struct watch {
         pthread_cond_t changed;
         enum watch_state state;
         uint64_t n_asked;
+        uint64_t floor_bytes;
         struct watch_report report;
 };
 
@@ -60,11 +61,12 @@ static int find_device(const struct watch *watch, struct nvml *nvml, nvmlDevice_
 /* Returns whether the thread is to go on. `ret_asked`: the question that the next look answers. */
 static bool wait_for_work(struct watch *watch, uint64_t n_answered, uint64_t *ret_asked)
 {
-        struct timespec end = clock_after_ms(WATCH_INTERVAL_MS);
+        struct timespec end;
         bool is_wanted;
         int r = 0;
 
         pthread_mutex_lock(&watch->lock);
+        end = clock_after_ms(watch->floor_bytes ? WATCH_FLOOR_INTERVAL_MS : WATCH_INTERVAL_MS);
         while (watch->state == WATCH_RUNS && watch->n_asked == n_answered && !r)
                 r = pthread_cond_timedwait(&watch->changed, &watch->lock, &end);
         *ret_asked = watch->n_asked;
@@ -103,15 +105,22 @@ static bool report_differs(const struct nvml_report *a, const struct nvml_report
         return memcmp(a, b, sizeof(*a)) != 0;
 }
 
-/* Stores a report, and wakes the loop only if it differs from the last one or answers a question. */
+static bool is_below_floor(const struct watch *watch, const struct nvml_report *report)
+{
+        return report->n_free_bytes != NVML_UNKNOWN && report->n_free_bytes < watch->floor_bytes;
+}
+
+/* Stores a report, and wakes the loop only if it differs from the last one, answers a question, or too little is
+ * free: then blocks that have become unused since are to go. */
 static void put_report(struct watch *watch, const struct watch_report *report)
 {
         bool is_new;
 
         pthread_mutex_lock(&watch->lock);
-        is_new = watch->state == WATCH_RUNS && (report->n_answered != watch->report.n_answered ||
-                                                report->canary != watch->report.canary ||
-                                                report_differs(&report->nvml, &watch->report.nvml));
+        is_new = watch->state == WATCH_RUNS &&
+                 (report->n_answered != watch->report.n_answered ||
+                  report->canary != watch->report.canary || is_below_floor(watch, &report->nvml) ||
+                  report_differs(&report->nvml, &watch->report.nvml));
         watch->report = *report;
         if (is_new)
                 watch->watched.wake(watch->watched.wake_argument);
@@ -124,6 +133,7 @@ static void look(struct watch *watch, const struct nvml *nvml, nvmlDevice_t devi
 {
         enum nvml_health before = report->nvml.health;
 
+        report->n_looks++;
         nvml_look(nvml, device, &report->nvml);
         nvml_events_take(nvml, events, &report->nvml);
         report->nvml.health = nvml_health_after(before, report->nvml.health);
@@ -223,6 +233,13 @@ uint64_t watch_ask(struct watch *watch)
         pthread_cond_broadcast(&watch->changed);
         pthread_mutex_unlock(&watch->lock);
         return number;
+}
+
+void watch_set_floor(struct watch *watch, uint64_t n_bytes)
+{
+        pthread_mutex_lock(&watch->lock);
+        watch->floor_bytes = n_bytes;
+        pthread_mutex_unlock(&watch->lock);
 }
 
 void watch_read(struct watch *watch, struct watch_report *ret_report)

@@ -6,7 +6,8 @@
  * whether its driver clears memory.
  *
  * The thread looks every WATCH_INTERVAL_MS, and when asked to. It calls `wake` if the report differs from
- * the last one, or answers a question. All other functions are for the loop's thread. */
+ * the last one, or answers a question. Where some memory is to stay free, it looks every WATCH_FLOOR_INTERVAL_MS, and
+ * calls `wake` each time less is. All other functions are for the loop's thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,13 +16,15 @@
 #include "daemon/backing/device/canary.h"
 #include "driver/nvml.h"
 
-#define WATCH_INTERVAL_MS 1000
+#define WATCH_INTERVAL_MS       1000
+#define WATCH_FLOOR_INTERVAL_MS 200
 
 struct watch;
 
 struct watch_report {
         struct nvml_report nvml;
         enum canary_outcome canary; /* of the last check after a recovery */
+        uint64_t n_looks;           /* NVML was asked so often */
         uint64_t n_answered;        /* the latest watch_ask that this report answers */
 };
 
@@ -43,6 +46,9 @@ struct watch *watch_free(struct watch *watch);
 
 /* Asks for a report that begins after this call; returns the question's number. */
 uint64_t watch_ask(struct watch *watch);
+
+/* How much of the device's memory is to stay free; 0, as at first: none. */
+void watch_set_floor(struct watch *watch, uint64_t n_bytes);
 
 /* The last report. */
 void watch_read(struct watch *watch, struct watch_report *ret_report);

@@ -153,6 +153,7 @@ static void check_leased(const struct pool *pool)
 {
         const struct block *block;
         uint64_t n = 0, n_seen_bytes = 0;
+        bool has_next = !pool->look_next;
 
         TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
                 assert(block_may_be_idle(block) && block_its_pool(block) == pool);
@@ -160,10 +161,12 @@ static void check_leased(const struct pool *pool)
         }
         LIST_FOREACH (block, &pool->blocks, pool_link) {
                 assert(!block->seen_idle || block_may_be_idle(block));
+                assert(block->seen_in_use || block_may_be_idle(block));
+                has_next = has_next || block == pool->look_next;
                 n -= block_may_be_idle(block);
                 n_seen_bytes += block->seen_idle ? block->bin->n_bytes : 0;
         }
-        assert(n == 0 && n_seen_bytes == pool->seen_idle_bytes);
+        assert(n == 0 && n_seen_bytes == pool->seen_idle_bytes && has_next);
 }
 
 /* Checks the list of released blocks that clients still map, and their unresponsive holders. */
@@ -290,7 +293,7 @@ static uint64_t count_client_actions(const struct policy *policy, const struct c
         LIST_FOREACH (release_all, &client->release_alls, client_link) {
                 n += count_action(policy, &release_all->action);
                 assert(action_is_queued(&release_all->action) ==
-                       LIST_EMPTY(&release_all->unreleased));
+                       (LIST_EMPTY(&release_all->unreleased) && !release_all->is_walking));
         }
         for (lease = client->leases; lease; lease = lease->hh.next)
                 n += count_action(policy, &lease->action);

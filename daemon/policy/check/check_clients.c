@@ -142,17 +142,21 @@ static void check_holding(const struct holding *holding)
 {
         struct totals totals = {0};
         const struct block *block;
-        uint64_t n_charged_bytes = 0;
+        uint64_t n_charged_bytes = 0, n_seen_bytes = 0;
 
         LIST_FOREACH (block, &holding->pool->blocks, pool_link) {
+                if (block->holding == holding && block->seen_idle)
+                        n_seen_bytes += block->bin->n_bytes;
                 if (block->charge.client && block->charge.client->tenant == holding->tenant)
                         n_charged_bytes += block->bin->n_bytes;
                 if (block->holding == holding)
                         block_count(block, &totals);
         }
         assert(memcmp(&totals, &holding->totals, sizeof(totals)) == 0);
-        n_charged_bytes += check_declared(holding->pool, holding->tenant);
+        assert(check_declared(holding->pool, holding->tenant) == holding->declared);
+        n_charged_bytes += holding->declared;
         assert(n_charged_bytes == holding->charged);
+        assert(n_seen_bytes == holding->seen_idle_bytes);
         charge_ranking_check(&holding->ranking);
         assert(totals_reserved(&totals) <= holding->reserved_peak);
         check_bins(holding);
@@ -337,6 +341,19 @@ static void check_usages(const struct client *client)
         assert(memcmp(&tenants, &client->tenant->usage, sizeof(tenants)) == 0);
 }
 
+static uint64_t derive_attached(const struct client *client, uint32_t pool)
+{
+        const struct lease *lease;
+        uint64_t n_bytes = 0;
+
+        for (lease = client->leases; lease; lease = lease->hh.next) {
+                if (lease->state == LEASE_BUSY && lease->block->charge.client != client &&
+                    block_its_pool(lease->block)->id == pool)
+                        n_bytes += lease->block->bin->n_bytes;
+        }
+        return n_bytes;
+}
+
 static void check_charges(const struct client *client)
 {
         uint64_t n_declared_bytes = 0;
@@ -351,6 +368,7 @@ static void check_charges(const struct client *client)
                 LIST_FOREACH (block, &client->policy->pools[i]->blocks, pool_link)
                         n_bytes += block->charge.client == client ? block->bin->n_bytes : 0;
                 assert(n_bytes == client->sums[i].n_bytes);
+                assert(derive_attached(client, i) == client->sums[i].n_attached_bytes);
         }
         assert(n_declared_bytes <= client->n_held_bytes);
 }

@@ -108,7 +108,14 @@ static void replace(struct totals *totals, const struct totals *before, const st
         totals->n_closing += after->n_closing - before->n_closing;
 }
 
-/* Call it after every change of a field that block_count() reads, with the count from before. */
+static void raise(uint64_t *peak, uint64_t n_bytes)
+{
+        if (n_bytes > *peak)
+                *peak = n_bytes;
+}
+
+/* Call it after every change of a field that block_count() reads, with the count from before. Who maps a leased block
+ * is no such field. */
 static void recount(struct block *block, const struct totals *before)
 {
         struct pool *pool = block_its_pool(block);
@@ -121,10 +128,10 @@ static void recount(struct block *block, const struct totals *before)
                 pool->cache_grew = true;
         assert(totals_reserved(&pool->totals) <= pool->settings.max_bytes ||
                totals_reserved(&after) <= totals_reserved(before));
-        if (totals_reserved(&pool->totals) > pool->reserved_peak)
-                pool->reserved_peak = totals_reserved(&pool->totals);
-        if (totals_reserved(&block->holding->totals) > block->holding->reserved_peak)
-                block->holding->reserved_peak = totals_reserved(&block->holding->totals);
+        raise(&pool->reserved_peak, totals_reserved(&pool->totals));
+        raise(&pool->leased_peak, pool->totals.leased);
+        raise(&pool->cached_peak, pool->totals.cached);
+        raise(&block->holding->reserved_peak, totals_reserved(&block->holding->totals));
 }
 
 static void set_state(struct block *block, enum block_state state)
@@ -133,6 +140,7 @@ static void set_state(struct block *block, enum block_state state)
 
         assert(legal_next[block->state] & BIT(state));
         block_count(block, &before);
+        block_its_pool(block)->policy->n_changes++;
         block->state = state;
         block->since_ns = block_its_pool(block)->policy->now_ns;
         recount(block, &before);
@@ -177,11 +185,22 @@ static void delist_cached(struct block *block)
         TAILQ_REMOVE(&pool->cached, block, pool_age_link);
 }
 
+void block_set_seen_idle(struct block *block, bool is_idle)
+{
+        struct pool *pool = block_its_pool(block);
+
+        if (is_idle == block->seen_idle)
+                return;
+        pool->seen_idle_bytes += is_idle ? block->bin->n_bytes : -block->bin->n_bytes;
+        block->holding->seen_idle_bytes += is_idle ? block->bin->n_bytes : -block->bin->n_bytes;
+        block->bin->n_seen_idle += is_idle ? 1U : -1U;
+        block->seen_idle = is_idle;
+}
+
 static void delist_leased(struct block *block)
 {
-        if (block->seen_idle)
-                block_its_pool(block)->seen_idle_bytes -= block->bin->n_bytes;
-        block->seen_idle = false;
+        block_set_seen_idle(block, false);
+        block->seen_in_use = true;
         bin_remove(block->bin, BIN_LEASED, block);
         TAILQ_REMOVE(&block->holding->leased, block, holding_link);
         TAILQ_REMOVE(&block_its_pool(block)->leased, block, pool_age_link);
@@ -206,9 +225,15 @@ static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t propert
                 free(block);
                 return -ENOMEM;
         }
+        if (numbered_add(&holding->pool->policy->blocks, block, &block->number)) {
+                bin_unref(block->bin);
+                free(block);
+                return -ENOMEM;
+        }
         block->id = ++holding->pool->policy->last_block_id;
         block->made_ns = holding->pool->policy->now_ns;
         block->holding = holding;
+        block->seen_in_use = true;
         (void)tenant_ref(holding->tenant);
         TAILQ_INIT(&block->leases);
         LIST_INIT(&block->shares);
@@ -222,7 +247,10 @@ static void block_free(struct block *block)
         assert(!block_is_mapped(block) && !block->charge.client && !block->release_all);
         assert(!block->n_busy && LIST_EMPTY(&block->shares) && !block->unresponsive_holder);
         action_withdraw(&block->action);
+        if (block_its_pool(block)->look_next == block)
+                block_its_pool(block)->look_next = LIST_NEXT(block, pool_link);
         LIST_REMOVE(block, pool_link);
+        numbered_remove(&block_its_pool(block)->policy->blocks, block->number);
         bin_unref(block->bin);
         tenant_unref(block->holding->tenant);
         free(block);
@@ -276,8 +304,6 @@ void block_create_for_cache(struct block *block)
 
 void block_lease(struct block *block, struct lease *lease)
 {
-        struct totals before = {0};
-
         if (block->state == BLOCK_CACHED)
                 delist_cached(block);
         charge_deinit(&block->charge);
@@ -285,10 +311,8 @@ void block_lease(struct block *block, struct lease *lease)
         set_state(block, BLOCK_LEASED);
         charge_init(&block->charge, lease->client, block_its_pool(block), block->bin->n_bytes,
                     CHARGE_HELD);
-        block_count(block, &before);
         TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
         block->n_leases++;
-        recount(block, &before);
         if (block_may_be_idle(block))
                 enlist_leased(block);
 }
@@ -298,7 +322,38 @@ void block_attach(struct block *block, struct lease *lease)
         assert(block->state == BLOCK_LEASED && block->bin->properties & POLICY_SHAREABLE);
         TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
         block->n_leases++;
+        block_count_attached(block, lease, 1);
         shared_usage_count(block);
+}
+
+void block_count_attached(const struct block *block, const struct lease *lease, int sign)
+{
+        struct charge_sum *sum = &lease->client->sums[block_its_pool(block)->id];
+
+        if (lease->client == block->charge.client)
+                return;
+        if (sign > 0)
+                sum->n_attached_bytes += block->bin->n_bytes;
+        else
+                sum->n_attached_bytes -= block->bin->n_bytes;
+}
+
+static void count_all_attached(const struct block *block, int sign)
+{
+        const struct lease *lease;
+
+        TAILQ_FOREACH (lease, &block->leases, block_link) {
+                if (lease->state == LEASE_BUSY)
+                        block_count_attached(block, lease, sign);
+        }
+}
+
+static void transfer(struct block *block, struct client *client)
+{
+        block->n_charge_transfers++;
+        count_all_attached(block, -1);
+        charge_owner_set(block, client, CHARGE_HELD);
+        count_all_attached(block, 1);
 }
 
 void block_transfer_charge(struct block *block)
@@ -311,8 +366,8 @@ void block_transfer_charge(struct block *block)
                         break;
         }
         assert(lease);
-        block->n_charge_transfers += block->charge.client != lease->client;
-        charge_owner_set(block, lease->client, CHARGE_HELD);
+        if (block->charge.client != lease->client)
+                transfer(block, lease->client);
         shared_usage_count(block);
 }
 
@@ -391,11 +446,14 @@ void block_released(struct block *block)
 void block_unmapped(struct block *block, struct lease *lease)
 {
         struct totals before = {0};
+        bool is_counted = block->state != BLOCK_LEASED;
 
-        block_count(block, &before);
+        if (is_counted)
+                block_count(block, &before);
         TAILQ_REMOVE(&block->leases, lease, block_link);
         block->n_leases--;
-        recount(block, &before);
+        if (is_counted)
+                recount(block, &before);
         if (!block_is_mapped(block))
                 unmap_timeout_forget(block);
         unmap_timeout_update_holder(block);
@@ -412,8 +470,7 @@ static void count_in(struct holding *holding, const struct totals *before,
                      const struct totals *after)
 {
         replace(&holding->totals, before, after);
-        if (totals_reserved(&holding->totals) > holding->reserved_peak)
-                holding->reserved_peak = totals_reserved(&holding->totals);
+        raise(&holding->reserved_peak, totals_reserved(&holding->totals));
 }
 
 int block_change_holding(struct block *block, struct holding *holding)

@@ -35,6 +35,9 @@ void block_attach(struct block *block, struct lease *lease);
 /* One of its leases is not busy any more, but stays in the block's list. */
 void block_end_use(struct block *block);
 
+/* Adds the block to what the busy lease's client has attached (1), or removes it (-1). */
+void block_count_attached(const struct block *block, const struct lease *lease, int sign);
+
 /* A busy lease has ended and others remain: charges the client of the oldest one. */
 void block_transfer_charge(struct block *block);
 
@@ -59,6 +62,9 @@ void block_set_unmap_timed_out(struct block *block);
 
 /* It is in LEASED, for one client whose board may call the lease idle. */
 bool block_may_be_idle(const struct block *block);
+
+/* What policy_see_idle saw of it; it may be idle. */
+void block_set_seen_idle(struct block *block, bool is_idle);
 
 bool block_is_mapped(const struct block *block);
 

@@ -58,6 +58,7 @@ int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_s
                 return r;
         }
         LIST_INSERT_HEAD(&policy->clients, client, link);
+        policy->n_changes++;
         *ret_client = client;
         return 0;
 }
@@ -81,6 +82,7 @@ static void drop_lease(struct lease *lease)
         lease_end_use(lease);
         lease->left_in_use = true;
         if (action_is_queued(&lease->action)) {
+                block->n_grants--; /* of which the client was never told */
                 lease_free(lease);
                 block_return_to_cache(block);
         } else if (block->n_busy) {
@@ -130,6 +132,7 @@ struct client *client_free(struct client *client)
                 (void)client_declare(client, client->policy->pools[i], 0);
         free(client->declared);
         LIST_REMOVE(client, link);
+        client->policy->n_changes++;
         slot_set_deinit(&client->slots);
         tenant_unref(client->tenant);
         free(client);
@@ -148,6 +151,7 @@ int client_declare(struct client *client, struct pool *pool, uint64_t n_bytes)
         if (n_bytes > charge->n_bytes && !charge_fits(client, pool, n_bytes - charge->n_bytes))
                 return GPUMEM_E_TOO_MANY;
         pool->declared += n_bytes - charge->n_bytes;
+        client->tenant->holdings[pool->id].declared += n_bytes - charge->n_bytes;
         charge_deinit(charge);
         if (n_bytes)
                 charge_init(charge, client, pool, n_bytes, CHARGE_HELD);

@@ -36,11 +36,12 @@ static void set_word(const struct lease *lease, uint64_t word)
 
 int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease)
 {
-        struct lease *lease = calloc(1, sizeof(*lease));
+        struct lease *lease = malloc(sizeof(*lease));
         int r;
 
         if (!lease)
                 return -ENOMEM;
+        *lease = (struct lease){.client = client, .serial = serial};
         r = slot_set_take(&client->slots, &lease->slot);
         if (r) {
                 free(lease);
@@ -48,8 +49,6 @@ int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease)
         }
         assert(client->policy->last_lease_id < LEASE_ID_MAX);
         lease->id = ++client->policy->last_lease_id;
-        lease->client = client;
-        lease->serial = serial;
         HASH_ADD(hh, client->leases, id, sizeof(lease->id), lease);
         if (!lease->hh.tbl) {
                 slot_set_give_back(&client->slots, lease->slot);
@@ -119,6 +118,7 @@ void lease_grant(struct lease *lease, struct block *block)
 void lease_end_use(struct lease *lease)
 {
         shared_usage_forget(lease->block);
+        block_count_attached(lease->block, lease, -1);
         block_end_use(lease->block);
         set_state(lease, LEASE_RETURNED);
         LIST_INSERT_HEAD(&lease->client->returned, lease, returned_link);

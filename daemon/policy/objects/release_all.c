@@ -2,6 +2,7 @@
 #include "daemon/policy/objects/release_all.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "daemon/policy/objects/block.h"
@@ -17,104 +18,104 @@ static void take_block(struct release_all *release_all, struct block *block)
         block_release(block);
 }
 
-static void take_pool(struct release_all *release_all, struct pool *pool, enum policy_scope scope)
+static bool is_meant(const struct release_all *release_all, const struct block *block)
 {
-        struct holding *holding = &release_all->client->tenant->holdings[pool->id];
-        struct block *block, *next;
+        const struct tenant *tenant = block->holding->tenant;
 
-        while ((block = scope == SCOPE_NODE ? TAILQ_FIRST(&pool->cached)
-                                            : TAILQ_FIRST(&holding->cached)))
+        if (release_all->pool != POLICY_ALL_POOLS && release_all->pool != block_its_pool(block)->id)
+                return false;
+        if (release_all->is_chosen)
+                return release_all->is_chosen(&tenant->key, release_all->argument);
+        return release_all->scope == SCOPE_NODE || tenant == release_all->client->tenant;
+}
+
+static void look_at(struct release_all *release_all, struct block *block)
+{
+        if (!is_meant(release_all, block))
+                return;
+        if (block->state == BLOCK_CACHED ||
+            (block_may_be_idle(block) && lease_revoke(TAILQ_FIRST(&block->leases))))
                 take_block(release_all, block);
-        for (block = scope == SCOPE_NODE ? TAILQ_FIRST(&pool->leased)
-                                         : TAILQ_FIRST(&holding->leased);
-             block; block = next) {
-                next = scope == SCOPE_NODE ? TAILQ_NEXT(block, pool_age_link)
-                                           : TAILQ_NEXT(block, holding_link);
-                if (lease_revoke(TAILQ_FIRST(&block->leases)))
-                        take_block(release_all, block);
-        }
 }
 
 static void answer_if_done(struct release_all *release_all)
 {
-        if (LIST_EMPTY(&release_all->unreleased))
+        if (LIST_EMPTY(&release_all->unreleased) && !release_all->is_walking)
                 action_push(&release_all->client->policy->actions, &release_all->action,
                             ACTION_FREED);
 }
 
-static struct release_all *begin(struct client *client, uint32_t serial, uint32_t pool)
+static int begin(const struct release_all *values, struct release_all **ret_release_all)
 {
-        struct release_all *release_all = calloc(1, sizeof(*release_all));
+        struct release_all *release_all = malloc(sizeof(*release_all));
 
         if (!release_all)
-                return NULL;
-        release_all->client = client;
-        release_all->serial = serial;
-        release_all->pool = pool;
-        LIST_INSERT_HEAD(&client->release_alls, release_all, client_link);
-        return release_all;
+                return -ENOMEM;
+        *release_all = *values;
+        release_all->is_walking = true;
+        LIST_INIT(&release_all->unreleased);
+        LIST_INSERT_HEAD(&release_all->client->release_alls, release_all, client_link);
+        *ret_release_all = release_all;
+        return 0;
+}
+
+static bool go_on(struct release_all *release_all, unsigned n_most)
+{
+        const struct numbered *blocks = &release_all->client->policy->blocks;
+        struct block *block;
+
+        numbered_go_on(&release_all->walk, n_most);
+        while ((block = numbered_next(blocks, &release_all->walk)))
+                look_at(release_all, block);
+        if (!numbered_is_over(blocks, &release_all->walk))
+                return true;
+        release_all->is_walking = false;
+        answer_if_done(release_all);
+        return false;
 }
 
 int release_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope)
 {
-        struct release_all *release_all = begin(client, serial, pool);
-        struct policy *policy = client->policy;
+        const struct release_all values = {.client = client,
+                                           .serial = serial,
+                                           .pool = pool,
+                                           .scope = scope,
+                                           .of_others = scope == SCOPE_NODE};
+        struct release_all *release_all;
+        int r = begin(&values, &release_all);
 
-        if (!release_all)
-                return -ENOMEM;
-        release_all->of_others = scope == SCOPE_NODE;
-        for (uint32_t i = 0; i < policy->n_pools; i++) {
-                if (pool == POLICY_ALL_POOLS || pool == i)
-                        take_pool(release_all, policy->pools[i], scope);
-        }
-        answer_if_done(release_all);
-        return 0;
-}
-
-static void take_cached(struct release_all *release_all, struct tenant *tenant)
-{
-        struct block *block;
-
-        for (uint32_t i = 0; i < tenant->n_holdings; i++) {
-                while ((block = TAILQ_FIRST(&tenant->holdings[i].cached)))
-                        take_block(release_all, block);
-        }
-}
-
-static void take_idle(struct release_all *release_all, struct pool *pool,
-                      bool (*is_chosen)(const struct tenant_key *key, const void *argument),
-                      const void *argument)
-{
-        struct block *block, *next;
-
-        for (block = TAILQ_FIRST(&pool->leased); block; block = next) {
-                next = TAILQ_NEXT(block, pool_age_link);
-                if (is_chosen(&block->holding->tenant->key, argument) &&
-                    lease_revoke(TAILQ_FIRST(&block->leases)))
-                        take_block(release_all, block);
-        }
+        if (!r && !client->policy->in_turns)
+                (void)go_on(release_all, UINT_MAX);
+        return r;
 }
 
 int release_all_of(struct client *client, uint32_t serial,
                    bool (*is_chosen)(const struct tenant_key *key, const void *argument),
-                   const void *argument, uint64_t *ret_n_blocks)
+                   const void *argument)
 {
-        struct release_all *release_all = begin(client, serial, POLICY_ALL_POOLS);
-        struct policy *policy = client->policy;
-        struct tenant *tenant;
+        const struct release_all values = {.client = client,
+                                           .serial = serial,
+                                           .pool = POLICY_ALL_POOLS,
+                                           .is_chosen = is_chosen,
+                                           .argument = argument,
+                                           .of_others = true};
+        struct release_all *release_all;
+        int r = begin(&values, &release_all);
 
-        if (!release_all)
-                return -ENOMEM;
-        release_all->of_others = true;
-        for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
-                if (is_chosen(&tenant->key, argument))
-                        take_cached(release_all, tenant);
+        if (!r && !client->policy->in_turns)
+                (void)go_on(release_all, UINT_MAX);
+        return r;
+}
+
+bool release_all_go_on(struct client *client, unsigned n_most)
+{
+        struct release_all *release_all;
+
+        LIST_FOREACH (release_all, &client->release_alls, client_link) {
+                if (release_all->is_walking)
+                        return go_on(release_all, n_most);
         }
-        for (uint32_t i = 0; i < policy->n_pools; i++)
-                take_idle(release_all, policy->pools[i], is_chosen, argument);
-        *ret_n_blocks = release_all->n_blocks;
-        answer_if_done(release_all);
-        return 0;
+        return false;
 }
 
 static void forget_block(struct block *block)

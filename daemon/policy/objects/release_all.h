@@ -9,13 +9,17 @@
 
 #include "daemon/policy/state/types.h"
 
-/* -ENOMEM: nothing was released. */
+/* -ENOMEM: nothing will be released. All blocks are looked at, at once or, in turns (policy_serve_in_turns), by
+ * release_all_go_on. */
 int release_all_new(struct client *client, uint32_t serial, uint32_t pool, enum policy_scope scope);
 
-/* For all chosen tenants, in all pools. Tells how many blocks are released. */
+/* For all chosen tenants, in all pools. */
 int release_all_of(struct client *client, uint32_t serial,
                    bool (*is_chosen)(const struct tenant_key *key, const void *argument),
-                   const void *argument, uint64_t *ret_n_blocks);
+                   const void *argument);
+
+/* Looks at so many blocks for the client's call. Returns whether others are left. */
+bool release_all_go_on(struct client *client, unsigned n_most);
 
 /* Its blocks go back all the same, but without an answer. */
 struct release_all *release_all_free(struct release_all *release_all);

@@ -56,7 +56,7 @@ static uint64_t least_bytes(const struct policy_ask *ask)
 
 int request_new(struct client *client, const struct policy_ask *ask, struct request **ret_request)
 {
-        struct request *request = calloc(1, sizeof(*request));
+        struct request *request = malloc(sizeof(*request));
 
         if (!request)
                 return -ENOMEM;
@@ -98,10 +98,16 @@ static void abandon_block(struct request *request)
                 block_create_for_cache(block);
 }
 
+static struct holding *holding_of(const struct request *request)
+{
+        return &request->client->tenant->holdings[request->pool->id];
+}
+
 static void enter_queue(struct request *request)
 {
         waiting_queue_enqueue(request);
         request->pool->n_waiting++;
+        holding_of(request)->n_waiting++;
         request->pool->policy->n_waiting++;
         request->client->tenant->n_waiting++;
 }
@@ -110,6 +116,7 @@ static void leave_queue(struct request *request)
 {
         waiting_queue_dequeue(request);
         request->pool->n_waiting--;
+        holding_of(request)->n_waiting--;
         request->pool->policy->n_waiting--;
         request->client->tenant->n_waiting--;
 }

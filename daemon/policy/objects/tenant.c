@@ -33,8 +33,13 @@ static int tenant_new(struct policy *policy, const struct tenant_key *key,
         tenant->n_holdings = policy->n_pools;
         for (uint32_t i = 0; i < policy->n_pools; i++)
                 holding_init(&tenant->holdings[i], tenant, policy->pools[i]);
+        if (numbered_add(&policy->tenants_by_number, tenant, &tenant->number)) {
+                free(tenant);
+                return -ENOMEM;
+        }
         HASH_ADD(hh, policy->tenants, key, sizeof(tenant->key), tenant);
         if (!tenant->hh.tbl) {
+                numbered_remove(&policy->tenants_by_number, tenant->number);
                 free(tenant);
                 return -ENOMEM;
         }
@@ -111,6 +116,7 @@ struct tenant *tenant_unref(struct tenant *tenant)
         for (uint32_t i = 0; i < tenant->n_holdings; i++)
                 waiting_queue_end(&tenant->holdings[i]);
         HASH_DEL(tenant->policy->tenants, tenant);
+        numbered_remove(&tenant->policy->tenants_by_number, tenant->number);
         if (tenant->policy->unowned == tenant)
                 tenant->policy->unowned = NULL;
         free(tenant);

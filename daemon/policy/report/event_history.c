@@ -164,11 +164,13 @@ static struct lane_key key_of(const struct tenant_key *tenant, enum lane_kind ki
 static struct event_history_lane *find_lane(const struct event_history *history,
                                             const struct tenant_key *tenant, enum lane_kind kind)
 {
-        const struct lane_key key = key_of(tenant, kind);
         struct event_history_lane *lane = history->last;
+        struct lane_key key;
 
-        if (lane && memcmp(&lane->key, &key, sizeof(key)) == 0)
+        if (lane && tenant && lane->key.kind == kind &&
+            memcmp(&lane->key.tenant, tenant, sizeof(*tenant)) == 0)
                 return lane;
+        key = key_of(tenant, kind);
         HASH_FIND(hh, history->lanes, &key, sizeof(key), lane);
         return lane;
 }
@@ -290,6 +292,7 @@ static void lose_oldest(struct event_history *history, const struct event_histor
         TAILQ_REMOVE(&lane->rows, row, lane_link);
         TAILQ_REMOVE(&history->rows, row, link);
         TAILQ_INSERT_TAIL(&history->unused, row, link);
+        row->lane = NULL;
         count_rows(lane, -1);
         if (!lane->n_rows && lane != asker)
                 end_lane(history, lane);
@@ -315,6 +318,11 @@ static bool is_alike(const struct event_history_row *row, const struct noted_eve
                row->code == event->code && row->reason == event->reason;
 }
 
+static struct event_history_row *unless_old(struct event_history_row *row, uint64_t now_ns)
+{
+        return now_ns < row->first_ns + EVENT_HISTORY_ALIKE_NS ? row : NULL;
+}
+
 /* State changes of the node and acts of administrators are not merged. */
 static struct event_history_row *find_alike(const struct event_history_lane *lane,
                                             const struct noted_event *event, uint64_t now_ns)
@@ -325,10 +333,12 @@ static struct event_history_row *find_alike(const struct event_history_lane *lan
         if (lane->key.kind == LANE_OF_NODE || event->what == LISTED_EVENT_LIMITED ||
             event->what == LISTED_EVENT_FREED_ALL)
                 return NULL;
+        if (event->own && *event->own && (*event->own)->lane == lane &&
+            is_alike(*event->own, event))
+                return unless_old(*event->own, now_ns);
         for (unsigned n = 0; row && (lasts || n < EVENT_HISTORY_SCANS); n++) {
                 if (is_alike(row, event))
-                        return lasts || now_ns < row->first_ns + EVENT_HISTORY_ALIKE_NS ? row
-                                                                                        : NULL;
+                        return lasts ? row : unless_old(row, now_ns);
                 row = TAILQ_PREV(row, lane_rows, lane_link);
         }
         return NULL;
@@ -392,6 +402,8 @@ static void note_in(struct event_history *history, struct event_history_lane *la
                 row = begin_row(history, lane, event, now_ns);
         add_event(history, row, event, now_ns);
         history->last = lane;
+        if (event->own)
+                *event->own = row;
 }
 
 void event_history_note(struct event_history *history, const struct tenant_key *key,

@@ -43,6 +43,9 @@ struct noted_event {
         uint64_t n_bytes;    /* meaning depends on the event */
         const char *program; /* NULL: none. Cut to fit, like the text */
         const char *text;    /* NULL: none */
+        /* A client's row of such events: where to look first, and set to the row of this event. NULL: look among the
+         * lane's last rows. */
+        struct event_history_row **own;
 };
 
 struct event_history_row {
@@ -59,7 +62,7 @@ struct event_history_row {
         uint64_t n_bytes; /* sum over the events; for refusals of the last one */
         char program[EVENT_HISTORY_PROGRAM_MAX];
         char text[EVENT_HISTORY_TEXT_MAX];
-        struct event_history_lane *lane;
+        struct event_history_lane *lane;     /* NULL: the row is not used */
         TAILQ_ENTRY(event_history_row) link; /* sorted by number */
         TAILQ_ENTRY(event_history_row) lane_link;
 };

@@ -36,19 +36,18 @@ static struct block_listing describe_block(const struct block *block)
         };
 }
 
-void policy_list_blocks(const struct policy *policy, uint32_t pool,
+bool policy_list_blocks(struct policy *policy, struct numbered_walk *walk,
                         void (*take)(const struct block_listing *block, void *argument),
                         void *argument)
 {
         const struct block *block;
 
-        if (pool >= policy->n_pools)
-                return;
-        LIST_FOREACH (block, &policy->pools[pool]->blocks, pool_link) {
+        while ((block = policy_next_block(policy, walk))) {
                 struct block_listing listing = describe_block(block);
 
                 take(&listing, argument);
         }
+        return !numbered_is_over(&policy->blocks, walk);
 }
 
 static const struct charge_ranking *find_ranking(const struct policy *policy, uint32_t pool,
@@ -78,56 +77,35 @@ void policy_list_holders(const struct policy *policy, uint32_t pool, const struc
         }
 }
 
-static void add_client(struct tenant_listing *listing, const struct client *client)
-{
-        if (client_charged(client, listing->pool))
-                listing->n_clients++;
-        listing->declared += client_declared(client, listing->pool);
-        listing->n_waiting += client_waiting(client, listing->pool);
-}
-
-static uint64_t idle_bytes(const struct holding *holding)
-{
-        const struct block *block;
-        uint64_t n_bytes = 0;
-
-        TAILQ_FOREACH (block, &holding->leased, holding_link)
-                n_bytes += block->seen_idle ? block->bin->n_bytes : 0;
-        return n_bytes;
-}
-
 static struct tenant_listing describe_holding(const struct holding *holding)
 {
         const struct tenant *tenant = holding->tenant;
-        struct tenant_listing listing = {
+
+        return (struct tenant_listing){
                 .tenant = tenant,
                 .key = &tenant->key,
                 .pool = holding->pool->id,
                 .leased = holding->totals.leased,
-                .idle = idle_bytes(holding),
+                .idle = holding->seen_idle_bytes,
                 .cached = holding->totals.cached,
                 .lingering = holding->totals.lingering,
                 .charged = holding->charged,
+                .declared = holding->declared,
                 .reserved_peak = holding->reserved_peak,
                 .n_blocks = holding->totals.n_blocks,
+                .n_clients = holding->ranking.n_sums,
+                .n_waiting = holding->n_waiting,
         };
-        const struct client *client;
-
-        LIST_FOREACH (client, &tenant->policy->clients, link) {
-                if (client->tenant == tenant)
-                        add_client(&listing, client);
-        }
-        return listing;
 }
 
-void policy_list_tenants(const struct policy *policy,
+bool policy_list_tenants(const struct policy *policy, struct numbered_walk *walk,
                          bool (*is_chosen)(const struct tenant_key *key, const void *argument),
                          void (*take)(const struct tenant_listing *tenant, void *argument),
                          void *argument)
 {
         const struct tenant *tenant;
 
-        for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
+        while ((tenant = numbered_next(&policy->tenants_by_number, walk))) {
                 if (is_chosen && !is_chosen(&tenant->key, argument))
                         continue;
                 for (uint32_t i = 0; i < tenant->n_holdings; i++) {
@@ -136,27 +114,29 @@ void policy_list_tenants(const struct policy *policy,
                         take(&listing, argument);
                 }
         }
+        return !numbered_is_over(&policy->tenants_by_number, walk);
 }
 
-uint64_t policy_charged_to_others(const struct policy *policy,
-                                  bool (*is_chosen)(const struct tenant_key *key,
-                                                    const void *argument),
-                                  const void *argument)
+bool policy_charged_to_others(const struct policy *policy, struct numbered_walk *walk,
+                              bool (*is_chosen)(const struct tenant_key *key, const void *argument),
+                              const void *argument, uint64_t *n_bytes)
 {
         const struct tenant *owner, *charged;
         const struct block *block;
-        uint64_t n_bytes = 0;
 
-        for (uint32_t i = 0; i < policy->n_pools; i++) {
-                LIST_FOREACH (block, &policy->pools[i]->blocks, pool_link) {
-                        owner = block->holding->tenant;
-                        charged = block->charge.client ? block->charge.client->tenant : owner;
-                        if (charged != owner && is_chosen(&owner->key, argument) &&
-                            !is_chosen(&charged->key, argument))
-                                n_bytes += block->bin->n_bytes;
-                }
+        while ((block = numbered_next(&policy->blocks, walk))) {
+                owner = block->holding->tenant;
+                charged = block->charge.client ? block->charge.client->tenant : owner;
+                if (charged != owner && is_chosen(&owner->key, argument) &&
+                    !is_chosen(&charged->key, argument))
+                        *n_bytes += block->bin->n_bytes;
         }
-        return n_bytes;
+        return !numbered_is_over(&policy->blocks, walk);
+}
+
+uint64_t client_number(const struct client *client)
+{
+        return client->number;
 }
 
 const struct tenant *client_tenant(const struct client *client)
@@ -164,12 +144,9 @@ const struct tenant *client_tenant(const struct client *client)
         return client->tenant;
 }
 
-bool client_is_first_listed(struct client *client, uint64_t listing)
+uint32_t tenant_number(const struct tenant *tenant)
 {
-        bool is_first = client->tenant->listing != listing;
-
-        client->tenant->listing = listing;
-        return is_first;
+        return tenant->number;
 }
 
 const struct tenant_key *client_tenant_key(const struct client *client)
@@ -179,15 +156,7 @@ const struct tenant_key *client_tenant_key(const struct client *client)
 
 uint64_t client_attached(const struct client *client, uint32_t pool)
 {
-        const struct lease *lease;
-        uint64_t n_bytes = 0;
-
-        for (lease = client->leases; lease; lease = lease->hh.next) {
-                if (lease->state == LEASE_BUSY && lease->block->charge.client != client &&
-                    block_its_pool(lease->block)->id == pool)
-                        n_bytes += lease->block->bin->n_bytes;
-        }
-        return n_bytes;
+        return pool < client->policy->n_pools ? client->sums[pool].n_attached_bytes : 0;
 }
 
 uint64_t client_declared(const struct client *client, uint32_t pool)

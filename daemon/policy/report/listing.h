@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of blocks, and of tenants' numbers in each pool. Read only: a callback must not change the policy. */
+/* Lists of blocks, and of tenants' figures in each pool. A list is made in parts (base/numbered.h), between which the
+ * policy may change; each call makes one, and returns whether others are left. A callback must not change the
+ * policy. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/numbered.h"
 #include "daemon/policy/state/public_types.h"
 
 struct tenant;
@@ -32,8 +35,8 @@ struct block_listing {
         uint64_t since_ns; /* when its state began */
 };
 
-/* Sorted by creation, the latest first. */
-void policy_list_blocks(const struct policy *policy, uint32_t pool,
+/* Of all pools. The walk also sees which leases are idle, as policy_see_idle does. */
+bool policy_list_blocks(struct policy *policy, struct numbered_walk *walk,
                         void (*take)(const struct block_listing *block, void *argument),
                         void *argument);
 
@@ -54,7 +57,7 @@ struct tenant_listing {
 };
 
 /* Lists every chosen tenant (NULL: each) with every pool. Other tenants are not visited. */
-void policy_list_tenants(const struct policy *policy,
+bool policy_list_tenants(const struct policy *policy, struct numbered_walk *walk,
                          bool (*is_chosen)(const struct tenant_key *key, const void *argument),
                          void (*take)(const struct tenant_listing *tenant, void *argument),
                          void *argument);
@@ -73,19 +76,20 @@ void policy_list_holders(const struct policy *policy, uint32_t pool, const struc
                          unsigned n_max, void (*take)(const struct client *client, void *argument),
                          void *argument);
 
-/* Bytes of chosen tenants' blocks for which a client of a tenant that is not chosen is charged, because it
+/* Adds the bytes of chosen tenants' blocks for which a client of a tenant that is not chosen is charged, because it
  * has attached them. */
-uint64_t policy_charged_to_others(const struct policy *policy,
-                                  bool (*is_chosen)(const struct tenant_key *key,
-                                                    const void *argument),
-                                  const void *argument);
+bool policy_charged_to_others(const struct policy *policy, struct numbered_walk *walk,
+                              bool (*is_chosen)(const struct tenant_key *key, const void *argument),
+                              const void *argument, uint64_t *n_bytes);
+
+/* Never given again. */
+uint64_t client_number(const struct client *client);
 
 const struct tenant *client_tenant(const struct client *client);
 const struct tenant_key *client_tenant_key(const struct client *client);
 
-/* Whether this is the first call with that number for a client of this tenant. Each listing needs a number
- * of its own, not 0. */
-bool client_is_first_listed(struct client *client, uint64_t listing);
+/* Given again when the tenant is gone. */
+uint32_t tenant_number(const struct tenant *tenant);
 
 /* Bytes of blocks in its leases for which another client is charged. */
 uint64_t client_attached(const struct client *client, uint32_t pool);

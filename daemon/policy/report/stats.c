@@ -1,52 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/report/stats.h"
 
+#include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/scheduling/fd_budget.h"
+#include "daemon/policy/state/bins.h"
 #include "gpumem.h"
 
-static void see(struct pool *pool, struct block *block)
+static void see(struct block *block)
 {
-        bool is_idle = lease_is_idle(TAILQ_FIRST(&block->leases));
-
-        if (is_idle && !block->seen_idle)
-                pool->seen_idle_bytes += block->bin->n_bytes;
-        else if (!is_idle && block->seen_idle)
-                pool->seen_idle_bytes -= block->bin->n_bytes;
-        block->seen_idle = is_idle;
+        if (block_may_be_idle(block))
+                block_set_seen_idle(block, lease_is_idle(TAILQ_FIRST(&block->leases)));
 }
 
-static uint64_t see_idle(struct pool *pool, uint64_t n_max)
+struct block *policy_next_block(struct policy *policy, struct numbered_walk *walk)
 {
-        struct block *block;
-        uint64_t n_seen = 0;
+        struct block *block = numbered_next(&policy->blocks, walk);
 
-        TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
-                if (n_seen == n_max)
-                        break;
-                see(pool, block);
-                n_seen++;
-        }
-        return n_seen;
+        if (block)
+                see(block);
+        return block;
 }
 
-uint64_t policy_see_idle(struct policy *policy)
+bool policy_see_idle(struct policy *policy, struct numbered_walk *walk)
 {
-        uint64_t n_scanned = 0;
-
-        for (uint32_t i = 0; i < policy->n_pools; i++)
-                n_scanned += see_idle(policy->pools[i], UINT64_MAX);
-        return n_scanned;
+        while (policy_next_block(policy, walk))
+                continue;
+        return !numbered_is_over(&policy->blocks, walk);
 }
 
 void policy_see_some_idle(struct policy *policy, uint32_t pool, unsigned n_max)
 {
-        (void)see_idle(policy->pools[pool], n_max);
+        struct block *block;
+
+        TAILQ_FOREACH (block, &policy->pools[pool]->leased, pool_age_link) {
+                if (!n_max--)
+                        break;
+                see(block);
+        }
+}
+
+uint64_t policy_n_changes(const struct policy *policy)
+{
+        return policy->n_changes;
 }
 
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool)
 {
         return pool < policy->n_pools ? policy->pools[pool]->seen_idle_bytes : 0;
+}
+
+uint64_t policy_largest_free(const struct policy *policy, uint32_t pool)
+{
+        const struct tenant *tenant;
+        uint64_t n_largest_bytes = 0;
+
+        for (tenant = policy->tenants; tenant && pool < policy->n_pools; tenant = tenant->hh.next) {
+                uint64_t n_bytes = bins_largest_unused(&tenant->holdings[pool].bins);
+
+                if (n_bytes > n_largest_bytes)
+                        n_largest_bytes = n_bytes;
+        }
+        return n_largest_bytes;
 }
 
 int policy_pool_stats(const struct policy *policy, uint32_t pool_id, struct pool_stats *ret_stats)
@@ -65,6 +80,8 @@ int policy_pool_stats(const struct policy *policy, uint32_t pool_id, struct pool
                 .unresponsive = pool->unresponsive,
                 .reserved = totals_reserved(&pool->totals),
                 .reserved_peak = pool->reserved_peak,
+                .leased_peak = pool->leased_peak,
+                .cached_peak = pool->cached_peak,
                 .charged = pool->charged,
                 .declared = pool->declared,
                 .n_blocks = pool->totals.n_blocks,
@@ -77,6 +94,7 @@ int policy_pool_stats(const struct policy *policy, uint32_t pool_id, struct pool
                 .n_revocations = pool->n_revocations,
                 .n_known_grants = pool->n_known_grants,
                 .n_notices = pool->n_notices,
+                .n_aged = pool->n_aged,
         };
         return 0;
 }
@@ -209,6 +227,8 @@ static void reset_pool(struct pool *pool)
         for (tenant = pool->policy->tenants; tenant; tenant = tenant->hh.next)
                 reset_holding(&tenant->holdings[pool->id]);
         pool->reserved_peak = totals_reserved(&pool->totals);
+        pool->leased_peak = pool->totals.leased;
+        pool->cached_peak = pool->totals.cached;
 }
 
 int policy_reset_peaks(struct policy *policy, const struct client *client, enum policy_scope scope,

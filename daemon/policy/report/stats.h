@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/numbered.h"
 #include "daemon/policy/state/public_types.h"
 
 void *client_owner(const struct client *client);
@@ -40,6 +41,8 @@ struct pool_stats {
         uint64_t unresponsive; /* part of it: a client was told to unmap it, and could answer */
         uint64_t reserved;     /* leased + cached + lingering */
         uint64_t reserved_peak;
+        uint64_t leased_peak;
+        uint64_t cached_peak;
         uint64_t charged; /* to clients: leased, lingering and possibly mapped, cached and kept
                            * mapped, declared */
         uint64_t declared;
@@ -53,14 +56,22 @@ struct pool_stats {
         uint64_t n_revocations;
         uint64_t n_known_grants;
         uint64_t n_notices;
+        uint64_t n_aged; /* blocks; see daemon/policy/aging.h */
 };
 
 /* GPUMEM_E_NO_POOL for an unknown pool. */
 int policy_pool_stats(const struct policy *policy, uint32_t pool, struct pool_stats *ret_stats);
 
-/* Reads the board's word of every lease once: the idle leases in statistics are those of this moment, so
- * that sums agree. Returns the number of leases. */
-uint64_t policy_see_idle(struct policy *policy);
+/* Reads the board's words of leases, one part of all blocks: the idle leases in statistics are as they were last seen.
+ * Returns whether blocks are left. */
+bool policy_see_idle(struct policy *policy, struct numbered_walk *walk);
+
+/* One block of such a part, whose lease has been seen; NULL: the part is over. */
+struct block *policy_next_block(struct policy *policy, struct numbered_walk *walk);
+
+/* Changes of blocks' states and of clients, so far: if the number is still the same, lists that were made in between
+ * are of one moment. */
+uint64_t policy_n_changes(const struct policy *policy);
 
 /* The same for at most n_max leases of one pool, those that were idle the longest first. The others stay as they were
  * last seen. */
@@ -68,6 +79,9 @@ void policy_see_some_idle(struct policy *policy, uint32_t pool, unsigned n_max);
 
 /* Bytes of the pool's leases that were idle when they were seen last, and have not ended since. */
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
+
+/* The largest block of those that are cached, or were idle as above; 0: there is none. */
+uint64_t policy_largest_free(const struct policy *policy, uint32_t pool);
 
 /* What the client is charged in a pool, in bytes. */
 uint64_t client_charged(const struct client *client, uint32_t pool);
@@ -90,7 +104,7 @@ const struct usage *client_tenant_usage(const struct client *client);
 const struct usage *client_kept(const struct client *client);
 const struct usage *client_tenant_kept(const struct client *client);
 
-/* Sets the peaks of reserved bytes to the present values: those of the client's tenant, or those of all
- * tenants and the pool. For one pool, or POLICY_ALL_POOLS. GPUMEM_E_NO_POOL. */
+/* Sets the peaks to the present values: those of the client's tenant, or those of all tenants and the pool. For one
+ * pool, or POLICY_ALL_POOLS. GPUMEM_E_NO_POOL. */
 int policy_reset_peaks(struct policy *policy, const struct client *client, enum policy_scope scope,
                        uint32_t pool);

@@ -92,19 +92,19 @@ static int timeout_outcome(const struct request *request)
         return request->may_wait ? GPUMEM_E_TIMED_OUT : GPUMEM_E_REFUSED;
 }
 
-static unsigned take_scans(struct turn *turn, unsigned n)
+static unsigned take_scans(struct turn *turn, uint64_t n)
 {
         if (n > turn->n_scans)
                 n = turn->n_scans;
-        turn->n_scans -= n;
-        return n;
+        turn->n_scans -= (unsigned)n;
+        return (unsigned)n;
 }
 
 /* Called before blocks are created: see evict_cached.h. */
 static void trim_cache(struct turn *turn, const struct client *asker, uint64_t n_bytes)
 {
-        struct scan_budget budget = {.n_left = take_scans(turn, EVICT_SCANS_A_BLOCK),
-                                     .asker = asker};
+        uint64_t n_scans = EVICT_SCANS_A_BLOCK + n_bytes / EVICT_BYTES_A_SCAN;
+        struct scan_budget budget = {.n_left = take_scans(turn, n_scans), .asker = asker};
 
         turn->n_sure_bytes += evict_cached_surplus(turn->pool, asker, n_bytes, turn->now_ns,
                                                    &budget);
@@ -314,9 +314,11 @@ static void serve_one(struct turn *turn, struct request *request)
         }
         if (!is_within_limits(turn, request) || serve_from_what_there_is(turn, request))
                 return;
-        if (request->only_known)
+        if (request->only_known) {
                 request_refuse(request, GPUMEM_E_REFUSED);
-        else if (request->n_all_bytes > turn->pool->settings.max_bytes)
+                return;
+        }
+        if (request->n_all_bytes > turn->pool->settings.max_bytes)
                 request_refuse(request, GPUMEM_E_TOO_LARGE);
         else if (serve_from_unowned(turn, request))
                 return;
@@ -340,7 +342,7 @@ static void serve_with_budget(struct turn *turn, struct request *request)
         turn->n_scans += turn->budget.n_left;
 }
 
-static void walk_once(struct pool *pool, uint64_t now_ns)
+static void walk_queue(struct pool *pool, uint64_t now_ns)
 {
         struct turn turn = {
                 .pool = pool,
@@ -351,7 +353,6 @@ static void walk_once(struct pool *pool, uint64_t now_ns)
         };
         struct request *request;
 
-        unmap_timeout_note(pool, now_ns);
         if (!turn.n_owed_bytes)
                 turn.n_sure_bytes = pool->settings.max_bytes + pool->totals.incoming -
                                     totals_reserved(&pool->totals);
@@ -363,6 +364,13 @@ static void walk_once(struct pool *pool, uint64_t now_ns)
                         wait_for_driver(&turn, request);
         }
         backfill_end(&turn.backfill);
+}
+
+static void walk_once(struct pool *pool, uint64_t now_ns)
+{
+        unmap_timeout_note(pool, now_ns);
+        if (pool->n_waiting)
+                walk_queue(pool, now_ns);
 }
 
 /* A refused request may have held up others, so the walk is repeated. */

@@ -142,7 +142,13 @@ static uint64_t spare_bytes(const struct pool *pool)
         return n_bytes > pool->keep_bytes ? n_bytes : pool->keep_bytes;
 }
 
-/* Idle leases of the tenant, and as many of other tenants as are needed to find n_bytes unused. */
+static bool is_full(const struct idle_leases *idle)
+{
+        return idle->n == REVOKE_IDLE_SCANS_A_REQUEST;
+}
+
+/* Idle leases of the tenant, and as many of other tenants as are needed to find n_bytes unused. Where the tenant has
+ * more than fit, those are taken first. */
 static uint64_t find_unused(struct holding *holding, uint64_t n_bytes, uint64_t now_ns,
                             struct scan_budget *budget, struct idle_leases *own,
                             struct idle_leases *others)
@@ -152,7 +158,7 @@ static uint64_t find_unused(struct holding *holding, uint64_t n_bytes, uint64_t 
 
         revoke_idle_add_own(own, holding, NULL, budget);
         n_found_bytes += own->n_bytes;
-        if (n_found_bytes < n_bytes)
+        if (n_found_bytes < n_bytes && !is_full(own))
                 revoke_idle_add_others(others, holding, n_bytes - n_found_bytes, now_ns, budget);
         return n_found_bytes + others->n_bytes;
 }
@@ -168,28 +174,44 @@ static void ask_others(const struct pool *pool, const struct client *asker, uint
         }
 }
 
+/* Releases up to *n_new_bytes, and takes them off. Returns whether there may be more. */
+static bool trim(struct holding *holding, const struct client *asker, uint64_t *n_new_bytes,
+                 uint64_t *n_sure_bytes, uint64_t now_ns, struct scan_budget *budget)
+{
+        struct idle_leases own = {.n = 0}, others = {.n = 0};
+        struct newcomer newcomer = {.client = asker};
+        uint64_t n_spare_bytes = spare_bytes(holding->pool), n_before_bytes, n_left_bytes;
+        uint64_t n_unmapped_bytes;
+
+        n_left_bytes = less(
+                find_unused(holding, n_spare_bytes + *n_new_bytes, now_ns, budget, &own, &others),
+                n_spare_bytes);
+        if (n_left_bytes > *n_new_bytes)
+                n_left_bytes = *n_new_bytes;
+        n_before_bytes = n_left_bytes;
+        n_left_bytes = less(n_left_bytes, revoke_idle_release(&own, asker, n_left_bytes));
+        n_unmapped_bytes = evict_cached(holding, n_left_bytes, EVICT_UNMAPPED);
+        n_left_bytes = less(n_left_bytes, n_unmapped_bytes);
+        n_left_bytes = less(n_left_bytes, revoke_idle_release(&own, NULL, n_left_bytes));
+        usage_add(&newcomer.usage, holding->pool->settings.kind, *n_new_bytes);
+        n_left_bytes = less(n_left_bytes, evict(holding, n_left_bytes, EVICT_MAPPED, &newcomer));
+        revoke_idle_release_others(&others, n_left_bytes, now_ns);
+        *n_sure_bytes += n_unmapped_bytes;
+        *n_new_bytes -= n_before_bytes - n_left_bytes;
+        return n_left_bytes < n_before_bytes && is_full(&own);
+}
+
 uint64_t evict_cached_surplus(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
                               uint64_t now_ns, struct scan_budget *budget)
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
-        struct idle_leases own = {.n = 0}, others = {.n = 0};
-        struct newcomer newcomer = {.client = asker};
-        uint64_t n_spare_bytes = spare_bytes(pool), n_left_bytes, n_sure_bytes;
+        uint64_t n_left_bytes = n_new_bytes, n_sure_bytes = 0;
 
         if (pool->settings.kind != POLICY_DEVICE)
                 return 0;
-        n_left_bytes = less(
-                find_unused(holding, n_spare_bytes + n_new_bytes, now_ns, budget, &own, &others),
-                n_spare_bytes);
-        if (n_left_bytes > n_new_bytes)
-                n_left_bytes = n_new_bytes;
-        n_left_bytes = less(n_left_bytes, revoke_idle_release(&own, asker, n_left_bytes));
-        n_sure_bytes = evict_cached(holding, n_left_bytes, EVICT_UNMAPPED);
-        n_left_bytes = less(n_left_bytes, n_sure_bytes);
-        n_left_bytes = less(n_left_bytes, revoke_idle_release(&own, NULL, n_left_bytes));
-        usage_add(&newcomer.usage, pool->settings.kind, n_new_bytes);
-        n_left_bytes = less(n_left_bytes, evict(holding, n_left_bytes, EVICT_MAPPED, &newcomer));
-        revoke_idle_release_others(&others, n_left_bytes, now_ns);
+        while (trim(holding, asker, &n_left_bytes, &n_sure_bytes, now_ns, budget) && n_left_bytes &&
+               budget->n_left)
+                continue;
         if (totals_reserved(&pool->totals) + n_new_bytes > pool->reserved_peak)
                 ask_others(pool, asker, now_ns);
         return n_sure_bytes;

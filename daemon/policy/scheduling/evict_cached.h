@@ -31,12 +31,14 @@ void evict_cached_recall(struct pool *pool, const struct client *asker, uint64_t
                          enum evict_amount amount, uint64_t now_ns, struct scan_budget *budget);
 
 /* How much of a pool of device memory may be cached or idle beside a new block: a part of the peak of
- * reserved bytes, or a few blocks, or the pool's keep_bytes (prewarm.h). */
+ * reserved bytes, or a few blocks, or the pool's keep_bytes (aging.h). */
 #define EVICT_SPARE_PART  512
 #define EVICT_SPARE_BYTES (64 * MIB)
 
-/* Leases scanned for that: 20 us, while creating the block takes ten times as long. */
+/* Leases scanned for that: 20 us, while creating the block takes ten times as long; and for a large block as many more
+ * as there are of the smallest ones in it, since blocks that are as small may have to go for it. */
 #define EVICT_SCANS_A_BLOCK 512
+#define EVICT_BYTES_A_SCAN  (2 * MIB)
 
 /* A new block is about to be created for a request that no cached or idle block served. Releases as many
  * bytes of these as are created, beyond the spare part above: first the asking client's idle leases, then

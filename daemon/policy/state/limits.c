@@ -31,13 +31,20 @@ struct limits *limits_free(struct limits *table)
         return NULL;
 }
 
+size_t limits_find_uid(const struct limits *table, uint32_t uid)
+{
+        size_t i = 0;
+
+        while (i < table->n_uids && table->uids[i].uid != uid)
+                i++;
+        return i;
+}
+
 static struct uid_limits *find(const struct limits *table, uint32_t uid)
 {
-        for (size_t i = 0; i < table->n_uids; i++) {
-                if (table->uids[i].uid == uid)
-                        return &table->uids[i];
-        }
-        return NULL;
+        size_t i = limits_find_uid(table, uid);
+
+        return i < table->n_uids ? &table->uids[i] : NULL;
 }
 
 static int find_or_add(struct limits *table, uint32_t uid, struct uid_limits **ret_limits)

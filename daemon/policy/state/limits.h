@@ -42,6 +42,9 @@ struct limits *limits_free(struct limits *table);
 /* Sets the limit of a uid's tenants; LIMIT_INHERIT removes it. -ENOMEM changes nothing. */
 int limits_set_uid(struct limits *table, uint32_t uid, enum limit_kind kind, uint64_t max);
 
+/* The place of the uid in the table, or n_uids. */
+size_t limits_find_uid(const struct limits *table, uint32_t uid);
+
 /* The limit for that uid itself: LIMIT_INHERIT: none is set; LIMIT_NONE: exempt. */
 uint64_t limits_own_max(const struct limits *table, uint32_t uid, enum limit_kind kind);
 

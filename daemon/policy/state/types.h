@@ -16,8 +16,8 @@
  *                  `------ release_all -- blocks that are not back yet
  *
  * An action tells the server what to do next, and is a member of the object that it is about. A charge is a number of
- * bytes that a client accounts for, and is a member of the block that causes it. Sums over blocks are totals (totals.h), sums over charges
- * are usage (limits.h).
+ * bytes that a client accounts for, and is a member of the block that causes it. Sums over blocks are totals
+ * (totals.h), sums over charges are usage (limits.h).
  *
  * Sizes are in bytes. Counts begin with n_. Times end with _ns and are nanoseconds of the server's clock. Each object
  * owns what its own header says; links and nodes stand inside objects, so that moving one needs no memory. */
@@ -29,6 +29,7 @@
 #include <sys/queue.h>
 
 #include "base/bitmap.h"
+#include "base/numbered.h"
 #include "base/size.h"
 #include "base/table.h"
 #include "daemon/policy/state/limits.h"
@@ -78,8 +79,9 @@ struct charge_sum {
         struct client *client;
         uint64_t n_bytes;
         uint64_t n_unresponsive_bytes; /* part of them, see unmap_timeout.h */
-        struct action_node pressure;   /* with told_ns: see pressure.h */
-        uint64_t told_ns;              /* when the client was last told; 0: never */
+        uint64_t n_attached_bytes;   /* of blocks in its busy leases for which another is charged */
+        struct action_node pressure; /* with told_ns: see pressure.h */
+        uint64_t told_ns;            /* when the client was last told; 0: never */
         LIST_ENTRY(charge_sum) links[CHARGE_N_RANKINGS];
 };
 
@@ -105,7 +107,8 @@ struct bin {
         struct bins *bins;
         uint64_t n_bytes;
         uint32_t properties;
-        uint32_t n_refs; /* blocks of this size and these properties */
+        uint32_t n_refs;      /* blocks of this size and these properties */
+        uint32_t n_seen_idle; /* of the leased ones, see struct block */
         /* Cached: the latest comes first. Leased: the one leased, or seen in use, the longest ago comes
          * first. */
         TAILQ_HEAD(bin_blocks, block) sides[BIN_N_SIDES];
@@ -165,6 +168,8 @@ struct policy {
         struct tenant
                 *unowned; /* one of them: the tenant of prewarmed blocks; NULL: there is none */
         LIST_HEAD(policy_clients, client) clients;
+        struct numbered blocks, tenants_by_number; /* for walks in parts */
+        uint64_t n_changes; /* of blocks and clients, so far: see policy_n_changes */
         uint64_t last_client_number;
         uint64_t last_lease_id;
         uint64_t last_block_id;
@@ -181,6 +186,7 @@ struct policy {
         uint64_t n_counts;         /* counts of shared blocks, so far */
         uint64_t n_deadlock_looks; /* so far */
         uint64_t max_blocks;       /* see fd_budget.h */
+        uint32_t aging_pool;       /* where policy_age goes on */
         bool wants_fd;             /* a request has waited for a fd since all pools were served */
         bool draining;             /* see drain.h */
         bool in_turns;             /* see policy_serve_in_turns */
@@ -194,19 +200,20 @@ struct pool {
         struct policy_pool settings;
         bool closing; /* blocks without a lease are released */
         enum driver_status driver_status;
-        uint64_t keep_bytes; /* with return_after_ns: see prewarm.h */
+        uint64_t keep_bytes; /* with the next five: see aging.h */
         uint64_t return_after_ns;
         struct block
                 *return_next; /* cached block where the next scan continues; NULL: at the first */
-        bool cache_grew;      /* more is cached, or less is kept mapped; read by prewarm.c */
+        bool cache_grew;      /* more is cached, or less is kept mapped */
         bool returned_all;    /* a whole pass has covered all cached blocks since */
+        struct block *look_next; /* the same for blocks in leases */
 
         struct totals totals;
         uint64_t unreleasable; /* part of lingering, of no block: see policy_set_unreleasable */
         uint64_t charged;
         struct charge_ranking ranking;
         uint64_t declared; /* part of charged */
-        uint64_t reserved_peak;
+        uint64_t reserved_peak, leased_peak, cached_peak;
         uint64_t
                 unresponsive; /* lingering, of clients that are unresponsive; see unmap_timeout.h */
         uint64_t n_leases;    /* busy; a shared block has several */
@@ -235,6 +242,7 @@ struct pool {
         uint64_t n_revocations;
         uint64_t n_known_grants;
         uint64_t n_notices;
+        uint64_t n_aged; /* blocks; see aging.h */
 };
 
 /* One tenant's objects in one pool. */
@@ -245,6 +253,9 @@ struct holding {
         uint64_t charged; /* to the tenant's clients */
         struct charge_ranking ranking;
         uint64_t reserved_peak;
+        uint64_t declared;        /* by the tenant's clients; part of charged */
+        uint64_t seen_idle_bytes; /* as the pool's */
+        uint64_t n_waiting;       /* requests, parts of groups among them */
         struct bins bins;
         TAILQ_HEAD(holding_blocks, block) cached; /* sorted by caching, the oldest first */
         struct holding_blocks
@@ -272,7 +283,7 @@ struct tenant {
         struct usage kept;         /* of its clients */
         struct usage shared_usage; /* see shared_usage.h */
         uint64_t counted;
-        uint64_t listing; /* see client_is_first_listed */
+        uint32_t number; /* as a block's */
         struct limited limited;
         struct client *keeper; /* with n_keeps: see keep.h */
         uint32_t n_keeps;
@@ -401,6 +412,7 @@ struct block {
         uint32_t n_shares;           /* tokens by which it may be attached, in LEASED only */
         LIST_HEAD(block_shares, share) shares;
         LIST_ENTRY(block) pool_link;
+        uint32_t number; /* among all of the policy, see struct policy */
         LIST_ENTRY(block) release_all_link;
         TAILQ_ENTRY(block) charged_link; /* in CACHED, while a client is charged */
         bool in_charged;
@@ -408,9 +420,11 @@ struct block {
         bin_link; /* with the next two: in CACHED, and in LEASED if it may be idle */
         TAILQ_ENTRY(block) holding_link;
         TAILQ_ENTRY(block) pool_age_link; /* also while it is expected */
-        bool seen_idle;    /* when policy_see_idle last looked; false unless it may be idle */
-        bool unusable;     /* must not be cached */
-        bool unreleasable; /* to be released, but the driver did not take it */
+        bool seen_in_use;       /* when policy_age last looked; true unless it may be idle */
+        uint64_t idle_since_ns; /* not seen_in_use: when it was first seen so; see aging.h */
+        bool seen_idle;         /* when policy_see_idle last looked; false unless it may be idle */
+        bool unusable;          /* must not be cached */
+        bool unreleasable;      /* to be released, but the driver did not take it */
 };
 
 static inline struct pool *block_its_pool(const struct block *block)
@@ -469,6 +483,11 @@ struct release_all {
         uint64_t n_bytes; /* of all its blocks except those that stay in processes */
         uint64_t n_blocks;
         bool of_others; /* may include blocks of other tenants */
+        enum policy_scope scope;
+        bool (*is_chosen)(const struct tenant_key *key, const void *argument); /* NULL: by scope */
+        const void *argument;
+        bool is_walking; /* not all blocks have been looked at */
+        struct numbered_walk walk;
         LIST_HEAD(release_all_blocks, block) unreleased;
         struct action_node action; /* FREED */
         LIST_ENTRY(release_all) client_link;

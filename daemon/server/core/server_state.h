@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "base/log.h"
+#include "base/numbered.h"
 #include "daemon/backing/device/watch.h"
 #include "daemon/backing/worker/worker.h"
 #include "daemon/fairness/account.h"
@@ -62,6 +63,7 @@ struct server_pool {
         struct {
                 struct watch *watch; /* NULL in pinned pools */
                 struct nvml_report report;
+                uint64_t n_looks;      /* of the last report that was compared with the stock */
                 struct job_queue held; /* failed creates that wait for NVML, see device_watch.h */
                 uint64_t n_asked;      /* number of the last question to NVML that they wait for */
                 struct job_queue answered; /* creates whose wait is over */
@@ -73,8 +75,8 @@ struct server_pool {
                 char file[24];                    /* "/dev/nvidia0"; "": unknown */
                 struct watched_file watched_file; /* the state of `file` */
         } device;
+        struct pool_stock stock; /* from the settings, or as an administrator set it */
         struct {
-                struct pool_stock stock; /* from the settings */
                 bool is_under_way;
                 struct prewarm sizes;
                 uint64_t n_made_bytes;
@@ -108,10 +110,13 @@ struct server {
         void (*on_status)(const char *status);
         void (*on_ready)(void);
         struct {
-                uv_timer_t timer;
                 bool is_ready;        /* prewarming is done, and on_ready was called */
                 uint64_t reported_ns; /* when progress was reported last */
         } prewarming;
+        struct {
+                uv_timer_t timer;
+                uint64_t interval_ms; /* between passes over all blocks */
+        } aging;                      /* see aging.h */
         struct {
                 struct drain drain;
                 uint64_t n_seconds; /* how long a shutdown waits for held memory */
@@ -136,7 +141,7 @@ struct server {
         } reply_files; /* see reply_files.h */
         struct listener *listener;
         struct session_list sessions;
-        LIST_HEAD(, board_walk) board_walks;
+        struct numbered sessions_by_number; /* for walks in parts */
         struct session_list ended_sessions; /* which are freed when none is at work */
         /* Takes a frame of a session in HELLO or READY. server_new sets it, so that sessions need not know
          * the requests. */
@@ -145,8 +150,7 @@ struct server {
         void (*execute)(struct server *server);
         struct watched_file driver_file; /* see gpu_file_access.h */
         enum tenancy tenancy;
-        uint64_t n_limit_lists; /* limit lists made so far */
-        uint64_t n_alone;       /* tenants of one client so far: gives each a number */
+        uint64_t n_alone; /* tenants of one client so far: gives each a number */
         char own_container
                 [CGROUP_PATH_MAX]; /* the daemon's own container; "": none, or it cannot be read */
         bool serves_one_user;
@@ -158,9 +162,9 @@ struct server {
         struct polling polling;  /* connections that wait for their peers */
         struct {
                 uv_timer_t timer;
-                struct session
-                        *at; /* the next to be checked; NULL: a check of all is not under way */
-                bool is_any_left; /* that must be checked again */
+                struct task task;          /* a part of a check */
+                struct numbered_walk walk; /* the place of the check under way */
+                bool is_any_left;          /* sessions that must be checked again */
         } timeouts; /* of peers that have not sent HELLO, or do not read: see timeouts.h */
         struct log_limit complaints; /* rate limit of log lines about clients */
         uv_prepare_t iteration;      /* runs before the loop blocks */

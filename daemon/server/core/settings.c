@@ -67,6 +67,11 @@ static bool says_return(const struct pool_rule *rule)
         return rule->says_return;
 }
 
+static bool says_free(const struct pool_rule *rule)
+{
+        return rule->says_free;
+}
+
 static bool says_backing(const struct pool_rule *rule)
 {
         return rule->backing != PINNED_NOT_SAID;
@@ -154,7 +159,8 @@ struct pool_stock settings_pool_stock(const struct settings *settings, const str
         const struct pool_rule *warm = find_rule(settings, row, says_warm);
         const struct pool_rule *keep = find_rule(settings, row, says_keep);
         const struct pool_rule *back = find_rule(settings, row, says_return);
-        struct pool_stock stock = {.return_after_ns = POLICY_KEEP_FOR_EVER};
+        const struct pool_rule *room = find_rule(settings, row, says_free);
+        struct pool_stock stock = {.return_after_ns = SETTINGS_RETURN_SECONDS * NS_PER_S};
 
         if (warm)
                 stock.warm_bytes = stock.keep_bytes = warm->warm_bytes;
@@ -162,8 +168,8 @@ struct pool_stock settings_pool_stock(const struct settings *settings, const str
                 stock.keep_bytes = keep->keep_bytes;
         if (back)
                 stock.return_after_ns = back->return_seconds * NS_PER_S;
-        else if (keep)
-                stock.return_after_ns = 0;
+        if (room)
+                stock.keep_free_bytes = room->keep_free_bytes;
         return stock;
 }
 

@@ -14,6 +14,7 @@
 /* A pool smaller than one block is useless. */
 #define SETTINGS_POOL_BYTES_MIN (UINT64_C(2) << 20)
 
+#define SETTINGS_RETURN_SECONDS     60
 #define SETTINGS_RETURN_SECONDS_MAX 31536000
 
 enum pool_selector {
@@ -54,8 +55,10 @@ struct pool_rule {
         bool says_warm;
         uint64_t keep_bytes; /* of cached memory */
         bool says_keep;
-        uint64_t return_seconds; /* cached memory beyond keep_bytes goes back after this time */
+        uint64_t return_seconds; /* unused memory beyond keep_bytes goes back within this time */
         bool says_return;
+        uint64_t keep_free_bytes; /* of the device, for programs without gpumemd */
+        bool says_free;
         double max_fraction; /* of the capacity; 0: not set */
         enum pinned_backing backing;
         enum device_ipc ipc;
@@ -99,14 +102,14 @@ uint64_t settings_pool_max(const struct settings *settings, const struct pool_ro
  * else the rule for its kind, else 0. */
 uint64_t settings_pool_min(const struct settings *settings, const struct pool_row *row);
 
-/* How much of a pool is prewarmed, and how much cached memory stays. For each value the rule that names the
- * pool applies, else the rule for its kind. If only keep_bytes is set, the rest goes back at once. If only
- * return_seconds is set, warm_bytes stay cached. If neither is set, all cached memory stays:
- * POLICY_KEEP_FOR_EVER. */
+/* How much of a pool is prewarmed, how much unused memory stays, how long the rest does, and how much of the device is
+ * kept free. For each value the rule that names the pool applies, else the rule for its kind, else 0, warm_bytes,
+ * SETTINGS_RETURN_SECONDS and 0. */
 struct pool_stock {
         uint64_t warm_bytes;
         uint64_t keep_bytes;
         uint64_t return_after_ns;
+        uint64_t keep_free_bytes;
 };
 
 struct pool_stock settings_pool_stock(const struct settings *settings, const struct pool_row *row);

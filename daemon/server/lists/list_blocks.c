@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* BLOCKS: a row for each block. */
+#include <stdlib.h>
+
+#include "base/err.h"
 #include "daemon/server/lists/list_stats.h"
 #include "daemon/server/lists/rows.h"
 #include "gpumem.h"
 
-struct walk {
+struct blocks {
+        struct listing listing;
         const struct session *asker;
+        uint32_t pool; /* or PROTO_ALL_POOLS */
         uint64_t now_ns;
-        struct row_buffer buffer;
-        struct block_row others; /* other tenants' blocks in the current pool, added up */
+        struct block_row others[]; /* other tenants' blocks in each pool, added up */
 };
 
 static uint32_t listed_state(enum block_listed state)
@@ -24,9 +28,9 @@ static uint32_t listed_state(enum block_listed state)
         return LISTED_LINGERING;
 }
 
-static uint64_t age_ms(const struct walk *walk, uint64_t since_ns)
+static uint64_t age_ms(const struct blocks *blocks, uint64_t since_ns)
 {
-        return walk->now_ns > since_ns ? (walk->now_ns - since_ns) / NS_PER_MS : 0;
+        return blocks->now_ns > since_ns ? (blocks->now_ns - since_ns) / NS_PER_MS : 0;
 }
 
 static uint32_t pid_of(const struct client *client)
@@ -38,11 +42,12 @@ static uint32_t pid_of(const struct client *client)
 
 static void add_block(const struct block_listing *block, void *argument)
 {
-        struct walk *walk = argument;
+        struct blocks *blocks = argument;
+        struct block_row *others = &blocks->others[block->pool];
         struct block_row row = {
                 .block = block->id,
                 .pool = block->pool,
-                .kind = walk->others.kind,
+                .kind = others->kind,
                 .state = block->is_idle ? LISTED_IDLE : listed_state(block->state),
                 .properties = block->properties,
                 .uid = block->uid,
@@ -52,56 +57,64 @@ static void add_block(const struct block_listing *block, void *argument)
                 .blocks = 1,
                 .lease = block->lease_id,
                 .passed_on = block->n_charge_transfers,
-                .age = age_ms(walk, block->made_ns),
-                .state_age = age_ms(walk, block->since_ns),
+                .age = age_ms(blocks, block->made_ns),
+                .state_age = age_ms(blocks, block->since_ns),
         };
 
-        if (rows_may_show(walk->asker, block->tenant)) {
-                row_buffer_add(&walk->buffer, &row);
-        } else {
-                walk->others.bytes += block->n_bytes;
-                walk->others.blocks++;
-        }
-}
-
-static void walk_pool(struct walk *walk, uint32_t pool)
-{
-        const struct server *server = walk->asker->server;
-
-        walk->others = (struct block_row){.pool = pool,
-                                          .kind = server->pools[pool].row.kind,
-                                          .state = LISTED_SUM,
-                                          .uid = LISTING_NOBODY,
-                                          .holders = LISTING_UNTOLD,
-                                          .age = LISTING_UNTOLD,
-                                          .state_age = LISTING_UNTOLD,
-                                          .passed_on = LISTING_UNTOLD};
-        policy_list_blocks(server->policy, pool, add_block, walk);
-        if (walk->others.blocks)
-                row_buffer_add(&walk->buffer, &walk->others);
-}
-
-static void answer(struct session *session, const struct frame *frame)
-{
-        struct walk walk = {.asker = session,
-                            .now_ns = server_now_ns(session->server),
-                            .buffer = {.n_row_bytes = sizeof(struct block_row)}};
-        uint32_t pool = frame->blocks.pool, n_pools = session->server->n_pools;
-
-        if (pool >= n_pools && pool != PROTO_ALL_POOLS) {
-                session_refuse_pool(session, frame->serial, pool);
+        if (blocks->pool != PROTO_ALL_POOLS && blocks->pool != block->pool)
                 return;
+        if (rows_may_show(blocks->asker, block->tenant)) {
+                row_buffer_add(&blocks->listing.rows, &row);
+        } else {
+                others->bytes += block->n_bytes;
+                others->blocks++;
         }
-        (void)policy_see_idle(session->server->policy);
-        for (uint32_t i = 0; i < n_pools; i++) {
-                if (pool == i || pool == PROTO_ALL_POOLS)
-                        walk_pool(&walk, i);
+}
+
+static bool add_blocks(struct walk *walk)
+{
+        return policy_list_blocks(walk->asker->server->policy, &walk->place, add_block, walk);
+}
+
+static bool answer(struct walk *walk)
+{
+        struct blocks *blocks = CONTAINER_OF(walk, struct blocks, listing.walk);
+
+        for (uint32_t i = 0; i < walk->asker->server->n_pools; i++) {
+                if (blocks->others[i].blocks)
+                        row_buffer_add(&blocks->listing.rows, &blocks->others[i]);
         }
-        rows_reply(session, frame, MESSAGE_BLOCKS_REPLY, &walk.buffer);
-        row_buffer_deinit(&walk.buffer);
+        listing_reply(&blocks->listing, MESSAGE_BLOCKS_REPLY);
+        return false;
 }
 
 void list_blocks_take(struct session *session, const struct frame *frame)
 {
-        list_stats_begin(session, frame, answer);
+        static bool (*const parts[])(struct walk * walk) = {add_blocks, listing_add_boards, answer,
+                                                            NULL};
+        const struct server *server = session->server;
+        uint32_t pool = frame->blocks.pool;
+        struct blocks *blocks;
+
+        if (pool >= server->n_pools && pool != PROTO_ALL_POOLS) {
+                session_refuse_pool(session, frame->serial, pool);
+                return;
+        }
+        blocks = calloc(1, sizeof(*blocks) + server->n_pools * sizeof(blocks->others[0]));
+        for (uint32_t i = 0; blocks && i < server->n_pools; i++)
+                blocks->others[i] = (struct block_row){.pool = i,
+                                                       .kind = server->pools[i].row.kind,
+                                                       .state = LISTED_SUM,
+                                                       .uid = LISTING_NOBODY,
+                                                       .holders = LISTING_UNTOLD,
+                                                       .age = LISTING_UNTOLD,
+                                                       .state_age = LISTING_UNTOLD,
+                                                       .passed_on = LISTING_UNTOLD};
+        if (blocks) {
+                blocks->asker = session;
+                blocks->pool = pool;
+                blocks->now_ns = server_now_ns(server);
+                blocks->listing.rows.n_row_bytes = sizeof(struct block_row);
+        }
+        listing_begin(session, frame, blocks ? &blocks->listing : NULL, parts);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CLIENTS: a row for each connection, and for each process that left memory mapped. */
-#include <assert.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 #include "daemon/server/lists/board_stats.h"
@@ -106,24 +106,46 @@ static struct client_row describe(const struct session *session, uint64_t now_ns
         return row;
 }
 
-/* The rows of all clients, indexed by session->row. */
-struct table {
-        struct server *server;
-        struct row_buffer buffer;
+/* Where a client's row is. */
+struct place {
+        uint64_t client; /* its number; 0: it has no row */
+        uint32_t row;    /* or OTHERS */
 };
+
+#define OTHERS UINT32_MAX
+
+struct clients {
+        struct listing listing;
+        struct client_row others;
+        uint64_t now_ns;
+        uint32_t n_places;
+        struct place places[]; /* by the sessions' numbers */
+};
+
+static struct client_row *row_of(struct clients *clients, const struct client *client)
+{
+        struct client_row *rows = (struct client_row *)(void *)clients->listing.rows.rows;
+        const struct session *session = client ? client_owner(client) : NULL;
+        const struct place *place;
+
+        /* A block that is kept for a client to attach belongs to no session. */
+        if (!session || session->number >= clients->n_places)
+                return NULL;
+        place = &clients->places[session->number];
+        if (place->client != client_number(client))
+                return NULL;
+        return place->row == OTHERS ? &clients->others : &rows[place->row];
+}
 
 static void add_block(const struct block_listing *block, void *argument)
 {
-        struct table *table = argument;
-        struct client_row *rows = (struct client_row *)(void *)table->buffer.rows;
+        struct clients *clients = argument;
+        const struct server *server = clients->listing.walk.asker->server;
+        struct client_row *row = row_of(clients, block->charged);
         struct half half = {.leased = 0};
-        struct session *session;
 
-        session = block->charged ? client_owner(block->charged) : NULL;
-        /* A block that is kept for a client to attach belongs to no session. */
-        if (!session)
+        if (!row)
                 return;
-        assert(rows);
         if (block->state == BLOCK_IS_LEASED)
                 half.leased = block->n_bytes;
         if (block->is_idle)
@@ -132,27 +154,46 @@ static void add_block(const struct block_listing *block, void *argument)
                 half.lingering = block->n_bytes;
         if (block->state == BLOCK_IS_CACHED)
                 half.kept = block->n_bytes;
-        add_half(rows + session->row, table->server->pools[block->pool].row.kind, &half);
+        add_half(row, server->pools[block->pool].row.kind, &half);
 }
 
-static void list_everybody(struct table *table)
+static void add_session(struct clients *clients, const struct session *session)
 {
-        uint64_t now_ns = server_now_ns(table->server);
-        struct session *session;
+        const struct session *asker = clients->listing.walk.asker;
+        struct row_buffer *rows = &clients->listing.rows;
+        struct client_row row;
 
-        LIST_FOREACH (session, &table->server->sessions, link) {
-                struct client_row row;
-
-                if (!session_has_client(session))
-                        continue;
-                row = describe(session, now_ns);
-                session->row = table->buffer.n_rows;
-                row_buffer_add(&table->buffer, &row);
-        }
-        if (table->buffer.failed)
+        /* It came after the list was begun. */
+        if (session->number >= clients->n_places)
                 return;
-        for (uint32_t pool = 0; pool < table->server->n_pools; pool++)
-                policy_list_blocks(table->server->policy, pool, add_block, table);
+        row = describe(session, clients->now_ns);
+        clients->places[session->number] = (struct place){.client = client_number(session->client),
+                                                          .row = rows->n_rows};
+        if (rows_may_show(asker, client_tenant(session->client))) {
+                row_buffer_add(rows, &row);
+        } else {
+                clients->places[session->number].row = OTHERS;
+                add_row(&clients->others, &row);
+        }
+}
+
+static bool add_sessions(struct walk *walk)
+{
+        const struct session *session;
+
+        while ((session = walk_next_session(walk))) {
+                if (session_has_client(session))
+                        add_session(CONTAINER_OF(walk, struct clients, listing.walk), session);
+        }
+        return walk_has_more_sessions(walk);
+}
+
+static bool add_blocks(struct walk *walk)
+{
+        /* Without memory for the rows there is an error instead. */
+        if (listing_of(walk)->rows.failed)
+                return false;
+        return policy_list_blocks(walk->asker->server->policy, &walk->place, add_block, walk);
 }
 
 /* Peaks of several clients were reached at different times: their sum has no meaning. */
@@ -165,46 +206,33 @@ static void hide(struct client_row *others)
         others->pinned_allocated_peak = LISTING_UNTOLD;
 }
 
-/* Copies the rows that the asker may see, and adds up the others. */
-static void choose(const struct session *asker, const struct table *table,
-                   struct row_buffer *chosen)
+static bool answer(struct walk *walk)
 {
-        const struct client_row *rows = (const struct client_row *)(const void *)table->buffer.rows;
-        struct client_row others = {.uid = LISTING_NOBODY, .state = LISTED_OTHERS};
-        const struct session *session;
+        struct clients *clients = CONTAINER_OF(walk, struct clients, listing.walk);
 
-        proto_put_text(others.program, sizeof(others.program), "(other tenants)");
-        LIST_FOREACH (session, &table->server->sessions, link) {
-                if (!session_has_client(session))
-                        continue;
-                if (rows_may_show(asker, client_tenant(session->client)))
-                        row_buffer_add(chosen, &rows[session->row]);
-                else if (rows)
-                        add_row(&others, &rows[session->row]);
-        }
-        hide(&others);
-        if (others.clients)
-                row_buffer_add(chosen, &others);
-}
-
-static void answer(struct session *session, const struct frame *frame)
-{
-        struct table table = {.server = session->server,
-                              .buffer = {.n_row_bytes = sizeof(struct client_row)}};
-        CLEANUP(row_buffer_deinit)
-        struct row_buffer chosen = {.n_row_bytes = sizeof(struct client_row)};
-
-        (void)policy_see_idle(session->server->policy);
-        list_everybody(&table);
-        if (table.buffer.failed)
-                chosen.failed = true;
-        else
-                choose(session, &table, &chosen);
-        row_buffer_deinit(&table.buffer);
-        rows_reply(session, frame, MESSAGE_CLIENTS_REPLY, &chosen);
+        clients->others.uid = LISTING_NOBODY;
+        clients->others.state = LISTED_OTHERS;
+        proto_put_text(clients->others.program, sizeof(clients->others.program), "(other tenants)");
+        hide(&clients->others);
+        if (clients->others.clients)
+                row_buffer_add(&clients->listing.rows, &clients->others);
+        listing_reply(&clients->listing, MESSAGE_CLIENTS_REPLY);
+        return false;
 }
 
 void list_clients_take(struct session *session, const struct frame *frame)
 {
-        list_stats_begin(session, frame, answer);
+        static bool (*const parts[])(struct walk * walk) = {add_sessions, add_blocks,
+                                                            listing_add_boards, answer, NULL};
+        const struct server *server = session->server;
+        uint32_t n_places = server->sessions_by_number.n;
+        struct clients *clients = calloc(1,
+                                         sizeof(*clients) + n_places * sizeof(clients->places[0]));
+
+        if (clients) {
+                clients->n_places = n_places;
+                clients->now_ns = server_now_ns(server);
+                clients->listing.rows.n_row_bytes = sizeof(struct client_row);
+        }
+        listing_begin(session, frame, clients ? &clients->listing : NULL, parts);
 }

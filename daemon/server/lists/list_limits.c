@@ -2,43 +2,38 @@
 #include "daemon/server/lists/list_limits.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/reply_files.h"
+#include "daemon/server/session/walk.h"
 #include "gpumem.h"
 
-struct rows {
-        struct limit_row *rows;
-        uint32_t n;
-        uint32_t n_places;
+struct limit_list {
+        struct walk walk;
+        struct row_buffer rows;
+        uint64_t revision; /* of the limits, at the beginning */
+        uint32_t n_tenants;
+        bool *has_tenant; /* by the tenants' numbers: its rows were added */
+        size_t n_uids;
+        bool *has_uid; /* by the places in the table of limits */
 };
 
-static int add(struct rows *rows, const struct limit_row *row, const char *name)
+static void add(struct limit_list *list, const struct limit_row *row, const char *name)
 {
-        if (rows->n == rows->n_places) {
-                uint32_t n_places = rows->n_places ? 2 * rows->n_places : 16;
-                struct limit_row *more = realloc(rows->rows, n_places * sizeof(*more));
+        struct limit_row named = *row;
 
-                if (!more)
-                        return -ENOMEM;
-                rows->rows = more;
-                rows->n_places = n_places;
-        }
-        if (rows->n == PROTO_ROWS_MAX)
-                return -E2BIG;
-        rows->rows[rows->n] = *row;
-        proto_put_text(rows->rows[rows->n].name, sizeof(row->name), name);
-        rows->n++;
-        return 0;
+        proto_put_text(named.name, sizeof(named.name), name);
+        row_buffer_add(&list->rows, &named);
 }
 
 /* Adds a row for each limit of the holder that is set, or exempts it from a default. `shown` tells for
  * which kinds "none" is shown, too. `usage` is NULL for a default. */
-static int add_limits(struct rows *rows, uint32_t scope, uint32_t holder, const char *name,
-                      const struct limit_set *limits, const struct usage *usage, unsigned shown)
+static void add_limits(struct limit_list *list, uint32_t scope, uint32_t holder, const char *name,
+                       const struct limit_set *limits, const struct usage *usage, unsigned shown)
 {
         for (uint32_t kind = 0; kind < LIMIT_N_KINDS; kind++) {
                 struct limit_row row = {
@@ -48,19 +43,14 @@ static int add_limits(struct rows *rows, uint32_t scope, uint32_t holder, const 
                         .used = usage ? usage->n[kind] : 0,
                         .max = limits->max[kind],
                 };
-                int r;
 
-                if (row.max == LIMIT_NONE && !(shown & 1u << kind))
-                        continue;
-                r = add(rows, &row, name);
-                if (r)
-                        return r;
+                if (row.max != LIMIT_NONE || shown & 1u << kind)
+                        add(list, &row, name);
         }
-        return 0;
 }
 
-static int add_tenant(struct rows *rows, const struct limits *table, uint32_t uid,
-                      const char *container, const struct usage *usage)
+static void add_tenant(struct limit_list *list, const struct limits *table, uint32_t uid,
+                       const char *container, const struct usage *usage)
 {
         unsigned exempt = 0;
         struct limit_set limits;
@@ -70,10 +60,34 @@ static int add_tenant(struct rows *rows, const struct limits *table, uint32_t ui
                 if (limits_own_max(table, uid, (enum limit_kind)kind) == LIMIT_NONE)
                         exempt |= 1u << kind;
         }
-        return add_limits(rows, PROTO_LIMIT_OF_TENANT, uid, container, &limits, usage, exempt);
+        add_limits(list, PROTO_LIMIT_OF_TENANT, uid, container, &limits, usage, exempt);
 }
 
-static int add_pools(struct rows *rows, const struct server *server)
+/* Without what is as it is by default. */
+static void add_stock(struct limit_list *list, const struct server_pool *pool,
+                      const struct pool_stats *stats)
+{
+        const struct limit_row all[] = {
+                {.kind = PROTO_LIMIT_MIN_BYTES, .max = pool->min_bytes},
+                {.kind = PROTO_LIMIT_CACHED_BYTES,
+                 .max = pool->stock.keep_bytes,
+                 .used = stats->cached},
+                {.kind = PROTO_LIMIT_FREE_BYTES, .max = pool->stock.keep_free_bytes},
+                {.kind = PROTO_LIMIT_RETURN_SECONDS, .max = pool->stock.return_after_ns / NS_PER_S},
+        };
+
+        for (unsigned i = 0; i < ARRAY_SIZE(all); i++) {
+                struct limit_row row = all[i];
+
+                row.scope = PROTO_LIMIT_OF_POOL;
+                row.holder = pool->row.id;
+                if (row.max !=
+                    (row.kind == PROTO_LIMIT_RETURN_SECONDS ? SETTINGS_RETURN_SECONDS : 0))
+                        add(list, &row, pool->row.name);
+        }
+}
+
+static void add_pools(struct limit_list *list, const struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
                 const struct pool_row *pool = &server->pools[i].row;
@@ -83,122 +97,177 @@ static int add_pools(struct rows *rows, const struct server *server)
                         .kind = PROTO_LIMIT_RESERVED_BYTES,
                         .holder = pool->id,
                 };
-                int r;
 
-                r = policy_pool_stats(server->policy, i, &stats);
-                if (r)
-                        return err_fold(r);
+                if (policy_pool_stats(server->policy, i, &stats))
+                        continue;
                 row.used = stats.reserved;
                 row.max = stats.max;
-                r = add(rows, &row, pool->name);
-                row.kind = PROTO_LIMIT_MIN_BYTES;
-                row.used = 0;
-                row.max = server->pools[i].min_bytes;
-                if (!r && row.max)
-                        r = add(rows, &row, pool->name);
-                if (r)
-                        return r;
+                add(list, &row, pool->name);
+                add_stock(list, &server->pools[i], &stats);
         }
-        return 0;
 }
 
-static bool is_here(const struct server *server, uint32_t uid)
+/* Returns whether this tenant has no rows yet. */
+static bool is_new(struct limit_list *list, const struct tenant *tenant)
 {
-        const struct session *session;
+        uint32_t number = tenant_number(tenant);
+        bool was_there;
 
-        LIST_FOREACH (session, &server->sessions, link) {
-                if (session_has_client(session) && session->peer.uid == uid)
-                        return true;
+        if (number >= list->n_tenants) {
+                uint32_t n = 2 * number + 64;
+                bool *more = realloc(list->has_tenant, n);
+
+                list->rows.failed = list->rows.failed || !more;
+                if (!more)
+                        return false;
+                memset(more + list->n_tenants, 0, n - list->n_tenants);
+                list->has_tenant = more;
+                list->n_tenants = n;
         }
+        was_there = list->has_tenant[number];
+        list->has_tenant[number] = true;
+        return !was_there;
+}
+
+static void add_session(struct limit_list *list, const struct session *session,
+                        const struct limits *table)
+{
+        const struct tenant_key *key = client_tenant_key(session->client);
+        size_t at = limits_find_uid(table, key->uid);
+        char container[CGROUP_NAME_MAX];
+
+        cgroup_container_name(key->realm, container);
+        if (at < list->n_uids)
+                list->has_uid[at] = true;
+        if (is_new(list, client_tenant(session->client)))
+                add_tenant(list, table, key->uid, container, client_tenant_usage(session->client));
+        add_limits(list, PROTO_LIMIT_OF_CLIENT, (uint32_t)session->peer.pid, session->program,
+                   &table->client, client_usage(session->client), 0);
+}
+
+static const struct limits *table_of(const struct walk *walk)
+{
+        return policy_limits(walk->asker->server->policy);
+}
+
+static bool begin_list(struct walk *walk)
+{
+        struct limit_list *list = CONTAINER_OF(walk, struct limit_list, walk);
+        const struct server *server = walk->asker->server;
+        const struct limits *table = table_of(walk);
+
+        list->revision = server->limits_revision;
+        list->rows.n_rows = 0;
+        list->n_uids = table ? table->n_uids : 0;
+        free(list->has_uid);
+        list->has_uid = calloc(list->n_uids + 1, sizeof(*list->has_uid));
+        list->rows.failed = !list->has_uid;
+        if (list->has_tenant)
+                memset(list->has_tenant, 0, list->n_tenants);
+        add_pools(list, server);
+        if (!table)
+                return false;
+        add_limits(list, PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH, "", &table->client, NULL, 0);
+        add_limits(list, PROTO_LIMIT_OF_TENANT, PROTO_LIMIT_OF_EACH, "", &table->tenant, NULL, 0);
         return false;
 }
 
-static int add_session(struct rows *rows, const struct session *session, const struct limits *table)
+/* The limits have changed: the list is begun again. Only administrators change them. */
+static bool is_outdated(const struct walk *walk)
 {
-        const struct tenant_key *key = client_tenant_key(session->client);
-        char container[CGROUP_NAME_MAX];
-        int r = 0;
+        const struct limit_list *list = CONTAINER_OF(walk, const struct limit_list, walk);
 
-        cgroup_container_name(key->realm, container);
-        if (client_is_first_listed(session->client, session->server->n_limit_lists))
-                r = add_tenant(rows, table, key->uid, container,
-                               client_tenant_usage(session->client));
-        if (r)
-                return r;
-        return add_limits(rows, PROTO_LIMIT_OF_CLIENT, (uint32_t)session->peer.pid,
-                          session->program, &table->client, client_usage(session->client), 0);
+        return list->revision != walk->asker->server->limits_revision;
 }
 
-/* Adds a tenant that has limits, but no clients now. */
-static int add_absent(struct rows *rows, const struct session *asker, const struct limits *table)
+static bool add_sessions(struct walk *walk)
 {
+        struct limit_list *list = CONTAINER_OF(walk, struct limit_list, walk);
+        const struct session *session;
+
+        if (is_outdated(walk) || !table_of(walk) || list->rows.failed)
+                return false;
+        while ((session = walk_next_session(walk))) {
+                if (session_has_client(session) &&
+                    rows_may_show(walk->asker, client_tenant(session->client)))
+                        add_session(list, session, table_of(walk));
+        }
+        return walk_has_more_sessions(walk);
+}
+
+/* Tenants that have limits, but no clients now. */
+static bool add_absent(struct walk *walk)
+{
+        struct limit_list *list = CONTAINER_OF(walk, struct limit_list, walk);
+        const struct limits *table = table_of(walk);
         const struct usage nothing = {{0}};
 
-        for (size_t i = 0; i < table->n_uids; i++) {
-                uint32_t uid = table->uids[i].uid;
-                int r;
+        if (is_outdated(walk) || !authorization_sees_all(walk->asker) || list->rows.failed)
+                return false;
+        for (; walk->place.next < list->n_uids && walk->place.n_items; walk->place.n_items--) {
+                uint32_t i = walk->place.next++;
 
-                if (!authorization_sees_all(asker) || is_here(asker->server, uid))
-                        continue;
-                r = add_tenant(rows, table, uid, "", &nothing);
-                if (r)
-                        return r;
+                if (!list->has_uid[i])
+                        add_tenant(list, table, table->uids[i].uid, "", &nothing);
         }
-        return 0;
+        return walk->place.next < list->n_uids;
 }
 
-static int add_parties(struct rows *rows, const struct session *asker, const struct limits *table)
+static void reply(struct limit_list *list)
 {
-        const struct session *session;
-        int r = add_limits(rows, PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH, "", &table->client,
-                           NULL, 0);
+        struct session *session = list->walk.asker;
+        CLEANUP(closep)
+        int fd = -1;
+        struct frame frame = FRAME_NULL;
 
-        if (!r)
-                r = add_limits(rows, PROTO_LIMIT_OF_TENANT, PROTO_LIMIT_OF_EACH, "", &table->tenant,
-                               NULL, 0);
-        if (!r)
-                r = add_absent(rows, asker, table);
-        LIST_FOREACH (session, &asker->server->sessions, link) {
-                if (!r && session_has_client(session) &&
-                    rows_may_show(asker, client_tenant(session->client)))
-                        r = add_session(rows, session, table);
+        if (list->rows.failed ||
+            reply_files_make(session, list->rows.rows, list->rows.n_rows * list->rows.n_row_bytes,
+                             &fd)) {
+                session_send_error(session, list->walk.request.serial, GPUMEM_E_TOO_MANY,
+                                   "out of memory in gpumemd");
+                return;
         }
-        return r;
+        frame.limits_reply.n_rows = list->rows.n_rows;
+        frame.limits_reply.revision = list->revision;
+        frame.limits_reply.n_row_bytes = sizeof(struct limit_row);
+        session_send(session, &frame, MESSAGE_LIMITS_REPLY, list->walk.request.serial, &fd, 1);
 }
 
-/* Makes a file (reply_files.h) with a row for each limit that the session may see. */
-static int make(struct session *session, uint32_t *ret_n_rows, int *ret_fd)
-{
-        const struct limits *table = policy_limits(session->server->policy);
-        struct rows rows = {.n = 0};
-        int r;
+static bool answer(struct walk *walk);
 
-        session->server->n_limit_lists++;
-        r = add_pools(&rows, session->server);
-        if (!r && table)
-                r = add_parties(&rows, session, table);
-        if (!r)
-                r = reply_files_make(session, rows.rows, rows.n * sizeof(*rows.rows), ret_fd);
-        if (!r)
-                *ret_n_rows = rows.n;
-        free(rows.rows);
-        return r;
+static bool (*const parts[])(struct walk *walk) = {begin_list, add_sessions, add_absent, answer,
+                                                   NULL};
+
+static bool answer(struct walk *walk)
+{
+        if (is_outdated(walk)) {
+                walk->parts = parts;
+                walk->place.next = 0;
+                return true;
+        }
+        reply(CONTAINER_OF(walk, struct limit_list, walk));
+        return false;
+}
+
+static void limit_list_free(struct walk *walk)
+{
+        struct limit_list *list = CONTAINER_OF(walk, struct limit_list, walk);
+
+        row_buffer_deinit(&list->rows);
+        free(list->has_tenant);
+        free(list->has_uid);
+        free(list);
 }
 
 void list_limits_take(struct session *session, const struct frame *frame)
 {
-        CLEANUP(closep)
-        int fd = -1;
-        struct frame reply = FRAME_NULL;
-        uint32_t n_rows;
+        struct limit_list *list = calloc(1, sizeof(*list));
 
-        if (make(session, &n_rows, &fd)) {
+        if (!list) {
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
                                    "out of memory in gpumemd");
                 return;
         }
-        reply.limits_reply.n_rows = n_rows;
-        reply.limits_reply.revision = session->server->limits_revision;
-        reply.limits_reply.n_row_bytes = sizeof(struct limit_row);
-        session_send(session, &reply, MESSAGE_LIMITS_REPLY, frame->serial, &fd, 1);
+        list->rows.n_row_bytes = sizeof(struct limit_row);
+        walk_begin(session, frame, &list->walk, parts, limit_list_free);
 }

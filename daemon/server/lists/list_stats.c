@@ -4,11 +4,12 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/fdset.h"
 #include "daemon/server/lists/board_stats.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_health.h"
-#include "daemon/server/session/board_walk.h"
 #include "daemon/server/session/reply_files.h"
+#include "gpumem.h"
 
 static void add(const struct session *session, struct board_total *totals)
 {
@@ -24,10 +25,60 @@ static void add(const struct session *session, struct board_total *totals)
         }
 }
 
-void list_stats_begin(struct session *session, const struct frame *request,
-                      void (*answer)(struct session *session, const struct frame *request))
+static void listing_free(struct walk *walk)
 {
-        board_walk_begin(session, request, add, answer);
+        struct listing *listing = listing_of(walk);
+
+        row_buffer_deinit(&listing->rows);
+        free(listing->totals);
+        free(listing->more);
+        free(listing);
+}
+
+void listing_begin(struct session *session, const struct frame *request,
+                   struct listing *take_listing, bool (*const *parts)(struct walk *walk))
+{
+        if (take_listing)
+                take_listing->totals = calloc(session->server->n_pools,
+                                              sizeof(take_listing->totals[0]));
+        if (!take_listing || !take_listing->totals) {
+                if (take_listing)
+                        free(take_listing->more);
+                free(take_listing);
+                session_send_error(session, request->serial, GPUMEM_E_TOO_MANY,
+                                   "out of memory in gpumemd");
+                return;
+        }
+        take_listing->n_changes = policy_n_changes(session->server->policy);
+        walk_begin(session, request, &take_listing->walk, parts, listing_free);
+}
+
+bool listing_see_idle(struct walk *walk)
+{
+        return policy_see_idle(walk->asker->server->policy, &walk->place);
+}
+
+bool listing_add_boards(struct walk *walk)
+{
+        const struct session *session;
+
+        while ((session = walk_next_session(walk))) {
+                if (session_has_client(session))
+                        add(session, listing_of(walk)->totals);
+        }
+        return walk_has_more_sessions(walk);
+}
+
+/* What clients report may include memory that they have lost, which is not leased any more. */
+static void fill_free(struct stats_row *row)
+{
+        uint64_t n_used_bytes = row->idle + row->allocated;
+
+        row->split = row->leased > n_used_bytes ? row->leased - n_used_bytes : 0;
+        row->free = row->cached + row->idle + row->split;
+        if (row->free)
+                row->fragmentation = 1000 - (uint64_t)((double)row->largest_free * 1000 /
+                                                       (double)row->free);
 }
 
 static int fill(struct server *server, uint32_t pool, const struct board_total *total,
@@ -60,6 +111,10 @@ static int fill(struct server *server, uint32_t pool, const struct board_total *
                 .revocations = stats.n_revocations,
                 .known_grants = stats.n_known_grants,
                 .notices = stats.n_notices,
+                .leased_peak = stats.leased_peak,
+                .cached_peak = stats.cached_peak,
+                .largest_free = policy_largest_free(server->policy, pool),
+                .aged = stats.n_aged,
                 .steps = server->scheduler.stats.n_steps,
                 .late_steps = server->scheduler.stats.n_late,
                 .longest_step = server->scheduler.stats.longest_ns,
@@ -69,13 +124,15 @@ static int fill(struct server *server, uint32_t pool, const struct board_total *
         row->clients = total->n_clients;
         row->allocated = total->allocated;
         row->requested = total->requested;
+        fill_free(row);
         row->hits = total->hits;
         row->misses = total->misses;
         return 0;
 }
 
-int list_stats_make(struct session *session, int *ret_fd)
+int list_stats_make(const struct listing *listing, int *ret_fd)
 {
+        struct session *session = listing->walk.asker;
         struct server *server = session->server;
         CLEANUP(freep)
         struct stats_row *rows = calloc(server->n_pools, sizeof(*rows));
@@ -83,10 +140,80 @@ int list_stats_make(struct session *session, int *ret_fd)
         if (!rows)
                 return -ENOMEM;
         for (uint32_t pool = 0; pool < server->n_pools; pool++) {
-                int r = fill(server, pool, &session->board_walk->totals[pool], &rows[pool]);
+                int r = fill(server, pool, &listing->totals[pool], &rows[pool]);
 
                 if (r)
                         return r;
+                rows[pool].list_changes = policy_n_changes(server->policy) - listing->n_changes;
         }
         return reply_files_make(session, rows, server->n_pools * sizeof(*rows), ret_fd);
+}
+
+/* The replies differ in their kind only. */
+static_assert(sizeof(struct message_clients_reply) == sizeof(struct message_blocks_reply) &&
+                      sizeof(struct message_clients_reply) == sizeof(struct message_tenants_reply),
+              "one layout for every list");
+
+static int make_fds(const struct listing *listing, struct fdset *fds)
+{
+        const struct row_buffer *rows = &listing->rows;
+        int fd, r;
+
+        r = reply_files_make(listing->walk.asker, rows->rows, rows->n_rows * rows->n_row_bytes,
+                             &fd);
+        if (!r)
+                r = fdset_add(fds, fd);
+        if (!r)
+                r = list_stats_make(listing, &fd);
+        return r ? r : fdset_add(fds, fd);
+}
+
+static void refuse(const struct listing *listing)
+{
+        session_send_error(listing->walk.asker, listing->walk.request.serial, GPUMEM_E_TOO_MANY,
+                           "out of memory in gpumemd");
+}
+
+void listing_reply(struct listing *listing, enum message_kind kind)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame reply = FRAME_NULL;
+
+        if (listing->rows.failed || make_fds(listing, &fds)) {
+                refuse(listing);
+                return;
+        }
+        reply.clients_reply = (struct message_clients_reply){
+                .n_rows = listing->rows.n_rows,
+                .n_row_bytes = (uint32_t)listing->rows.n_row_bytes,
+                .n_pools = listing->walk.asker->server->n_pools,
+                .n_pool_bytes = sizeof(struct stats_row),
+        };
+        session_send(listing->walk.asker, &reply, kind, listing->walk.request.serial, fds.fds,
+                     fds.n);
+}
+
+static bool reply_with_stats(struct walk *walk)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        struct frame reply = FRAME_NULL;
+
+        if (list_stats_make(listing_of(walk), &fd)) {
+                refuse(listing_of(walk));
+                return false;
+        }
+        reply.stats_reply.n_rows = walk->asker->server->n_pools;
+        reply.stats_reply.n_row_bytes = sizeof(struct stats_row);
+        session_send(walk->asker, &reply, MESSAGE_STATS_REPLY, walk->request.serial, &fd, 1);
+        return false;
+}
+
+void list_stats_take(struct session *session, const struct frame *frame)
+{
+        static bool (*const parts[])(struct walk * walk) = {listing_see_idle, listing_add_boards,
+                                                            reply_with_stats, NULL};
+
+        listing_begin(session, frame, calloc(1, sizeof(struct listing)), parts);
 }

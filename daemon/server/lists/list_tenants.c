@@ -7,18 +7,17 @@
 #include "daemon/server/lists/rows.h"
 #include "gpumem.h"
 
-struct walk {
-        const struct session *asker;
-        struct row_buffer buffer;
-        struct tenant_row *others; /* one for each pool */
+struct tenants {
+        struct listing listing;
+        struct tenant_row others[]; /* one for each pool */
 };
 
-static struct tenant_row describe(const struct walk *walk, const struct tenant_listing *tenant)
+static struct tenant_row describe(const struct server *server, const struct tenant_listing *tenant)
 {
         struct tenant_row row = {
                 .uid = tenant->key->uid,
                 .pool = tenant->pool,
-                .kind = walk->asker->server->pools[tenant->pool].row.kind,
+                .kind = server->pools[tenant->pool].row.kind,
                 .tenants = 1,
                 .reserved = tenant->leased + tenant->cached + tenant->lingering,
                 .reserved_peak = tenant->reserved_peak,
@@ -59,37 +58,42 @@ static void add_to_others(struct tenant_row *others, const struct tenant_row *ro
 
 static void add_tenant(const struct tenant_listing *tenant, void *argument)
 {
-        struct walk *walk = argument;
-        struct tenant_row row = describe(walk, tenant);
+        struct tenants *tenants = argument;
+        const struct session *asker = tenants->listing.walk.asker;
+        struct tenant_row row = describe(asker->server, tenant);
 
-        if (rows_may_show(walk->asker, tenant->tenant))
-                row_buffer_add(&walk->buffer, &row);
+        if (rows_may_show(asker, tenant->tenant))
+                row_buffer_add(&tenants->listing.rows, &row);
         else
-                add_to_others(&walk->others[tenant->pool], &row);
+                add_to_others(&tenants->others[tenant->pool], &row);
 }
 
-static void answer(struct session *session, const struct frame *frame)
+static bool add_tenants(struct walk *walk)
 {
-        CLEANUP(freep)
-        struct tenant_row *others = calloc(session->server->n_pools, sizeof(*others));
-        struct walk walk = {.asker = session,
-                            .buffer = {.n_row_bytes = sizeof(struct tenant_row)},
-                            .others = others};
+        return policy_list_tenants(walk->asker->server->policy, &walk->place, NULL, add_tenant,
+                                   walk);
+}
 
-        (void)policy_see_idle(session->server->policy);
-        if (others)
-                policy_list_tenants(session->server->policy, NULL, add_tenant, &walk);
-        else
-                walk.buffer.failed = true;
-        for (uint32_t i = 0; others && i < session->server->n_pools; i++) {
-                if (others[i].tenants)
-                        row_buffer_add(&walk.buffer, &others[i]);
+static bool answer(struct walk *walk)
+{
+        struct tenants *tenants = CONTAINER_OF(walk, struct tenants, listing.walk);
+
+        for (uint32_t i = 0; i < walk->asker->server->n_pools; i++) {
+                if (tenants->others[i].tenants)
+                        row_buffer_add(&tenants->listing.rows, &tenants->others[i]);
         }
-        rows_reply(session, frame, MESSAGE_TENANTS_REPLY, &walk.buffer);
-        row_buffer_deinit(&walk.buffer);
+        listing_reply(&tenants->listing, MESSAGE_TENANTS_REPLY);
+        return false;
 }
 
 void list_tenants_take(struct session *session, const struct frame *frame)
 {
-        list_stats_begin(session, frame, answer);
+        static bool (*const parts[])(struct walk * walk) = {listing_see_idle, add_tenants,
+                                                            listing_add_boards, answer, NULL};
+        struct tenants *tenants = calloc(1, sizeof(*tenants) + session->server->n_pools *
+                                                                       sizeof(tenants->others[0]));
+
+        if (tenants)
+                tenants->listing.rows.n_row_bytes = sizeof(struct tenant_row);
+        listing_begin(session, frame, tenants ? &tenants->listing : NULL, parts);
 }

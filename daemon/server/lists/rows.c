@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/lists/rows.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
-#include "base/fdset.h"
-#include "daemon/server/lists/list_stats.h"
 #include "daemon/server/session/authorization.h"
-#include "daemon/server/session/reply_files.h"
-#include "gpumem.h"
 
 #define FIRST_ROOM 64
 
@@ -48,42 +44,4 @@ void row_buffer_add(struct row_buffer *buffer, const void *row)
 bool rows_may_show(const struct session *session, const struct tenant *tenant)
 {
         return authorization_sees_all(session) || client_tenant(session->client) == tenant;
-}
-
-/* The replies differ in their kind only. */
-static_assert(sizeof(struct message_clients_reply) == sizeof(struct message_blocks_reply) &&
-                      sizeof(struct message_clients_reply) == sizeof(struct message_tenants_reply),
-              "one layout for every list");
-
-static int make_fds(struct session *session, const struct row_buffer *buffer, struct fdset *fds)
-{
-        int fd, r;
-
-        r = reply_files_make(session, buffer->rows, buffer->n_rows * buffer->n_row_bytes, &fd);
-        if (!r)
-                r = fdset_add(fds, fd);
-        if (!r)
-                r = list_stats_make(session, &fd);
-        return r ? r : fdset_add(fds, fd);
-}
-
-void rows_reply(struct session *session, const struct frame *request, enum message_kind kind,
-                const struct row_buffer *buffer)
-{
-        CLEANUP(fdset_deinit)
-        struct fdset fds = FDSET_NULL;
-        struct frame reply = FRAME_NULL;
-
-        if (buffer->failed || make_fds(session, buffer, &fds)) {
-                session_send_error(session, request->serial, GPUMEM_E_TOO_MANY,
-                                   "out of memory in gpumemd");
-                return;
-        }
-        reply.clients_reply = (struct message_clients_reply){
-                .n_rows = buffer->n_rows,
-                .n_row_bytes = (uint32_t)buffer->n_row_bytes,
-                .n_pools = session->server->n_pools,
-                .n_pool_bytes = sizeof(struct stats_row),
-        };
-        session_send(session, &reply, kind, request->serial, fds.fds, fds.n);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies to CLIENTS, BLOCKS and TENANTS: rows of one moment, with the pools' statistics of the same
- * moment, so that sums over the rows can be compared with them. On the loop. */
+/* Replies to CLIENTS, BLOCKS and TENANTS: rows, with the pools' statistics. They are made in parts (list_stats.h), and
+ * of one moment if `list_changes` there is 0: sums over the rows can then be compared with them. On the loop. */
 #pragma once
 
 #include <stdbool.h>
@@ -33,7 +33,3 @@ void row_buffer_add(struct row_buffer *buffer, const void *row);
 
 /* Whether the peer may see this tenant's rows one by one. */
 bool rows_may_show(const struct session *session, const struct tenant *tenant);
-
-/* Sends the rows, or an error if an allocation has failed. */
-void rows_reply(struct session *session, const struct frame *request, enum message_kind kind,
-                const struct row_buffer *buffer);

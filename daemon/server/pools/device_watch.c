@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "daemon/policy/aging.h"
 #include "daemon/server/pools/driver_health.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/event_log.h"
@@ -17,6 +18,9 @@
 
 /* How long a refusal waits for NVML's answer. */
 #define HOLD_MS 250
+
+/* Blocks of each kind that one report may have looked at, where too little is free. */
+#define GIVE_BACK_LOOKS 2048
 
 /* Processes that a refusal names. */
 #define N_NAMED 2
@@ -112,6 +116,26 @@ static void take_report(struct server *server, struct server_pool *pool,
         }
 }
 
+/* Bytes on their way to the driver count as free, but not those that a client is late to unmap. Once for each look: the
+ * memory that went back since does not show in the report. */
+static void keep_free(struct server *server, struct server_pool *pool, uint64_t n_looks)
+{
+        const struct nvml_report *report = &pool->device.report;
+        uint64_t n_wanted_bytes = pool->stock.keep_free_bytes, n_there_bytes;
+        struct pool_stats stats;
+
+        if (n_looks == pool->device.n_looks)
+                return;
+        pool->device.n_looks = n_looks;
+        if (report->n_free_bytes == NVML_UNKNOWN || report->n_free_bytes >= n_wanted_bytes ||
+            policy_pool_stats(server->policy, pool->row.id, &stats))
+                return;
+        n_there_bytes = report->n_free_bytes + stats.lingering - stats.timed_out;
+        if (n_there_bytes < n_wanted_bytes)
+                (void)policy_give_back(server->policy, pool->row.id, n_wanted_bytes - n_there_bytes,
+                                       GIVE_BACK_LOOKS, server_now_ns(server));
+}
+
 static void on_report(uv_async_t *async)
 {
         struct server *server = CONTAINER_OF(async, struct server, device_wake);
@@ -124,6 +148,7 @@ static void on_report(uv_async_t *async)
                         continue;
                 watch_read(pool->device.watch, &report);
                 take_report(server, pool, &report);
+                keep_free(server, pool, report.n_looks);
                 if (report.n_answered < pool->device.n_asked)
                         continue;
                 pool->device.is_late = false;
@@ -191,6 +216,16 @@ int device_watch_open(struct server *server, const char *library, const char *ca
                         r = watch(server, pool, library, canary_library);
         }
         return r;
+}
+
+void device_watch_apply(struct server *server)
+{
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct server_pool *pool = &server->pools[i];
+
+                if (pool->device.watch)
+                        watch_set_floor(pool->device.watch, pool->stock.keep_free_bytes);
+        }
 }
 
 void device_watch_stop(struct server *server)

@@ -17,6 +17,10 @@
  * `canary_library`: see server_options. */
 int device_watch_open(struct server *server, const char *library, const char *canary_library);
 
+/* The pools' stocks have changed: tells the watches how much is to stay free for programs without gpumemd. While less
+ * is, each report has unused memory given back. */
+void device_watch_apply(struct server *server);
+
 /* Releases the held creates, and holds no more. */
 void device_watch_stop(struct server *server);
 void device_watch_free(struct server *server);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/pools/pools.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,8 +157,10 @@ static int add_all_pinned(struct server *server, const struct server_options *op
 static int publish(struct server *server)
 {
         CLEANUP(freep)
-        struct pool_row *rows = calloc(server->n_pools, sizeof(*rows));
+        struct pool_row *rows = NULL;
 
+        assert(server->n_pools > 0);
+        rows = calloc(server->n_pools, sizeof(*rows));
         if (!rows)
                 return -ENOMEM;
         for (uint32_t i = 0; i < server->n_pools; i++)

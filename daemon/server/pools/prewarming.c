@@ -9,10 +9,6 @@
 #include "daemon/server/core/server_options.h"
 #include "gpumem.h"
 
-/* Interval between checks of the cache; blocks of a pool that one check looks at. */
-#define RETURN_MS    500
-#define RETURN_LOOKS 1024
-
 #define STATUS_MAX 200
 
 static uint64_t reserved_bytes(const struct server *server, uint32_t id)
@@ -145,38 +141,31 @@ static void start(struct server *server, uint32_t id, uint64_t warm_bytes)
         step(server, id);
 }
 
-static void keep(struct server *server, uint32_t id, const struct settings *settings)
+static void set_stocks(struct server *server, const struct settings *settings)
 {
-        struct server_pool *pool = &server->pools[id];
-        struct pool_stock stock = settings_pool_stock(settings, &pool->row);
-
-        pool->prewarming.stock = stock;
-        (void)policy_set_pool_keep(server->policy, id, stock.keep_bytes, stock.return_after_ns);
+        for (uint32_t i = 0; i < server->n_pools; i++)
+                server->pools[i].stock = settings_pool_stock(settings, &server->pools[i].row);
 }
 
-int prewarming_open(struct server *server, const struct server_options *options)
+void prewarming_open(struct server *server, const struct server_options *options)
 {
         server->on_ready = options->on_ready;
-        for (uint32_t i = 0; i < server->n_pools; i++)
-                keep(server, i, options->settings);
-        return uv_timer_init(&server->loop, &server->prewarming.timer);
+        set_stocks(server, options->settings);
 }
 
 void prewarming_begin(struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++)
-                start(server, i, server->pools[i].prewarming.stock.warm_bytes);
+                start(server, i, server->pools[i].stock.warm_bytes);
         tell_ready(server);
         server_execute(server);
 }
 
 void prewarming_apply_settings(struct server *server, const struct settings *settings)
 {
-        for (uint32_t i = 0; i < server->n_pools; i++) {
-                keep(server, i, settings);
-                start(server, i, server->pools[i].prewarming.stock.warm_bytes);
-        }
-        prewarming_watch(server);
+        set_stocks(server, settings);
+        for (uint32_t i = 0; i < server->n_pools; i++)
+                start(server, i, server->pools[i].stock.warm_bytes);
 }
 
 void prewarming_continue(struct server *server, uint32_t id, uint64_t n_bytes, const char *failure)
@@ -197,21 +186,4 @@ void prewarming_stop(struct server *server, uint32_t id, const char *why)
 {
         if (server->pools[id].prewarming.is_under_way)
                 end(server, id, why);
-}
-
-static void on_look(uv_timer_t *timer)
-{
-        struct server *server = CONTAINER_OF(timer, struct server, prewarming.timer);
-
-        policy_return_cached(server->policy, RETURN_LOOKS, server_now_ns(server));
-        server_execute(server);
-        if (!policy_keeps_more(server->policy))
-                (void)uv_timer_stop(timer);
-}
-
-void prewarming_watch(struct server *server)
-{
-        if (!server->stopping && !uv_is_active((uv_handle_t *)&server->prewarming.timer) &&
-            policy_keeps_more(server->policy))
-                (void)uv_timer_start(&server->prewarming.timer, on_look, RETURN_MS, RETURN_MS);
 }

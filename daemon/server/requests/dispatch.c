@@ -227,27 +227,6 @@ static void take_unmapped(struct session *session, const struct frame *frame)
                 refuse(session, frame, r, NULL);
 }
 
-static void answer_stats(struct session *session, const struct frame *frame)
-{
-        CLEANUP(closep)
-        int fd = -1;
-        struct frame reply = FRAME_NULL;
-
-        policy_see_idle(session->server->policy);
-        if (list_stats_make(session, &fd)) {
-                refuse(session, frame, GPUMEM_E_TOO_MANY, "out of memory in gpumemd");
-                return;
-        }
-        reply.stats_reply.n_rows = session->server->n_pools;
-        reply.stats_reply.n_row_bytes = sizeof(struct stats_row);
-        session_send(session, &reply, MESSAGE_STATS_REPLY, frame->serial, &fd, 1);
-}
-
-static void take_stats(struct session *session, const struct frame *frame)
-{
-        list_stats_begin(session, frame, answer_stats);
-}
-
 static void take_pools(struct session *session, const struct frame *frame)
 {
         struct frame reply = FRAME_NULL;
@@ -266,6 +245,15 @@ static void log_freed_all(const struct session *session)
         event_log_note(session, LISTED_EVENT_FREED_ALL, PROTO_ALL_POOLS, 0, text);
 }
 
+static int release_begin(struct session *session, const struct frame *frame,
+                         enum policy_scope scope)
+{
+        int r = policy_release_all(session->server->policy, session->client, frame->serial, scope,
+                                   frame->free_all_blocks.pool);
+
+        return r ? r : reclaim_release(session, frame);
+}
+
 static void take_free_all(struct session *session, const struct frame *frame)
 {
         enum policy_scope scope = (enum policy_scope)frame->free_all_blocks.scope;
@@ -277,8 +265,7 @@ static void take_free_all(struct session *session, const struct frame *frame)
                        "blocks");
                 return;
         }
-        r = policy_release_all(session->server->policy, session->client, frame->serial, scope,
-                               frame->free_all_blocks.pool);
+        r = release_begin(session, frame, scope);
         if (r == GPUMEM_E_NO_POOL)
                 session_refuse_pool(session, frame->serial, frame->free_all_blocks.pool);
         else if (r)
@@ -365,7 +352,7 @@ static void (*const handlers[])(struct session *session, const struct frame *fra
         [MESSAGE_UNMAPPED] = take_unmapped,
         [MESSAGE_CANCEL] = take_cancel,
         [MESSAGE_FAILED] = take_failed,
-        [MESSAGE_STATS] = take_stats,
+        [MESSAGE_STATS] = list_stats_take,
         [MESSAGE_POOLS] = take_pools,
         [MESSAGE_CLIENTS] = list_clients_take,
         [MESSAGE_BLOCKS] = list_blocks_take,

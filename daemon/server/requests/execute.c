@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "daemon/server/pools/aging.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_health.h"
 #include "daemon/server/pools/prewarming.h"
@@ -59,8 +60,8 @@ static void release(struct server *server, struct block *block)
 
 static void note_grant(const struct action *action)
 {
-        event_log_note(client_owner(action->client), LISTED_EVENT_GRANTED,
-                       block_pool(action->block), block_bytes(action->block), NULL);
+        event_log_note_grant(client_owner(action->client), block_pool(action->block),
+                             block_bytes(action->block));
 }
 
 static void grant_known(const struct action *action)
@@ -395,7 +396,7 @@ static void on_iteration(uv_prepare_t *iteration)
         if (server->n_unawaited != policy_n_unawaited(server->policy) || server->stopping)
                 cancel_unwanted(server);
         server->n_unawaited = policy_n_unawaited(server->policy);
-        prewarming_watch(server);
+        aging_watch(server);
         if (!server->stopping)
                 set_deadline(server);
 }

@@ -107,7 +107,7 @@ const char *limit_text(const struct limit_name *name, uint64_t max,
                 most = "none";
         else if (max == PROTO_LIMIT_INHERIT)
                 most = "default";
-        else if (name->kind == PROTO_LIMIT_LEASES)
+        else if (name->kind == PROTO_LIMIT_LEASES || name->kind == PROTO_LIMIT_RETURN_SECONDS)
                 most = amount(LIMIT_LEASES, max, n);
         else
                 most = size_format(max, n);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/requests/reclaim.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/event_log.h"
+#include "daemon/server/session/walk.h"
 #include "gpumem.h"
 
 #define ANY_UID UINT32_MAX
@@ -45,11 +47,34 @@ static bool is_again(const struct reclaim *last, const struct reclaim *reclaim)
                strcmp(last->container, reclaim->container) == 0;
 }
 
+static bool release_some(struct walk *walk)
+{
+        return policy_release_more(walk->asker->server->policy, walk->asker->client,
+                                   walk->place.n_items);
+}
+
+static void walk_free(struct walk *walk)
+{
+        free(walk);
+}
+
+int reclaim_release(struct session *session, const struct frame *request)
+{
+        static bool (*const parts[])(struct walk * walk) = {release_some, NULL};
+        struct walk *walk = calloc(1, sizeof(*walk));
+
+        if (walk) {
+                walk_begin(session, request, walk, parts, walk_free);
+                return 0;
+        }
+        (void)policy_release_more(session->server->policy, session->client, PART_ITEMS);
+        return -ENOMEM;
+}
+
 static int begin(struct session *session, const struct frame *frame)
 {
         CLEANUP(freep)
         struct reclaim *reclaim = calloc(1, sizeof(*reclaim));
-        uint64_t n_blocks;
         int r;
 
         if (!reclaim)
@@ -57,15 +82,18 @@ static int begin(struct session *session, const struct frame *frame)
         reclaim->serial = frame->serial;
         reclaim->uid = frame->reclaim.uid;
         memcpy(reclaim->container, frame->reclaim.container, sizeof(reclaim->container));
-        r = policy_reclaim(session->server->policy, session->client, frame->serial, is_meant,
-                           reclaim, &n_blocks);
-        if (r)
-                return r;
-        if (n_blocks || !is_again(session->reclaim, reclaim))
+        reclaim->is_again = is_again(session->reclaim, reclaim);
+        if (!reclaim->is_again)
                 log_reclaim(session, reclaim);
         free(session->reclaim);
         session->reclaim = steal_ptr(reclaim);
-        return 0;
+        r = policy_reclaim(session->server->policy, session->client, frame->serial, is_meant,
+                           session->reclaim);
+        if (!r)
+                r = reclaim_release(session, frame);
+        if (r)
+                session->reclaim->state = RECLAIM_ANSWERED;
+        return r;
 }
 
 void reclaim_take(struct session *session, const struct frame *frame)
@@ -89,11 +117,14 @@ void reclaim_take(struct session *session, const struct frame *frame)
                                    "out of memory in gpumemd");
 }
 
+/* What the tenants still have, for the answer. */
 struct left {
+        struct walk walk;
         const struct reclaim *reclaim;
         const struct tenant *last; /* the last tenant that still has blocks */
         const struct tenant *last_meant;
-        struct message_reclaimed *reply;
+        uint64_t n_shared_bytes;
+        struct message_reclaimed reply;
 };
 
 static bool is_left(const struct tenant_key *key, const void *argument)
@@ -109,35 +140,69 @@ static void add(const struct tenant_listing *tenant, void *argument)
         uint64_t n_bytes = tenant->leased + tenant->cached + tenant->lingering + tenant->declared;
 
         if (tenant->tenant != left->last_meant)
-                left->reply->n_meant++;
+                left->reply.n_meant++;
         left->last_meant = tenant->tenant;
         if (*left->reclaim->container)
-                cgroup_container_name(tenant->key->realm, left->reply->container);
-        left->reply->n_left_bytes += n_bytes;
-        left->reply->n_charged_bytes += tenant->charged;
-        left->reply->n_clients += (uint32_t)tenant->n_clients;
+                cgroup_container_name(tenant->key->realm, left->reply.container);
+        left->reply.n_left_bytes += n_bytes;
+        left->reply.n_charged_bytes += tenant->charged;
+        left->reply.n_clients += (uint32_t)tenant->n_clients;
         if ((n_bytes || tenant->charged) && tenant->tenant != left->last) {
-                left->reply->n_tenants++;
+                left->reply.n_tenants++;
                 left->last = tenant->tenant;
         }
 }
 
+static bool add_tenants(struct walk *walk)
+{
+        return policy_list_tenants(walk->asker->server->policy, &walk->place, is_left, add,
+                                   CONTAINER_OF(walk, struct left, walk));
+}
+
+static bool add_shared(struct walk *walk)
+{
+        struct left *left = CONTAINER_OF(walk, struct left, walk);
+
+        return policy_charged_to_others(walk->asker->server->policy, &walk->place, is_meant,
+                                        left->reclaim, &left->n_shared_bytes);
+}
+
+static bool answer(struct walk *walk)
+{
+        struct left *left = CONTAINER_OF(walk, struct left, walk);
+        struct frame frame = FRAME_NULL;
+
+        walk->asker->reclaim->state = RECLAIM_ANSWERED;
+        frame.reclaimed = left->reply;
+        frame.reclaimed.n_shared_bytes = left->n_shared_bytes;
+        frame.reclaimed.n_left_bytes -= left->n_shared_bytes < left->reply.n_left_bytes
+                                                ? left->n_shared_bytes
+                                                : left->reply.n_left_bytes;
+        session_send(walk->asker, &frame, MESSAGE_RECLAIMED, walk->request.serial, NULL, 0);
+        return false;
+}
+
 bool reclaim_answer(struct session *session, const struct action *action)
 {
+        static bool (*const parts[])(struct walk * walk) = {add_tenants, add_shared, answer, NULL};
         struct reclaim *reclaim = session->reclaim;
-        struct frame frame = FRAME_NULL;
-        struct left left;
+        const struct frame request = {.serial = action->serial};
+        struct left *left;
 
         if (!reclaim || reclaim->state != RECLAIM_UNDER_WAY || reclaim->serial != action->serial)
                 return false;
-        reclaim->state = RECLAIM_ANSWERED;
-        frame.reclaimed.n_bytes = action->n_bytes;
-        frame.reclaimed.n_blocks = action->n_blocks;
-        left = (struct left){.reclaim = reclaim, .reply = &frame.reclaimed};
-        policy_list_tenants(session->server->policy, is_left, add, &left);
-        frame.reclaimed.n_shared_bytes = policy_charged_to_others(session->server->policy, is_meant,
-                                                                  reclaim);
-        frame.reclaimed.n_left_bytes -= frame.reclaimed.n_shared_bytes;
-        session_send(session, &frame, MESSAGE_RECLAIMED, action->serial, NULL, 0);
+        if (action->n_blocks && reclaim->is_again)
+                log_reclaim(session, reclaim);
+        left = calloc(1, sizeof(*left));
+        if (!left) {
+                reclaim->state = RECLAIM_ANSWERED;
+                session_send_error(session, action->serial, GPUMEM_E_TOO_MANY,
+                                   "out of memory in gpumemd");
+                return true;
+        }
+        left->reclaim = reclaim;
+        left->reply.n_bytes = action->n_bytes;
+        left->reply.n_blocks = action->n_blocks;
+        walk_begin(session, &request, &left->walk, parts, walk_free);
         return true;
 }

@@ -11,9 +11,14 @@ enum reclaim_state { RECLAIM_UNDER_WAY, RECLAIM_ANSWERED };
 struct reclaim {
         enum reclaim_state state;
         uint32_t serial;
+        bool is_again; /* the last one was for the same tenants: it is logged only if blocks were released */
         uint32_t uid;
         char container[252];
 };
+
+/* Releases the blocks that the session's last policy_release_all or policy_reclaim is about, in parts (walk.h).
+ * -ENOMEM: only some of them. */
+int reclaim_release(struct session *session, const struct frame *request);
 
 /* Handler of dispatch.c. */
 void reclaim_take(struct session *session, const struct frame *frame);

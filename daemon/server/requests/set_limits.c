@@ -8,12 +8,15 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/server/core/settings.h"
+#include "daemon/server/pools/aging.h"
+#include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/requests/limit_text.h"
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/event_log.h"
 #include "gpumem.h"
+#include "proto/listing.h"
 
 static_assert(PROTO_LIMIT_OF_CLIENT == LIMIT_OF_CLIENT && PROTO_LIMIT_OF_TENANT == LIMIT_OF_TENANT,
               "scopes are the policy's");
@@ -36,6 +39,24 @@ static void format_most(char text[static LIMIT_TEXT_MAX], const char *what, uint
         (void)snprintf(text, LIMIT_TEXT_MAX, "%s: %s", what, size_format(n_bytes, most));
 }
 
+/* The same for what stays in a pool, or free beside it. */
+static const char *find_stay_fault(const struct pool_row *pool,
+                                   const struct message_set_limits *set,
+                                   char text[static LIMIT_TEXT_MAX])
+{
+        if (set->max == PROTO_LIMIT_NONE) {
+                (void)snprintf(text, LIMIT_TEXT_MAX, "a pool's %s cannot be \"none\" (use %s)",
+                               limit_kind_name(set->kind),
+                               set->kind == PROTO_LIMIT_RETURN_SECONDS ? "a number" : "0");
+                return text;
+        }
+        if (set->kind == PROTO_LIMIT_FREE_BYTES && pool->kind != GPUMEM_DEVICE)
+                return "only a device's pool has keep_free_bytes";
+        if (set->kind == PROTO_LIMIT_RETURN_SECONDS && set->max > SETTINGS_RETURN_SECONDS_MAX)
+                return "a pool's return_after_seconds is at most 31536000, one year";
+        return NULL;
+}
+
 /* Returns why a change of a pool's limit is wrong; NULL: it is valid. `text` holds a message with numbers. */
 static const char *find_pool_fault(const struct server *server,
                                    const struct message_set_limits *set,
@@ -50,14 +71,13 @@ static const char *find_pool_fault(const struct server *server,
                 return text;
         }
         pool = &server->pools[set->holder].row;
-        if (set->kind != PROTO_LIMIT_RESERVED_BYTES && set->kind != PROTO_LIMIT_MIN_BYTES)
-                return "a pool's limits are max_bytes and min_bytes";
+        if (set->kind < PROTO_LIMIT_RESERVED_BYTES)
+                return "a pool's limits are max_bytes, min_bytes, keep_cached_bytes, "
+                       "keep_free_bytes and return_after_seconds";
         if (set->max == PROTO_LIMIT_INHERIT)
                 return "only a tenant's own limit can be reset to the default";
-        if (set->kind == PROTO_LIMIT_MIN_BYTES)
-                return set->max == PROTO_LIMIT_NONE
-                               ? "a pool's min_bytes cannot be \"none\" (use 0)"
-                               : NULL;
+        if (set->kind >= PROTO_LIMIT_MIN_BYTES)
+                return find_stay_fault(pool, set, text);
         if (set->max < SETTINGS_POOL_BYTES_MIN)
                 return "a pool's max_bytes is at least 2 MiB";
         if (set->max == PROTO_LIMIT_NONE || set->max <= pool->n_capacity_bytes)
@@ -73,7 +93,7 @@ static const char *find_fault(const struct server *server, const struct message_
                 return "a limit must be below 2^63, or \"none\"";
         if (set->scope == PROTO_LIMIT_OF_POOL)
                 return find_pool_fault(server, set, text);
-        if (set->kind == PROTO_LIMIT_RESERVED_BYTES || set->kind == PROTO_LIMIT_MIN_BYTES)
+        if (set->kind >= PROTO_LIMIT_RESERVED_BYTES)
                 return "limits of clients and tenants are device_bytes, pinned_bytes and leases";
         if (set->scope == PROTO_LIMIT_OF_CLIENT && set->holder != PROTO_LIMIT_OF_EACH)
                 return "a limit of clients holds for every client (not for a single one)";
@@ -137,13 +157,27 @@ static uint64_t max_by(const struct server *server, const struct message_set_lim
 {
         const struct limits *table = policy_limits(server->policy);
 
-        if (set->kind == PROTO_LIMIT_MIN_BYTES)
+        if (set->kind >= PROTO_LIMIT_MIN_BYTES)
                 return set->max;
         if (set->scope == PROTO_LIMIT_OF_POOL)
                 return pool_max(server, set);
         if (set->max != PROTO_LIMIT_INHERIT)
                 return set->max;
         return table ? table->tenant.max[kind_of(set)] : LIMIT_NONE;
+}
+
+static void set_stock(struct server *server, const struct message_set_limits *set)
+{
+        struct pool_stock *stock = &server->pools[set->holder].stock;
+
+        if (set->kind == PROTO_LIMIT_CACHED_BYTES)
+                stock->keep_bytes = set->max;
+        else if (set->kind == PROTO_LIMIT_FREE_BYTES)
+                stock->keep_free_bytes = set->max;
+        else
+                stock->return_after_ns = set->max * NS_PER_S;
+        aging_apply(server);
+        device_watch_apply(server);
 }
 
 static int set_limit(struct session *session, const struct message_set_limits *set)
@@ -155,6 +189,8 @@ static int set_limit(struct session *session, const struct message_set_limits *s
 
         if (set->kind == PROTO_LIMIT_MIN_BYTES)
                 pools_set_min(server, set->holder, set->max);
+        else if (set->kind > PROTO_LIMIT_MIN_BYTES)
+                set_stock(server, set);
         else if (set->scope == PROTO_LIMIT_OF_POOL)
                 r = pools_set_max(server, set->holder, pool_max(server, set));
         else

@@ -7,14 +7,18 @@
 /* After this time the loop looks for news. */
 #define TURN_NS UINT64_C(10000)
 
+/* The CPU's clock is read only so often, and after steps that took longer than this: it is slow. */
+#define READ_NS    UINT64_C(1000000)
+#define SUSPECT_NS UINT64_C(20000)
+
 /* For each nanosecond of the admin socket's others have so many: it is guaranteed a tenth of all time. */
 #define OTHERS_PART 9
 
-/* What is kept of the guarantee while the admin socket asks for nothing; and how far it may be in debt, for time that it
- * had when no other wanted it. */
+/* What is kept of the guarantee while the admin socket asks for nothing; and how far it may be in debt, for time that
+ * it had when no other wanted it. */
 #define ADMIN_CREDIT_MAX_NS ((int64_t)PAYER_STEP_MAX_NS)
 
-static void on_admin_end(struct payer *payer)
+static void on_own_end(struct payer *payer)
 {
         (void)payer;
 }
@@ -26,8 +30,11 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
 
         scheduler->loop = loop;
         scheduler->after_step = after_step;
+        (void)uv_loop_configure(loop, UV_METRICS_IDLE_TIME);
         payer_init_root(&scheduler->everyone);
-        r = payer_init(&scheduler->admin, &scheduler->everyone, on_admin_end);
+        r = payer_init(&scheduler->admin, &scheduler->everyone, on_own_end);
+        if (!r)
+                r = payer_init(&scheduler->node, &scheduler->everyone, on_own_end);
         return r ? r : uv_idle_init(loop, &scheduler->idle);
 }
 
@@ -40,6 +47,8 @@ void scheduler_deinit(struct scheduler *scheduler)
 {
         if (scheduler->admin.n_refs)
                 payer_unref(&scheduler->admin);
+        if (scheduler->node.n_refs)
+                payer_unref(&scheduler->node);
         payer_deinit_root(&scheduler->everyone);
 }
 
@@ -66,6 +75,28 @@ static void note_for_admin(struct scheduler *scheduler, const struct payer *paye
                                              ADMIN_CREDIT_MAX_NS);
 }
 
+static void read_clocks(struct scheduler *scheduler, uint64_t now_ns)
+{
+        scheduler->read.wall_ns = now_ns;
+        scheduler->read.cpu_ns = clock_thread_cpu_ns();
+        scheduler->read.idle_ns = uv_metrics_idle_time(scheduler->loop);
+}
+
+/* A step's time less that in which the kernel ran others, if there was any since the CPU's clock was last read. */
+static uint64_t own_time(struct scheduler *scheduler, uint64_t now_ns, uint64_t n_ns)
+{
+        uint64_t wall_ns = scheduler->read.wall_ns, cpu_ns = scheduler->read.cpu_ns;
+        uint64_t idle_ns = scheduler->read.idle_ns, n_passed_ns, n_ran_ns, n_others_ns;
+
+        if (n_ns <= SUSPECT_NS)
+                return n_ns;
+        read_clocks(scheduler, now_ns);
+        n_passed_ns = now_ns - wall_ns - (scheduler->read.idle_ns - idle_ns);
+        n_ran_ns = scheduler->read.cpu_ns - cpu_ns;
+        n_others_ns = n_passed_ns > n_ran_ns ? n_passed_ns - n_ran_ns : 0;
+        return n_others_ns < n_ns ? n_ns - n_others_ns : 0;
+}
+
 static void count(struct scheduler_stats *stats, uint64_t n_ns)
 {
         stats->n_steps++;
@@ -79,16 +110,17 @@ static bool take_step(struct scheduler *scheduler, uint64_t *now_ns)
 {
         struct payer *payer;
         struct task *task = next_task(scheduler, &payer);
-        uint64_t since_ns = *now_ns;
+        uint64_t since_ns = *now_ns, n_ns;
 
         if (!task)
                 return false;
         task->step(task);
         scheduler->after_step(scheduler);
         *now_ns = clock_now_ns();
-        count(&scheduler->stats, *now_ns - since_ns);
-        note_for_admin(scheduler, payer, *now_ns - since_ns);
-        payer_charge(payer, *now_ns - since_ns);
+        n_ns = own_time(scheduler, *now_ns, *now_ns - since_ns);
+        count(&scheduler->stats, n_ns);
+        note_for_admin(scheduler, payer, n_ns);
+        payer_charge(payer, n_ns);
         payer_unref(payer);
         return true;
 }
@@ -98,6 +130,8 @@ static void on_idle(uv_idle_t *idle)
         struct scheduler *scheduler = CONTAINER_OF(idle, struct scheduler, idle);
         uint64_t now_ns = clock_now_ns(), end_ns = now_ns + TURN_NS;
 
+        if (now_ns - scheduler->read.wall_ns > READ_NS)
+                read_clocks(scheduler, now_ns);
         while (now_ns < end_ns) {
                 if (!take_step(scheduler, &now_ns)) {
                         (void)uv_idle_stop(idle);

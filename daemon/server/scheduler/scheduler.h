@@ -25,9 +25,13 @@ struct scheduler {
         uv_loop_t *loop;
         struct payer everyone;
         struct payer admin;
+        struct payer node;       /* for work that is of no user, or no longer of one */
         int64_t admin_credit_ns; /* time to which it is entitled; from 0 on it is served before users */
         uv_idle_t idle;          /* active while there is work: the loop does not block */
         struct scheduler_stats stats;
+        struct {
+                uint64_t wall_ns, cpu_ns, idle_ns;
+        } read; /* the clocks, when the CPU's was last read: see own_time in scheduler.c */
         void (*after_step)(struct scheduler *scheduler);
 };
 

@@ -90,6 +90,16 @@ void event_log_note(const struct session *session, enum listed_event what, uint3
         note(session, &event);
 }
 
+void event_log_note_grant(struct session *session, uint32_t pool, uint64_t n_bytes)
+{
+        struct noted_event event = describe(session, LISTED_EVENT_GRANTED);
+
+        event.pool = pool;
+        event.n_bytes = n_bytes;
+        event.own = &session->grants_row;
+        note(session, &event);
+}
+
 void event_log_note_refusal(const struct session *session, uint32_t pool, uint64_t n_bytes,
                             uint32_t code, enum proto_refused reason, const char *text)
 {

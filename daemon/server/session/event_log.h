@@ -13,6 +13,9 @@ void event_log_close(struct server *server);
 void event_log_note(const struct session *session, enum listed_event what, uint32_t pool,
                     uint64_t n_bytes, const char *text);
 
+/* A lease, which is what happens most. */
+void event_log_note_grant(struct session *session, uint32_t pool, uint64_t n_bytes);
+
 /* A refused LEASE, and another refused request. */
 void event_log_note_refusal(const struct session *session, uint32_t pool, uint64_t n_bytes,
                             uint32_t code, enum proto_refused reason, const char *text);

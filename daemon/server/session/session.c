@@ -10,11 +10,11 @@
 #include "base/log.h"
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
-#include "daemon/server/session/board_walk.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/process_sessions.h"
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/session/timeouts.h"
+#include "daemon/server/session/walk.h"
 #include "daemon/server/transport/socket_close.h"
 #include "gpumem.h"
 
@@ -39,6 +39,12 @@ static void set_state(struct session *session, enum session_state state)
         session->state = state;
 }
 
+static void discharge_connection(struct session *session)
+{
+        due_end(&session->connection);
+        session->process = process_leave(session->process, &session->member);
+}
+
 static void session_free(struct session *session)
 {
         reply_files_end(session);
@@ -48,8 +54,7 @@ static void session_free(struct session *session)
         peer_deinit(&session->peer);
         free(session->draft);
         free(session->reclaim);
-        due_end(&session->connection);
-        session->process = process_leave(session->process, &session->member);
+        discharge_connection(session);
         session->account = account_unref(session->account);
         free(session);
 }
@@ -64,6 +69,12 @@ void session_free_ended(struct server *server)
         }
 }
 
+static void unlist(struct session *session)
+{
+        LIST_REMOVE(session, link);
+        numbered_remove(&session->server->sessions_by_number, session->number);
+}
+
 /* It is freed later, since functions that use it may be under way. */
 static void end_if_closed(struct session *session)
 {
@@ -71,9 +82,7 @@ static void end_if_closed(struct session *session)
 
         if (!session->is_closed || session->state != SESSION_CLOSING)
                 return;
-        timeouts_forget(session);
-        board_walk_forget(session);
-        LIST_REMOVE(session, link);
+        unlist(session);
         LIST_INSERT_HEAD(&server->ended_sessions, session, link);
 }
 
@@ -106,6 +115,7 @@ static void close_handles(struct session *session)
 static void begin_lingering(struct session *session, enum session_state state)
 {
         set_state(session, state);
+        walk_forget_all(session);
         session->lingers_since_ns = server_now_ns(session->server);
         timeouts_watch(session->server);
 }
@@ -391,7 +401,7 @@ static void start(struct session *session, int take_fd)
         session->client_end = (struct task){.step = end_client};
         session->process_watch = (struct fd_watch){.report = report_process_end};
         if (transport_init(&session->transport, server, &owner, take_fd)) {
-                LIST_REMOVE(session, link);
+                unlist(session);
                 session_free(session);
         } else if (fd_watch_begin(&session->process_watch, &server->scheduler, owner.watcher,
                                   owner.news, session->peer.pidfd, EPOLLIN)) {
@@ -472,6 +482,11 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
                         &session->account);
         if (!r)
                 r = charge_connection(session);
+        if (!r) {
+                r = numbered_add(&server->sessions_by_number, session, &session->number);
+                if (r)
+                        discharge_connection(session);
+        }
         if (r) {
                 audit_log_turned_away(server, session->account, peer, why_turned_away(r));
                 (void)account_unref(session->account);
@@ -480,6 +495,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         }
         session->state = SESSION_HELLO;
         TAILQ_INIT(&session->reply_files);
+        LIST_INIT(&session->walks);
         (void)snprintf(session->program, sizeof(session->program), "?");
         LIST_INSERT_HEAD(&server->sessions, session, link);
         timeouts_watch(server);

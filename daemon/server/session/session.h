@@ -64,19 +64,20 @@ struct session {
         void *board;
         size_t n_board_bytes;
         char program[32];
-        unsigned n_errors; /* errors sent to it */
-        uint64_t features; /* in force */
-        uint64_t since_ns; /* when it connected */
+        unsigned n_errors;                    /* errors sent to it */
+        struct event_history_row *grants_row; /* of its last lease; it may be another's by now */
+        uint64_t features;                    /* in force */
+        uint64_t since_ns;                    /* when it connected */
         uint64_t
                 lingers_since_ns; /* in LEFT and ORPHANED, until that is noted as an event; then 0 */
         bool asked_to_mark;       /* and may not have read the message yet */
         unsigned n_unread_pressures; /* told since the client had read everything, at most */
-        bool takes_over;       /* takes over the process's earlier session at the first HELD */
-        uint64_t n_held_bytes; /* reported in HELLO; valid with `takes_over` */
-        uint32_t row;          /* index in the list of clients that is being made */
-        struct board_walk *board_walk;      /* under way, see board_walk.h; NULL: none */
-        struct limit_draft *draft;          /* limits to be changed together; NULL: none */
-        struct reclaim *reclaim;            /* the last one; NULL: none */
+        bool takes_over;           /* takes over the process's earlier session at the first HELD */
+        uint64_t n_held_bytes;     /* reported in HELLO; valid with `takes_over` */
+        uint32_t number;           /* among all sessions */
+        LIST_HEAD(, walk) walks;   /* under way, see walk.h */
+        struct limit_draft *draft; /* limits to be changed together; NULL: none */
+        struct reclaim *reclaim;   /* the last one; NULL: none */
         struct reply_file_list reply_files; /* the oldest first */
         unsigned n_reply_files;
 };

@@ -8,9 +8,6 @@
 /* Interval between checks of the watched sessions. */
 #define LOOK_MS 250
 
-/* Sessions that are checked at a time; the others follow in the next loop iterations. */
-#define SESSIONS_A_TIME 64
-
 /* Ends the session if HELLO is late. HELLO may have arrived in time while the daemon was stopped or its user was not
  * served, so the socket is read first. */
 static void demand_hello(struct session *session)
@@ -55,39 +52,39 @@ static bool look_at(struct session *session)
                (session->state != SESSION_CLOSING && session->transport.send_queue.n);
 }
 
-static void on_timeouts_timer(uv_timer_t *timer)
+/* The node pays: who has nothing to say, or does not listen, pays for nothing else. */
+static void look_at_some(struct task *task)
 {
-        struct server *server = CONTAINER_OF(timer, struct server, timeouts.timer);
-        struct session *session = server->timeouts.at;
+        struct server *server = CONTAINER_OF(task, struct server, timeouts.task);
+        struct numbered_walk *walk = &server->timeouts.walk;
+        struct session *session;
 
-        if (!session) {
-                session = LIST_FIRST(&server->sessions);
-                server->timeouts.is_any_left = false;
-        }
-        for (unsigned n = 0; session && n < SESSIONS_A_TIME; n++) {
-                server->timeouts.at = LIST_NEXT(session, link);
+        numbered_go_on(walk, PART_ITEMS);
+        while ((session = numbered_next(&server->sessions_by_number, walk)))
                 server->timeouts.is_any_left |= look_at(session);
-                session = server->timeouts.at;
-        }
-        if (session)
-                (void)uv_timer_start(timer, on_timeouts_timer, 1, 0);
+        if (!numbered_is_over(&server->sessions_by_number, walk))
+                scheduler_put(&server->scheduler, &server->scheduler.node, task);
         else if (server->timeouts.is_any_left)
                 timeouts_watch(server);
 }
 
+static void on_timeouts_timer(uv_timer_t *timer)
+{
+        struct server *server = CONTAINER_OF(timer, struct server, timeouts.timer);
+
+        server->timeouts.is_any_left = false;
+        server->timeouts.walk.next = 0;
+        server->timeouts.task.step = look_at_some;
+        scheduler_put(&server->scheduler, &server->scheduler.node, &server->timeouts.task);
+}
+
+/* A check under way goes on to the end first. */
 void timeouts_watch(struct server *server)
 {
         uv_timer_t *timer = &server->timeouts.timer;
 
         server->timeouts.is_any_left = true;
-        if (!server->stopping && !uv_is_active((uv_handle_t *)timer))
+        if (!server->stopping && !uv_is_active((uv_handle_t *)timer) &&
+            !server->timeouts.task.payer)
                 (void)uv_timer_start(timer, on_timeouts_timer, LOOK_MS, 0);
-}
-
-void timeouts_forget(const struct session *session)
-{
-        struct server *server = session->server;
-
-        if (server->timeouts.at == session)
-                server->timeouts.at = LIST_NEXT(session, link);
 }

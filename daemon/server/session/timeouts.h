@@ -12,6 +12,3 @@ struct session;
 
 /* Watches a session from now on: it has just connected, does not read, or lingers. */
 void timeouts_watch(struct server *server);
-
-/* The session leaves the server's list. */
-void timeouts_forget(const struct session *session);

@@ -44,6 +44,20 @@ void transport_watch(struct transport *transport)
         if (has_work(transport))
                 scheduler_put(&transport->server->scheduler, transport->owner.payer,
                               &transport->task);
+        else
+                scheduler_take_out(&transport->task);
+}
+
+void transport_wait(struct transport *transport)
+{
+        transport->is_waiting = true;
+        transport_watch(transport);
+}
+
+void transport_go_on(struct transport *transport)
+{
+        transport->is_waiting = false;
+        transport_watch(transport);
 }
 
 static void report(struct fd_watch *watch, uint32_t events)

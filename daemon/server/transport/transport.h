@@ -63,6 +63,10 @@ int transport_init(struct transport *transport, struct server *server,
 /* Updates what the loop watches. Call it after every change of what this depends on. */
 void transport_watch(struct transport *transport);
 
+/* No frame is read until transport_go_on: the answer to the last one is not there. */
+void transport_wait(struct transport *transport);
+void transport_go_on(struct transport *transport);
+
 /* Sends a sealed frame, now or when the socket takes it. Failures reach on_end through the loop. */
 void transport_send(struct transport *transport, const struct frame *frame, const int *fds,
                     enum transport_fds kind);

@@ -21,7 +21,8 @@
         "\"user\", \"tenants\", \"pools\", \"limits\", \"each_user\", \"drain_seconds\""
 #define POOL_KEYS                                                                                  \
         "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"warm_bytes\", " \
-        "\"keep_cached_bytes\", \"return_after_seconds\", \"backing\", \"ipc\""
+        "\"keep_cached_bytes\", \"return_after_seconds\", \"keep_free_bytes\", \"backing\", "      \
+        "\"ipc\""
 #define SIZES "2MiB or more, in bytes or with a unit: \"12GiB\""
 
 static char path[64];
@@ -174,7 +175,7 @@ static const struct {
         {"{'pools': [{'device': 0}]}",
          "@: pools[0]: nothing is set (expected \"max_bytes\", \"max_fraction\" (the smaller one "
          "applies), \"min_bytes\", \"warm_bytes\", \"keep_cached_bytes\", "
-         "\"return_after_seconds\", \"backing\" or \"ipc\")\n"},
+         "\"return_after_seconds\", \"keep_free_bytes\", \"backing\" or \"ipc\")\n"},
         {"{'pools': [{'device': 'GPU-12', 'max_fraction': 1}]}",
          "@: pools[0].device: invalid device \"GPU-12\" (expected an index, a UUID as nvidia-smi "
          "-L prints it, or \"all\")\n"},
@@ -201,6 +202,11 @@ static const struct {
         {"{'pools': [{'pinned': 0, 'return_after_seconds': 31536001}]}",
          "@: pools[0].return_after_seconds: invalid number of seconds 31536001 (expected 0 to "
          "31536000, one year)\n"},
+        {"{'pools': [{'device': 0, 'keep_free_bytes': -1}]}",
+         "@: pools[0].keep_free_bytes: invalid size -1 (expected 0 or more, in bytes or with a "
+         "unit: \"12GiB\")\n"},
+        {"{'pools': [{'pinned': 0, 'keep_free_bytes': '1GiB'}]}",
+         "@: pools[0].keep_free_bytes: only allowed for device pools\n"},
         {"{'pools': [{'device': 0, 'max_bytes': '1GiB', 'min_bytes': '2GiB'}]}",
          "@: pools[0].min_bytes: invalid minimum \"2GiB\" (expected at most this pool's "
          "max_bytes)\n"},
@@ -251,7 +257,7 @@ static const struct {
          "\n@: pools[1]: neither \"device\" nor \"pinned\" (expected either \"device\" or "
          "\"pinned\")\n@: pools[1]: nothing is set (expected \"max_bytes\", \"max_fraction\" (the "
          "smaller one applies), \"min_bytes\", \"warm_bytes\", \"keep_cached_bytes\", "
-         "\"return_after_seconds\", \"backing\" or \"ipc\")\n"},
+         "\"return_after_seconds\", \"keep_free_bytes\", \"backing\" or \"ipc\")\n"},
 };
 
 TEST(what_is_wrong_is_said_exactly, .to = ARRAY_SIZE(bad))
@@ -383,6 +389,8 @@ TEST(minima_are_taken)
         ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 0, 0), GIB);
 }
 
+#define A_MINUTE UINT64_C(60000000000)
+
 static void expect_stock(uint32_t place, uint64_t warm_bytes, uint64_t keep_bytes,
                          uint64_t return_after_ns)
 {
@@ -394,7 +402,7 @@ static void expect_stock(uint32_t place, uint64_t warm_bytes, uint64_t keep_byte
         ck_assert_uint_eq(stock.return_after_ns, return_after_ns);
 }
 
-/* By default nothing is prewarmed and everything is kept; missing values follow from those that are set. */
+/* By default nothing is prewarmed, and nothing unused is kept for longer than a minute. */
 TEST(stocks_are_taken)
 {
         must_load("{'pools': [{'device': 0, 'warm_bytes': '1GiB'},             {'device': 1, "
@@ -402,16 +410,34 @@ TEST(stocks_are_taken)
                   "3},             {'device': 3, 'warm_bytes': '1GiB',              "
                   "'return_after_seconds': 31536000},             {'device': 4, 'warm_bytes': "
                   "'1GiB', 'keep_cached_bytes': 0}]}");
-        expect_stock(0, GIB, GIB, POLICY_KEEP_FOR_EVER);
-        expect_stock(1, 0, 2 * MIB, 0);
+        expect_stock(0, GIB, GIB, A_MINUTE);
+        expect_stock(1, 0, 2 * MIB, A_MINUTE);
         expect_stock(2, 0, 0, UINT64_C(3000000000));
         expect_stock(3, GIB, GIB, UINT64_C(31536000000000000));
-        expect_stock(4, GIB, 0, 0);
-        expect_stock(5, 0, 0, POLICY_KEEP_FOR_EVER);
+        expect_stock(4, GIB, 0, A_MINUTE);
+        expect_stock(5, 0, 0, A_MINUTE);
         must_load("{'pools': [{'device': 'all', 'warm_bytes': '1GiB'},             {'device': 0, "
                   "'warm_bytes': 0}]}");
-        expect_stock(0, 0, 0, POLICY_KEEP_FOR_EVER);
-        expect_stock(1, GIB, GIB, POLICY_KEEP_FOR_EVER);
+        expect_stock(0, 0, 0, A_MINUTE);
+        expect_stock(1, GIB, GIB, A_MINUTE);
+}
+
+static uint64_t free_of(uint32_t place)
+{
+        struct pool_row row = {.kind = GPUMEM_DEVICE, .place = place, .n_capacity_bytes = GIB};
+
+        return settings_pool_stock(&config.settings, &row).keep_free_bytes;
+}
+
+TEST(what_is_kept_free_is_taken)
+{
+        must_load("{'pools': [{'device': 'all', 'keep_free_bytes': '3GiB'},"
+                  " {'device': 1, 'keep_free_bytes': 0}, {'device': 2, 'min_bytes': 0}]}");
+        ck_assert_uint_eq(free_of(0), 3 * GIB);
+        ck_assert_uint_eq(free_of(1), 0);
+        ck_assert_uint_eq(free_of(2), 3 * GIB);
+        must_load("{}");
+        ck_assert_uint_eq(free_of(0), 0);
 }
 
 TEST(limits_are_taken)

@@ -71,7 +71,7 @@ static void put(unsigned at)
 
 static uint64_t any_step(void)
 {
-        return US + test_random_below(&numbers, 200 * US);
+        return US + test_random_below(&numbers, PAYER_STEP_MAX_NS - US);
 }
 
 /* One step of that length. Returns whose it was; its task has more to do. */
@@ -272,10 +272,10 @@ TEST(what_ends_and_comes_back_still_owes)
         (void)make(1, &everyone);
         put(0);
         put(1);
-        (void)step(MS);
+        (void)step(PAYER_STEP_MAX_NS);
         while (step(10 * US) != &nodes[1])
                 continue;
-        ck_assert_uint_ge(nodes[0].n_ns, MS);
+        ck_assert_uint_ge(nodes[0].n_ns, PAYER_STEP_MAX_NS);
         payer_take_out(&nodes[0].task);
         payer_unref(&nodes[0].payer);
         ck_assert(!nodes[0].has_ended);
@@ -284,7 +284,7 @@ TEST(what_ends_and_comes_back_still_owes)
         nodes[1].n_ns = 0;
         while (step(10 * US) == &nodes[1])
                 continue;
-        ck_assert_uint_ge(nodes[1].n_ns, MS - 20 * US);
+        ck_assert_uint_ge(nodes[1].n_ns, PAYER_STEP_MAX_NS - 20 * US);
         unref(0, 2);
 }
 

@@ -18,7 +18,7 @@ static struct worker {
         struct payer payer;
         struct task task;
         struct payer *pays;
-        uint64_t step_ns;
+        uint64_t step_ns, others_ns; /* in its steps the kernel also runs others for so long */
         uint64_t n_ns;
         unsigned n_steps;
         unsigned n_left; /* steps until it has no more to do */
@@ -26,14 +26,15 @@ static struct worker {
 
 static uv_loop_t loop;
 static struct scheduler scheduler;
-static uint64_t now_ns;
+static uint64_t now_ns, preempted_ns;
 static unsigned n_after;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
-        (void)clock;
-        *now = (struct timespec){.tv_sec = (time_t)(now_ns / S), .tv_nsec = (long)(now_ns % S)};
+        uint64_t ns = clock == CLOCK_THREAD_CPUTIME_ID ? now_ns - preempted_ns : now_ns;
+
+        *now = (struct timespec){.tv_sec = (time_t)(ns / S), .tv_nsec = (long)(ns % S)};
         return 0;
 }
 
@@ -47,7 +48,8 @@ static void work(struct task *task)
 {
         struct worker *worker = CONTAINER_OF(task, struct worker, task);
 
-        now_ns += worker->step_ns;
+        now_ns += worker->step_ns + worker->others_ns;
+        preempted_ns += worker->others_ns;
         worker->n_ns += worker->step_ns;
         worker->n_steps++;
         if (--worker->n_left)
@@ -222,6 +224,17 @@ TEST(steps_are_counted)
         ck_assert_uint_eq(scheduler.stats.n_late, 2);
         ck_assert_uint_eq(scheduler.stats.longest_ns, SCHEDULER_LATE_NS + 1);
         ck_assert_uint_eq(scheduler.everyone.used_ns, 7 * SCHEDULER_LATE_NS + 2);
+}
+
+/* Neither does it pay for that, nor are its steps late. */
+TEST(the_time_of_others_is_not_a_steps)
+{
+        users[0].others_ns = 150 * US;
+        begin_users(2);
+        run_for(S);
+        ck_assert_uint_ge(users[0].n_steps + 10, users[1].n_steps);
+        ck_assert_uint_eq(scheduler.stats.n_late, 0);
+        ck_assert_uint_le(scheduler.stats.longest_ns, 51 * US);
 }
 
 TESTS_MAIN("scheduler", .start = start, .stop = stop)

@@ -36,6 +36,7 @@ static void fill_pool(struct pool_row *pool, struct stats_row *stats, uint32_t i
                                     .device = PROTO_DEVICE_WELL,
                                     .driver = PROTO_DRIVER_STALLED,
                                     .driver_for = 12034,
+                                    .fragmentation = 250,
                                     .device_free = is_device ? 5 : PROTO_FIGURE_UNKNOWN,
                                     .device_others = id == 1 ? 9 : PROTO_FIGURE_UNKNOWN};
 }

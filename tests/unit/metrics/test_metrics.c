@@ -63,6 +63,8 @@ TEST(every_figure_has_a_name_and_a_unit)
         expect_line("gpumemd_pool_reserved_bytes{" GPU_0 "} 10");
         expect_line("gpumemd_pool_reserved_bytes{pool=\"2\",kind=\"pinned\",numa_node=\"0\"} 30");
         expect_line("gpumemd_driver_for_seconds{" GPU_0 "} 12.034");
+        expect_line("# UNIT gpumemd_pool_fragmentation_ratio ratio");
+        expect_line("gpumemd_pool_fragmentation_ratio{" GPU_0 "} 0.250");
         expect_line("gpumemd_pool_info{" GPU_0 ",gpu=\"0\",name=\"pool 0\"} 1");
         expect_line("gpumemd_clients{state=\"others\"} 40");
         expect_line("gpumemd_clients{state=\"left\"} 0");

@@ -4,6 +4,7 @@
 #include "tests/suite.h"
 #include "tests/unit/policy/policy_world.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 struct world world;
@@ -298,4 +299,21 @@ void expect_totals(uint64_t leased, uint64_t cached, uint64_t lingering)
         ck_assert_uint_eq(now.leased, leased);
         ck_assert_uint_eq(now.cached, cached);
         ck_assert_uint_eq(now.lingering, lingering);
+}
+
+void list_blocks(void (*take_block)(const struct block_listing *block, void *argument),
+                 void *argument)
+{
+        struct numbered_walk walk = {.next = 0};
+
+        numbered_go_on(&walk, UINT_MAX);
+        ck_assert(!policy_list_blocks(world.policy, &walk, take_block, argument));
+}
+
+void see_idle(void)
+{
+        struct numbered_walk walk = {.next = 0};
+
+        numbered_go_on(&walk, UINT_MAX);
+        ck_assert(!policy_see_idle(world.policy, &walk));
 }

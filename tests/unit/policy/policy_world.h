@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "daemon/policy/check/check.h"
 #include "daemon/policy/policy.h"
+#include "daemon/policy/report/listing.h"
 #include "daemon/policy/report/stats.h"
 #include "gpumem.h"
 #include "tests/suite.h"
@@ -131,4 +132,9 @@ struct held cache(struct client *client, uint64_t n_bytes, enum return_kind kind
 void cache_several(struct client *client, uint64_t n_bytes, unsigned n, struct held *ret_held);
 
 struct pool_stats stats(void);
+
+/* All blocks, and which leases are idle. */
+void list_blocks(void (*take_block)(const struct block_listing *block, void *argument),
+                 void *argument);
+void see_idle(void);
 void expect_totals(uint64_t leased, uint64_t cached, uint64_t lingering);

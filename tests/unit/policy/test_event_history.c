@@ -39,14 +39,24 @@ static struct tenant_key tenant(uint32_t uid, const char *realm)
         return key;
 }
 
-static void note_of(uint32_t uid, const char *realm, enum listed_event what, uint32_t pid)
+static void note_own(uint32_t uid, const char *realm, enum listed_event what, uint32_t pid,
+                     struct event_history_row **own)
 {
         const struct tenant_key key = tenant(uid, realm);
-        const struct noted_event event = {
-                .what = what, .pid = pid, .n_bytes = 10, .program = "program", .text = "text"};
+        const struct noted_event event = {.what = what,
+                                          .pid = pid,
+                                          .n_bytes = 10,
+                                          .program = "program",
+                                          .text = "text",
+                                          .own = own};
 
         event_history_note(history, &key, &event, now_ns);
         event_history_check(history);
+}
+
+static void note_of(uint32_t uid, const char *realm, enum listed_event what, uint32_t pid)
+{
+        note_own(uid, realm, what, pid, NULL);
 }
 
 static void note(uint32_t uid, enum listed_event what, uint32_t pid)
@@ -137,6 +147,41 @@ TEST(what_is_alike_within_a_second_is_one_row)
         note(1, LISTED_EVENT_REVOKED, 6);
         ck_assert_uint_eq(event_history_find(history, FIRST + 5)->times, 1);
         ck_assert_uint_eq(event_history_lost(history, NULL), 0);
+}
+
+/* Of many clients each has its row, however many others come between. */
+TEST(a_client_s_own_row_is_found)
+{
+        struct event_history_row *own[2 * EVENT_HISTORY_SCANS] = {NULL};
+        const unsigned n = ARRAY_SIZE(own);
+        uint64_t times;
+
+        event_history_free(history);
+        ck_assert_int_eq(event_history_new(n, FIRST, &history), 0);
+        for (unsigned i = 0; i < 3 * n; i++)
+                note_own(1, "", LISTED_EVENT_GRANTED, i % n, &own[i % n]);
+        ck_assert_uint_eq(count_rows(1, &times), n);
+        ck_assert_uint_eq(times, 3 * n);
+        ck_assert_uint_eq(event_history_find(history, 0)->times, 3);
+        now_ns += S;
+        note_own(1, "", LISTED_EVENT_GRANTED, 0, &own[0]);
+        ck_assert_uint_eq(own[0]->times, 1);
+}
+
+TEST(a_row_that_is_another_s_by_now_is_left_alone)
+{
+        struct event_history_row *own = NULL;
+
+        note_own(1, "", LISTED_EVENT_GRANTED, 5, &own);
+        for (uint32_t pid = 0; pid < N_ROWS; pid++)
+                note(1, LISTED_EVENT_GRANTED, 10 + pid);
+        ck_assert_uint_eq(own->pid, 10 + N_ROWS - 1);
+        note_own(1, "", LISTED_EVENT_GRANTED, 5, &own);
+        ck_assert_uint_eq(own->times, 1);
+        ck_assert_uint_eq(own->pid, 5);
+        note_own(3, "", LISTED_EVENT_GRANTED, 5, &own);
+        ck_assert_uint_eq(own->times, 1);
+        ck_assert_uint_eq(event_history_whose(own)->uid, 3);
 }
 
 /* Otherwise the sum would show a size that no request had. */
@@ -358,6 +403,7 @@ TEST(every_event_is_kept_or_counted)
         static const enum listed_event kinds[] = {LISTED_EVENT_GRANTED, LISTED_EVENT_REFUSED,
                                                   LISTED_EVENT_ENDED, LISTED_EVENT_STALLED};
         static const char *const realms[] = {"", "/a", "/b", "/c"};
+        struct event_history_row *own[N_USERS] = {NULL};
         struct test_random random = test_random_begin();
         uint64_t n_kept = 0;
 
@@ -370,9 +416,10 @@ TEST(every_event_is_kept_or_counted)
                 if (what == LISTED_EVENT_STALLED)
                         note_node(what);
                 else
-                        note_of((uint32_t)test_random_below(&random, N_USERS),
-                                realms[test_random_below(&random, ARRAY_SIZE(realms))], what,
-                                (uint32_t)test_random_below(&random, 3));
+                        note_own((uint32_t)test_random_below(&random, N_USERS),
+                                 realms[test_random_below(&random, ARRAY_SIZE(realms))], what,
+                                 (uint32_t)test_random_below(&random, 3),
+                                 &own[test_random_below(&random, N_USERS)]);
         }
         for (const struct event_history_row *row = event_history_find(history, 0); row;
              row = event_history_next(row))

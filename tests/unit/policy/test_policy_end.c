@@ -136,7 +136,7 @@ POLICY_TEST(a_block_is_dated_when_it_is_made_and_at_each_change, 100 * MIB)
 
         world.now_ns = 5000;
         held = hold(client, 4 * MIB);
-        policy_list_blocks(world.policy, 0, take_block, &listed);
+        list_blocks(take_block, &listed);
         ck_assert_int_eq(listed.state, BLOCK_IS_LEASED);
         ck_assert_ptr_eq(listed.charged, client);
         ck_assert_uint_eq(listed.uid, 7);
@@ -144,7 +144,7 @@ POLICY_TEST(a_block_is_dated_when_it_is_made_and_at_each_change, 100 * MIB)
         ck_assert_uint_eq(listed.since_ns, 5000);
         world.now_ns = 9000;
         give_back(client, held.lease, RETURN_UNMAPPED);
-        policy_list_blocks(world.policy, 0, take_block, &listed);
+        list_blocks(take_block, &listed);
         ck_assert_int_eq(listed.state, BLOCK_IS_CACHED);
         ck_assert_ptr_null(listed.charged);
         ck_assert_uint_eq(listed.lease_id, 0);
@@ -242,6 +242,59 @@ POLICY_TEST(a_user_has_so_many_tenants_that_have_gone, 4 * MIB)
         client = join_in(UID, TENANTS_A_USER + 2);
         must_release(blocks[2]);
         (void)must_take(ACTION_NONE);
+}
+
+/* Some leases end before the first sign, and no request is served from then on. */
+POLICY_TEST(leases_end_in_parts_before_the_first_sign, 32 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held[3];
+
+        for (unsigned i = 0; i < 3; i++)
+                held[i] = hold(a, (4 + 2 * i) * MIB);
+        ask(a, 9, 30 * MIB, UINT64_MAX);
+        expect_idle();
+        ck_assert(policy_client_drop_some(world.policy, a, 1, world.now_ns));
+        policy_check(world.policy);
+        expect_release(held[0].block);
+        expect_idle();
+        ck_assert_uint_eq(stats().n_waiting, 0);
+        ck_assert(policy_client_drop_some(world.policy, a, 1, world.now_ns));
+        expect_release(held[1].block);
+        ck_assert(!policy_client_drop_some(world.policy, a, 2, world.now_ns));
+        expect_release(held[2].block);
+        expect_idle();
+        expect_totals(0, 0, 18 * MIB);
+        ck_assert(!tell(a, SIGN_EOF));
+        expect_idle();
+        ck_assert(tell(a, SIGN_DEAD));
+        expect_totals(0, 0, 0);
+        end(b);
+}
+
+/* After the first sign its mappings end in parts; who waits for the bytes gets them before the second. */
+POLICY_TEST(mappings_end_in_parts_before_the_second_sign, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held[2];
+
+        for (unsigned i = 0; i < 2; i++)
+                held[i] = hold(a, 8 * MIB);
+        ask(b, 1, 8 * MIB, UINT64_MAX);
+        ck_assert(!tell(a, SIGN_EOF));
+        expect_release(held[0].block);
+        expect_release(held[1].block);
+        expect_idle();
+        ck_assert(policy_client_unmap_some(world.policy, a, 1, world.now_ns));
+        policy_check(world.policy);
+        (void)expect_made(b, 1);
+        expect_totals(8 * MIB, 0, 8 * MIB);
+        ck_assert(!policy_client_unmap_some(world.policy, a, 1, world.now_ns));
+        ck_assert(!policy_client_unmap_some(world.policy, a, 1, world.now_ns));
+        expect_totals(8 * MIB, 0, 0);
+        ck_assert(tell(a, SIGN_DEAD));
+        end(b);
+        policy_check(world.policy);
 }
 
 TESTS_MAIN("policy: end")

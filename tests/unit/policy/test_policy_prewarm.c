@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is created before a client asks: of which sizes, and which request gets it; and memory that is cached
- * for too long. */
+/* Memory that is created before a client asks: of which sizes, and which request gets it. */
 #include "daemon/policy/prewarm.h"
 
-#include "base/err.h"
 #include "tests/unit/policy/policy_world.h"
-
-#define SECOND UINT64_C(1000000000)
 
 TEST(sizes_get_as_many_bytes_each)
 {
@@ -83,44 +79,6 @@ POLICY_TEST(what_is_made_while_it_ends_goes_back, 16 * MIB)
         created(block, 0);
         expect_release(block);
         expect_totals(0, 0, 0);
-}
-
-POLICY_TEST(what_cannot_go_is_in_no_requests_way, 64 * MIB)
-{
-        struct client *a = join(1);
-        const uint64_t sizes[] = {16 * MIB, 16 * MIB, 4 * MIB, 2 * MIB};
-        struct held held[ARRAY_SIZE(sizes)];
-        struct lease *lease;
-
-        ck_assert_int_eq(policy_set_pool_keep(world.policy, 0, 28 * MIB, 0), 0);
-        for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++)
-                held[i] = hold(a, sizes[i]);
-        for (unsigned i = 0; i < 3; i++)
-                give_back(a, held[i].lease, RETURN_UNMAPPED);
-        for (unsigned i = 0; i < 2; i++) {
-                policy_return_cached(world.policy, 1, SECOND);
-                policy_check(world.policy);
-                expect_idle();
-                ck_assert(policy_keeps_more(world.policy));
-        }
-        policy_return_cached(world.policy, 1, SECOND);
-        policy_check(world.policy);
-        expect_release(held[2].block);
-        /* 4 MiB are too much, and no block is that small. */
-        ck_assert(!policy_keeps_more(world.policy));
-        give_back(a, held[3].lease, RETURN_UNMAPPED);
-        ck_assert(policy_keeps_more(world.policy));
-        policy_return_cached(world.policy, 2, SECOND);
-        /* Removes the block at which the next scan would begin. */
-        policy_check(world.policy);
-        ask(a, 9, 2 * MIB, 0);
-        lease = expect_grant(a, 9);
-        ck_assert_ptr_eq(lease_block(lease), held[3].block);
-        policy_check(world.policy);
-        give_back(a, lease, RETURN_UNMAPPED);
-        policy_return_cached(world.policy, 3, SECOND);
-        expect_release(held[3].block);
-        ck_assert(!policy_keeps_more(world.policy));
 }
 
 TESTS_MAIN("policy: prewarm")

@@ -35,9 +35,11 @@ POLICY_TEST(in_turns_a_queue_is_walked_once_for_all, 8 * MIB)
 /* Many clients declare the same bytes again. */
 POLICY_TEST(nobody_is_looked_at_when_nothing_has_changed, 8 * MIB)
 {
-        struct client *a = join(1);
+        struct client *a = join(1), *b = join(2);
         uint64_t n_walks;
 
+        (void)hold(b, 8 * MIB);
+        ask(b, 1, 8 * MIB, UINT64_MAX);
         client_set_held(a, 4 * MIB);
         n_walks = world.policy->n_walks;
         for (unsigned i = 0; i < 3; i++)
@@ -45,6 +47,16 @@ POLICY_TEST(nobody_is_looked_at_when_nothing_has_changed, 8 * MIB)
         ck_assert_uint_eq(world.policy->n_walks, n_walks);
         ck_assert_int_eq(policy_declare(world.policy, a, 0, 0, world.now_ns), 0);
         ck_assert_uint_eq(world.policy->n_walks, n_walks + 1);
+}
+
+POLICY_TEST(a_queue_without_requests_is_not_walked, 8 * MIB)
+{
+        struct client *a = join(1);
+        uint64_t n_walks = world.policy->n_walks;
+        struct held held = hold(a, 4 * MIB);
+
+        give_back(a, held.lease, RETURN_UNMAPPED);
+        ck_assert_uint_le(world.policy->n_walks, n_walks + 1);
 }
 
 POLICY_TEST(so_many_of_a_tenant_wait_and_no_more, 8 * MIB)

@@ -28,19 +28,17 @@ POLICY_TEST(a_tenant_that_is_chosen_gives_back_in_all_pools, 32 * MIB)
         const uint32_t uid = 2;
         struct block *in_pinned;
         struct action freed;
-        uint64_t n_blocks;
 
         ask_with(b, &pinned);
         in_pinned = take(ACTION_CREATE).block;
         created(in_pinned, 0);
         give_back(b, expect_grant(b, 1), RETURN_UNMAPPED);
         mark_idle(b, idle.lease);
-        ck_assert_int_eq(policy_reclaim(world.policy, admin, 7, is_of, &uid, &n_blocks), 0);
-        ck_assert_uint_eq(n_blocks, 3);
+        ck_assert_int_eq(policy_reclaim(world.policy, admin, 7, is_of, &uid), 0);
         policy_check(world.policy);
         expect_release(of_b.block);
-        expect_release(in_pinned);
         expect_taken(b, &idle);
+        expect_release(in_pinned);
         ck_assert(was_revoked(b, idle.lease));
         unmap(b, idle.id);
         freed = take(ACTION_FREED);
@@ -52,6 +50,49 @@ POLICY_TEST(a_tenant_that_is_chosen_gives_back_in_all_pools, 32 * MIB)
         ck_assert_uint_eq(stats().cached, 4 * MIB);
         (void)of_a;
         expect_idle();
+}
+
+/* The answer waits for the last part. */
+POLICY_TEST(in_turns_blocks_are_looked_at_in_parts, 32 * MIB)
+{
+        struct client *a = join(1);
+        struct held held[3];
+        struct action freed;
+
+        for (unsigned i = 0; i < 3; i++)
+                held[i] = cache(a, (4 + 2 * i) * MIB, RETURN_UNMAPPED);
+        policy_serve_in_turns(world.policy);
+        ck_assert_int_eq(policy_release_all(world.policy, a, 7, SCOPE_TENANT, 0), 0);
+        expect_idle();
+        ck_assert(policy_release_more(world.policy, a, 2));
+        policy_check(world.policy);
+        expect_release(held[0].block);
+        expect_release(held[1].block);
+        expect_idle();
+        ck_assert(!policy_release_more(world.policy, a, 2));
+        expect_release(held[2].block);
+        freed = take(ACTION_FREED);
+        ck_assert_uint_eq(freed.serial, 7);
+        ck_assert_uint_eq(freed.n_blocks, 3);
+        ck_assert(!policy_release_more(world.policy, a, 2));
+        expect_idle();
+}
+
+POLICY_TEST(a_client_that_ends_in_between_gets_no_answer, 32 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+        struct held held[2];
+
+        for (unsigned i = 0; i < 2; i++)
+                held[i] = cache(b, (4 + 2 * i) * MIB, RETURN_UNMAPPED);
+        policy_serve_in_turns(world.policy);
+        ck_assert_int_eq(policy_release_all(world.policy, a, 7, SCOPE_TENANT, 0), 0);
+        ck_assert(policy_release_more(world.policy, a, 1));
+        expect_release(held[0].block);
+        (void)policy_client_eof(world.policy, a, world.now_ns);
+        (void)policy_client_dead(world.policy, a, world.now_ns);
+        expect_idle();
+        expect_totals(0, 6 * MIB, 0);
 }
 
 TESTS_MAIN("policy: release all")

@@ -131,7 +131,7 @@ POLICY_TEST(release_all_takes_what_is_idle, LARGE)
 
         mark_idle(a, idle.lease);
         mark_idle(other, others.lease);
-        (void)policy_see_idle(world.policy);
+        see_idle();
         ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 12 * MIB);
         ck_assert_int_eq(policy_release_all(world.policy, kin, 1, SCOPE_TENANT, POLICY_ALL_POOLS),
                          0);
@@ -146,7 +146,7 @@ POLICY_TEST(release_all_takes_what_is_idle, LARGE)
         ck_assert_uint_eq(take(ACTION_FREED).n_bytes, 8 * MIB);
         ck_assert(!was_revoked(a, busy.lease));
         expect_totals(2 * MIB, 0, 0);
-        (void)policy_see_idle(world.policy);
+        see_idle();
         ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 0);
         ck_assert_uint_eq(stats().n_revocations, 2);
         ck_assert_uint_eq(stats().n_notices, 2);
@@ -167,6 +167,25 @@ POLICY_TEST(some_idle_leases_are_seen, LARGE)
         ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 0);
         policy_see_some_idle(world.policy, 0, 1);
         ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 4 * MIB);
+}
+
+/* As many bytes as the new block has, of however small blocks they are. */
+POLICY_TEST(many_small_ones_go_for_a_large_one, 8192 * MIB)
+{
+        const unsigned n_clients = 8, n_each = 90;
+        struct client *a = join(1), *kin[8];
+        struct held held[8][90];
+
+        for (unsigned i = 0; i < n_clients * n_each; i++) {
+                if (i % n_each == 0)
+                        kin[i / n_each] = join(1);
+                held[i / n_each][i % n_each] = hold(kin[i / n_each], 4 * MIB);
+        }
+        for (unsigned i = 0; i < n_clients * n_each; i++)
+                mark_idle(kin[i / n_each], held[i / n_each][i % n_each].lease);
+        ask(a, 1, 2560 * MIB, 0);
+        ck_assert_uint_ge(stats().n_revocations, 2560 / 4);
+        ck_assert_uint_lt(stats().n_revocations, n_clients * n_each);
 }
 
 TESTS_MAIN("policy: reserve")

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/policy/aging.h"
+
+#include "daemon/policy/objects/block.h"
+#include "daemon/policy/objects/lease.h"
+#include "gpumem.h"
+
+/* A release takes the loop as long as so many looks: actions, and a message to the client. */
+#define LOOKS_A_RELEASE 16
+
+static unsigned less_a_release(unsigned n_looks)
+{
+        return n_looks > LOOKS_A_RELEASE ? n_looks - LOOKS_A_RELEASE : 1;
+}
+
+int policy_set_pool_keep(struct policy *policy, uint32_t pool, uint64_t keep_bytes,
+                         uint64_t return_after_ns)
+{
+        if (pool >= policy->n_pools)
+                return GPUMEM_E_NO_POOL;
+        policy->pools[pool]->keep_bytes = keep_bytes;
+        policy->pools[pool]->return_after_ns = return_after_ns;
+        policy->pools[pool]->cache_grew = true;
+        policy->pools[pool]->return_next = policy->pools[pool]->look_next = NULL;
+        return 0;
+}
+
+static uint64_t n_cached_bytes(const struct pool *pool)
+{
+        return pool->totals.evictable + pool->totals.mapped_cached;
+}
+
+static uint64_t over_bytes(const struct pool *pool)
+{
+        uint64_t n_bytes = n_cached_bytes(pool);
+
+        return n_bytes > pool->keep_bytes ? n_bytes - pool->keep_bytes : 0;
+}
+
+bool policy_ages(const struct policy *policy)
+{
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                const struct pool *pool = policy->pools[i];
+
+                if (pool->return_after_ns == POLICY_KEEP_FOR_EVER)
+                        continue;
+                if (!TAILQ_EMPTY(&pool->leased) ||
+                    (over_bytes(pool) && (pool->cache_grew || !pool->returned_all)))
+                        return true;
+        }
+        return false;
+}
+
+/* The list is sorted by the time of caching, so the scan ends at the first block that is too young. Blocks
+ * are released only whole, and only while keep_bytes remain. One pass is enough unless more is cached
+ * meanwhile. */
+static unsigned age_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
+{
+        struct block *block = pool->return_next;
+
+        if (!block) {
+                block = TAILQ_FIRST(&pool->cached);
+                pool->returned_all = pool->returned_all && !pool->cache_grew;
+                pool->cache_grew = false;
+        }
+        for (; block && n_looks && over_bytes(pool); n_looks--) {
+                struct block *next = TAILQ_NEXT(block, pool_age_link);
+
+                if (now_ns - block->since_ns < pool->return_after_ns) {
+                        pool->return_next = NULL;
+                        return n_looks;
+                }
+                if (!block_is_kept(block) && block->bin->n_bytes <= over_bytes(pool)) {
+                        block_release(block);
+                        pool->n_aged++;
+                        n_looks = less_a_release(n_looks);
+                }
+                block = next;
+        }
+        pool->return_next = over_bytes(pool) ? block : NULL;
+        pool->returned_all = !block && !pool->cache_grew;
+        return n_looks;
+}
+
+static bool leaves_minimum(const struct block *block)
+{
+        return block->holding->totals.leased >=
+               block->bin->n_bytes + block_its_pool(block)->settings.min_bytes;
+}
+
+/* With the lease, its client's charge ends, so requests that wait may be served. */
+static bool take_back(struct block *block)
+{
+        struct pool *pool = block_its_pool(block);
+
+        if (!lease_revoke(TAILQ_FIRST(&block->leases)))
+                return false;
+        if (n_cached_bytes(pool) + block->bin->n_bytes <= pool->keep_bytes)
+                block_return_to_cache(block);
+        else
+                block_release(block);
+        pool->n_aged += block->state != BLOCK_CACHED;
+        pool->unserved = true;
+        return true;
+}
+
+/* Returns whether the block was taken back. */
+static bool look_at(struct block *block, uint64_t now_ns)
+{
+        if (!block_may_be_idle(block))
+                return false;
+        if (block_is_kept(block) || !lease_is_idle(TAILQ_FIRST(&block->leases))) {
+                block->seen_in_use = true;
+                return false;
+        }
+        if (block->seen_in_use)
+                block->idle_since_ns = now_ns;
+        block->seen_in_use = false;
+        return now_ns - block->idle_since_ns >= block_its_pool(block)->return_after_ns &&
+               leaves_minimum(block) && take_back(block);
+}
+
+static unsigned age_leased(struct pool *pool, unsigned n_looks, uint64_t now_ns)
+{
+        if (!pool->look_next)
+                pool->look_next = LIST_FIRST(&pool->blocks);
+        for (; pool->look_next && n_looks; n_looks--) {
+                struct block *block = pool->look_next;
+
+                pool->look_next = LIST_NEXT(block, pool_link);
+                if (look_at(block, now_ns))
+                        n_looks = less_a_release(n_looks);
+        }
+        return n_looks;
+}
+
+bool policy_age(struct policy *policy, unsigned n_looks, uint64_t now_ns)
+{
+        if (now_ns > policy->now_ns)
+                policy->now_ns = now_ns;
+        for (; policy->aging_pool < policy->n_pools; policy->aging_pool++) {
+                struct pool *pool = policy->pools[policy->aging_pool];
+
+                if (pool->return_after_ns == POLICY_KEEP_FOR_EVER)
+                        continue;
+                if (!pool->look_next)
+                        n_looks = age_cached(pool, n_looks, policy->now_ns);
+                if (!pool->return_next)
+                        n_looks = age_leased(pool, n_looks, policy->now_ns);
+                if (pool->return_next || pool->look_next)
+                        return true;
+        }
+        policy->aging_pool = 0;
+        return false;
+}
+
+static uint64_t give_cached_back(struct pool *pool, uint64_t n_bytes, unsigned n_looks,
+                                 bool mapped_too)
+{
+        struct block *block, *next;
+        uint64_t n_gone_bytes = 0;
+
+        for (block = TAILQ_FIRST(&pool->cached); block && n_looks && n_gone_bytes < n_bytes;
+             block = next, n_looks--) {
+                next = TAILQ_NEXT(block, pool_age_link);
+                if (block_is_kept(block) || (block_is_mapped(block) && !mapped_too))
+                        continue;
+                n_gone_bytes += block->bin->n_bytes;
+                block_release(block);
+                n_looks = less_a_release(n_looks);
+        }
+        return n_gone_bytes;
+}
+
+/* What stays moves to the end of the list, so that the next call begins with others. */
+static uint64_t give_idle_back(struct pool *pool, uint64_t n_bytes, unsigned n_looks)
+{
+        const struct block *last = TAILQ_LAST(&pool->leased, pool_blocks_by_age);
+        struct block *block, *next;
+        uint64_t n_gone_bytes = 0;
+        bool was_last = false;
+
+        for (block = TAILQ_FIRST(&pool->leased);
+             block && !was_last && n_looks && n_gone_bytes < n_bytes; block = next, n_looks--) {
+                next = TAILQ_NEXT(block, pool_age_link);
+                was_last = block == last;
+                if (!block_is_kept(block) && leaves_minimum(block) &&
+                    lease_revoke(TAILQ_FIRST(&block->leases))) {
+                        n_gone_bytes += block->bin->n_bytes;
+                        block_release(block);
+                        pool->unserved = true;
+                        n_looks = less_a_release(n_looks);
+                        continue;
+                }
+                TAILQ_REMOVE(&pool->leased, block, pool_age_link);
+                TAILQ_INSERT_TAIL(&pool->leased, block, pool_age_link);
+        }
+        return n_gone_bytes;
+}
+
+uint64_t policy_give_back(struct policy *policy, uint32_t pool_id, uint64_t n_bytes,
+                          unsigned n_looks, uint64_t now_ns)
+{
+        struct pool *pool = policy->pools[pool_id];
+        uint64_t n_gone_bytes;
+
+        if (now_ns > policy->now_ns)
+                policy->now_ns = now_ns;
+        n_gone_bytes = give_cached_back(pool, n_bytes, n_looks, false);
+        if (n_gone_bytes < n_bytes)
+                n_gone_bytes += give_cached_back(pool, n_bytes - n_gone_bytes, n_looks, true);
+        if (n_gone_bytes < n_bytes)
+                n_gone_bytes += give_idle_back(pool, n_bytes - n_gone_bytes, n_looks);
+        return n_gone_bytes;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/server/pools/aging.h"
+
+#include "base/err.h"
+#include "daemon/policy/aging.h"
+
+/* Passes within the configured time, as long as the interval is within the bounds. */
+#define PASSES          16
+#define INTERVAL_MS_MIN UINT64_C(250)
+#define INTERVAL_MS_MAX UINT64_C(5000)
+
+/* Blocks that one part of a pass looks at; time between two parts. */
+#define LOOKS   256
+#define PART_MS 1
+
+static uint64_t interval_ms(uint64_t return_after_ns)
+{
+        uint64_t n_ms = return_after_ns / NS_PER_MS / PASSES;
+
+        if (n_ms < INTERVAL_MS_MIN)
+                return INTERVAL_MS_MIN;
+        return n_ms < INTERVAL_MS_MAX ? n_ms : INTERVAL_MS_MAX;
+}
+
+void aging_apply(struct server *server)
+{
+        server->aging.interval_ms = INTERVAL_MS_MAX;
+        for (uint32_t i = 0; i < server->n_pools; i++) {
+                struct pool_stock stock = server->pools[i].stock;
+                uint64_t n_ms = interval_ms(stock.return_after_ns);
+                uint64_t n_late_ns = 2 * n_ms * NS_PER_MS;
+
+                /* There clients close memory only when they lack some. */
+                if (server->pools[i].row.properties & PROTO_POOL_LEGACY)
+                        continue;
+                (void)policy_set_pool_keep(
+                        server->policy, i, stock.keep_bytes,
+                        stock.return_after_ns > n_late_ns ? stock.return_after_ns - n_late_ns : 0);
+                if (n_ms < server->aging.interval_ms)
+                        server->aging.interval_ms = n_ms;
+        }
+        (void)uv_timer_stop(&server->aging.timer);
+        aging_watch(server);
+}
+
+int aging_open(struct server *server)
+{
+        int r = uv_timer_init(&server->loop, &server->aging.timer);
+
+        if (!r)
+                aging_apply(server);
+        return r;
+}
+
+static void on_pass(uv_timer_t *timer)
+{
+        struct server *server = CONTAINER_OF(timer, struct server, aging.timer);
+
+        if (policy_age(server->policy, LOOKS, server_now_ns(server)))
+                (void)uv_timer_start(timer, on_pass, PART_MS, 0);
+        else
+                aging_watch(server);
+        server_execute(server);
+}
+
+void aging_watch(struct server *server)
+{
+        uv_timer_t *timer = &server->aging.timer;
+
+        if (!server->stopping && !uv_is_active((uv_handle_t *)timer) && policy_ages(server->policy))
+                (void)uv_timer_start(timer, on_pass, server->aging.interval_ms, 0);
+}
