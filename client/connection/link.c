@@ -19,21 +19,26 @@
 
 #define CHATTER_STEP_MS 1000
 
+/* For how long a LEASE waits at least until the daemon takes it. */
+#define PLACE_MS 1000
+
 /* A call that waits for an answer. Lives on the caller's stack. */
 struct waiter {
         LIST_ENTRY(waiter) link;
         uint32_t serial;
         enum message_kind reply_kind;
+        bool is_lease;
         bool answered;
         int result;
         struct frame *reply;
         struct fdset *fds;
 };
 
-static void answer(struct waiter *waiter, int result)
+static void answer(struct link *link, struct waiter *waiter, int result)
 {
         waiter->result = result;
         waiter->answered = true;
+        link->n_leases -= waiter->is_lease;
         LIST_REMOVE(waiter, link);
 }
 
@@ -44,7 +49,7 @@ static void end_link(struct link *link)
         link->dead = true;
         (void)shutdown(link->socket.fd, SHUT_RDWR);
         while ((waiter = LIST_FIRST(&link->waiters)))
-                answer(waiter, GPUMEM_E_DISCONNECTED);
+                answer(link, waiter, GPUMEM_E_DISCONNECTED);
 }
 
 static struct waiter *find_waiter(struct link *link, uint32_t serial)
@@ -95,14 +100,14 @@ static void take_answer(struct link *link, const struct frame *frame, struct fds
         if (refused) {
                 *waiter->reply = *frame;
                 (void)snprintf(link->refusal, sizeof(link->refusal), "%s", text);
-                answer(waiter, code);
+                answer(link, waiter, code);
         } else if (is_reply(waiter, frame)) {
                 *waiter->reply = *frame;
                 *waiter->fds = *fds;
                 *fds = FDSET_NULL;
-                answer(waiter, 0);
+                answer(link, waiter, 0);
         } else {
-                answer(waiter, -EPROTO);
+                answer(link, waiter, -EPROTO);
         }
 }
 
@@ -205,15 +210,36 @@ static bool read_for_all(struct link *link)
         return r != -EAGAIN;
 }
 
+/* The daemon refuses a LEASE while so many of the connection have no answer. So one that other threads' are in the way
+ * of waits for their answers, as long as it may wait for memory. The caller has the lock, which is dropped
+ * meanwhile. */
+static void await_places(struct link *link, struct message_lease *lease, unsigned n)
+{
+        uint32_t wait_ms = lease->wait_ms > PLACE_MS ? lease->wait_ms : PLACE_MS;
+        uint64_t since_ms = clock_now_ms(), n_ms;
+        struct timespec end = clock_after_ms(wait_ms);
+        int r = 0;
+
+        while (!link->dead && link->n_leases + n > LINK_TOGETHER_MAX && !r)
+                r = pthread_cond_timedwait(&link->news, &link->lock, &end);
+        n_ms = clock_now_ms() - since_ms;
+        lease->wait_ms -= n_ms < lease->wait_ms ? (uint32_t)n_ms : lease->wait_ms;
+}
+
 /* Refuses requests on a dead link: the daemon would lease a block that no client uses. */
-static int enlist(struct link *link, struct waiter *waiters, unsigned n)
+static int enlist(struct link *link, struct waiter *waiters, unsigned n, enum message_kind kind,
+                  struct frame *request)
 {
         bool dead;
 
         pthread_mutex_lock(&link->lock);
+        if (kind == MESSAGE_LEASE)
+                await_places(link, &request->lease, n);
         dead = link->dead;
         for (unsigned i = 0; i < n && !dead; i++) {
                 waiters[i].serial = draw_serial(link);
+                waiters[i].is_lease = kind == MESSAGE_LEASE;
+                link->n_leases += waiters[i].is_lease;
                 LIST_INSERT_HEAD(&link->waiters, &waiters[i], link);
         }
         pthread_mutex_unlock(&link->lock);
@@ -391,7 +417,7 @@ int link_call(struct link *link, struct frame *request, enum message_kind kind,
 {
         struct waiter waiter = {.reply_kind = reply_kind, .reply = ret_reply, .fds = ret_fds};
 
-        int r = enlist(link, &waiter, 1);
+        int r = enlist(link, &waiter, 1, kind, request);
 
         if (!r) {
                 proto_seal(request, kind, waiter.serial, 0);
@@ -413,7 +439,7 @@ int link_call_together(struct link *link, struct link_exchange *exchanges, unsig
                 waiters[i] = (struct waiter){.reply_kind = reply_kind,
                                              .reply = &exchanges[i].reply,
                                              .fds = &exchanges[i].fds};
-        r = enlist(link, waiters, n);
+        r = enlist(link, waiters, n, kind, &exchanges[n - 1].request);
         for (unsigned i = 0; i < n; i++) {
                 exchanges[i].result = r;
                 if (!r)

@@ -6,6 +6,7 @@
 #include <sys/time.h>
 
 #include "base/err.h"
+#include "base/thread.h"
 #include "client/connection/connect.h"
 #include "client/connection/link_private.h"
 #include "client/runtime/last_error.h"
@@ -95,7 +96,7 @@ int link_open(const char *socket_path, const struct link_hello *hello, struct li
         LIST_INIT(&link->waiters);
         pthread_mutex_init(&link->send_lock, NULL);
         pthread_mutex_init(&link->lock, NULL);
-        pthread_cond_init(&link->news, NULL);
+        condition_init_monotonic(&link->news);
         r = connect_open(socket_path, link->answer_ms, &link->socket);
         if (!r)
                 r = limit_reading(link);

@@ -18,6 +18,7 @@ struct link {
         pthread_mutex_t lock;      /* guards what follows */
         pthread_cond_t news;       /* an answer came, or no thread reads any more */
         LIST_HEAD(, waiter) waiters;
+        unsigned n_leases; /* waiters for a LEASE */
         uint32_t last_serial;
         void (*notice)(void *owner, const struct message_notice *notice);
         void *owner;
