@@ -61,7 +61,9 @@ GPUMEM_API void gpumem_torch_set_fraction(double fraction, int device);
 
 /* Serve CuPy's CFunctionAllocator(param, alloc, free, owner). `param` is NULL for the default stream, or CuPy's
  * function that returns the thread's current stream: intptr_t (*)(void). gpumem_cupy_alloc returns NULL for 0 bytes,
- * and throws a refusal as gpumem_torch_alloc does. gpumem_cupy_free is gpumem_free_in_order. */
+ * and throws a refusal as gpumem_torch_alloc does. Where the Python module gpumem.cupy can be imported, a lack of
+ * memory leaves CuPy's OutOfMemoryError pending in Python, which Cython prefers. gpumem_cupy_free is
+ * gpumem_free_in_order. */
 GPUMEM_API void *gpumem_cupy_alloc(void *param, size_t n_bytes, int device);
 GPUMEM_API void gpumem_cupy_free(void *param, void *pointer, int device);
 
@@ -94,6 +96,14 @@ GPUMEM_API int gpumem_to_dlpack(struct gpumem_client *client, void *pointer, int
  * After the interpreter's end the deleter does nothing. The call returns NULL with Python's MemoryError, or if the
  * process has no Python. */
 GPUMEM_API void *gpumem_python_capsule(void *owner, const void *tensor, int is_versioned);
+
+/* Returns a new reference to a function of Python, which costs less to call than one of ctypes. NULL: the process has
+ * no Python, or the name is another one, with Python's TypeError. The caller holds the GIL, which calls release if they
+ * wait.
+ *     "alloc"  alloc(n_bytes, device, stream): gpumem_device_alloc; 0 for 0 bytes. The address, or what is below 4096:
+ *              the result that is not 0
+ *     "free"   free(address, stream): the result of gpumem_free */
+GPUMEM_API void *gpumem_python_function(const char *name);
 
 #ifdef __cplusplus
 }

@@ -63,7 +63,8 @@ enum gpumem_kind {
  * The library keeps empty blocks mapped when their GPU work is over, so that it can use them again without a message.
  * The daemon may take such idle blocks for other processes at any time. A thread of the library marks blocks as idle.
  * It starts when there is work for it, blocks all signals, and ends in gpumem_disconnect or at the process's exit.
- * GPUMEM_SERVICE_THREAD, GPUMEM_CACHE_SIZE, GPUMEM_MEMORY_FRACTION and GPUMEM_FENCE change this: see gpumem(3). */
+ * GPUMEM_SERVICE_THREAD, GPUMEM_CACHE_SIZE, GPUMEM_MEMORY_FRACTION, GPUMEM_MEMORY_LIMIT and GPUMEM_FENCE change this:
+ * see gpumem(3). */
 
 /* A connection to the daemon, with the memory that the process holds through it. */
 struct gpumem_client;
@@ -76,10 +77,10 @@ struct gpumem_options {
         const char *program;      /* name shown to administrators; default: the process's own */
 };
 
-/* Connects to the daemon. `options` may be NULL. The caller ends the client with gpumem_disconnect.
- * Errors: GPUMEM_E_DISCONNECTED, _VERSION, _DENIED, _TOO_MANY, _BAD_FRACTION (GPUMEM_MEMORY_FRACTION), _BAD_CACHE_SIZE,
- * _BAD_SERVICE_THREAD, _BAD_DEBUG, _BAD_FENCE, -EINVAL (struct_size, or an empty socket path), -E2BIG, -ENAMETOOLONG (a
- * socket path of more than 107 bytes). gpumem_connect_refusal explains each. */
+/* Connects to the daemon. `options` may be NULL. The caller ends the client with gpumem_disconnect. Errors:
+ * GPUMEM_E_DISCONNECTED, _VERSION, _DENIED, _TOO_MANY, _BAD_FRACTION (GPUMEM_MEMORY_FRACTION), _BAD_LIMIT,
+ * _BAD_CACHE_SIZE, _BAD_SERVICE_THREAD, _BAD_DEBUG, _BAD_FENCE, -EINVAL (struct_size, or an empty socket path), -E2BIG,
+ * -ENAMETOOLONG (a socket path of more than 107 bytes). gpumem_connect_refusal explains each. */
 GPUMEM_API int gpumem_connect(const struct gpumem_options *options,
                               struct gpumem_client **ret_client);
 
@@ -247,17 +248,42 @@ GPUMEM_API int gpumem_reserve(struct gpumem_client *client, int32_t place, uint6
 #define GPUMEM_NO_LIMIT UINT64_MAX
 
 /* Sets the client's own limit in one pool. The library requests no block that would raise what it has reserved there
- * above n_bytes: gpumem_alloc returns GPUMEM_E_LIMIT. What is reserved already stays. A block may be an eighth larger
+ * above n_bytes: gpumem_alloc returns GPUMEM_E_LIMIT. What is reserved already stays, also if it is more; gpumem_trim
+ * returns what is empty. A block may be an eighth larger
  * than the request, and exceed the limit by that. The daemon's limits hold as well. GPUMEM_NO_LIMIT ends the limit.
  * Errors: as gpumem_get_stats. */
 GPUMEM_API int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                                 uint64_t n_bytes);
+
+/* gpumem_set_limit for a device, with a part of its memory: 0 to 1. 1 ends the limit. GPUMEM_MEMORY_FRACTION sets it at
+ * the start, and GPUMEM_MEMORY_LIMIT in bytes; the lower one counts. Errors: GPUMEM_E_BAD_FRACTION, and as
+ * gpumem_get_stats. */
+GPUMEM_API int gpumem_set_memory_fraction(struct gpumem_client *client, int32_t place,
+                                          double fraction);
+
+/* Sets how much empty memory the library keeps in each pool, as GPUMEM_CACHE_SIZE does at the start; that describes
+ * what it means: gpumem(3). Empty blocks beyond n_bytes go back to the daemon now, for which the call waits as
+ * gpumem_flush does; allocations stay. GPUMEM_NO_LIMIT: the library keeps empty blocks, and the daemon may take them
+ * when they are idle. Errors: GPUMEM_E_FORKED. */
+GPUMEM_API int gpumem_set_cache_size(struct gpumem_client *client, uint64_t n_bytes);
 
 /* Returns to the daemon every block that no allocation of this client needs. It waits for the work of the contexts in
  * which memory of the blocks was freed. It unregisters pinned memory, also idle memory that the daemon has taken
  * meanwhile. For that the driver waits for every running kernel. Only gpumem_free_all_blocks, gpumem_disconnect and an
  * allocation that would be refused do the same. `ret_freed_bytes` may be NULL. Errors: GPUMEM_E_FORKED. */
 GPUMEM_API int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes);
+
+/* Returns empty blocks to the daemon, until in each pool no more than n_keep_bytes are reserved, or no empty block is
+ * left. Blocks go whole: less may stay. Where more is reserved, it waits as gpumem_flush does; with n_keep_bytes 0 it
+ * is gpumem_flush. `ret_freed_bytes` may be NULL. Errors: GPUMEM_E_FORKED. */
+GPUMEM_API int gpumem_trim(struct gpumem_client *client, uint64_t n_keep_bytes,
+                           uint64_t *ret_freed_bytes);
+
+/* Returns the blocks to the daemon that have been idle for idle_ms: those that gpumem_get_stats counts as cached. It
+ * waits for no GPU work, but it unregisters pinned memory. With GPUMEM_CACHE_SIZE no block is idle. `ret_freed_bytes`
+ * may be NULL. Errors: GPUMEM_E_FORKED. */
+GPUMEM_API int gpumem_trim_idle(struct gpumem_client *client, uint32_t idle_ms,
+                                uint64_t *ret_freed_bytes);
 
 enum gpumem_scope {
         GPUMEM_SCOPE_TENANT = 1, /* blocks cached for the caller's tenant */
@@ -334,9 +360,9 @@ GPUMEM_API int gpumem_stream_register(struct gpumem_client *client, void *stream
 GPUMEM_API int gpumem_stream_unregister(struct gpumem_client *client, void *stream);
 
 /* Makes work that is enqueued in `stream` from now on wait for the work that is in `producer` now. NULL is the default
- * stream of the current context. If `producer` captures, `stream` joins its capture. Errors: GPUMEM_E_CAPTURES (`stream`
- * captures and `producer` does not), _NO_CONTEXT (a default stream without a current context), _NO_DRIVER, _FORKED,
- * -EINVAL (no such stream, if the driver notices). */
+ * stream of the current context. If `producer` captures, `stream` joins its capture. Errors: GPUMEM_E_CAPTURES
+ * (`stream` captures and `producer` does not), _NO_CONTEXT (a default stream without a current context), _NO_DRIVER,
+ * _FORKED, -EINVAL (no such stream, if the driver notices). */
 GPUMEM_API int gpumem_stream_wait(struct gpumem_client *client, void *stream, void *producer);
 
 /* gpumem-capture(3): memory in captures of CUDA graphs, and graph pools
@@ -459,7 +485,9 @@ GPUMEM_API int gpumem_token_parse(const char *text, struct gpumem_token *ret_tok
  * Statistics are of one pool: a device by its CUDA ordinal, or a NUMA node's pinned memory. GPUMEM_NEAREST is a place
  * as in gpumem_request; for devices it is that of the current context. */
 
-/* What this client holds, in bytes: n_requested <= n_allocated <= n_reserved. */
+/* What this client holds, in bytes: n_requested <= n_allocated <= n_reserved, and
+ * n_reserved = n_allocated + n_inactive_split + n_cached. Peaks are those since the client began, or since
+ * gpumem_reset_peaks. */
 struct gpumem_stats {
         size_t struct_size;
         uint64_t n_requested_bytes;
@@ -473,10 +501,26 @@ struct gpumem_stats {
         uint64_t n_blocks;
         uint64_t n_splits; /* of free extents, by allocations, in streams that are known */
         uint64_t n_merges; /* of free extents, by frees */
+        /* Free: what is reserved and not allocated. Some of it is in blocks that are cached here: nothing uses them,
+         * and the daemon may take them at any time. The rest, inactive_split, is in blocks that streams have. */
+        uint64_t n_free_bytes;
+        uint64_t n_inactive_split_bytes;
+        uint64_t n_cached_bytes;
+        uint64_t n_cached_blocks;
+        uint64_t n_largest_free_bytes; /* the largest piece of free memory that is in one */
+        uint64_t n_free_extents;       /* pieces of free memory; not those inside slabs */
+        double fragmentation;          /* 1 - largest_free / free; 0 if nothing is free */
+        uint64_t n_live;               /* allocations */
+        uint64_t n_allocations;        /* ever: n_hits + n_misses */
+        uint64_t n_frees;              /* ever */
+        uint64_t n_limit_bytes;        /* of gpumem_set_limit, or GPUMEM_NO_LIMIT */
+        uint64_t n_cache_limit_bytes;  /* of gpumem_set_cache_size, or GPUMEM_NO_LIMIT */
 };
 
-/* Reads the statistics of one pool. Errors: GPUMEM_E_BAD_REQUEST (an unknown kind), _NO_POOL, _NO_CONTEXT and
- * _NO_DRIVER (GPUMEM_DEVICE with GPUMEM_NEAREST), _FORKED, -EINVAL (struct_size). */
+/* Reads the statistics of one pool. It sends no message, and holds no thread up that allocates but for the moment in
+ * which its stream's memory is counted. The time grows with the streams, not with the allocations. Errors:
+ * GPUMEM_E_BAD_REQUEST (an unknown kind), _NO_POOL, _NO_CONTEXT and _NO_DRIVER (GPUMEM_DEVICE with GPUMEM_NEAREST),
+ * _FORKED, -EINVAL (struct_size). */
 GPUMEM_API int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                                 struct gpumem_stats *ret_stats);
 
@@ -486,14 +530,22 @@ GPUMEM_API int gpumem_reset_peaks(struct gpumem_client *client, enum gpumem_kind
 
 /* Reads the statistics of one pool as named values. It writes at most n_room names and values, and sets *ret_n to the
  * number that exists; n_room may be 0. Names are always valid; a later version may have more. They are those of the
- * fields of gpumem_stats without n_, such as "requested_peak_bytes". "pressures", "refusals" and "revocations" count
- * events of the client. The last is "available_bytes": what the client can still get from the pool within its own
+ * whole numbers of gpumem_stats without n_, such as "requested_peak_bytes". "pressures", "refusals" and "revocations"
+ * count events of the client. The last is "available_bytes": what the client can still get from the pool within its own
  * limit. It is the sum of unused bytes in its blocks, of what the daemon caches, and of what the daemon may take from
  * the driver. It leaves out quotas of the tenant. The call asks the daemon for it if there is room, and omits it if the
  * daemon does not say. Errors: as gpumem_get_stats. */
 GPUMEM_API int gpumem_get_figures(struct gpumem_client *client, enum gpumem_kind kind,
                                   int32_t place, const char **ret_names, uint64_t *ret_values,
                                   size_t n_room, size_t *ret_n);
+
+/* Waits until period_ms are over, or until the client notes an event (gpumem-events(3)), and reads the statistics then:
+ * a monitor's loop, on a thread of the program's. It holds up no other thread. gpumem_monitor_wake ends the waits of
+ * all threads early, which then return 0 as well. Errors, before the wait if they hold already: as gpumem_get_stats. */
+GPUMEM_API int gpumem_monitor_wait(struct gpumem_client *client, enum gpumem_kind kind,
+                                   int32_t place, uint32_t period_ms,
+                                   struct gpumem_stats *ret_stats);
+GPUMEM_API void gpumem_monitor_wake(struct gpumem_client *client);
 
 /* Returns how often memory was short: the number of GPUMEM_EVENT_PRESSURE of this client, reported or not. A program
  * that keeps memory of its own can poll it, and release some when it has grown. 0 without a client, and in a forked

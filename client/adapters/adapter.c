@@ -99,7 +99,7 @@ static void describe(int code, size_t n_bytes, int device, char text[static TEXT
 }
 
 /* libstdc++ exports the function that throws, and a C++ framework has loaded it. */
-void adapter_throw(int code, size_t n_bytes, int device)
+void adapter_throw(int code, size_t n_bytes, int device, adapter_tell *tell)
 {
         static _Thread_local char text[TEXT_MAX];
         void (*throw_runtime_error)(const char *);
@@ -111,6 +111,8 @@ void adapter_throw(int code, size_t n_bytes, int device)
         if (!symbol)
                 return;
         describe(code, n_bytes, device, text);
+        if (tell && is_out_of_memory(code))
+                tell(n_bytes, text);
         *(void **)&throw_runtime_error = symbol;
         throw_runtime_error(text);
 }

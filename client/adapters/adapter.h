@@ -20,5 +20,7 @@ void adapter_free_in_order(void *pointer);
 void adapter_count_failure(void);
 
 /* Throws std::runtime_error, with the reason why the thread's last allocation gave `code`. Returns only if the
- * process has no C++ library. The caller must have nothing to clean up. */
-void adapter_throw(int code, size_t n_bytes, int device);
+ * process has no C++ library. The caller must have nothing to clean up. A lack of memory is told to `tell` before, if
+ * that is not NULL. */
+typedef void adapter_tell(size_t n_bytes, const char *text);
+void adapter_throw(int code, size_t n_bytes, int device, adapter_tell *tell);

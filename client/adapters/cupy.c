@@ -31,6 +31,26 @@ static int alloc(void *param, size_t n_bytes, int device, void **ret_pointer)
         return r;
 }
 
+/* What C++ throws becomes Python's RuntimeError, unless an exception of Python's is pending: gpumem.cupy has CuPy's own
+ * raised. Python without that module gets the RuntimeError. */
+static void raise_in_python(size_t n_bytes, const char *text)
+{
+        const struct python *python = python_find();
+        void *module, *nothing;
+
+        if (!python || !python->is_initialized() || !python->holds_lock())
+                return;
+        module = python->module_import("gpumem.cupy");
+        if (!module) {
+                python->forget();
+                return;
+        }
+        nothing = python->call(module, "_refuse", "Ks", (unsigned long long)n_bytes, text);
+        if (nothing)
+                python->unref(nothing);
+        python->unref(module);
+}
+
 void *gpumem_cupy_alloc(void *param, size_t n_bytes, int device)
 {
         void *pointer = NULL;
@@ -40,7 +60,7 @@ void *gpumem_cupy_alloc(void *param, size_t n_bytes, int device)
                 return NULL;
         r = alloc(param, n_bytes, device, &pointer);
         if (r)
-                adapter_throw(r, n_bytes, device);
+                adapter_throw(r, n_bytes, device, raise_in_python);
         return pointer;
 }
 

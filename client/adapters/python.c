@@ -25,6 +25,15 @@ static const struct {
         {"PyCapsule_New", offsetof(struct python, capsule_new)},
         {"PyCapsule_IsValid", offsetof(struct python, capsule_is_valid)},
         {"PyCapsule_GetPointer", offsetof(struct python, capsule_pointer)},
+        {"PyCFunction_NewEx", offsetof(struct python, function_new)},
+        {"PyLong_AsUnsignedLongLong", offsetof(struct python, number_read)},
+        {"PyLong_FromLongLong", offsetof(struct python, number_new)},
+        {"PyErr_Occurred", offsetof(struct python, pending)},
+        {"PyErr_Clear", offsetof(struct python, forget)},
+        {"PyErr_SetString", offsetof(struct python, raise)},
+        {"PyImport_ImportModule", offsetof(struct python, module_import)},
+        {"PyObject_CallMethod", offsetof(struct python, call)},
+        {"PyExc_TypeError", offsetof(struct python, type_error)},
 };
 
 static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER;

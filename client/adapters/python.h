@@ -3,7 +3,21 @@
  * process. Any thread. */
 #pragma once
 
+#include <stddef.h>
+
 #include "client/runtime/before_wait.h"
+
+/* Python's PyMethodDef, and the function of one whose flags are METH_FASTCALL. */
+typedef void *python_function(void *self, void *const *arguments, ptrdiff_t n_arguments);
+
+struct python_method {
+        const char *name;
+        python_function *function;
+        int flags;
+        const char *documentation;
+};
+
+#define PYTHON_FASTCALL 0x80
 
 struct python {
         int (*is_initialized)(void);
@@ -18,6 +32,15 @@ struct python {
         void *(*capsule_new)(void *pointer, const char *name, void (*end)(void *capsule));
         int (*capsule_is_valid)(void *capsule, const char *name);
         void *(*capsule_pointer)(void *capsule, const char *name);
+        void *(*function_new)(const struct python_method *method, void *self, void *module);
+        unsigned long long (*number_read)(void *object);
+        void *(*number_new)(long long number);
+        void *(*pending)(void);
+        void (*forget)(void);
+        void (*raise)(void *type, const char *text);
+        void *(*module_import)(const char *name);
+        void *(*call)(void *object, const char *name, const char *format, ...);
+        void **type_error; /* a variable of the interpreter */
 };
 
 /* NULL: the process has no Python. */

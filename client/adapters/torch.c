@@ -49,7 +49,7 @@ void *gpumem_torch_alloc(size_t n_bytes, int device, void *stream)
                 return NULL;
         r = alloc(n_bytes, device, stream, &pointer);
         if (r)
-                adapter_throw(r, n_bytes, device);
+                adapter_throw(r, n_bytes, device, NULL);
         return pointer;
 }
 
@@ -104,13 +104,6 @@ void *gpumem_torch_base(void *pointer, size_t *ret_n_bytes)
 
 void gpumem_torch_set_fraction(double fraction, int device)
 {
-        struct gpumem_client *client = NULL;
-        struct pool *pool = client_enter(&client) ? NULL
-                                                  : client_pool_at(client, GPUMEM_DEVICE, device);
-
-        if (!pool || !(fraction >= 0 && fraction <= 1)) {
+        if (gpumem_set_memory_fraction(NULL, device, fraction))
                 adapter_count_failure();
-                return;
-        }
-        client_limit_set(pool, client_limit_of_fraction(fraction, pool->row.n_capacity_bytes));
 }

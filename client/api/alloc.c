@@ -128,17 +128,6 @@ static int place_pinned(struct gpumem_client *client, const struct gpumem_reques
         return r == GPUMEM_E_NO_CONTEXT ? 0 : r;
 }
 
-static _Atomic(struct stream_heap *) *recent(struct gpumem_client *client,
-                                             const struct stream_mark *mark)
-{
-        return &client->recent[(mark->id ^ mark->scope >> 8) % RECENT_HEAPS];
-}
-
-void client_forget_recent(struct gpumem_client *client, const struct stream_mark *mark)
-{
-        atomic_store(recent(client, mark), NULL);
-}
-
 static int alloc_from(struct gpumem_client *client, struct pool *pool,
                       const struct pool_request *asked, const struct gpumem_request *request,
                       void **ret_pointer)
@@ -158,7 +147,7 @@ static int alloc_from(struct gpumem_client *client, struct pool *pool,
         if (r == GPUMEM_E_REFUSED)
                 r = pool_alloc(pool, asked, &heap, ret_pointer);
         if (!r && request->kind == GPUMEM_DEVICE)
-                atomic_store_explicit(recent(client, &asked->mark), heap, memory_order_release);
+                recent_heaps_note(&client->recent, &asked->mark, heap);
         return r;
 }
 
@@ -226,7 +215,7 @@ static ALWAYS_INLINE int alloc_hit(struct gpumem_client *client,
         r = look(client, request->stream, &mark);
         if (r)
                 return r;
-        heap = atomic_load_explicit(recent(client, &mark), memory_order_acquire);
+        heap = recent_heaps_find(&client->recent, &mark);
         if (!heap ||
             (request->place != own_place(request, heap) && request->place != GPUMEM_NEAREST))
                 return GPUMEM_E_REFUSED;

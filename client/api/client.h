@@ -13,6 +13,7 @@
 #include "client/connection/reconnect.h"
 #include "client/api/primary_context.h"
 #include "client/pool/pool.h"
+#include "client/pool/recent_heaps.h"
 #include "client/runtime/events.h"
 #include "client/runtime/fork_guard.h"
 #include "client/runtime/service_thread.h"
@@ -22,9 +23,6 @@
 #include "client/watch/tags.h"
 #include "driver/capture.h"
 #include "gpumem.h"
-
-/* A power of two: more streams than most programs use. */
-#define RECENT_HEAPS 64
 
 struct gpumem_client {
         uint64_t number;
@@ -40,11 +38,11 @@ struct gpumem_client {
         struct deferred_frees deferred;
         struct cuda cuda;
         bool has_cuda;
-        uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
-        _Atomic(struct stream_heap *)
-                recent[RECENT_HEAPS]; /* the last heap of a stream; device memory */
+        _Atomic uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
+        struct recent_heaps recent;
         double fraction; /* the part of each device's memory that GPUMEM_MEMORY_FRACTION allows */
-        struct pool *pools; /* room for all that may ever be added */
+        uint64_t n_limit_bytes; /* of GPUMEM_MEMORY_LIMIT, on each device */
+        struct pool *pools;     /* room for all that may ever be added */
         _Atomic uint32_t n_pools;
         struct debug debug;
         struct tags tags;
@@ -93,9 +91,6 @@ void client_look(struct gpumem_client *client);
 /* The program wants to hear of events: the service thread reads the daemon's notices from now on. Without one, this
  * reads those that have come. */
 void client_listen(struct gpumem_client *client);
-
-/* The stream's next allocation searches for its heap again. */
-void client_forget_recent(struct gpumem_client *client, const struct stream_mark *mark);
 
 /* Completes frees that were deferred for other streams, if their work is over. `wait`: waits for it, and completes
  * all. */

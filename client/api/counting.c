@@ -9,7 +9,7 @@
 #include "client/api/client.h"
 #include "client/api/default_client.h"
 
-/* The fields of gpumem_stats, and the counts of events. */
+/* The whole numbers of gpumem_stats, and the counts of events. */
 static const struct {
         const char *name;
         size_t offset;
@@ -25,6 +25,17 @@ static const struct {
         {"blocks", offsetof(struct gpumem_stats, n_blocks)},
         {"splits", offsetof(struct gpumem_stats, n_splits)},
         {"merges", offsetof(struct gpumem_stats, n_merges)},
+        {"free_bytes", offsetof(struct gpumem_stats, n_free_bytes)},
+        {"inactive_split_bytes", offsetof(struct gpumem_stats, n_inactive_split_bytes)},
+        {"cached_bytes", offsetof(struct gpumem_stats, n_cached_bytes)},
+        {"cached_blocks", offsetof(struct gpumem_stats, n_cached_blocks)},
+        {"largest_free_bytes", offsetof(struct gpumem_stats, n_largest_free_bytes)},
+        {"free_extents", offsetof(struct gpumem_stats, n_free_extents)},
+        {"live", offsetof(struct gpumem_stats, n_live)},
+        {"allocations", offsetof(struct gpumem_stats, n_allocations)},
+        {"frees", offsetof(struct gpumem_stats, n_frees)},
+        {"limit_bytes", offsetof(struct gpumem_stats, n_limit_bytes)},
+        {"cache_limit_bytes", offsetof(struct gpumem_stats, n_cache_limit_bytes)},
 };
 
 static const struct {

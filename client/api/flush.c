@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumem_flush and gpumem_free_all_blocks: return memory that no allocation needs. */
+/* gpumem_flush, gpumem_trim, gpumem_trim_idle and gpumem_free_all_blocks: return memory that no allocation needs. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
@@ -25,6 +26,42 @@ int gpumem_flush(struct gpumem_client *client, uint64_t *ret_freed_bytes)
         if (r)
                 return r;
         n_bytes = flush(client);
+        if (ret_freed_bytes)
+                *ret_freed_bytes = n_bytes;
+        client_settle(client);
+        return 0;
+}
+
+/* As much as is wanted may be free already, so freed memory of captures is waited for by a flush only. */
+int gpumem_trim(struct gpumem_client *client, uint64_t n_keep_bytes, uint64_t *ret_freed_bytes)
+{
+        struct capture_spared spared;
+        uint64_t n_bytes = 0;
+        int r = client_enter(&client);
+
+        if (r)
+                return r;
+        if (!n_keep_bytes)
+                return gpumem_flush(client, ret_freed_bytes);
+        spared = client_spare_captures(client);
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                n_bytes += trim_down_to(&client->pools[i], n_keep_bytes);
+        capture_spare_end(&spared);
+        if (ret_freed_bytes)
+                *ret_freed_bytes = n_bytes;
+        client_settle(client);
+        return 0;
+}
+
+int gpumem_trim_idle(struct gpumem_client *client, uint32_t idle_ms, uint64_t *ret_freed_bytes)
+{
+        uint64_t now_us = clock_now_us(), age_us = (uint64_t)idle_ms * 1000, n_bytes = 0;
+        int r = client_enter(&client);
+
+        if (r)
+                return r;
+        for (uint32_t i = 0; i < client->n_pools && age_us <= now_us; i++)
+                n_bytes += trim_older(&client->pools[i], now_us - age_us);
         if (ret_freed_bytes)
                 *ret_freed_bytes = n_bytes;
         client_settle(client);

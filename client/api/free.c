@@ -141,6 +141,7 @@ static NOINLINE int free_slow(struct gpumem_client *client, void *pointer, void 
         struct stream_heap *heap;
         struct heap_block *block;
 
+        before_wait_begin();
         if (!deferred_free_none(&client->deferred))
                 end_deferred(client, stream);
         if (client_has_deferred(client, pointer))
@@ -173,6 +174,8 @@ static int end_watched(struct gpumem_client *client, const struct watched *watch
 {
         tags_end_free(&client->tags, watched->tagged, r);
         debug_end_free(&client->debug, watched->debugged, r);
+        if (r == GPUMEM_E_NOT_OURS)
+                debug_tell_wrong_free(&client->debug, watched->pointer);
         if (trace_is_on() && !r)
                 trace_free(watched->pointer);
         return r;
@@ -180,9 +183,12 @@ static int end_watched(struct gpumem_client *client, const struct watched *watch
 
 static COLD int free_watched(struct gpumem_client *client, void *pointer, void *stream)
 {
-        struct watched watched = begin_watched(client, pointer, DEBUG_IN_STREAM, stream);
-        int r = free_hit(client, pointer, stream);
+        struct watched watched;
+        int r;
 
+        before_wait_begin();
+        watched = begin_watched(client, pointer, DEBUG_IN_STREAM, stream);
+        r = free_hit(client, pointer, stream);
         if (r == GPUMEM_E_REFUSED)
                 r = free_slow(client, pointer, stream);
         r = end_watched(client, &watched, r);

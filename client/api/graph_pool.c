@@ -89,7 +89,7 @@ static int open_in_stream(struct gpumem_client *client, uint64_t id, void *strea
         if (r)
                 free(entry);
         else
-                client_forget_recent(client, mark);
+                recent_heaps_forget(&client->recent, mark);
         return r;
 }
 
@@ -138,7 +138,7 @@ static void take_leave(struct gpumem_client *client, const struct graph_stream *
                 }
                 pthread_mutex_unlock(&pool->lock);
         }
-        client_forget_recent(client, &entry->mark);
+        recent_heaps_forget(&client->recent, &entry->mark);
 }
 
 static int close_in_stream(struct gpumem_client *client, uint64_t id, void *stream)

@@ -6,7 +6,6 @@
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
-#include "client/blocks/client_limit.h"
 #include "client/pool/shared_alloc.h"
 #include "client/runtime/last_error.h"
 #include "driver/context.h"
@@ -35,28 +34,42 @@ int client_find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_
         return 0;
 }
 
-/* Sums one number of the extents of all heaps. The caller has the lock. */
-static uint64_t pool_sum_heaps(struct pool *pool, size_t offset)
+/* Memory that is allocated while this is read may be counted twice, or not at all. */
+static uint64_t less(uint64_t n, uint64_t n_off)
 {
-        struct stream_heap *heap, *next;
-        uint64_t sum = 0;
+        return n > n_off ? n - n_off : 0;
+}
 
-        HASH_ITER(hh, pool->heaps, heap, next)
-        {
-                spin_lock(&heap_in(heap)->lock);
-                sum += *(const uint64_t *)(const void *)((const char *)&heap_in(heap)->extents +
-                                                         offset);
-                spin_unlock(&heap_in(heap)->lock);
-        }
-        return sum;
+/* What follows from the sums of the heaps. */
+static void derive(struct gpumem_stats *stats, const struct pool *pool,
+                   const struct heap_set_sums *held)
+{
+        uint64_t n_live = held->n_live + pool->n_alone;
+
+        stats->n_free_bytes = less(stats->n_reserved_bytes, stats->n_allocated_bytes);
+        stats->n_cached_bytes = held->n_idle_bytes;
+        stats->n_cached_blocks = held->n_idle_blocks;
+        stats->n_inactive_split_bytes = less(stats->n_free_bytes, held->n_idle_bytes);
+        stats->n_largest_free_bytes = held->n_largest_free_bytes;
+        stats->n_free_extents = held->n_free_extents;
+        stats->n_live = n_live;
+        stats->n_allocations = stats->n_hits + stats->n_misses;
+        stats->n_frees = less(stats->n_allocations, n_live);
+        stats->n_splits = held->n_splits;
+        stats->n_merges = held->n_merges;
+        if (stats->n_free_bytes > stats->n_largest_free_bytes)
+                stats->fragmentation = 1 - (double)stats->n_largest_free_bytes /
+                                                   (double)stats->n_free_bytes;
 }
 
 static void read_stats(struct pool *pool, struct gpumem_stats *ret_stats)
 {
+        struct heap_set_sums held;
         struct board_sums sums;
 
         pthread_mutex_lock(&pool->lock);
         sums = board_sum(pool->counters.board);
+        heap_set_sum(&pool->heap_set, &held);
         *ret_stats = (struct gpumem_stats){
                 .n_requested_bytes = sums.requested,
                 .n_requested_peak_bytes = atomic_load(&pool->counters.board->requested_peak),
@@ -67,9 +80,10 @@ static void read_stats(struct pool *pool, struct gpumem_stats *ret_stats)
                 .n_hits = sums.hits,
                 .n_misses = sums.misses,
                 .n_blocks = pool->n_blocks,
-                .n_splits = pool_sum_heaps(pool, offsetof(struct extents, n_splits)),
-                .n_merges = pool_sum_heaps(pool, offsetof(struct extents, n_merges)),
+                .n_limit_bytes = pool->limit.n_max_bytes,
+                .n_cache_limit_bytes = pool->heap_set.budget.n_empty_max,
         };
+        derive(ret_stats, pool, &held);
         pthread_mutex_unlock(&pool->lock);
 }
 
@@ -98,17 +112,6 @@ int gpumem_reset_peaks(struct gpumem_client *client, enum gpumem_kind kind, int3
 
         if (!r)
                 pool_reset_peaks(pool);
-        return r;
-}
-
-int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
-                     uint64_t n_bytes)
-{
-        struct pool *pool;
-        int r = client_find_pool(client, kind, place, &pool);
-
-        if (!r)
-                client_limit_set(pool, n_bytes);
         return r;
 }
 

@@ -35,6 +35,7 @@ static struct pool_set pool_set(struct gpumem_client *client)
                                  .service = &client->service,
                                  .streams = &client->streams,
                                  .fraction = client->fraction,
+                                 .n_limit_bytes = client->n_limit_bytes,
                                  .n_cache_bytes = client->n_cache_bytes};
 }
 
@@ -187,10 +188,12 @@ static int draw_number(uint64_t *ret_number)
 static int open_client(struct gpumem_client *client, const struct gpumem_options *options)
 {
         const char *program = options->program ? options->program : program_invocation_short_name;
+        uint64_t n_cache_bytes = UINT64_MAX;
         int r, setting = service_thread_init(&client->service, &service_thread_owner, client);
         int fence = streams_init(&client->streams, &client->after_call);
 
         stream_uses_init(&client->uses, &client->after_call);
+        recent_heaps_init(&client->recent);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         captures_init(&client->captures, &(struct captures_env){.cuda = &client->cuda,
                                                                 .service = &client->service,
@@ -209,7 +212,10 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         if (!r)
                 r = client_limit_read_fraction(&client->fraction);
         if (!r)
-                r = settings_read_cache_size(&client->n_cache_bytes);
+                r = settings_read_cache_size(&n_cache_bytes);
+        client->n_cache_bytes = n_cache_bytes;
+        if (!r)
+                r = settings_read_limit(&client->n_limit_bytes);
         if (!r)
                 r = debug_read_setting(&client->debug);
         if (!r)
@@ -257,6 +263,7 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
         client = calloc(1, sizeof(*client));
         if (!client)
                 return -ENOMEM;
+        settings_read_log();
         events_init(&client->events, &client->after_call);
         r = open_client(client, &ours);
         if (r) {
@@ -294,6 +301,7 @@ static void end_pools(struct gpumem_client *client)
         deferred_free_deinit(&client->deferred);
         captures_deinit(&client->captures);
         streams_deinit(&client->streams);
+        recent_heaps_deinit(&client->recent);
         primary_contexts_deinit(&client->primaries, client_cuda(client));
 }
 
@@ -304,6 +312,7 @@ void gpumem_disconnect(struct gpumem_client *client)
         if (!client || client->is_default || events_in_callback())
                 return;
         if (client->fork_guard.here && fork_guard_check(&client->fork_guard)) {
+                recent_heaps_deinit(&client->recent);
                 free(client->pools);
                 free(client);
                 return;

@@ -197,16 +197,17 @@ static int request_together_on(struct pool *pool, const struct connection *conne
                                int *ret_fds)
 {
         CLEANUP(freep)
-        struct link_exchange *exchanges = calloc(n, sizeof(*exchanges));
+        struct link_exchange *exchanges = NULL;
         int r;
 
-        if (!exchanges)
-                return -ENOMEM;
         if (n > 1 && !(connection->features & PROTO_FEATURE_GROUPS)) {
                 last_error_set(GPUMEM_E_UNSUPPORTED, "gpumemd is older than this library: it "
                                                      "cannot lease several blocks together");
                 return GPUMEM_E_UNSUPPORTED;
         }
+        exchanges = calloc(n, sizeof(*exchanges));
+        if (!exchanges)
+                return -ENOMEM;
         r = ask_together(pool, connection, leased, n, wait_ms, exchanges);
         if (r)
                 return r;

@@ -32,6 +32,7 @@ void pool_discount_block(struct pool *pool, uint64_t n_bytes)
 void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
 {
         pool_count_block(pool, n_block_bytes);
+        pool->n_alone++;
         counters_count(&pool->counters, counters_default(&pool->counters), COUNTER_MISS,
                        n_requested_bytes, heap_round_up(n_requested_bytes));
 }
@@ -39,6 +40,7 @@ void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_b
 void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_block_bytes)
 {
         pool_discount_block(pool, n_block_bytes);
+        pool->n_alone--;
         counters_discount(counters_default(&pool->counters), n_requested_bytes,
                           heap_round_up(n_requested_bytes));
 }

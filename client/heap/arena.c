@@ -60,6 +60,7 @@ int arena_add(struct arena *arena, uint64_t start, uint64_t n_bytes)
             start - arena->start > arena->n_bytes - n_bytes)
                 return -ERANGE;
         assert((start | n_bytes) % ARENA_GRANULE == 0);
+        assert(arena->ranges || (arena->n_ranges == 0 && index == 0));
         assert(index == arena->n_ranges || arena->ranges[index].start >= range.end);
         if (index && arena->ranges[index - 1].end == range.start)
                 range.start += ARENA_GRANULE;

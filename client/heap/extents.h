@@ -106,6 +106,9 @@ uint32_t extents_find_free(const struct extents *extents, uint32_t n_units);
  * often. */
 uint32_t extents_find_first_free(const struct extents *extents, uint32_t n_units);
 
+/* The units of the largest hole; 0: there is none. Linear in the holes of the largest class. */
+uint32_t extents_largest_free(const struct extents *extents);
+
 /* Takes the first n_units of a hole. Returns the taken extent; if the hole is used up, that is the hole's own. Makes
  * one extent. */
 uint32_t extents_take(struct extents *extents, uint32_t free_extent, uint32_t n_units);

@@ -243,6 +243,35 @@ uint32_t extents_find_free(const struct extents *extents, uint32_t n_units)
         return found ? found : find_in(extents, class, n_units);
 }
 
+/* The highest class with a hole, or -1. */
+static int highest_class(const struct extents *extents)
+{
+        for (int word = EXTENTS_WORDS - 1; word >= 0; word--) {
+                uint64_t bits = extents->words[word];
+
+                if (bits)
+                        return word * 64 + 63 - __builtin_clzll(bits);
+        }
+        return -1;
+}
+
+uint32_t extents_largest_free(const struct extents *extents)
+{
+        int class = highest_class(extents);
+        uint32_t n_units = 0;
+
+        if (class < 0)
+                return 0;
+        for (uint32_t index = extents->heads[class]; index;
+             index = extents_at(extents, index)->next) {
+                if (extents_at(extents, index)->n_units > n_units)
+                        n_units = extents_at(extents, index)->n_units;
+                if (class < FREE_INDEX_STEPS)
+                        break;
+        }
+        return n_units;
+}
+
 uint32_t extents_next_large_free(const struct extents *extents, uint32_t n_units,
                                  uint32_t free_extent)
 {

@@ -59,6 +59,7 @@ struct heap_block {
         _Atomic uint64_t *word;  /* the lease's word on the board; NULL: none, or no more */
         struct heap_block *next; /* see idle_list.h */
         bool is_pledged;         /* see heap_set_pledge; under the heap's lock */
+        uint64_t idle_at_us;     /* when it came to the idle list; see heap_set_take_older */
         uint64_t n_earlier;      /* how many blocks were added to its heap before it */
 };
 

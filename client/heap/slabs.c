@@ -132,6 +132,7 @@ uint32_t slabs_add(struct slabs *slabs, uint32_t extent, uint32_t start, uint32_
         slabs->rests[index].extent = extent;
         put_in(slabs, index);
         slabs->n_free[n_units] += n_places;
+        slabs->n_places += n_places;
         return index;
 }
 
@@ -142,6 +143,7 @@ uint32_t slabs_remove(struct slabs *slabs, uint32_t index)
         assert(slab->n_places && slab_is_empty(slab));
         take_from(slabs, slab);
         slabs->n_free[slab->n_units] -= slab->n_places;
+        slabs->n_places -= slab->n_places;
         slab->n_places = 0;
         slab->next = slabs->first_unused;
         slabs->first_unused = index;
@@ -220,9 +222,28 @@ uint64_t slabs_free_units(const struct slabs *slabs)
         return n;
 }
 
+uint64_t slabs_live(const struct slabs *slabs)
+{
+        uint64_t n = slabs->n_places;
+
+        for (unsigned n_units = 1; n_units <= SLAB_UNITS_MAX; n_units++)
+                n -= slabs->n_free[n_units];
+        return n;
+}
+
+uint32_t slabs_largest_free(const struct slabs *slabs)
+{
+        uint32_t n_units = SLAB_UNITS_MAX;
+
+        while (n_units && !slabs->n_free[n_units])
+                n_units--;
+        return n_units;
+}
+
 uint32_t slabs_check(const struct slabs *slabs)
 {
         uint32_t n_listed = 0, n_with_free = 0, n_unused = 0, n_counted = 0;
+        uint64_t n_places = 0;
         uint32_t n_free[SLAB_UNITS_MAX + 1] = {0};
 
         for (uint32_t i = 1; i < slabs->n_touched; i++) {
@@ -231,6 +252,7 @@ uint32_t slabs_check(const struct slabs *slabs)
                 if (!slab->n_places)
                         continue;
                 n_counted++;
+                n_places += slab->n_places;
                 n_with_free += slab->free != 0;
                 n_free[slab->n_units] += (uint32_t)__builtin_popcountll(slab->free);
         }
@@ -241,6 +263,7 @@ uint32_t slabs_check(const struct slabs *slabs)
         for (uint32_t i = slabs->first_unused; i; i = slabs_at(slabs, i)->next)
                 n_unused++;
         assert(n_listed == n_with_free);
+        assert(n_places == slabs->n_places);
         assert(!slabs->n_touched || n_counted + n_unused + 1 == slabs->n_touched);
         return n_counted;
 }

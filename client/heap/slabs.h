@@ -55,6 +55,7 @@ struct slabs {
         uint32_t heads[SLAB_UNITS_MAX + 1];  /* slabs with free places */
         uint32_t n_live[SLAB_UNITS_MAX + 1]; /* allocations of that many units, in slabs or not */
         uint32_t n_free[SLAB_UNITS_MAX + 1]; /* places of that many units */
+        uint64_t n_places;                   /* of all sizes, free or not */
 };
 
 /* A zeroed struct is empty and owns nothing. */
@@ -135,6 +136,12 @@ static inline uint32_t slabs_slack(const struct slabs *slabs, uint32_t index, un
 
 /* The units of all free places. */
 uint64_t slabs_free_units(const struct slabs *slabs);
+
+/* The allocations in slabs. */
+uint64_t slabs_live(const struct slabs *slabs);
+
+/* The units of the largest free place; 0: none. */
+uint32_t slabs_largest_free(const struct slabs *slabs);
 
 /* Asserts that the lists hold the slabs with free places, once each, and that no slab is lost. Linear. Returns the
  * number of slabs. */

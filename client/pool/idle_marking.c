@@ -128,7 +128,7 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         trim_poll(pool);
         if (urgency == IDLE_MARKING_URGENT)
                 (void)heap_set_settle(&pool->heap_set);
-        more = heap_set_put_idle(&pool->heap_set);
+        more = heap_set_put_idle(&pool->heap_set, clock_now_us());
         more = heap_set_settle(&pool->heap_set) || more || is_pending(pool);
         lower_thresholds(pool);
         /* Opened blocks are not closed when others want them, so a thread of this process that waits must not wait

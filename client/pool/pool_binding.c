@@ -93,6 +93,13 @@ static bool is_known(const struct pool_set *set, uint32_t n_pools, const struct 
         return false;
 }
 
+static uint64_t limit_of(const struct pool_set *set, const struct pool_row *row)
+{
+        uint64_t n_bytes = client_limit_of_fraction(set->fraction, row->n_capacity_bytes);
+
+        return n_bytes < set->n_limit_bytes ? n_bytes : set->n_limit_bytes;
+}
+
 /* Adds a pool. Other threads see it only when it is complete. */
 static int add(const struct pool_set *set, const struct connection *connection, uint32_t id)
 {
@@ -105,8 +112,7 @@ static int add(const struct pool_set *set, const struct connection *connection, 
         pool_init(&set->pools[n_pools], row, &memory, set->reconnector, set->service, set->streams,
                   set->n_cache_bytes);
         if (row->kind == GPUMEM_DEVICE)
-                client_limit_set(&set->pools[n_pools],
-                                 client_limit_of_fraction(set->fraction, row->n_capacity_bytes));
+                client_limit_set(&set->pools[n_pools], limit_of(set, row));
         attach(&set->pools[n_pools], connection, id);
         *set->n_pools = n_pools + 1;
         return 0;

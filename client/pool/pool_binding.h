@@ -21,6 +21,7 @@ struct pool_set {
         struct service_thread *service;
         struct streams *streams;
         double fraction;        /* of each device's memory: the client's initial own limit */
+        uint64_t n_limit_bytes; /* the same in bytes, if that is less */
         uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
 };
 

@@ -38,12 +38,21 @@ void pool_move_board(struct pool *pool, struct board_pool *board)
         unlock_heaps(pool);
 }
 
+/* A thread that reads the mark without the lock sees the old one, the new one, or none: never half of each. */
+void pool_set_mark(struct stream_heap *heap, const struct stream_mark *mark)
+{
+        atomic_store(&heap->mark.scope, stream_mark_none.scope);
+        atomic_store(&heap->mark.id, mark->id);
+        atomic_store(&heap->mark.scope, mark->scope);
+}
+
 /* The record is kept: a thread may still reach it by a stream that had it. */
 static void end_heap(struct pool *pool, struct stream_heap *heap)
 {
         counters_leave(heap->counter);
         spin_lock(&heap_in(heap)->lock);
         heap->live = false;
+        pool_set_mark(heap, &stream_mark_none);
         heap_set_remove(&pool->heap_set, &heap->in_set);
         spin_unlock(&heap_in(heap)->lock);
         fences_deinit(&heap->fences, pool->memory.cuda);
@@ -90,14 +99,6 @@ static struct stream_heap *new_record(struct pool *pool)
 static bool is_waited_for(const struct pool *pool, const struct stream_key *key)
 {
         return pool->memory.kind == GPUMEM_PINNED || !key->context;
-}
-
-/* A thread that reads the mark without the lock sees the old one, the new one, or none: never half of each. */
-void pool_set_mark(struct stream_heap *heap, const struct stream_mark *mark)
-{
-        atomic_store(&heap->mark.scope, stream_mark_none.scope);
-        atomic_store(&heap->mark.id, mark->id);
-        atomic_store(&heap->mark.scope, mark->scope);
 }
 
 /* A heap that captures share belongs to one of their streams at a time. */

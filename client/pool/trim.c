@@ -20,16 +20,19 @@ void trim_poll(struct pool *pool)
         }
 }
 
-bool trim_take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list)
+static bool take(struct pool *pool, struct heap_block *block, struct leased_list *list)
 {
-        struct heap_block *block = heap_set_take_idle(&pool->heap_set, start, end);
-
         if (!block)
                 return false;
         heap_set_forget(&pool->heap_set, block->at.n_bytes);
         pool_discount_block(pool, block->at.n_bytes);
         LIST_INSERT_HEAD(list, CONTAINER_OF(block, struct leased, block), link);
         return true;
+}
+
+bool trim_take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list)
+{
+        return take(pool, heap_set_take_idle(&pool->heap_set, start, end), list);
 }
 
 /* May blocks be returned unasked? Not if that would wait for kernels. */
@@ -265,6 +268,51 @@ void trim_to_budget(struct pool *pool)
         pthread_mutex_unlock(&pool->lock);
         pthread_mutex_unlock(&pool->flushing);
         leased_free_all(pool, &list);
+}
+
+static bool is_reserved_above(struct pool *pool, uint64_t n_bytes)
+{
+        bool is_above;
+
+        pthread_mutex_lock(&pool->lock);
+        is_above = pool->n_reserved_bytes > n_bytes;
+        pthread_mutex_unlock(&pool->lock);
+        return is_above;
+}
+
+uint64_t trim_down_to(struct pool *pool, uint64_t n_keep_bytes)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        uint64_t n_bytes;
+
+        if (!is_reserved_above(pool, n_keep_bytes))
+                return 0;
+        pthread_mutex_lock(&pool->flushing);
+        wait_for_all(pool);
+        pthread_mutex_lock(&pool->lock);
+        n_bytes = pool->n_reserved_bytes;
+        while (pool->n_reserved_bytes > n_keep_bytes && trim_take_one(pool, 0, 0, &list))
+                ;
+        n_bytes -= pool->n_reserved_bytes;
+        pthread_mutex_unlock(&pool->lock);
+        pthread_mutex_unlock(&pool->flushing);
+        leased_free_all(pool, &list);
+        return n_bytes;
+}
+
+uint64_t trim_older(struct pool *pool, uint64_t at_us)
+{
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+        uint64_t n_bytes;
+
+        pthread_mutex_lock(&pool->lock);
+        n_bytes = pool->n_reserved_bytes;
+        while (take(pool, heap_set_take_older(&pool->heap_set, at_us), &list))
+                ;
+        n_bytes -= pool->n_reserved_bytes;
+        pthread_mutex_unlock(&pool->lock);
+        leased_free_all(pool, &list);
+        return n_bytes;
 }
 
 uint64_t trim_flush(struct pool *pool)

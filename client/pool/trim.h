@@ -36,8 +36,15 @@ void trim_poll(struct pool *pool);
 /* If more is held than the budget allows, waits for the work of all freed memory, and returns the excess. */
 void trim_to_budget(struct pool *pool);
 
-/* Waits for the work of all freed memory, and returns every empty block. Returns how many bytes these were. */
+/* Waits for the work of all freed memory, and returns empty blocks until no more than n_keep_bytes are reserved.
+ * Returns how many bytes these were. If less is reserved already, it does nothing. */
+uint64_t trim_down_to(struct pool *pool, uint64_t n_keep_bytes);
+
+/* The same for every empty block, and for retained ones. */
 uint64_t trim_flush(struct pool *pool);
+
+/* Returns the blocks that have been on the idle list since at_us, by the clock of base/clock.h; waits for no work. */
+uint64_t trim_older(struct pool *pool, uint64_t at_us);
 
 /* Returns every empty block, registered or not, for a request that would be refused otherwise. */
 void trim_all(struct pool *pool);

@@ -17,7 +17,8 @@ struct budget {
         uint64_t n_slack_bytes; /* above the peak, against leasing and returning in turn; faded */
         double n_churn;         /* blocks returned lately, faded */
         uint64_t faded_at_us;
-        uint64_t n_empty_max; /* empty bytes at most; UINT64_MAX: no separate bound */
+        _Atomic uint64_t
+                n_empty_max; /* empty bytes at most; UINT64_MAX: no separate bound; read by frees */
 };
 
 /* Half of what is held above the need fades in that time. */

@@ -76,6 +76,43 @@ uint64_t heap_set_allocated(struct heap_set *set)
         return n_bytes;
 }
 
+static void add_heap(struct heap *heap, struct heap_set_sums *sums)
+{
+        uint32_t n_hole_units, n_place_units;
+        uint64_t n_bytes;
+
+        spin_lock(&heap->lock);
+        n_hole_units = extents_largest_free(&heap->extents);
+        n_place_units = slabs_largest_free(&heap->slabs);
+        sums->n_live += heap->alloc_table.n_entries + slabs_live(&heap->slabs);
+        sums->n_free_bytes += heap->n_reserved_bytes - heap->n_allocated_bytes;
+        sums->n_free_extents += heap->extents.n_free;
+        sums->n_splits += heap->extents.n_splits;
+        sums->n_merges += heap->extents.n_merges;
+        spin_unlock(&heap->lock);
+        n_bytes = (n_hole_units > n_place_units ? n_hole_units : n_place_units) * HEAP_UNIT;
+        if (n_bytes > sums->n_largest_free_bytes)
+                sums->n_largest_free_bytes = n_bytes;
+}
+
+void heap_set_sum(struct heap_set *set, struct heap_set_sums *ret_sums)
+{
+        struct heap_set_sums sums = {0};
+        struct set_heap *heap;
+
+        if (set->arena) {
+                struct heap *idle = &set->idle_list.heap;
+
+                add_heap(idle, &sums);
+                sums.n_splits = sums.n_merges = 0;
+                sums.n_idle_bytes = idle->n_reserved_bytes;
+                sums.n_idle_blocks = idle->n_blocks;
+        }
+        TAILQ_FOREACH (heap, &set->heaps, in_set)
+                add_heap(&heap->heap, &sums);
+        *ret_sums = sums;
+}
+
 uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t now_us)
 {
         uint64_t n_allocated = heap_set_allocated(set), n_budget;

@@ -56,6 +56,21 @@ void heap_set_remove(struct heap_set *set, struct set_heap *heap);
 /* The bytes allocated in all heaps. */
 uint64_t heap_set_allocated(struct heap_set *set);
 
+/* What all heaps and the idle list hold. `n_free_bytes`: of their blocks, and not allocated. */
+struct heap_set_sums {
+        uint64_t n_live; /* allocations */
+        uint64_t n_free_bytes;
+        uint64_t n_free_extents; /* holes; places of slabs are none */
+        uint64_t n_largest_free_bytes;
+        uint64_t n_idle_bytes; /* of the idle list; free, too */
+        uint64_t n_idle_blocks;
+        uint64_t n_splits;
+        uint64_t n_merges;
+};
+
+/* Linear in the heaps, and in the holes of the largest class of each; see extents_largest_free. */
+void heap_set_sum(struct heap_set *set, struct heap_set_sums *ret_sums);
+
 /* Updates the peak. Returns how much is held above the budget then, with n_more_bytes that are wanted. */
 uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t now_us);
 
@@ -67,13 +82,17 @@ bool heap_set_is_hard(const struct heap_set *set, uint64_t n_more_bytes);
  * Leaves out blocks between the two addresses. NULL: there is none, or other threads were faster. */
 struct heap_block *heap_set_take_idle(struct heap_set *set, uint64_t start, uint64_t end);
 
+/* The same of the idle list's blocks that came there at that time or earlier; one that was pledged when it was new is
+ * as old as can be. NULL: there is none. */
+struct heap_block *heap_set_take_older(struct heap_set *set, uint64_t at_us);
+
 /* Is there an empty block, idle or not? */
 bool heap_set_has_empty(struct heap_set *set);
 
 /* Puts idle blocks on the idle list if they were in their heap, and idle, at the last heap_set_settle already. So a
  * loop keeps the blocks that it empties and fills again. A new block is still in its heap when its request is served.
  * Returns whether there was one. */
-bool heap_set_put_idle(struct heap_set *set);
+bool heap_set_put_idle(struct heap_set *set, uint64_t now_us);
 
 /* Blocks that are idle now may be put on the idle list next time. Returns whether these are more than last time. */
 bool heap_set_settle(struct heap_set *set);

@@ -35,7 +35,7 @@ static struct heap_block *find_settled(const struct heap *heap)
 }
 
 /* 1: a block had lost its word, so the idle list cannot have it; find_settled does not return it again. */
-static int put_one_idle(struct heap_set *set, struct heap *heap)
+static int put_one_idle(struct heap_set *set, struct heap *heap, uint64_t now_us)
 {
         struct heap_block *block;
         int r = -ENOENT;
@@ -44,11 +44,13 @@ static int put_one_idle(struct heap_set *set, struct heap *heap)
         block = find_settled(heap);
         if (block)
                 r = idle_list_put(&set->idle_list, block);
+        if (!r)
+                block->idle_at_us = now_us;
         spin_unlock(&heap->lock);
         return r;
 }
 
-bool heap_set_put_idle(struct heap_set *set)
+bool heap_set_put_idle(struct heap_set *set, uint64_t now_us)
 {
         struct set_heap *heap;
         bool found = false;
@@ -56,10 +58,38 @@ bool heap_set_put_idle(struct heap_set *set)
         TAILQ_FOREACH (heap, &set->heaps, in_set) {
                 int r;
 
-                while ((r = put_one_idle(set, &heap->heap)) >= 0)
+                while ((r = put_one_idle(set, &heap->heap, now_us)) >= 0)
                         found = found || r == 0;
         }
         return found;
+}
+
+static struct heap_block *find_older(const struct heap *idle_list, uint64_t at_us)
+{
+        for (uint32_t i = 0; i < idle_list->n_blocks; i++) {
+                struct heap_block *block = idle_list->blocks[i];
+
+                if (!block->is_pledged && block->idle_at_us <= at_us)
+                        return block;
+        }
+        return NULL;
+}
+
+struct heap_block *heap_set_take_older(struct heap_set *set, uint64_t at_us)
+{
+        struct heap_block *block;
+        int r = 1;
+
+        while (set->arena && r == 1) {
+                block = find_older(&set->idle_list.heap, at_us);
+                if (!block)
+                        return NULL;
+                r = idle_list_take(&set->idle_list, block);
+                if (r == 0)
+                        return block;
+                idle_list_sweep(&set->idle_list);
+        }
+        return NULL;
 }
 
 static bool settle(struct heap *heap)

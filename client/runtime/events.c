@@ -12,9 +12,15 @@ static _Thread_local bool in_callback;
 
 void events_init(struct events *events, struct after_call *after_call)
 {
+        pthread_condattr_t by_our_clock;
+
         *events = (struct events){.after_call = after_call};
         pthread_mutex_init(&events->lock, NULL);
         pthread_cond_init(&events->idle, NULL);
+        pthread_condattr_init(&by_our_clock);
+        pthread_condattr_setclock(&by_our_clock, CLOCK_MONOTONIC);
+        pthread_cond_init(&events->stir, &by_our_clock);
+        pthread_condattr_destroy(&by_our_clock);
 }
 
 /* The caller has the lock. */
@@ -30,6 +36,7 @@ static void set_news(struct events *events, bool is_news)
 
 void events_deinit(struct events *events)
 {
+        pthread_cond_destroy(&events->stir);
         pthread_cond_destroy(&events->idle);
         pthread_mutex_destroy(&events->lock);
 }
@@ -56,6 +63,33 @@ int events_set(struct events *events, gpumem_event_callback *callback, void *arg
         return 0;
 }
 
+/* The caller has the lock. */
+static void stir(struct events *events)
+{
+        events->n_stirs++;
+        pthread_cond_broadcast(&events->stir);
+}
+
+void events_stir(struct events *events)
+{
+        pthread_mutex_lock(&events->lock);
+        stir(events);
+        pthread_mutex_unlock(&events->lock);
+}
+
+void events_wait(struct events *events, uint32_t n_ms)
+{
+        struct timespec until = clock_after_ms(n_ms);
+        uint64_t n_before;
+        int r = 0;
+
+        pthread_mutex_lock(&events->lock);
+        n_before = events->n_stirs;
+        while (!r && events->n_stirs == n_before)
+                r = pthread_cond_timedwait(&events->stir, &events->lock, &until);
+        pthread_mutex_unlock(&events->lock);
+}
+
 void events_note(struct events *events, const struct gpumem_event *event)
 {
         struct events_slot *slot = &events->slots[event->kind];
@@ -64,6 +98,7 @@ void events_note(struct events *events, const struct gpumem_event *event)
         assert(event->kind > 0 && event->kind < EVENTS_N_KINDS);
         atomic_fetch_add(&events->n_noted[event->kind], 1);
         pthread_mutex_lock(&events->lock);
+        stir(events);
         if (!events->callback) {
                 pthread_mutex_unlock(&events->lock);
                 return;

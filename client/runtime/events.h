@@ -29,6 +29,8 @@ struct events_slot {
 struct events {
         pthread_mutex_t lock; /* guards what follows */
         pthread_cond_t idle;  /* no thread is in the callback */
+        pthread_cond_t stir;  /* an event was noted, or events_stir was called */
+        uint64_t n_stirs;
         gpumem_event_callback *callback;
         void *argument;
         unsigned n_running;
@@ -46,6 +48,10 @@ void events_deinit(struct events *events);
 int events_set(struct events *events, gpumem_event_callback *callback, void *argument);
 
 void events_note(struct events *events, const struct gpumem_event *event);
+
+/* Returns after n_ms, or earlier if an event is noted, or if another thread calls events_stir. */
+void events_wait(struct events *events, uint32_t n_ms);
+void events_stir(struct events *events);
 
 void events_tell_news(struct events *events);
 

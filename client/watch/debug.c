@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -28,6 +29,7 @@ struct debugged {
         bool is_guarded;
         struct stream_key key;    /* device memory: of the stream that it was allocated for */
         struct work_event filled; /* fill and guard; none: neither was written */
+        struct stack allocated;   /* with stacks or leaks */
         UT_hash_handle hh;
 };
 
@@ -35,6 +37,82 @@ void debug_init(struct debug *debug)
 {
         *debug = (struct debug){.checks = 0};
         pthread_mutex_init(&debug->lock, NULL);
+}
+
+/* Clients whose leaks are told at the process's exit. A forked child has its parent's list, and leaves it alone. */
+struct exit_entry {
+        struct debug *debug;
+        pid_t pid;
+        struct exit_entry *next;
+};
+
+static struct {
+        pthread_mutex_t lock;
+        pthread_once_t once;
+        struct exit_entry *first;
+} exits = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+static void tell_leaks(struct debug *debug)
+{
+        const struct debugged *debugged;
+        struct leak *leaks;
+        uint64_t n = 0;
+
+        pthread_mutex_lock(&debug->lock);
+        leaks = calloc(HASH_COUNT(debug->all) + 1, sizeof(*leaks));
+        for (debugged = debug->all; leaks && debugged; debugged = debugged->hh.next)
+                leaks[n++] = (struct leak){debugged->pointer, debugged->n_bytes,
+                                           debugged->allocated};
+        pthread_mutex_unlock(&debug->lock);
+        if (leaks)
+                leaks_tell(leaks, n);
+        free(leaks);
+}
+
+/* In a forked child a thread of the parent may have had the lock. */
+static void tell_at_exit(void)
+{
+        if (pthread_mutex_trylock(&exits.lock))
+                return;
+        for (struct exit_entry *entry = exits.first; entry; entry = entry->next) {
+                if (entry->pid == getpid())
+                        tell_leaks(entry->debug);
+        }
+        pthread_mutex_unlock(&exits.lock);
+}
+
+static void begin_exits(void)
+{
+        (void)atexit(tell_at_exit);
+}
+
+static int add_exit(struct debug *debug)
+{
+        struct exit_entry *entry = malloc(sizeof(*entry));
+
+        if (!entry)
+                return -ENOMEM;
+        (void)pthread_once(&exits.once, begin_exits);
+        pthread_mutex_lock(&exits.lock);
+        *entry = (struct exit_entry){debug, getpid(), exits.first};
+        exits.first = debug->at_exit = entry;
+        pthread_mutex_unlock(&exits.lock);
+        return 0;
+}
+
+static void end_exit(struct debug *debug)
+{
+        struct exit_entry **entry = &exits.first;
+
+        if (!debug->at_exit)
+                return;
+        tell_leaks(debug);
+        pthread_mutex_lock(&exits.lock);
+        while (*entry != debug->at_exit)
+                entry = &(*entry)->next;
+        *entry = debug->at_exit->next;
+        pthread_mutex_unlock(&exits.lock);
+        free(debug->at_exit);
 }
 
 static void free_record(const struct cuda *cuda, struct debugged *debugged)
@@ -50,6 +128,8 @@ void debug_deinit(struct debug *debug)
         const struct cuda *cuda = debug->env.cuda;
         struct debugged *debugged, *next;
 
+        end_exit(debug);
+        free(debug->pasts.at);
         HASH_ITER(hh, debug->all, debugged, next)
         {
                 HASH_DEL(debug->all, debugged);
@@ -65,7 +145,10 @@ static int parse_word(const char *word, size_t length, unsigned *checks)
         static const struct {
                 const char *word;
                 enum debug_check check;
-        } known[] = {{"fill", DEBUG_FILL}, {"guard", DEBUG_GUARD}};
+        } known[] = {{"fill", DEBUG_FILL},
+                     {"guard", DEBUG_GUARD},
+                     {"stacks", DEBUG_STACKS},
+                     {"leaks", DEBUG_LEAKS}};
 
         for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
                 if (strlen(known[i].word) == length && memcmp(known[i].word, word, length) == 0) {
@@ -82,11 +165,28 @@ static int refuse(const char *value, const char *word, size_t length)
 
         (void)snprintf(text, sizeof(text),
                        VARIABLE ": \"%.100s\" has the unknown word \"%.*s\"; allowed: fill, guard, "
-                                "or both with a comma between them",
+                                "stacks, leaks, with commas between them",
                        value, length < 100 ? (int)length : 100, word);
         log_debug("%s", text);
         last_error_set(GPUMEM_E_BAD_DEBUG, text);
         return GPUMEM_E_BAD_DEBUG;
+}
+
+static int begin_checks(struct debug *debug, unsigned checks)
+{
+        int r = 0;
+
+        if (checks & DEBUG_STACKS)
+                debug->pasts.at = calloc(LEAKS_N_PAST, sizeof(*debug->pasts.at));
+        if (checks & DEBUG_STACKS && !debug->pasts.at)
+                return -ENOMEM;
+        if (checks & DEBUG_LEAKS)
+                r = add_exit(debug);
+        if (r)
+                return r;
+        debug->checks = checks;
+        switch_on(SWITCH_DEBUG);
+        return 0;
 }
 
 int debug_read_setting(struct debug *debug)
@@ -104,9 +204,7 @@ int debug_read_setting(struct debug *debug)
                 if (!word[length])
                         break;
         }
-        debug->checks = checks;
-        switch_on(SWITCH_DEBUG);
-        return 0;
+        return begin_checks(debug, checks);
 }
 
 void debug_open(struct debug *debug, const struct debug_env *env)
@@ -167,6 +265,16 @@ static void put(struct debug *debug, struct debugged *take_debugged)
                 (void)event_wait(debug->env.cuda, &take_debugged->filled);
         free_record(debug->env.cuda, take_debugged);
         complain(-ENOMEM, "an allocation is not checked");
+}
+
+static bool keeps_stacks(const struct debug *debug)
+{
+        return debug->checks & (DEBUG_STACKS | DEBUG_LEAKS);
+}
+
+static bool touches_memory(const struct debug *debug)
+{
+        return debug->checks & (DEBUG_FILL | DEBUG_GUARD);
 }
 
 /* Fills device memory in the stream's order, pinned memory at once. */
@@ -260,13 +368,12 @@ void debug_alloc(struct debug *debug, const struct gpumem_request *asked, uint64
         struct debugged *debugged;
         int r = 0;
 
-        if (asked->flags & GPUMEM_SHAREABLE) {
-                if (debug->checks & DEBUG_FILL)
-                        r = fill_shareable(debug, asked, pointer);
-                if (r)
-                        complain(r, "an allocation is not filled");
+        if (asked->flags & GPUMEM_SHAREABLE && debug->checks & DEBUG_FILL)
+                r = fill_shareable(debug, asked, pointer);
+        if (r)
+                complain(r, "an allocation is not filled");
+        if (asked->flags & GPUMEM_SHAREABLE && !keeps_stacks(debug))
                 return;
-        }
         debugged = malloc(sizeof(*debugged));
         if (!debugged) {
                 complain(-ENOMEM, "an allocation is not checked");
@@ -276,7 +383,10 @@ void debug_alloc(struct debug *debug, const struct gpumem_request *asked, uint64
                                       .n_bytes = asked->n_bytes,
                                       .kind = asked->kind,
                                       .is_graphs = heap && pool_is_captured(heap)};
-        if (!debugged->is_graphs && (asked->kind == GPUMEM_PINNED || !is_forgiven(debug)))
+        if (keeps_stacks(debug))
+                stack_take(&debugged->allocated);
+        if (heap && touches_memory(debug) && !debugged->is_graphs &&
+            (asked->kind == GPUMEM_PINNED || !is_forgiven(debug)))
                 fill_and_guard(debug, asked, n_more_bytes, debugged);
         put(debug, debugged);
 }
@@ -435,7 +545,7 @@ struct debugged *debug_begin_free(struct debug *debug, const void *pointer, enum
         const struct stream_heap *heap = debugged ? heap_of(debug, pointer) : NULL;
         int r;
 
-        if (!heap || debugged->is_graphs)
+        if (!heap || debugged->is_graphs || !touches_memory(debug))
                 return debugged;
         if (order == DEBUG_IN_STREAM)
                 r = before_free(debug, debugged, heap, stream);
@@ -451,10 +561,38 @@ void debug_end_free(struct debug *debug, struct debugged *take_debugged, int r)
 {
         if (!take_debugged)
                 return;
-        if (r)
+        if (r) {
                 put(debug, take_debugged);
-        else
-                free_record(debug->env.cuda, take_debugged);
+                return;
+        }
+        pthread_mutex_lock(&debug->lock);
+        pasts_add(&debug->pasts, take_debugged->pointer, take_debugged->n_bytes,
+                  &take_debugged->allocated);
+        pthread_mutex_unlock(&debug->lock);
+        free_record(debug->env.cuda, take_debugged);
+}
+
+void debug_tell_wrong_free(struct debug *debug, const void *pointer)
+{
+        struct past past = {.pointer = NULL};
+        const struct past *found;
+        struct stack here;
+
+        if (!(debug->checks & DEBUG_STACKS))
+                return;
+        pthread_mutex_lock(&debug->lock);
+        found = pasts_find(&debug->pasts, pointer);
+        if (found)
+                past = *found;
+        pthread_mutex_unlock(&debug->lock);
+        stack_take(&here);
+        log_error(VARIABLE ": stacks: %s: nothing is allocated at %p",
+                  past.pointer ? "second free" : "free of what is not gpumemd's", pointer);
+        stack_tell(VARIABLE ": stacks: freed now by", &here);
+        if (!past.pointer)
+                return;
+        stack_tell(VARIABLE ": stacks: freed before by", &past.freed);
+        stack_tell(VARIABLE ": stacks: and allocated by", &past.allocated);
 }
 
 void debug_describe(struct debug *debug, struct gpumem_info *info)

@@ -4,12 +4,15 @@
  *   fill   Allocated memory is filled with DEBUG_ALLOCATED, freed memory with DEBUG_FREED.
  *   guard  DEBUG_GUARD_BYTES bytes behind each allocation hold DEBUG_GUARD_BYTE. The free checks them, and aborts the
  *          process if one has changed.
+ *   stacks A free that finds nothing writes to stderr where it was called, and where the memory was allocated and freed
+ *          before, if that was lately.
+ *   leaks  What lives at the client's end, or the process's, is written to stderr with the stacks of its allocations.
  *
  * Each client reads the setting, and has a table of its live allocations. A free takes its allocation out of the
  * table before it writes anything. So of two frees of one pointer only one finds it, and nothing is written to a
  * pointer that is not in the table. Memory of captures and of graph pools is in the table, but is neither filled nor
- * guarded: a graph may run at any time, even after the free. Shareable memory is not in the table, and is filled at
- * its allocation only: other processes may hold it.
+ * guarded: a graph may run at any time, even after the free. Shareable memory is filled at its
+ * allocation only, since other processes may hold it; it is in the table for stacks and leaks alone.
  *
  * Fills and guards of device memory are work in the stream of the allocation. The program does not know of it, so an
  * event tells when it is over: a free in another stream waits for it, and so does the client's end.
@@ -22,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/watch/leaks.h"
 #include "driver/cuda.h"
 #include "gpumem.h"
 
@@ -30,9 +34,10 @@
 #define DEBUG_GUARD_BYTE  0xFD
 #define DEBUG_GUARD_BYTES 512
 
-enum debug_check { DEBUG_FILL = 1, DEBUG_GUARD = 2 };
+enum debug_check { DEBUG_FILL = 1, DEBUG_GUARD = 2, DEBUG_STACKS = 4, DEBUG_LEAKS = 8 };
 
-struct debugged; /* a live allocation */
+struct debugged;   /* a live allocation */
+struct exit_entry; /* of a client, in the process's list */
 struct pool;
 struct streams;
 struct stream_uses;
@@ -51,6 +56,8 @@ struct debug {
         unsigned checks; /* of enum debug_check; set before other threads get the client */
         pthread_mutex_t lock;
         struct debugged *all; /* by pointer */
+        struct pasts pasts;
+        struct exit_entry *at_exit; /* with leaks; NULL: none */
 };
 
 void debug_init(struct debug *debug);
@@ -83,6 +90,9 @@ enum debug_order { DEBUG_IN_STREAM, DEBUG_AFTER_ALL };
 struct debugged *debug_begin_free(struct debug *debug, const void *pointer, enum debug_order order,
                                   void *stream);
 void debug_end_free(struct debug *debug, struct debugged *take_debugged, int r);
+
+/* A free found no allocation at `pointer`. */
+void debug_tell_wrong_free(struct debug *debug, const void *pointer);
 
 /* Sets in `info` the size that the program has requested. */
 void debug_describe(struct debug *debug, struct gpumem_info *info);

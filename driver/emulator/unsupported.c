@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the emulated driver cannot do, and programs ask it for all the same: it says so. A kernel that is loaded and never
- * runs would be a lie, so the ways to one end here. There is no cuLaunchKernel, by which tests know that none runs, nor
- * anything else that takes what these calls would give. */
+/* What the emulated driver cannot do, and programs ask it for all the same: it says so. A kernel that is loaded and
+ * never runs would be a lie, so the ways to one end here. There is no cuLaunchKernel, by which tests know that none
+ * runs, nor anything else that takes what these calls would give. */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
 #include "driver/emulator/machine/emulator.h"
 
-/* No argument is looked at. */
+/* No argument is looked at.
+ * NOLINTBEGIN(misc-unused-parameters) */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 static CUresult refuse(const char *call)
@@ -113,3 +114,5 @@ EMULATOR_API CUresult CUDAAPI cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, si
 {
         return refuse(__func__);
 }
+
+/* NOLINTEND(misc-unused-parameters) */

@@ -74,8 +74,9 @@ EMULATOR_API CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle)
         struct context *context;
         CUresult r = emulator_enter(__func__);
 
-        if (r == CUDA_SUCCESS)
-                r = context_find_to_use(handle, &context);
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = context_find_to_use(handle, &context);
         return r == CUDA_SUCCESS ? current_push(context) : r;
 }
 

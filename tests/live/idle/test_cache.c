@@ -42,6 +42,55 @@ TEST(what_is_freed_is_had_again_without_a_message)
         daemon_await(FIGURE_leased, 0);
 }
 
+/* Blocks go whole, so less may stay than is asked for; what is in use stays. */
+TEST(a_trim_keeps_so_much)
+{
+        uint64_t n_reserved, n_trimmed;
+        void *used, *freed[4];
+
+        connect_with(NULL);
+        used = must_alloc(GPUMEM_DEVICE, 8 * MIB);
+        for (unsigned i = 0; i < 4; i++)
+                freed[i] = must_alloc(GPUMEM_DEVICE, 16 * MIB);
+        for (unsigned i = 0; i < 4; i++)
+                must_free(freed[i]);
+        n_reserved = device_stats().n_reserved_bytes;
+        ck_assert_uint_ge(n_reserved, 72 * MIB);
+        ck_assert_int_eq(gpumem_trim(client, n_reserved, &n_trimmed), 0);
+        ck_assert_uint_eq(n_trimmed, 0);
+        ck_assert_int_eq(gpumem_trim(client, n_reserved - 1, &n_trimmed), 0);
+        ck_assert_uint_gt(n_trimmed, 0);
+        ck_assert_uint_eq(device_stats().n_reserved_bytes, n_reserved - n_trimmed);
+        ck_assert_uint_gt(device_stats().n_free_bytes, 0);
+        ck_assert_int_eq(gpumem_trim(client, 24 * MIB, NULL), 0);
+        ck_assert_uint_le(device_stats().n_reserved_bytes, 24 * MIB);
+        ck_assert_int_eq(gpumem_trim(client, 0, NULL), 0);
+        ck_assert_uint_ge(device_stats().n_reserved_bytes, 8 * MIB);
+        ck_assert_uint_lt(device_stats().n_reserved_bytes, 24 * MIB);
+        daemon_await(FIGURE_leased, device_stats().n_reserved_bytes);
+        must_free(used);
+}
+
+/* Only what is idle, and has been so for long enough. */
+TEST(a_trim_by_age_keeps_what_is_young)
+{
+        uint64_t n_trimmed;
+        void *used;
+
+        connect_with(NULL);
+        used = must_alloc(GPUMEM_DEVICE, 8 * MIB);
+        must_free(must_alloc(GPUMEM_DEVICE, 128 * MIB));
+        AWAIT(device_stats().n_cached_bytes >= 128 * MIB);
+        ck_assert_int_eq(gpumem_trim_idle(client, 600000, &n_trimmed), 0);
+        ck_assert_uint_eq(n_trimmed, 0);
+        ck_assert_int_eq(gpumem_trim_idle(client, 0, &n_trimmed), 0);
+        ck_assert_uint_ge(n_trimmed, 128 * MIB);
+        ck_assert_uint_eq(device_stats().n_cached_bytes, 0);
+        ck_assert_uint_eq(device_stats().n_allocated_bytes, 8 * MIB);
+        daemon_await(FIGURE_leased, device_stats().n_reserved_bytes);
+        must_free(used);
+}
+
 TEST(a_flush_leaves_what_is_used)
 {
         void *used, *freed;
@@ -64,6 +113,27 @@ TEST(a_cache_has_a_size_and_may_be_none, .to = 2)
         ck_assert_uint_le(device_stats().n_reserved_bytes, _i ? 0 : 16 * MIB);
         ck_assert_uint_eq(device_stats().n_reserved_bytes == 0, _i);
         daemon_await(FIGURE_leased, device_stats().n_reserved_bytes);
+}
+
+/* What exceeds a new size goes back at once, what is allocated stays; without a size blocks are idle again. */
+TEST(a_cache_gets_a_size_while_memory_is_held)
+{
+        void *used;
+
+        connect_with(NULL);
+        used = must_alloc(GPUMEM_DEVICE, 8 * MIB);
+        must_free(must_alloc(GPUMEM_DEVICE, 128 * MIB));
+        ck_assert_uint_ge(device_stats().n_reserved_bytes, 136 * MIB);
+        ck_assert_int_eq(gpumem_set_cache_size(client, 16 * MIB), 0);
+        ck_assert_uint_le(device_stats().n_reserved_bytes, 24 * MIB);
+        ck_assert_uint_eq(device_stats().n_allocated_bytes, 8 * MIB);
+        ck_assert_uint_eq(device_stats().n_cache_limit_bytes, 16 * MIB);
+        must_free(must_alloc(GPUMEM_DEVICE, 128 * MIB));
+        ck_assert_uint_le(device_stats().n_reserved_bytes, 24 * MIB);
+        ck_assert_int_eq(gpumem_set_cache_size(client, GPUMEM_NO_LIMIT), 0);
+        must_free(must_alloc(GPUMEM_DEVICE, 128 * MIB));
+        AWAIT(device_stats().n_cached_bytes >= 128 * MIB);
+        must_free(used);
 }
 
 TEST(what_is_kept_is_given_up_before_a_refusal)

@@ -86,8 +86,8 @@ TEST(what_is_cached_goes_back_in_time)
               "{\"pools\": [{\"device\": 0, \"return_after_seconds\": 1}]}");
         lease_once(8 * MIB);
         daemon_await(FIGURE_reserved, 0);
-        daemon_configure(&gpumemd,
-                         "{\"pools\": [{\"device\": 0, \"keep_cached_bytes\": \"8MiB\"}]}");
+        daemon_configure(&gpumemd, "{\"pools\": [{\"device\": 0, \"keep_cached_bytes\": \"8MiB\","
+                                   " \"return_after_seconds\": 0}]}");
         log_await("configuration reloaded");
         lease_once(8 * MIB);
         lease_once(16 * MIB);

@@ -22,6 +22,9 @@
 #define LEASES       PROTO_LIMIT_LEASES
 #define RESERVED     PROTO_LIMIT_RESERVED_BYTES
 #define MINIMUM      PROTO_LIMIT_MIN_BYTES
+#define CACHED       PROTO_LIMIT_CACHED_BYTES
+#define FREE         PROTO_LIMIT_FREE_BYTES
+#define RETURN       PROTO_LIMIT_RETURN_SECONDS
 
 static unsigned n_own_fds;
 static struct link *admin; /* over the admin socket */
@@ -347,6 +350,12 @@ TEST(senseless_limits_are_refused)
                 {POOL(0), MINIMUM, daemon_device_bytes() + 1},
                 {POOL(77), MINIMUM, MIB},
                 {EACH_TENANT, MINIMUM, MIB},
+                {POOL(0), CACHED, PROTO_LIMIT_NONE},
+                {POOL(0), FREE, PROTO_LIMIT_INHERIT},
+                {POOL(0), RETURN, PROTO_LIMIT_NONE},
+                {POOL(0), RETURN, 31536001},
+                {EACH_CLIENT, RETURN, 1},
+                {EACH_TENANT, FREE, 1},
         };
 
         for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++)
@@ -420,6 +429,48 @@ static int send_pair(uint64_t min, uint64_t max, bool min_first, uint32_t flags)
                                      PROTO_LIMIT_MORE),
                          0);
         return send_change(min_first ? RESERVED : MINIMUM, min_first ? max : min, flags);
+}
+
+/* What is cached already goes when it need not stay any more. */
+TEST(what_stays_unused_is_set, .in = &unlimited)
+{
+        struct link *link = open_link("caches", NULL);
+
+        ck_assert_uint_eq(limit_of(admin, POOL(0), RETURN).max, 0);
+        give_back(link, must_lease(link, 16 * MIB));
+        daemon_await(FIGURE_cached, 16 * MIB);
+        ck_assert_uint_eq(must_set(POOL(0), RETURN, 0), 0);
+        daemon_await(FIGURE_cached, 0);
+        ck_assert_uint_eq(must_set(POOL(0), CACHED, 8 * MIB), 8 * MIB);
+        give_back(link, must_lease(link, 8 * MIB));
+        daemon_await(FIGURE_cached, 8 * MIB);
+        ck_assert_uint_eq(limit_of(admin, POOL(0), CACHED).used, 8 * MIB);
+        ck_assert_uint_eq(limit_of(admin, POOL(0), CACHED).max, 8 * MIB);
+        sleep_ms(600);
+        ck_assert_uint_eq(daemon_figure(FIGURE_cached), 8 * MIB);
+        ck_assert_uint_eq(must_set(POOL(0), CACHED, 0), 0);
+        daemon_await(FIGURE_cached, 0);
+        ck_assert_uint_eq(must_set(POOL(0), RETURN, 61), 61);
+        ck_assert_uint_eq(limit_of(admin, POOL(0), RETURN).max, 61);
+        ck_assert_uint_eq(must_set(POOL(0), FREE, 2 * MIB), 2 * MIB);
+        ck_assert_uint_eq(limit_of(admin, POOL(0), FREE).max, 2 * MIB);
+        /* The configuration holds again. */
+        daemon_configure(&gpumemd, "{}");
+        AWAIT(limit_of(admin, POOL(0), FREE).max == 0);
+        ck_assert_uint_eq(limit_of(admin, POOL(0), RETURN).max, 0);
+        link_free(link);
+}
+
+/* NVML says that less is free than is to be. */
+TEST(unused_memory_makes_room_when_that_is_set, .in = &unlimited, NEEDS_EMULATOR)
+{
+        struct link *link = open_link("caches", NULL);
+
+        give_back(link, must_lease(link, 200 * MIB));
+        daemon_await_first(FIGURE_device_free, 56 * MIB, 56 * MIB);
+        (void)must_set(POOL(0), FREE, 128 * MIB);
+        daemon_await(FIGURE_cached, 0);
+        link_free(link);
 }
 
 TEST(what_is_made_together_is_checked_together, .in = &unlimited, .to = 2)

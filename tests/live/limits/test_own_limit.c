@@ -132,6 +132,55 @@ TEST(a_process_limits_itself)
         daemon_await(FIGURE_charged, 0);
 }
 
+static uint64_t limit_now(void)
+{
+        return device_stats().n_limit_bytes;
+}
+
+/* What is held already stays, and no more comes; then a trim makes room. */
+TEST(a_fraction_is_set_while_memory_is_held)
+{
+        uint64_t n_device = daemon_device_bytes();
+        void *first = must_alloc(GPUMEM_DEVICE, 16 * MIB), *more;
+
+        ck_assert_uint_eq(limit_now(), GPUMEM_NO_LIMIT);
+        ck_assert_int_eq(gpumem_set_memory_fraction(client, 0, 0.03125), 0);
+        ck_assert_uint_eq(limit_now(), n_device / 32);
+        ck_assert_uint_ge(device_stats().n_reserved_bytes, 16 * MIB);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 8 * MIB, &more), GPUMEM_E_LIMIT);
+        free_now(first);
+        ck_assert_int_eq(gpumem_trim(client, 0, NULL), 0);
+        ck_assert_int_eq(gpumem_set_memory_fraction(client, GPUMEM_NEAREST, 1), 0);
+        ck_assert_uint_eq(limit_now(), GPUMEM_NO_LIMIT);
+        free_now(must_alloc(GPUMEM_DEVICE, 16 * MIB));
+        ck_assert_int_eq(gpumem_set_memory_fraction(client, 0, 1.1), GPUMEM_E_BAD_FRACTION);
+        ck_assert_int_eq(gpumem_set_memory_fraction(client, 0, -0.1), GPUMEM_E_BAD_FRACTION);
+        ck_assert_int_eq(gpumem_set_memory_fraction(client, 0, 0.0 / 0.0), GPUMEM_E_BAD_FRACTION);
+        ck_assert_int_eq(gpumem_set_memory_fraction(client, 9, 1), GPUMEM_E_NO_POOL);
+        ck_assert_uint_eq(limit_now(), GPUMEM_NO_LIMIT);
+}
+
+/* Of the two variables the lower limit counts. */
+TEST(a_process_has_a_limit_in_bytes)
+{
+        void *pointer;
+
+        limit_by_fraction();
+        ck_assert_uint_ge(limit_now(), 8 * MIB);
+        ck_assert_int_eq(setenv("GPUMEM_MEMORY_LIMIT", "6MiB", 1), 0);
+        gpumem_disconnect(client);
+        client = connect_client();
+        ck_assert_uint_eq(limit_now(), 6 * MIB);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 8 * MIB, &pointer), GPUMEM_E_LIMIT);
+        free_now(must_alloc(GPUMEM_DEVICE, 6 * MIB));
+        ck_assert_int_eq(setenv("GPUMEM_MEMORY_LIMIT", "60GiB", 1), 0);
+        gpumem_disconnect(client);
+        client = connect_client();
+        ck_assert_uint_ge(limit_now(), 8 * MIB);
+        ck_assert_uint_le(limit_now(), 9 * MIB);
+        ck_assert_int_eq(unsetenv("GPUMEM_MEMORY_LIMIT"), 0);
+}
+
 TEST(a_bad_fraction_is_an_error)
 {
         static const char *const wrong[] = {"0", "1.01", "half", "-0.5",

@@ -6,8 +6,8 @@ set -eu -o pipefail
 # shellcheck source=tests/daemon.sh
 . "$(dirname "$0")/../../daemon.sh"
 
-# Sparse; room for what two of the rivals hold at once.
-make_place 1 64GiB
+# Sparse; room for what two programs of 16 threads hold at once, beside what one left cached.
+make_place 1 256GiB
 PATH=$build/bench:$PATH
 
 ok "--help fits a screen" fits_a_screen gpumem-bench --help

@@ -75,7 +75,7 @@ limit_words() { TYPED="gpumemctl limits --set $1" words gpumemctl limits --set "
 ok "bash: whose limit, begun" equal "$(limit_words cl cl)" client:
 ok "bash: which limit" equal "$(limit_words client: client :)" "device_bytes= leases= pinned_bytes="
 ok "bash: which limit, begun" equal "$(limit_words tenant/7:le tenant/7 : le)" "leases="
-ok "bash: which limit of a pool" equal "$(limit_words pool/0: pool/0 :)" "max_bytes= min_bytes="
+ok "bash: which limit of a pool" equal "$(limit_words pool/0: pool/0 :)" "keep_cached_bytes= keep_free_bytes= max_bytes= min_bytes= return_after_seconds="
 ok "bash: no limit" equal "$(limit_words tenant/7:leases= tenant/7 : leases =)" "default none"
 ok "bash: a user's limit" equal "$(limit_words tenant/roo tenant/roo)" tenant/root:
 ok "bash: --set=limit" equal "$(TYPED="gpumemctl limits --set=clie" words gpumemctl limits --set = clie)" client:

@@ -7,15 +7,13 @@ set -eu -o pipefail
 . "$(dirname "$0")/../../daemon.sh"
 
 make_place 1 256MiB
-mkdir "$place/lib"
-ln -s "$GPUMEM_CUDA_LIBRARY" "$place/lib/libcuda.so"
-export LD_LIBRARY_PATH=$build/client:$build/driver/emulator
+driver_folder
 
 # compile NAME COMPILER STANDARD
 compile() {
         "$2" "-std=c++$3" -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror -I"$source_folder/include" \
                 -isystem "${CUDA_HOME:-/usr/local/cuda}/include" "$source_folder/tests/live/client/test_cpp.cc" \
-                -o "$place/$1" -L"$build/client" -L"$place/lib" -lgpumem-client -lcuda -pthread
+                -o "$place/$1" -L"$place/lib" "${link_client[@]}" -lcuda -pthread
 }
 
 # holds NAME: each of its cases.
@@ -24,7 +22,7 @@ holds() {
         grep -q '^1\.\.[1-9]' "$place/said"
 }
 
-start_daemon
+start_daemon --device-bytes 256MiB
 n_compilers=0
 for compiler in g++ clang++; do
         command -v "$compiler" >/dev/null || continue
@@ -35,7 +33,7 @@ for compiler in g++ clang++; do
                 ok "its program holds" holds "$name"
         done
 done
-ok "there is a compiler" [ "$n_compilers" -gt 0 ]
+[ "$n_compilers" -gt 0 ] || skip "the C++ headers" "there is no C++ compiler"
 ok "nothing stays charged" wait_until 20 nothing_charged
 status=0
 stop_daemon || status=$?

@@ -35,7 +35,7 @@ compile() {
 
 link() {
         compile 26.10.0 test_cpp_libraries.cc -o "$place/program" -L"$folder/librmm-cu13==26.10.0/librmm/lib64" -lrmm \
-                -L"$folder/rapids-logger==0.3.0/rapids_logger/lib64" -lrapids_logger -L"$build/client" -lgpumem-client
+                -L"$folder/rapids-logger==0.3.0/rapids_logger/lib64" -lrapids_logger "${link_client[@]}"
 }
 
 # holds: each of its cases.
@@ -56,9 +56,7 @@ if [ "$missing" ]; then
         exit
 fi
 
-mkdir "$place/lib"
-ln -s "$GPUMEM_CUDA_LIBRARY" "$place/lib/libcuda.so.1"
-export LD_LIBRARY_PATH=$place/lib:$build/client
+driver_folder
 for wheel in "$folder/librmm-cu13==26.10.0/librmm/lib64" "$folder/rapids-logger==0.3.0/rapids_logger/lib64"; do
         LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$wheel
 done

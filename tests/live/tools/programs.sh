@@ -158,6 +158,8 @@ ok "gpumemctl: not what a pool is limited in" said 2 'invalid --set "leases" (ex
         gpumemctl limits --set pool/0:leases=1
 ok "gpumemctl: no minimum" said 2 'invalid --set "none" (expected a size such as 12GiB or 0)' \
         gpumemctl limits --set pool/0:min_bytes=none
+ok "gpumemctl: no seconds" said 2 'invalid --set "1m" (expected a number of seconds)' \
+        gpumemctl limits --set pool/0:return_after_seconds=1m
 ok "gpumemctl: no number" said 2 'invalid --set "1KiB" (expected a number of leases, none)' gpumemctl limits --set client:leases=1KiB
 ok "gpumemctl: no size of a limit" said 2 'invalid --set "big" (expected a size such as 12GiB, none)' gpumemctl limits --set tenant:device_bytes=big
 ok "gpumemctl: no default of a default" said 2 'invalid --set "default" (expected a size such as 12GiB, none)' \
@@ -199,6 +201,13 @@ ok "set: each client's" has_limit "client +each  leases +-  +9"
 ok "set: a pool's" has_limit "pool +0  max_bytes +0 B +100.00 MiB  $(name_of 0)"
 ok "set: a minimum" gpumemctl limits --set "pool/$last:min_bytes=5MiB"
 ok "set: it is in force" has_limit "pool +$last  min_bytes +- +5.00 MiB  $(name_of "$last")"
+ok "set: what stays" gpumemctl limits --set "pool/0:keep_cached_bytes=6MiB" --set "pool/0:return_after_seconds=90"
+ok "set: so much is kept" has_limit "pool +0  keep_cached_bytes +0 B +6.00 MiB  $(name_of 0)"
+ok "set: for so long" has_limit "pool +0  return_after_seconds +- +90  $(name_of 0)"
+ok "set: free of no device" said 1 "only a device's pool has keep_free_bytes" \
+        gpumemctl limits --set "pool/$((last + 1)):keep_free_bytes=1GiB"
+ok "set: what stays for ever" said 2 'expected a size such as 12GiB or 0' \
+        gpumemctl limits --set "pool/0:keep_cached_bytes=none"
 ok "set: a minimum beyond the most" said 1 "min_bytes is at most max_bytes: 100.00 MiB" \
         gpumemctl limits --set pool/0:min_bytes=101MiB
 ok "set: no limit for each tenant" said 1 "" has_limit "tenant +each  device_bytes.*"
@@ -286,6 +295,7 @@ ok "and does when it goes on" gpumemctl stats
 ok "a second daemon is refused" said 1 "another gpumemd serves" gpumemd
 ok "the first one goes on" gpumemctl stats
 ok "stats names each pool" said 0 "${devices[$last]%, *}" gpumemctl stats --wide
+ok "stats tells what is free" said 0 "FRAGMENTED" gpumemctl stats --wide
 ok "stats shows the limit" said 0 " 512M " gpumemctl stats
 columns_line_up() {
         # Every row ends in the same column as the heading.

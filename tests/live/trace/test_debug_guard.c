@@ -11,7 +11,7 @@
 #define WRONG_OFFSET 1003
 #define WRONG_BYTES  4
 
-static char said[4096];
+static char said[32768];
 
 static void start(void)
 {
@@ -90,11 +90,63 @@ static void write_wrong(void)
 
 static void check_said(const char *part)
 {
-        ck_assert_msg(strstr(said, part), "\"%s\" is not in: %s", part, said);
+        ck_assert_msg(strstr(said, part), "\"%s\" is not in: %.3000s", part, said);
 }
 
 static const struct test_case traces = {"traces", .limit_s = 60, .start = recorded_start,
                                         .stop = recorded_stop};
+
+/* dladdr knows the names that a program exports. */
+GPUMEM_API NOINLINE void leak_two(struct gpu *gpu);
+void leak_two(struct gpu *gpu)
+{
+        volatile unsigned n = 2; /* so that both have one stack: the loop is not unrolled */
+
+        while (n--)
+                (void)alloc(gpu, wrong_kind, RIGHT_BYTES);
+}
+
+GPUMEM_API NOINLINE void free_it(struct gpu *gpu, void *pointer);
+void free_it(struct gpu *gpu, void *pointer)
+{
+        (void)gpumem_free(recorded_client, pointer, gpu_stream(gpu));
+        (void)fflush(stderr);
+}
+
+GPUMEM_API NOINLINE void free_twice_in(struct gpu *gpu);
+void free_twice_in(struct gpu *gpu)
+{
+        void *pointer;
+        char here;
+
+        pointer = alloc(gpu, wrong_kind, RIGHT_BYTES);
+        free_it(gpu, pointer);
+        free_it(gpu, pointer);
+        free_it(gpu, &here);
+}
+
+static void free_twice(void)
+{
+        struct gpu *gpu = recorded_gpu();
+
+        MUST(setenv("GPUMEM_DEBUG", "stacks", 1) == 0);
+        recorded_connect();
+        free_twice_in(gpu);
+        _exit(0);
+}
+
+static void leak(void)
+{
+        struct gpu *gpu = recorded_gpu();
+
+        MUST(setenv("GPUMEM_DEBUG", "leaks", 1) == 0);
+        recorded_connect();
+        free_it(gpu, alloc(gpu, wrong_kind, RIGHT_BYTES));
+        leak_two(gpu);
+        if (wrong_sync)
+                gpumem_disconnect(recorded_client);
+        exit(0);
+}
 
 /* One message, of what and where. */
 TEST(damage_ends_the_program, .to = 4)
@@ -267,6 +319,61 @@ TEST(traces_tell_the_programs_sizes, .in = &traces)
         ck_assert_uint_eq(sums.n_allocated, 3);
         ck_assert_uint_eq(sums.n_freed, 2);
         ck_assert_uint_eq(sums.n_live_bytes, RIGHT_BYTES);
+}
+
+TEST(a_free_that_finds_nothing_tells_the_calls, .to = 2)
+{
+        const char *second;
+
+        wrong_kind = _i ? GPUMEM_PINNED : GPUMEM_DEVICE;
+        ck_assert_int_eq(run(free_twice), 0);
+        check_said("second free: nothing is allocated at ");
+        check_said("stacks: freed now by");
+        check_said("stacks: freed before by");
+        check_said("stacks: and allocated by");
+        check_said(" free_it in ");
+        check_said(" free_twice_in in ");
+        second = strstr(said, "free of what is not gpumemd's");
+        ck_assert_ptr_nonnull(second);
+        ck_assert_ptr_nonnull(strstr(second, "freed now by"));
+        ck_assert_ptr_null(strstr(second, "freed before by"));
+}
+
+/* At the client's end, or else at the process's; once. */
+TEST(what_is_never_freed_is_told_with_its_calls, .to = 4)
+{
+        const char *first;
+
+        wrong_kind = _i & 1 ? GPUMEM_PINNED : GPUMEM_DEVICE;
+        wrong_sync = _i & 2;
+        ck_assert_int_eq(run(leak), 0);
+        first = strstr(said, "leaks: 2000 bytes in 2 allocations were not freed");
+        ck_assert_msg(first, "%.3000s", said);
+        ck_assert_ptr_null(strstr(first + 1, "leaks: 2000 bytes in 2 allocations were"));
+        check_said("leaks: 2000 bytes in 2 allocations, one at ");
+        check_said(" leak_two in ");
+}
+
+static void log_debug_level(void)
+{
+        MUST(setenv("GPUMEM_DEBUG", "", 1) == 0);
+        MUST(setenv("GPUMEM_LOG", wrong_sync ? "loud" : "debug", 1) == 0);
+        MUST(setenv("GPUMEM_SOCKET", "/nowhere/gpumemd.sock", 1) == 0);
+        (void)gpumem_connect(NULL, &recorded_client);
+        _exit(0);
+}
+
+TEST(the_library_writes_what_its_level_says, .to = 2)
+{
+        wrong_sync = _i;
+        ck_assert_int_eq(run(log_debug_level), 0);
+        if (_i) {
+                check_said("GPUMEM_LOG: \"loud\" is none of error, warning, info, debug");
+                ck_assert_ptr_null(strstr(said, "/nowhere/gpumemd.sock"));
+        } else {
+                check_said("gpumem: debug: ");
+                check_said("/nowhere/gpumemd.sock");
+        }
 }
 
 TESTS_MAIN("programs", .limit_s = 60, .start = start, .stop = gpumemd_stop)

@@ -75,6 +75,20 @@ static void add_free(uint32_t n_units)
         (void)run_add(&extents, (uint32_t)extents.n_free * 10000, n_units, run_alone);
 }
 
+/* Several of them are in one class, whose list is not sorted by size. */
+TEST(the_largest_hole_is_found_in_its_class)
+{
+        static const uint32_t sizes[] = {3, 15, 1000, 1023, 1010, 995};
+        uint32_t n_largest = 0;
+
+        ck_assert_uint_eq(extents_largest_free(&extents), 0);
+        for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
+                add_free(sizes[i]);
+                n_largest = sizes[i] > n_largest ? sizes[i] : n_largest;
+                ck_assert_uint_eq(extents_largest_free(&extents), n_largest);
+        }
+}
+
 static uint32_t start_found(uint32_t n_units)
 {
         uint32_t free_extent = extents_find_free(&extents, n_units);

@@ -361,7 +361,7 @@ static void *put_idle(void *argument)
                 unmap_revoked();
                 pass_epochs();
                 (void)heap_set_settle(&set);
-                n_put_idle += heap_set_put_idle(&set);
+                n_put_idle += heap_set_put_idle(&set, 0);
                 heap_check(&set.idle_list.heap);
                 pthread_mutex_unlock(&slow);
                 (void)sched_yield();

@@ -68,7 +68,7 @@ void pass(unsigned heap)
 
 bool look(void)
 {
-        bool found = heap_set_put_idle(&set);
+        bool found = heap_set_put_idle(&set, 0);
 
         (void)heap_set_settle(&set);
         check_all();

@@ -25,7 +25,7 @@ TEST(blocks_without_memory_to_move_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT +
                 uint32_t n_before = set.idle_list.heap.n_blocks;
 
                 n_until_failure = 0;
-                found = heap_set_put_idle(&set);
+                found = heap_set_put_idle(&set, 0);
                 n_failures += n_until_failure < 0;
                 n_until_failure = -1;
                 ck_assert(found == (set.idle_list.heap.n_blocks > n_before));
@@ -33,7 +33,7 @@ TEST(blocks_without_memory_to_move_stay, .from = HEAP_JOINED, .to = HEAP_SPLIT +
                 ck_assert_uint_eq(set.idle_list.heap.n_blocks + heaps[0].heap.n_blocks, 40);
                 /* One look can grow what the next needs. */
                 n_until_failure = 1;
-                (void)heap_set_put_idle(&set);
+                (void)heap_set_put_idle(&set, 0);
                 n_until_failure = -1;
                 check_all();
         }
@@ -56,12 +56,31 @@ TEST(without_any_memory_no_block_is_lost)
                 (void)world_alloc(&heaps[0].heap, 512);
         (void)look();
         is_memory_gone = true;
-        found = heap_set_put_idle(&set);
+        found = heap_set_put_idle(&set, 0);
         is_memory_gone = false;
         ck_assert(!found);
         for (unsigned i = 0; i < 3; i++)
                 expect_in(0, &world.blocks[i]);
         ck_assert(look());
+}
+
+/* What came to the idle list first goes first; what the daemon has revoked is passed over. */
+TEST(blocks_go_by_their_age)
+{
+        ck_assert_ptr_null(heap_set_take_older(&set, UINT64_MAX));
+        for (unsigned i = 0; i < 3; i++) {
+                (void)add(0, 2 * i * BLOCK, BLOCK);
+                (void)heap_set_put_idle(&set, 0);
+                (void)heap_set_settle(&set);
+                ck_assert(heap_set_put_idle(&set, 100 * (i + 1)));
+        }
+        ck_assert_ptr_null(heap_set_take_older(&set, 99));
+        ck_assert_ptr_eq(heap_set_take_older(&set, 100), &world.blocks[0]);
+        ck_assert_ptr_null(heap_set_take_older(&set, 199));
+        revoke(&world.blocks[1]);
+        ck_assert_ptr_null(heap_set_take_older(&set, 200));
+        ck_assert_ptr_eq(heap_set_take_older(&set, UINT64_MAX), &world.blocks[2]);
+        ck_assert_uint_eq(set.idle_list.heap.n_blocks, 0);
 }
 
 /* Those who free fast look no more often than a thread would. */

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that a living process has used, and does not use any more, goes back to the driver by itself. */
+#include "base/err.h"
+#include "tests/live/support/world.h"
+#include "tests/live/worlds/solo.h"
+
+#define N_PIECES    512
+#define PIECE_BYTES (2 * MIB + 512)
+
+static void start(const char *configuration)
+{
+        daemon_start_configured(&gpumemd, "devices=1,bytes=4GiB", OPTIONS("--log", "info"),
+                                configuration);
+        /* The tests' default is that a client keeps nothing. */
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        solo_open(getuid());
+}
+
+static void stop(void)
+{
+        solo_close();
+        daemon_stop(&gpumemd);
+}
+
+static void burst(enum gpumem_kind kind)
+{
+        void *pieces[N_PIECES];
+
+        for (unsigned i = 0; i < N_PIECES; i++)
+                pieces[i] = must_alloc(kind, PIECE_BYTES);
+        ck_assert_uint_ge(daemon_figure(FIGURE_reserved), N_PIECES * PIECE_BYTES);
+        for (unsigned i = 0; i < N_PIECES; i++)
+                must_free(pieces[i]);
+}
+
+/* All of it, and what is in use stays. */
+TEST(after_a_burst_nothing_stays)
+{
+        void *kept;
+
+        start("{\"pools\": [{\"device\": 0, \"return_after_seconds\": 1}]}");
+        kept = must_alloc(GPUMEM_DEVICE, 64 * MIB);
+        burst(GPUMEM_DEVICE);
+        daemon_await(FIGURE_reserved, 64 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leased), 64 * MIB);
+        must_free(kept);
+        daemon_await(FIGURE_reserved, 0);
+        burst(GPUMEM_DEVICE);
+        daemon_await(FIGURE_reserved, 0);
+        stop();
+}
+
+/* It serves any process of the tenant then. */
+TEST(what_is_to_stay_is_cached)
+{
+        start("{\"pools\": [{\"device\": 0, \"return_after_seconds\": 1,"
+              " \"keep_cached_bytes\": \"256MiB\"}]}");
+        burst(GPUMEM_DEVICE);
+        daemon_await(FIGURE_leased, 0);
+        daemon_await(FIGURE_lingering, 0);
+        ck_assert_uint_le(daemon_figure(FIGURE_cached), 256 * MIB);
+        ck_assert_uint_gt(daemon_figure(FIGURE_cached), 192 * MIB);
+        stop();
+}
+
+static void expect_free(void)
+{
+        uint64_t n_free_bytes = daemon_first_figure(FIGURE_free);
+        uint64_t n_largest_bytes = daemon_first_figure(FIGURE_largest_free);
+
+        ck_assert_uint_eq(n_free_bytes, daemon_first_figure(FIGURE_reserved));
+        ck_assert_uint_ge(n_largest_bytes, 2 * MIB);
+        ck_assert_uint_eq(daemon_first_figure(FIGURE_fragmentation),
+                          1000 - n_largest_bytes * 1000 / n_free_bytes);
+}
+
+TEST(without_a_limit_of_time_it_stays)
+{
+        start("{\"pools\": [{\"device\": 0, \"return_after_seconds\": 31536000}]}");
+        burst(GPUMEM_DEVICE);
+        AWAIT(daemon_figure(FIGURE_idle) >= N_PIECES * PIECE_BYTES);
+        expect_free();
+        ck_assert_uint_eq(daemon_figure(FIGURE_aged), 0);
+        daemon_configure(&gpumemd, "{\"pools\": [{\"device\": 0, \"return_after_seconds\": 1}]}");
+        daemon_await(FIGURE_reserved, 0);
+        ck_assert_uint_ge(daemon_first_figure(FIGURE_leased_peak), N_PIECES * PIECE_BYTES);
+        ck_assert_uint_gt(daemon_figure(FIGURE_aged), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_free), 0);
+        stop();
+}
+
+TESTS_MAIN("aging", .limit_s = 60)
