@@ -22,15 +22,20 @@ from ._client import (
     figures,
     flush,
     free_all_blocks,
+    monitor,
     pressure,
     reserve,
     reset_peaks,
+    set_cache_size,
     set_limit,
+    set_memory_fraction,
     stats,
     stream_register,
     stream_unregister,
     tag,
     tag_stats,
+    trim,
+    trim_idle,
     version,
 )  # fmt: skip
 from ._dtypes import DType
@@ -38,15 +43,16 @@ from ._errors import Error, NoDaemon, NoDriver, NotOurs, OutOfMemory, Unsupporte
 from ._version import __version__
 
 __all__ = [
-    "Buffer", "DType", "DeviceBuffer", "Error", "Info", "NoDaemon", "NoDriver", "NotOurs",
-    "OutOfMemory", "PinnedBuffer", "Stats", "TagStats", "Unsupported", "__version__", "attach",
-    "connect", "describe", "empty", "figures", "flush", "free_all_blocks", "from_dlpack", "pinned",
-    "pressure", "reserve", "reset_peaks", "set_limit", "share", "stats", "stream_register",
-    "stream_unregister", "tag", "tag_stats", "unshare", "version",
+    "Buffer", "DType", "DeviceBuffer", "Error", "Info", "Monitor", "NoDaemon", "NoDriver",
+    "NotOurs", "OutOfMemory", "PinnedBuffer", "Stats", "TagStats", "Unsupported", "__version__",
+    "attach", "connect", "describe", "empty", "figures", "flush", "free_all_blocks", "from_dlpack",
+    "monitor", "pinned", "pressure", "reserve", "reset_peaks", "set_cache_size", "set_limit",
+    "set_memory_fraction", "share", "stats", "stream_register", "stream_unregister", "tag",
+    "tag_stats", "trim", "trim_idle", "unshare", "version",
 ]  # fmt: skip
 
 # Imported when they are first asked for: a program's start waits for what is above.
-_LATER = {"Info": "_figures", "Stats": "_figures", "TagStats": "_figures",
+_LATER = {"Info": "_figures", "Monitor": "_monitor", "Stats": "_figures", "TagStats": "_figures",
           "attach": "_share", "share": "_share", "unshare": "_share"}  # fmt: skip
 
 

@@ -15,7 +15,10 @@ TYPE_CHECKING = False  # typing costs more than the rest of this package
 if TYPE_CHECKING:
     from typing import Any
 
+    from collections.abc import Callable
+
     from ._figures import Info, Stats, TagStats
+    from ._monitor import Monitor
 
 # A thread may have no context, or another device's. Then the primary one serves.
 _WANTS_CONTEXT = (_errors.NO_CONTEXT, _errors.WRONG_STREAM)
@@ -116,16 +119,23 @@ def _at(function: Any, kind: int, place: int | None, *arguments: Any) -> None:
     check(result)
 
 
+def _stats_of(struct: _structs.Stats) -> dict[str, Any]:
+    said = _figures_of(struct)
+    for name in ("limit_bytes", "cache_limit_bytes"):
+        said[name] = None if said[name] == _structs.NO_LIMIT else said[name]
+    return said
+
+
 def stats(place: int | None = None, *, kind: str = "device") -> Stats:
     """What this process holds on a device (CUDA ordinal), or with kind="pinned" at a NUMA node."""
     from ._figures import Stats
 
     got = _structs.sized(_structs.Stats)
     _at(load().get_stats, _kind(kind), place, got)
-    return Stats(**_figures_of(got))
+    return Stats(**_stats_of(got))
 
 
-_N_OWN_FIGURES = 14  # those that the library knows by itself come first
+_N_OWN_FIGURES = 25  # those that the library knows by itself come first
 
 
 def _read_figures(place: int | None, kind: int, n_room: int) -> dict[str, int]:
@@ -168,6 +178,38 @@ def set_limit(n_bytes: int | None, place: int | None = None, *, kind: str = "dev
     _at(load().set_limit, _kind(kind), place, limit)
 
 
+def set_memory_fraction(fraction: float, device: int = 0) -> None:
+    """set_limit() with a part of the device's memory, 0 to 1; 1: no limit."""
+    check(load().set_memory_fraction(None, within("the device", device, _structs.PLACE_MAX), fraction))
+
+
+def set_cache_size(n_bytes: int | None) -> None:
+    """How much empty memory the process keeps in each pool. None: all, until gpumemd needs it.
+
+    What exceeds it goes back now; waits for GPU work."""
+    size = _structs.NO_LIMIT if n_bytes is None else within("the size", n_bytes, _structs.BYTES_MAX)
+    check(load().set_cache_size(None, size))
+
+
+def monitor(
+    period: float, callback: Callable[[Stats], object], place: int | None = None, *,
+    kind: str = "device",
+) -> Monitor:  # fmt: skip
+    """Calls `callback(stats)` each `period` seconds, and at events, on a thread; see Monitor."""
+    from ._monitor import Monitor
+
+    return Monitor(period, callback, place, _kind(kind))
+
+
+def wait_for_stats(place: int | None, kind: int, period_ms: int) -> Stats:
+    """The statistics after the period, or at an event."""
+    from ._figures import Stats
+
+    got = _structs.sized(_structs.Stats)
+    _at(load().monitor_wait, kind, place, period_ms, got)
+    return Stats(**_stats_of(got))
+
+
 def describe(pointer: Any) -> Info:
     """What a pointer (an int), or a Buffer's, is."""
     from ._figures import Info
@@ -201,6 +243,20 @@ def flush() -> int:
     """Gives gpumemd every block that holds nothing; waits for GPU work. Bytes that were given."""
     freed = ctypes.c_uint64()
     check(load().flush(None, freed))
+    return freed.value
+
+
+def trim(keep_bytes: int = 0) -> int:
+    """Gives gpumemd empty blocks until a pool has no more than `keep_bytes`. Bytes that were given."""
+    freed = ctypes.c_uint64()
+    check(load().trim(None, within("what is kept", keep_bytes, _structs.BYTES_MAX), freed))
+    return freed.value
+
+
+def trim_idle(seconds: float) -> int:
+    """Gives gpumemd the blocks that nothing has used for so long. Bytes that were given."""
+    freed = ctypes.c_uint64()
+    check(load().trim_idle(None, min(int(seconds * 1000), 2**32 - 1), freed))
     return freed.value
 
 

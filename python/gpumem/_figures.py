@@ -21,6 +21,18 @@ class Stats:
     blocks: int
     splits: int
     merges: int
+    free_bytes: int  # reserved and not allocated: inactive_split and cached
+    inactive_split_bytes: int  # in blocks that streams have
+    cached_bytes: int  # in blocks that nothing uses; gpumemd may take them
+    cached_blocks: int
+    largest_free_bytes: int
+    free_extents: int
+    fragmentation: float  # 1 - largest_free / free; 0 if nothing is free
+    live: int  # allocations
+    allocations: int  # ever
+    frees: int  # ever
+    limit_bytes: int | None  # of set_limit(); None: no limit
+    cache_limit_bytes: int | None  # of GPUMEM_CACHE_SIZE; None: no limit
 
 
 @dataclasses.dataclass(frozen=True)

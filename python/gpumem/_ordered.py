@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable
 
@@ -11,14 +10,7 @@ from . import _client, _errors, _notice
 from ._library import load
 
 _pid = os.getpid()
-
-
-def _free_without_context(pointer: int, result: int) -> None:
-    """A thread without a context does not know the stream: all of the memory's context counts."""
-    if result in (_errors.NO_CONTEXT, _errors.WRONG_STREAM):
-        result = load().free_later(None, pointer)
-    if result:
-        refuse(result)
+ADDRESSES = 4096  # and above; below are results
 
 
 def refuse(result: int) -> None:
@@ -32,25 +24,44 @@ def refuse(result: int) -> None:
     raise error
 
 
+def functions() -> tuple[Callable[[int, int, int], int], Callable[[int, int], int]]:
+    """(alloc(n_bytes, device, stream), free(address, stream)) of C, for callers that look at what
+    they give: `taken` and `given` do."""
+    library = load()
+    return library.python_function(b"alloc"), library.python_function(b"free")
+
+
+def taken(made: int, n_bytes: int) -> int:
+    """What alloc gave for `n_bytes`: the address, 0 for no bytes. Raises what it means else."""
+    if made < ADDRESSES and n_bytes:
+        raise _client.error(made)
+    return made
+
+
+def given(result: int, pointer: int) -> None:
+    """What free gave that is not 0."""
+    if result in (_errors.NO_CONTEXT, _errors.WRONG_STREAM):
+        # A thread without a context does not know the stream: all of the memory's context counts.
+        result = load().free_later(None, pointer)
+    if result:
+        refuse(result)
+
+
 def ends(device: int) -> tuple[Callable[[int, int], int], Callable[[int, int], None]]:
     """(allocate(n_bytes, stream), free(pointer, stream)) for a device; each is one call of C.
 
     An allocation waits as all adapters' do, 10 seconds, for memory that others hold. It raises
     OutOfMemory, and is 0 for no bytes. Work that uses the memory is in the free's stream, or before
     it."""
-    library, address, by_reference = load(), ctypes.c_void_p, ctypes.byref
-    take, give = library.device_alloc, library.free
+    alloc, give = functions()
 
     def allocate(n_bytes: int, stream: int) -> int:
-        made = address()
-        result = take(n_bytes, device, stream, by_reference(made)) if n_bytes else 0
-        if result:
-            raise _client.error(result)
-        return made.value or 0
+        made = alloc(n_bytes, device, stream)
+        return made if made >= ADDRESSES else taken(made, n_bytes)
 
     def free(pointer: int, stream: int) -> None:
-        result = give(None, pointer, stream)
+        result = give(pointer, stream)
         if result:
-            _free_without_context(pointer, result)
+            given(result, pointer)
 
     return allocate, free

@@ -55,6 +55,18 @@ class Stats(ctypes.Structure):
         ("n_blocks", ctypes.c_uint64),
         ("n_splits", ctypes.c_uint64),
         ("n_merges", ctypes.c_uint64),
+        ("n_free_bytes", ctypes.c_uint64),
+        ("n_inactive_split_bytes", ctypes.c_uint64),
+        ("n_cached_bytes", ctypes.c_uint64),
+        ("n_cached_blocks", ctypes.c_uint64),
+        ("n_largest_free_bytes", ctypes.c_uint64),
+        ("n_free_extents", ctypes.c_uint64),
+        ("fragmentation", ctypes.c_double),
+        ("n_live", ctypes.c_uint64),
+        ("n_allocations", ctypes.c_uint64),
+        ("n_frees", ctypes.c_uint64),
+        ("n_limit_bytes", ctypes.c_uint64),
+        ("n_cache_limit_bytes", ctypes.c_uint64),
     ]
 
 

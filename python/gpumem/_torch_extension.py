@@ -58,28 +58,29 @@ def _torch_folder() -> pathlib.Path:
     return folder
 
 
-def _first_with(header: str, folders: list[pathlib.Path], mend: str) -> pathlib.Path:
-    for folder in folders:
-        if (folder / header).exists():
-            return folder
-    raise _errors.Unsupported(f"<{header}> is not here: {mend}")
+def _with(header: str, folders: list[pathlib.Path], mend: str) -> list[pathlib.Path]:
+    """Those of the folders that are there, of which one has the header."""
+    if not any((folder / header).exists() for folder in folders):
+        raise _errors.Unsupported(f"<{header}> is not here: {mend}")
+    return [folder for folder in folders if folder.is_dir()]
 
 
-def _cuda_include(torch_folder: pathlib.Path) -> pathlib.Path:
-    """That of torch's own wheels first: it is of torch's CUDA."""
+def _cuda_includes(torch_folder: pathlib.Path) -> list[pathlib.Path]:
+    """Those of torch's own wheels first: they are of torch's CUDA. They may lack what is the compiler's."""
     nvidia = torch_folder.parent / "nvidia"
     folders = [*sorted(nvidia.glob("cu[0-9]*/include")), nvidia / "cuda_runtime" / "include"]
     folders += [pathlib.Path(home) / "include"
                 for home in (os.environ.get("CUDA_HOME"), "/usr/local/cuda") if home]
-    return _first_with("cuda_runtime_api.h", folders,
-                       "install the CUDA toolkit's headers, or set CUDA_HOME")
+    mend = "install the CUDA toolkit's headers, or set CUDA_HOME"
+    _with("cuda_runtime_api.h", folders, mend)
+    return _with("crt/host_config.h", folders, mend)
 
 
 def _own_include() -> pathlib.Path:
     package = pathlib.Path(__file__).parent
-    return _first_with("gpumem-adapters.h", [package / "include", package.parents[1] / "include",
-                                             pathlib.Path("/usr/include")],
-                       "install the package libgpumem-client-dev")  # fmt: skip
+    folders = [package / "include", package.parents[1] / "include", pathlib.Path("/usr/include")]
+    found = _with("gpumem-adapters.h", folders, "install the package libgpumem-client-dev")
+    return next(folder for folder in found if (folder / "gpumem-adapters.h").exists())
 
 
 def _compiler() -> list[str]:
@@ -94,7 +95,7 @@ def command(output: pathlib.Path) -> list[str]:
     """What compiles it. Unsupported where something is missing."""
     torch = _torch_folder()
     include = torch / "include"
-    systems = (include, include / "torch" / "csrc" / "api" / "include", _cuda_include(torch))
+    systems = [include, include / "torch" / "csrc" / "api" / "include", *_cuda_includes(torch)]
     words: list[object] = [*_compiler(), "-std=c++17", "-O2", "-fPIC", "-shared",
                            "-fvisibility=hidden", "-I", _own_include()]
     for folder in systems:

@@ -41,21 +41,25 @@ class Resource(MemoryResource):
     def __init__(self, device: Any) -> None:
         """`device` is a Device or its number."""
         self._device_id = Device(device).device_id
-        self._take, self._give = _ordered.ends(self._device_id)
+        self._alloc, self._free = _ordered.functions()
 
     def allocate(self, size: int, *, stream: Any) -> Any:
         """A Buffer in the order of `stream`, a Stream or a GraphBuilder that captures."""
-        try:
-            pointer = self._take(size, stream.__cuda_stream__()[1])
-        except _errors.OutOfMemory as error:
-            raise OutOfMemory(str(error), error.result) from None
+        pointer = self._alloc(size, self._device_id, stream.__cuda_stream__()[1])
+        if pointer < _ordered.ADDRESSES:
+            try:
+                pointer = _ordered.taken(pointer, size)
+            except _errors.OutOfMemory as error:
+                raise OutOfMemory(str(error), error.result) from None
         return Buffer.from_handle(pointer, size, mr=self, stream=stream)
 
     def deallocate(self, ptr: Any, size: int, *, stream: Any) -> None:
         """Called at a buffer's end. The memory is not used before `stream` has come so far."""
-        pointer = int(ptr)
+        pointer = ptr if type(ptr) is int else int(ptr)
         if pointer:
-            self._give(pointer, stream.__cuda_stream__()[1])
+            result = self._free(pointer, stream.__cuda_stream__()[1])
+            if result:
+                _ordered.given(result, pointer)
 
     @property
     def device_id(self) -> int:

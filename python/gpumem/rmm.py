@@ -12,11 +12,29 @@ RMM's adaptors.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import rmm.mr
 
 from . import _client, _driver, _notice, _ordered
+
+
+@functools.cache
+def _ends(device: int) -> tuple[Any, Any]:
+    """RMM may call them after its resource's end, which owns them no more: they stay."""
+    alloc, free = _ordered.functions()
+
+    def allocate(n_bytes: int, stream: Any) -> int:
+        made = alloc(n_bytes, device, stream.__cuda_stream__()[1])
+        return made if made >= _ordered.ADDRESSES else _ordered.taken(made, n_bytes)
+
+    def deallocate(pointer: int, n_bytes: int, stream: Any) -> None:
+        result = free(pointer, stream.__cuda_stream__()[1])
+        if result:
+            _ordered.given(result, pointer)
+
+    return allocate, deallocate
 
 
 def resource(device: int | None = None) -> Any:
@@ -25,15 +43,7 @@ def resource(device: int | None = None) -> Any:
     Memory is in the order of the stream that RMM names, at both ends. Out of memory is RMM's own
     MemoryError."""
     place = _driver.current_device() if device is None else device
-    take, give = _ordered.ends(place)
-
-    def allocate(n_bytes: int, stream: Any) -> int:
-        return take(n_bytes, stream.__cuda_stream__()[1])
-
-    def deallocate(pointer: int, n_bytes: int, stream: Any) -> None:
-        give(pointer, stream.__cuda_stream__()[1])
-
-    return rmm.mr.CallbackMemoryResource(allocate, deallocate)
+    return rmm.mr.CallbackMemoryResource(*_ends(place))
 
 
 def install() -> str:

@@ -78,7 +78,8 @@ library = _library.load()
 library.adapters_set_wait_ms(60_000)
 # As CuPy calls it: with the GIL.
 gives = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-alloc = gives(library.address("gpumem_cupy_alloc"))
+alloc = gives(library.address("gpumem_cupy_alloc")) if sys.argv[1] == "cupy" else (
+    lambda stream, n_bytes, device: library.python_function(b"alloc")(n_bytes, device, 0))
 held = [gpumem.empty(60 << 20, device=0)]
 waits = threading.Event()
 
@@ -99,9 +100,31 @@ print(len(held))
 class Adapters(unittest.TestCase):
     """What frameworks call, as they call it."""
 
-    def test_other_threads_run_while_cupys_allocation_waits(self):
-        ran = MACHINE.run('-c', WAITS, cwd=os.path.dirname(world.__file__))
-        self.assertEqual((ran.stdout, ran.stderr), ('0\n', ''))
+    def test_other_threads_run_while_an_allocation_waits(self):
+        for whose in ('cupy', 'python'):
+            with self.subTest(whose):
+                ran = MACHINE.run('-c', WAITS, whose, cwd=os.path.dirname(world.__file__))
+                self.assertEqual((ran.stdout, ran.stderr), ('0\n', ''))
+
+    def test_pythons_functions(self):
+        import gpumem
+        from gpumem import _errors, _library
+        world.Cuda().make_current()
+        alloc, free = map(_library.load().python_function, (b'alloc', b'free'))
+        address = alloc(1000, 0, 0)
+        self.assertEqual(gpumem.describe(address).requested_bytes, 1000)
+        self.assertEqual([free(address, 0), free(address, 0), free(0, 0)], [0, _errors.NOT_OURS, 0])
+        self.assertEqual([alloc(0, 0, 0), alloc(1000, 1 << 31, 0)], [0, _errors.BAD_REQUEST])
+        self.assertGreater(alloc(1000, 77, 0), 0)
+        self.assertLess(alloc(1000, 77, 0), 4096)
+        for wrong, arguments in ((TypeError, (1, 2)), (TypeError, (1.5, 0, 0)), (TypeError, ('1', 0, 0)),
+                                 (OverflowError, (-1, 0, 0)), (OverflowError, (1 << 64, 0, 0))):
+            with self.assertRaises(wrong):
+                alloc(*arguments)
+        with self.assertRaises(TypeError):
+            free(address)
+        with self.assertRaises(TypeError):
+            _library.load().python_function(b'other')
 
 
 class Buffers(unittest.TestCase):
@@ -258,8 +281,56 @@ class Buffers(unittest.TestCase):
         held, figures = self.gpumem.stats(0), self.gpumem.figures(0)
         self.assertEqual(figures['reserved_bytes'], held.reserved_bytes)
         self.assertIn('pressures', figures)
+        from gpumem import _client
+        self.assertIn('revocations', _client.own_figures(0))
+        self.assertNotIn('available_bytes', _client.own_figures(0))
+        for name in ('live', 'free_bytes', 'cached_bytes', 'largest_free_bytes'):
+            self.assertEqual(figures[name], getattr(held, name))
+        self.assertEqual(held.free_bytes, held.reserved_bytes - held.allocated_bytes)
+        self.assertIsNone(held.limit_bytes)
         with self.assertRaises(ValueError):
             self.gpumem.stats(kind='host')
+
+    def test_controls(self):
+        self.gpumem.set_memory_fraction(0.5, 1)
+        self.assertEqual(self.gpumem.stats(1).limit_bytes, 4 << 30)
+        self.gpumem.set_memory_fraction(1.0, 1)
+        self.assertIsNone(self.gpumem.stats(1).limit_bytes)
+        with self.assertRaises(self.gpumem.Error):
+            self.gpumem.set_memory_fraction(1.5, 1)
+        self.gpumem.set_cache_size(1 << 20)
+        self.assertEqual(self.gpumem.stats(1).cache_limit_bytes, 1 << 20)
+        self.gpumem.set_cache_size(None)
+        self.assertIsNone(self.gpumem.stats(1).cache_limit_bytes)
+
+    def test_a_monitor_tells_until_it_is_stopped(self):
+        told, enough = [], threading.Event()
+
+        def note(stats):
+            told.append(stats)
+            if len(told) >= 3:
+                enough.set()
+        buffer = self.gpumem.empty(1 << 20, device=1)
+        with self.gpumem.monitor(0.001, note, 1):
+            self.assertTrue(enough.wait(60))
+        n_told = len(told)
+        self.assertEqual(told[0].requested_bytes, buffer.nbytes)
+        self.assertEqual(told[0].live, 1)
+        long = self.gpumem.monitor(600, note, 1)
+        long.stop()
+        self.assertEqual(len(told), n_told)
+        for period, place in ((0, 1), (1, 77)):
+            with self.assertRaises((ValueError, self.gpumem.Error)):
+                self.gpumem.monitor(period, note, place)
+
+    def test_trims(self):
+        with self.assertRaises(ValueError):
+            self.gpumem.trim(-1)
+        buffer = self.gpumem.empty(4 << 20, device=1)
+        self.assertEqual(self.gpumem.trim(1 << 30), 0)
+        self.gpumem.trim(1)
+        self.assertGreaterEqual(self.gpumem.stats(1).reserved_bytes, buffer.nbytes)
+        self.assertEqual(self.gpumem.trim_idle(3600), 0)
 
     def test_what_is_available(self):
         """This process's own unused memory, what is cached, and what the pool lacks of its size."""
@@ -330,6 +401,33 @@ class Buffers(unittest.TestCase):
             thread.join()
         self.assertEqual(wrong, [])
         self.assertEqual(self.requested('pinned', 0), 0)
+
+
+class Beginning(unittest.TestCase):
+    """Of a process of its own."""
+
+    def test_a_start_costs_nothing(self):
+        ran = MACHINE.run('-c', """if True:
+            import os
+            def has():
+                return len(os.listdir('/proc/self/fd')), len(os.listdir('/proc/self/task'))
+            def maps(name):
+                with open('/proc/self/maps') as file:
+                    return name in file.read()
+            before = has()
+            import gpumem
+            from gpumem import _library
+            assert not maps('libgpumem') and not maps('libcuda')
+            _library.load()
+            assert maps('libgpumem') and not maps('libcuda')
+            assert has() == before, (has(), before)
+            gpumem.version()
+            assert has() == before
+            gpumem.connect()
+            assert maps('libcuda') and has()[0] > before[0]
+            print('as told')
+            """)
+        self.assertEqual(ran.stdout.strip(), 'as told', ran.stderr)
 
 
 class Ends(unittest.TestCase):

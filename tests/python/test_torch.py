@@ -242,8 +242,11 @@ class Torch(unittest.TestCase):
         self.assertEqual(free, (64 << 20) - gpumem.stats(0).allocated_bytes)
         self.assertRegex(self.torch.cuda.memory_summary(), r'requested, MiB +1\.0 +')
         self.assertEqual(figures['allocation'], {'all': {
-            'allocated': gpumem.stats(0).hits + gpumem.stats(0).misses}})
-        self.assertNotIn('inactive_split', figures)
+            'current': gpumem.stats(0).live, 'allocated': gpumem.stats(0).allocations,
+            'freed': gpumem.stats(0).frees}})
+        self.assertEqual(figures['inactive_split_bytes']['all']['current'],
+                         gpumem.stats(0).inactive_split_bytes)
+        self.assertNotIn('oversize_segments', figures)
         del buffer
         self.torch._C._cuda_resetPeakMemoryStats(0)
         self.assertEqual(self.torch._C._cuda_memoryStats(0)['allocated_bytes']['all']['peak'], 0)

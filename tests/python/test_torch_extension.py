@@ -29,8 +29,10 @@ def make_torch(folder):
     (package / 'lib').mkdir(parents=True)
     (package / '__init__.py').write_text('raise ImportError("this stands for torch")\n')
     shutil.copytree(INTERFACE, package / 'include', ignore=shutil.ignore_patterns('*.cc'))
-    (folder / 'nvidia' / 'cu13' / 'include').mkdir(parents=True)
-    (folder / 'nvidia' / 'cu13' / 'include' / 'cuda_runtime_api.h').write_text('')
+    cuda = folder / 'nvidia' / 'cu13' / 'include'
+    (cuda / 'crt').mkdir(parents=True)
+    for header in ('cuda_runtime_api.h', 'crt/host_config.h'):
+        (cuda / header).write_text('')
     (folder / 'torch-2.11.0.dist-info').mkdir()
     (folder / 'torch-2.11.0.dist-info' / 'METADATA').write_text(
         'Metadata-Version: 2.1\nName: torch\nVersion: 2.11.0\n')

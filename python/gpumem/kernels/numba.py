@@ -87,17 +87,20 @@ def _options(digest: _functions.Digest, options: dict[str, Any]) -> str:
 
 @functools.cache
 def _compiler_stamp() -> str:
-    """The compiler's files: their sizes and samples of their contents, without loading them."""
+    """The compiler's files: their sizes and samples of their contents, without loading them.
+
+    A machine without a compiler has a stamp too: Numba says what it lacks when it compiles.
+    """
     digest = hashlib.sha256()
-    for path in (_libs.get_cudalib("nvvm"), _libs.get_libdevice()):
+    for find in (lambda: _libs.get_cudalib("nvvm"), _libs.get_libdevice):
         try:
-            with open(path, "rb") as file:
+            with open(find(), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 digest.update(f"{size}\n".encode())
                 for part in range(16):
                     file.seek(size * part // 16)
                     digest.update(file.read(4096))
-        except (OSError, TypeError):
+        except (OSError, TypeError, RuntimeError):
             digest.update(b"none")
     return digest.hexdigest()
 

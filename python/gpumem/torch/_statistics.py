@@ -19,8 +19,8 @@ _fractions: dict[int, float] = {}
 def memory_stats(device: int) -> dict[str, Any]:
     """torch._C._cuda_memoryStats: those of torch's figures that gpumemd's client has, as nested.
 
-    Not there: what became of small and of large allocations, how many live, bytes allocated and
-    freed ever, splits, oversize ones. The client does not count these."""
+    Not there: what became of small and of large allocations, bytes allocated and freed ever,
+    splits, oversize ones. The client does not count these."""
     held = _client.stats(device)
     events = _client.own_figures(device)
 
@@ -33,7 +33,8 @@ def memory_stats(device: int) -> dict[str, Any]:
         "active_bytes": allocated,
         "requested_bytes": whole(current=held.requested_bytes, peak=held.requested_peak_bytes),
         "reserved_bytes": whole(current=held.reserved_bytes, peak=held.reserved_peak_bytes),
-        "allocation": whole(allocated=held.hits + held.misses),
+        "inactive_split_bytes": whole(current=held.inactive_split_bytes),
+        "allocation": whole(current=held.live, allocated=held.allocations, freed=held.frees),
         "segment": whole(current=held.blocks),
         "num_alloc_retries": events["pressures"],
         "num_ooms": events["refusals"],

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics at intervals, told to a callback."""
+
+from __future__ import annotations
+
+import threading
+
+from . import _client
+from ._library import load
+
+TYPE_CHECKING = False  # typing costs more than the rest of this package
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._figures import Stats
+
+
+class Monitor:
+    """What gpumem.monitor() gives: it tells until stop(), or until the callback raises.
+
+    The thread ends with the process. A forked child has none."""
+
+    def __init__(
+        self, period: float, callback: Callable[[Stats], object], place: int | None, kind: int
+    ) -> None:
+        self._period_ms = _client.wait_ms(period)
+        if not self._period_ms:
+            raise ValueError(f"a period of {period} seconds; a millisecond is the least")
+        self._callback, self._place, self._kind = callback, place, kind
+        self._is_over = False
+        _client.wait_for_stats(place, kind, 0)  # what is wrong is raised here
+        self._thread = threading.Thread(target=self._tell, name="gpumem-monitor", daemon=True)
+        self._thread.start()
+
+    def _tell(self) -> None:
+        while True:
+            stats = _client.wait_for_stats(self._place, self._kind, self._period_ms)
+            if self._is_over:
+                return
+            self._callback(stats)
+
+    def stop(self) -> None:
+        """Ends it. The callback does not run any more when this returns, unless it is the caller."""
+        self._is_over = True
+        while self._thread is not threading.current_thread() and self._thread.is_alive():
+            load().monitor_wake(None)
+            self._thread.join(0.01)
+
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.stop()
