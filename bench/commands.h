@@ -45,6 +45,7 @@ int command_random(const struct options *options, struct rows *rows);
 int command_growth(const struct options *options, struct rows *rows);
 int command_metadata(const struct options *options, struct rows *rows);
 int command_threads(const struct options *options, struct rows *rows);
+int command_streams(const struct options *options, struct rows *rows);
 int command_lease(const struct options *options, struct rows *rows);
 int command_idle(const struct options *options, struct rows *rows);
 int command_lookups(const struct options *options, struct rows *rows);

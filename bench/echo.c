@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -11,50 +10,45 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
+#include "base/memfd.h"
+#include "base/size.h"
+#include "proto/wire.h"
 
-#define EVENTS_MAX 64
+#define EVENTS_MAX  64
+#define LEASE_BYTES (2 * MIB)
 
-union control {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr header; /* for its alignment */
-};
-
-static int send_answer(int socket, char bytes[ECHO_BYTES], int fd)
+static int answer(int socket, uint32_t serial, int fd)
 {
-        union control control = {.bytes = {0}};
-        struct iovec part = {.iov_base = bytes, .iov_len = ECHO_BYTES};
-        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+        struct frame frame = FRAME_NULL;
 
-        if (bytes[0] == ECHO_WITH_FD) {
-                message.msg_control = control.bytes;
-                message.msg_controllen = sizeof(control.bytes);
-                control.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
-                                                  .cmsg_type = SCM_RIGHTS,
-                                                  .cmsg_len = CMSG_LEN(sizeof(fd))};
-                memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-        }
-        return sendmsg(socket, &message, MSG_NOSIGNAL) == ECHO_BYTES ? 0 : -EIO;
+        frame.leased.lease = frame.leased.block = 1;
+        frame.leased.n_bytes = LEASE_BYTES;
+        proto_seal(&frame, MESSAGE_LEASED, serial, 1);
+        return wire_send(socket, &frame, &fd);
 }
 
 /* False: the other end is closed. */
-static bool answer_one(int socket, int any_fd)
+static bool take_one(int socket, int fd)
 {
-        char bytes[ECHO_BYTES];
-        struct iovec part = {.iov_base = bytes, .iov_len = ECHO_BYTES};
+        struct frame frame;
+        struct iovec part = {.iov_base = &frame, .iov_len = sizeof(frame)};
         struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
-        if (recvmsg(socket, &message, 0) != ECHO_BYTES)
+        if (recvmsg(socket, &message, 0) <= 0)
                 return false;
-        return bytes[0] == ECHO_NONE || send_answer(socket, bytes, any_fd) == 0;
+        return frame.kind != MESSAGE_LEASE || answer(socket, frame.serial, fd) == 0;
 }
 
 /* Serves until all other ends are closed. */
 static int serve(const int *sockets, unsigned n)
 {
-        int poll = epoll_create1(EPOLL_CLOEXEC);
+        int poll = epoll_create1(EPOLL_CLOEXEC), fd, r;
 
         if (poll < 0)
                 return err_errno();
+        r = memfd_new("gpumem-echo", LEASE_BYTES, &fd);
+        if (r)
+                return r;
         for (unsigned i = 0; i < n; i++) {
                 struct epoll_event event = {.events = EPOLLIN, .data.fd = sockets[i]};
 
@@ -66,7 +60,7 @@ static int serve(const int *sockets, unsigned n)
                 int n_events = epoll_wait(poll, events, EVENTS_MAX, -1);
 
                 for (int i = 0; i < n_events; i++) {
-                        if (answer_one(events[i].data.fd, poll))
+                        if (take_one(events[i].data.fd, fd))
                                 continue;
                         (void)close(events[i].data.fd);
                         n--;
@@ -137,27 +131,29 @@ void echo_deinit(struct echo *echo)
         *echo = ECHO_NULL;
 }
 
-int echo_call(struct echo *echo, enum echo_answer answer)
+static int call(int socket, struct frame *ret_reply)
 {
-        char bytes[ECHO_BYTES] = {(char)answer};
-        struct iovec part = {.iov_base = bytes, .iov_len = ECHO_BYTES};
-        union control control;
-        struct msghdr message = {.msg_iov = &part,
-                                 .msg_iovlen = 1,
-                                 .msg_control = control.bytes,
-                                 .msg_controllen = sizeof(control.bytes)};
-        int fd;
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame frame = FRAME_NULL;
+        struct proto_reason reason;
+        int r;
 
-        if (send(echo->socket, bytes, ECHO_BYTES, MSG_NOSIGNAL) != ECHO_BYTES)
-                return -EIO;
-        if (answer == ECHO_NONE)
-                return 0;
-        if (recvmsg(echo->socket, &message, MSG_CMSG_CLOEXEC) != ECHO_BYTES)
-                return -EIO;
-        if (answer == ECHO_BARE)
-                return 0;
-        if (message.msg_controllen < CMSG_LEN(sizeof(fd)))
-                return -EPROTO;
-        memcpy(&fd, CMSG_DATA(&control.header), sizeof(fd));
-        return close(fd) < 0 ? err_errno() : 0;
+        frame.lease.n_bytes = LEASE_BYTES;
+        proto_seal(&frame, MESSAGE_LEASE, 1, 0);
+        r = wire_send(socket, &frame, NULL);
+        return r ? r : wire_receive(socket, FROM_DAEMON, ret_reply, &fds, &reason);
+}
+
+int echo_lease(struct echo *echo)
+{
+        struct frame reply, frame = FRAME_NULL;
+        int r = call(echo->socket, &reply);
+
+        if (r)
+                return r;
+        frame.return_lease.lease = reply.leased.lease;
+        frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
+        proto_seal(&frame, MESSAGE_RETURN, 2, 0);
+        return wire_send(echo->socket, &frame, NULL);
 }

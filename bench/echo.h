@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures the lowest cost of a message and its reply: a child process waits in epoll for datagrams on its
- * sockets, as gpumemd does, and sends each back. One thread. */
+/* Measures the lowest cost of a lease's messages. A child process waits in epoll, as gpumemd does. It answers each
+ * LEASE with a LEASED and a fd, always the same, and takes a RETURN without an answer. It looks at a frame's kind only.
+ * One thread. */
 #pragma once
 
 #include <sys/types.h>
 
-#define ECHO_BYTES       64
 #define ECHO_MEMBERS_MAX 256
 
 struct echo {
@@ -23,7 +23,5 @@ void echo_deinit(struct echo *echo);
  * only. The child ends when no process has a socket of a member any more. */
 int echo_init_members(unsigned n, struct echo *ret_members);
 
-enum echo_answer { ECHO_BARE = 'b', ECHO_WITH_FD = 'f', ECHO_NONE = 'n' };
-
-/* Sends a message and waits for the reply, unless it is ECHO_NONE. Closes a fd that comes with it. */
-int echo_call(struct echo *echo, enum echo_answer answer);
+/* Asks for a lease, closes the fd that comes with it, and returns the lease. */
+int echo_lease(struct echo *echo);

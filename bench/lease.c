@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lease and its return, compared with two bare echoes, one of which brings a fd; all processes on one
- * CPU.
+/* A lease and its return, compared with the same messages to a bare server (bench/echo.h); all processes on one CPU.
  *
  * `lease` is a cached block, requested over the library's link without a driver call. `lease_known` is a
  * block that the client still maps: no fd, but one more message, which ends the earlier lease; it is
@@ -22,7 +21,7 @@
 
 #define BLOCK_BYTES (2 * MIB)
 #define N_STEPS     64
-#define BOUND       1.3
+#define BOUND       1.25
 
 struct lease {
         struct echo echo;
@@ -39,11 +38,8 @@ static int echo_steps(void *argument, unsigned n_steps)
         struct lease *lease = argument;
         int r = 0;
 
-        for (unsigned i = 0; i < n_steps && !r; i++) {
-                r = echo_call(&lease->echo, ECHO_WITH_FD);
-                if (!r)
-                        r = echo_call(&lease->echo, ECHO_BARE);
-        }
+        for (unsigned i = 0; i < n_steps && !r; i++)
+                r = echo_lease(&lease->echo);
         return r;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the library's bookkeeping by the kernel's count. Only private anonymous memory is counted,
- * since the emulated driver maps its devices' bytes from files. */
+/* Memory of the library's bookkeeping by the kernel's count, and how long a look at its statistics takes. Only private
+ * anonymous memory is counted, since the emulated driver maps its devices' bytes from files. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,10 +9,14 @@
 #include "bench/commands.h"
 #include "bench/replace.h"
 #include "bench/target.h"
+#include "bench/timing.h"
 
 #define N_LIVE_FULL  200000
 #define N_LIVE_QUICK 20000
 #define BOUND        0.25
+
+#define N_LOOKS         1000
+#define LOOK_US_AT_MOST 2
 
 static int read_anonymous(uint64_t *ret_n_bytes)
 {
@@ -65,6 +69,27 @@ static int add_rows(struct target *target, uint64_t n_bytes, uint32_t n_live, st
         return r ? r : rows_add(rows, &each);
 }
 
+static int look(void *state, unsigned n_steps)
+{
+        struct gpumem_stats stats;
+        int r = 0;
+
+        for (unsigned i = 0; !r && i < n_steps; i++)
+                r = target_stats(state, &stats);
+        return r;
+}
+
+static int add_look(struct target *target, struct rows *rows)
+{
+        struct row row = {
+                .name = "statistics", .unit = "us", .limit = ROW_AT_MOST, .bound = LOOK_US_AT_MOST};
+        double ns;
+        int r = time_repetition(look, target, N_LOOKS, &ns);
+
+        row.value = ns / 1000;
+        return r ? r : rows_add(rows, &row);
+}
+
 /* The first block allocates everything that does not depend on how much is live. */
 static int warm_up(struct target *target)
 {
@@ -91,6 +116,8 @@ int command_metadata(const struct options *options, struct rows *rows)
                 r = measure(&target, &replace, &n_bytes);
         if (!r)
                 r = add_rows(&target, n_bytes, n_live, rows);
+        if (!r)
+                r = add_look(&target, rows);
         replace_deinit(&replace);
         target_deinit(&target);
         return target_check("metadata", r);

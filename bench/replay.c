@@ -112,7 +112,7 @@ static bool look_for_all(struct replay *replay, enum idle_marking_urgency urgenc
         replay_poll(replay);
         if (urgency == IDLE_MARKING_URGENT)
                 (void)heap_set_settle(&replay->heap_set);
-        more = heap_set_put_idle(&replay->heap_set);
+        more = heap_set_put_idle(&replay->heap_set, 0);
         more = heap_set_settle(&replay->heap_set) || more || replay_next_over_us(replay) > 0;
         for (unsigned i = 0; i < replay->n_streams; i++) {
                 if (replay->streams[i].is_met)

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One framework in a process of its own, by itself or under `python -m gpumem run`: reads orders, answers them.
 
-    child.py numba | cupy | torch | cuda_core | warp | rmm
+    child.py numba | cupy | torch | cuda_core | warp | rmm | eager | graph
 """
 
 import contextlib
 import itertools
+import os
 import pathlib
 import sys
 import time
@@ -91,6 +92,8 @@ def warp():
 
 def rmm():
     import rmm.mr
+    from cuda.bindings import runtime
+    runtime.cudaFree(0)  # the device's context is current, as in a program that computes
     resource = rmm.mr.get_per_device_resource(0)
 
     def make(n_bytes):
@@ -99,7 +102,68 @@ def rmm():
     return {'pairs': timed(make)}
 
 
-FRAMEWORKS = {'numba': numba, 'cupy': cupy, 'torch': torch, 'cuda_core': cuda_core, 'warp': warp, 'rmm': rmm}
+def training():
+    """(torch, a step that gives its loss): a transformer of 76 million parameters learns to give its input back.
+
+    All kernels are deterministic: the same steps give the same losses."""
+    os.environ['CUBLAS_WORKSPACE_CONFIG'] = ':4096:8'
+    import torch as module
+    module.use_deterministic_algorithms(True)
+    module.utils.deterministic.fill_uninitialized_memory = False
+    module.manual_seed(1)
+    layer = module.nn.TransformerEncoderLayer(1024, 16, 4096, dropout=0.0, batch_first=True)
+    model = module.nn.TransformerEncoder(layer, 6).cuda()
+    made = module.optim.Adam(model.parameters(), lr=1e-4, capturable=True)
+    x = module.randn(32, 512, 1024).cuda()
+
+    def step():
+        made.zero_grad(set_to_none=True)
+        with module.autocast('cuda', module.bfloat16):
+            loss = module.nn.functional.mse_loss(model(x), x)
+        loss.backward()
+        made.step()
+        return loss.detach()
+    return module, step
+
+
+def steps(module, step):
+    """The orders steps N: ms of each of N steps; and loss: that of the last one."""
+    last = [None]
+
+    def run(text):
+        n = int(text)
+        module.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(n):
+            last[0] = step()
+        module.cuda.synchronize()
+        return (time.perf_counter() - begin) * 1e3 / n
+    return {'steps': run, 'loss': lambda _: last[0].item()}
+
+
+def eager():
+    return steps(*training())
+
+
+def graph():
+    module, step = training()
+    stream, captured = module.cuda.Stream(), module.cuda.CUDAGraph()
+    stream.wait_stream(module.cuda.current_stream())
+    with module.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    module.cuda.current_stream().wait_stream(stream)
+    with module.cuda.graph(captured):
+        loss = step()
+
+    def replay():
+        captured.replay()
+        return loss
+    return steps(module, replay)
+
+
+FRAMEWORKS = {'numba': numba, 'cupy': cupy, 'torch': torch, 'cuda_core': cuda_core, 'warp': warp, 'rmm': rmm,
+              'eager': eager, 'graph': graph}
 
 
 def main():

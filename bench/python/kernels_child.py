@@ -62,8 +62,31 @@ class Triton:
         assert self.torch.allclose(y.cpu(), value, rtol=1e-3)
 
 
+class Inductor:
+    """What torch.compile makes of a few operations: one kernel of Triton's."""
+
+    def __init__(self):
+        import torch
+        import triton
+
+        self.torch, self.compiled = torch, 0
+        self.x = torch.arange(4096, device='cuda', dtype=torch.float32).view(4, 1024) / 4096
+        self.function = torch.compile(lambda x: (x.sin() * 2 + x).exp() - x)
+        triton.knobs.compilation.listener = self.note
+
+    def note(self, *, cache_hit, **_):
+        self.compiled += not cache_hit
+
+    def first(self):
+        y, x = self.function(self.x), self.x.cpu()
+        assert self.torch.allclose(y.cpu(), (x.sin() * 2 + x).exp() - x, rtol=1e-3)
+
+
 class Cupy:
     """A RawModule of templates."""
+
+    header = ''
+    options = {}
 
     def __init__(self):
         import cupy
@@ -78,13 +101,14 @@ class Cupy:
 
         compiler._compile_using_nvrtc_no_warning = count
         self.names = [f'run<{i}>' for i in range(N_TEMPLATES)]
-        self.source = ('template<int n> __global__ void run(float *x) {\n'
+        self.source = (self.header + 'template<int n> __global__ void run(float *x) {\n'
                        '  float v = x[threadIdx.x];\n  for (int i = 0; i <= n; i++) v = sinf(v) * n + cosf(v);\n'
                        '  x[threadIdx.x] = v;\n}\n')
         if COMPILE_ONLY:
             stand_in_for_cupys_device(compiler)
         else:
             self.x = cupy.ones(32, 'f4')
+            self.compiled = 0  # that was a kernel of CuPy's own
 
     def first(self):
         if COMPILE_ONLY:
@@ -94,7 +118,7 @@ class Cupy:
                                                        arch=f'{TARGET[0]}{TARGET[1]}')
             assert made.cubin[:4] == b'\x7fELF' and set(made.mapping) == set(self.names)
             return
-        module = self.cupy.RawModule(code=self.source, name_expressions=self.names)
+        module = self.cupy.RawModule(code=self.source, name_expressions=self.names, **self.options)
         module.get_function(self.names[0])((1,), (32,), (self.x,))
         assert abs(float(self.x[0]) - 0.5403023) < 1e-4
 
@@ -117,6 +141,13 @@ def stand_in_for_cupys_device(compiler):
     compiler._get_arch_for_options_for_nvrtc = lambda arch=None: (f'-arch=sm_{arch}', 'cubin')
 
 
+class Jitify(Cupy):
+    """The same by Jitify, with a header that it knows."""
+
+    header = '#include <type_traits>\n'
+    options = {'jitify': True}
+
+
 class Numba:
     """A cooperative kernel, cached."""
 
@@ -137,7 +168,9 @@ class Numba:
             at = cuda.grid(1)
             x[at] = at
             grid.sync()
-            x[at] += x[(at + 32) % 64]
+            other = x[(at + 32) % 64]
+            grid.sync()
+            x[at] += other
 
         self.kernel = kernel
 
@@ -155,13 +188,14 @@ class Numba:
 
 
 def main():
-    framework = {'triton': Triton, 'cupy': Cupy, 'numba': Numba}[sys.argv[1]]
+    framework = {'triton': Triton, 'cupy': Cupy, 'jitify': Jitify, 'numba': Numba, 'inductor': Inductor}[sys.argv[1]]
+    keeper = {'jitify': 'cupy', 'inductor': 'triton'}.get(sys.argv[1], sys.argv[1])
     try:
         if os.environ.get('GPUMEM_KERNELS') != '0':
             import filelock  # noqa: F401
             import gpumem.kernels
 
-            gpumem.kernels.install(sys.argv[1])
+            gpumem.kernels.install(keeper)
         work = framework()
     except Exception as problem:
         print(f'absent {type(problem).__name__}: {problem}'.replace('\n', ' '), flush=True)

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Python programs pay for gpumemd's memory, beside the frameworks' own allocators, as TAP.
 
-    measure.py [--rounds N] [pairs] [traces]
+    measure.py [--rounds N] [pairs] [traces] [training] [start]
 
-pairs   an allocation and its end, in two processes in turns: the framework's own, and gpumemd's
-traces  four processes that play the four traces at once, half a trace apart: the most that they hold over the most
-        that they use
+pairs     an allocation and its end, in two processes in turns: the framework's own, and gpumemd's. PyTorch is measured
+          twice: without gpumem's extension, and with it, if `python -m gpumem torch-extension` has built it
+traces    four processes that play the four traces at once, half a trace apart: the most that they hold over the most
+          that they use
+training  steps of PyTorch, eager and as a captured graph, in two processes in turns
+start     what importing gpumem and connecting adds to the start of a Python process
 The driver is GPUMEM_CUDA_LIBRARY; GPUMEM_TEST_DAEMON, GPUMEM_TEST_CTL and GPUMEM_TEST_LIBRARY say what is measured.
 """
 
@@ -16,6 +19,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -25,17 +29,35 @@ import rival
 import world
 
 # framework: pairs of a round, bound on gpumemd's median over its own
-PAIRS = {'numba': (400, 1.0), 'cupy': (4000, 1.0), 'torch': (4000, 1.0), 'cuda_core': (4000, 1.2), 'warp': (1000, 1.2),
-         'rmm': (4000, None)}
+PAIRS = {'numba': (400, 1.0), 'cupy': (4000, 1.0), 'torch': (4000, 1.0), 'torch-extension': (4000, 1.0),
+         'cuda_core': (4000, 1.2), 'warp': (1000, 1.2), 'rmm': (4000, None)}
 # RMM calls Python for each of gpumemd's, and nothing for its own: ns of a pair that are allowed.
 NS_MAX = {'rmm': 3000}
 SIZES = (4096, 1 << 20)
+N_FLEETS = 5  # processes of each: one may be a third slower than the next as long as it lives
 
 # As bench/peers/node.c has them.
 TRACES = ('diffusion', 'gpt_train', 'kv_decode', 'vision_serve')
 N_SAMPLES = 2048
 N_LAG = N_SAMPLES // 2
 HELD_OVER_LIVE = 1.10
+
+TRAINING = ('eager', 'graph')
+N_STEPS, N_STEP_ROUNDS = 10, 9
+STEP_OVER_OWN = 1.02
+
+# As CUDA programs have them; what comes then is timed in the process.
+STARTS = """
+import ctypes, os, time
+ctypes.CDLL(os.environ["GPUMEM_CUDA_LIBRARY"]).cuInit(0)
+begin = time.perf_counter()
+import gpumem
+imported = time.perf_counter()
+gpumem.connect()
+print(imported - begin, time.perf_counter() - imported)
+"""
+N_STARTS = 31
+START_MS_MAX = 15
 
 
 class Report:
@@ -68,8 +90,11 @@ class Child:
     """A framework in a process: its own, or gpumemd's."""
 
     def __init__(self, machine, framework, served):
+        framework, _, extension = framework.partition('-')
         run = ['-m', 'gpumem', 'run'] if served else []
         more = {'GPUMEM_REQUIRED': '1'} if served else {}
+        if not extension:  # one that is built lies in the user's cache
+            more['XDG_CACHE_HOME'] = str(machine.folder / 'cache')
         self.process = subprocess.Popen(
             [sys.executable, *run, HERE / 'child.py', framework], env=environment(machine) | more,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -103,30 +128,45 @@ def environment(machine):
     return machine.with_driver() if name.name == 'libcuda-emu.so' else machine.environment
 
 
-def rounds(children, n_rounds, n_pairs, n_bytes):
-    """(own, ours): medians of ns a pair. The two take turns, and in who is first, too."""
+def rounds(fleets, n_rounds, n_pairs, n_bytes):
+    """(own, ours): medians of ns a pair. Of each fleet the two take turns, and in who is first, too."""
     times = ([], [])
     order = f'pairs {n_pairs} {n_bytes}'
-    for child in children:
-        child.ask(order)
+    for children in fleets:
+        for child in children:
+            child.ask(order)
     for i in range(n_rounds):
         for which in (0, 1) if i % 2 else (1, 0):
-            times[which].append(children[which].ask(order))
+            times[which].append(fleets[i % len(fleets)][which].ask(order))
     return tuple(statistics.median(each) for each in times)
 
 
+def missing_extension(machine):
+    """Why PyTorch is not measured with it; None."""
+    ran = machine.run('-m', 'gpumem', 'torch-extension', '--where')
+    if ran.returncode:
+        return ran.stderr.strip()
+    return None if pathlib.Path(ran.stdout.strip()).exists() else 'it is not built: python -m gpumem torch-extension'
+
+
 def measure_pairs(report, machine, n_rounds):
-    fleet = {name: [Child(machine, name, served) for served in (False, True)] for name in PAIRS}
-    for name, children in fleet.items():
+    absent = missing_extension(machine)
+    if absent:
+        report.case('torch-extension: pairs', skipped=absent)
+    names = [name for name in PAIRS if not absent or name != 'torch-extension']
+    for name in names:
         n_pairs, bound = PAIRS[name]
+        fleets = [[Child(machine, name, served) for served in (False, True)] for _ in range(N_FLEETS)]
+        children = [child for fleet in fleets for child in fleet]
         try:
             for child in children:
                 child.hear()
             for n_bytes in SIZES:
-                own, ours = rounds(children, n_rounds, n_pairs, n_bytes)
+                own, ours = rounds(fleets, n_rounds, n_pairs, n_bytes)
                 ratio = ours / own
                 report.figure(f'{name}, an allocation of {n_bytes} bytes and its end: own {own:.0f} ns, gpumemd '
-                              f'{ours:.0f} ns, ratio {ratio:.3f}; medians of {n_rounds} rounds of {n_pairs}')
+                              f'{ours:.0f} ns, ratio {ratio:.3f}; medians of {n_rounds} rounds of {n_pairs} in '
+                              f'{N_FLEETS} processes of each')
                 if bound is None:
                     report.case(f'{name}: {n_bytes} bytes within {NS_MAX[name]} ns',
                                 f'{ours:.0f} ns' if ours > NS_MAX[name] else None)
@@ -215,27 +255,74 @@ def measure_traces(report, machine):
                 None if is_met else f'ratio {ratios["gpumemd"]:.3f}')
 
 
+def measure_training(report, machine):
+    for name in TRAINING:
+        children = [Child(machine, name, served) for served in (False, True)]
+        try:
+            for child in children:
+                child.hear()
+                child.ask(f'steps {N_STEPS}')
+            times = ([], [])
+            for i in range(N_STEP_ROUNDS):
+                for which in (0, 1) if i % 2 else (1, 0):
+                    times[which].append(children[which].ask(f'steps {N_STEPS}'))
+            own, ours = map(statistics.median, times)
+            losses = [child.ask('loss') for child in children]
+            report.figure(f'torch, a training step, {name}: own {own:.3f} ms, gpumemd {ours:.3f} ms, ratio '
+                          f'{ours / own:.4f}; medians of {N_STEP_ROUNDS} rounds of {N_STEPS}; losses {losses[0]:.6g} '
+                          f'and {losses[1]:.6g}')
+            report.case(f'training, {name}: within {STEP_OVER_OWN}',
+                        f'ratio {ours / own:.4f}' if ours > own * STEP_OVER_OWN else None)
+            report.case(f'training, {name}: the losses are equal',
+                        None if losses[0] == losses[1] else f'{losses[0]} and {losses[1]}')
+        except Absent as problem:
+            report.case(f'training, {name}', skipped=problem)
+        for child in children:
+            child.end()
+
+
+def measure_start(report, machine):
+    # As an installed package: its modules are compiled.
+    compiled = {name: value for name, value in machine.environment.items() if name != 'PYTHONDONTWRITEBYTECODE'}
+    compiled['PYTHONPYCACHEPREFIX'] = str(machine.folder / 'compiled')
+    times = []
+    for _ in range(1 + N_STARTS):
+        ran = machine.run('-c', STARTS, environment=compiled)
+        if ran.returncode:
+            raise RuntimeError(ran.stderr)
+        times.append([float(number) * 1e3 for number in ran.stdout.split()])
+    imported, connected = (statistics.median(each[part] for each in times[1:]) for part in (0, 1))
+    both = statistics.median(sum(each) for each in times[1:])
+    report.figure(f'in a process that has initialised CUDA, import: {imported:.1f} ms, connect: {connected:.1f} ms, both: '
+                  f'{both:.1f} ms; medians of {N_STARTS} processes')
+    report.case(f'import and connect: within {START_MS_MAX} ms', f'{both:.1f} ms' if both > START_MS_MAX else None)
+
+
+PARTS = {'traces': measure_traces, 'training': measure_training, 'start': measure_start}
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--rounds', type=int, default=61, help='of pairs (default: 61)')
-    parser.add_argument('parts', nargs='*', metavar='pairs|traces')
+    parser.add_argument('parts', nargs='*', metavar='PART', help='pairs, traces, training, start (default: all)')
     made = parser.parse_args()
-    if not set(made.parts) <= {'pairs', 'traces'}:
-        parser.error(f'{" ".join(made.parts)}: allowed are pairs and traces')
+    if not set(made.parts) <= {'pairs', *PARTS}:
+        parser.error(f'{" ".join(made.parts)}: allowed are pairs, {", ".join(PARTS)}')
     return made
 
 
 def main():
     asked = arguments()
-    wanted = asked.parts or ['pairs', 'traces']
+    wanted = asked.parts or ['pairs', *PARTS]
     report = Report()
     room = os.environ.get('GPUMEM_BENCH_DEVICE_BYTES', '48GiB')
     machine = world.World(devices=1, device_bytes=room).start()
     try:
         if 'pairs' in wanted:
             measure_pairs(report, machine, asked.rounds)
-        if 'traces' in wanted:
-            measure_traces(report, machine)
+        for part in PARTS:
+            if part in wanted:
+                PARTS[part](report, machine)
     finally:
         machine.stop()
     return report.end()
