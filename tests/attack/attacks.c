@@ -46,7 +46,7 @@ const struct attack attacks[] = {
         {"refused", ATTACK_LATENCY, .seconds = 8,
          ATTACK_BESIDE(HELD_BY_ANOTHER, CROWD, .work = work_lease, .window = 60, .held = 2,
                        .n_bytes = NOT_FREE)},
-        {"refused-twice", ATTACK_LATENCY, .seconds = 8,
+        {"refused-users", ATTACK_LATENCY, .seconds = 8,
          ATTACK_BESIDE(HELD_BY_ANOTHER, .n = 8, .uid = ATTACKERS, .each_a_user = true,
                        .work = work_lease, .amount = 240, .window = 60, .held = 2,
                        .n_bytes = NOT_FREE)},

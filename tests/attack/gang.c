@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "tests/live/support/containers.h"
 
-#define NAMESPACE_UIDS 100000 /* of the host, for those of a container's namespace */
+#define NAMESPACE_UIDS 100000u /* of the host, for those of a container's namespace */
 #define POLL_US        5000
 
 struct gang_control {

@@ -15,8 +15,10 @@
 #include "tests/attack/attacks.h"
 #include "tests/attack/loop_time.h"
 #include "tests/attack/rates.h"
+#include "tests/attack/steps.h"
 #include "tests/attack/table.h"
 #include "tests/attack/victim.h"
+#include "tests/attack/works.h"
 
 #define PREPARE_S   120
 #define ANSWER_S    30
@@ -27,11 +29,14 @@
 #define CANNOT      77
 
 static bool is_short;
+static pid_t daemon_pid;
 
 struct fight {
         const struct attack *attack;
         struct gang *gangs[ATTACK_GANGS_MAX];
         struct victims *victims;
+        struct steps steps;      /* before the attack, */
+        uint64_t n_asked, at_ns; /* what the attackers had done then, and when that was */
 };
 
 static void wait_us(unsigned us)
@@ -129,6 +134,65 @@ static void judge_answers(struct fight *fight, bool have_all)
                   error ? text_of(error) : "", have_all ? "" : ", one is missing");
 }
 
+static uint64_t n_asked_by(const struct gang *gang)
+{
+        struct gang_counts counts = gang_count(gang);
+
+        return counts.n_done + counts.n_refused;
+}
+
+static void begin_counting(struct fight *fight)
+{
+        if (steps_read(&fight->steps))
+                fight->steps = (struct steps){.n = UINT64_MAX};
+        fight->n_asked = fight->attack->n_gangs ? n_asked_by(last_gang(fight)) : 0;
+        fight->at_ns = clock_now_ns();
+}
+
+static unsigned n_answers(const struct fight *fight)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < VICTIM_N_QUESTIONS; i++)
+                n += victims_times(fight->victims, VICTIM_ATTACKED, (enum victim_question)i).n;
+        return n;
+}
+
+/* No step does the work of two requests: each question of others is a step at
+ * least. */
+static void judge_steps(const struct fight *fight)
+{
+        uint64_t n_least = n_answers(fight), n, n_late;
+        struct steps now;
+
+        if (steps_read(&now) || fight->steps.n > now.n) {
+                table_row(fight->attack->name, "steps", MISSED, "counted", "no statistics");
+                return;
+        }
+        n = now.n - fight->steps.n;
+        n_late = now.n_late - fight->steps.n_late;
+        table_row(fight->attack->name, "steps", verdict_of(n >= n_least), "one an answer, at least",
+                  "%" PRIu64 " steps, %" PRIu64 " answers", n, n_least);
+        table_row(fight->attack->name, "late steps", time_verdict(10000 * n_late <= n),
+                  "0.01 % above 0.1 ms", "%" PRIu64 " of %" PRIu64, n_late, n);
+}
+
+/* An attack by so many connections a second that does not reach them shows nothing. */
+static void judge_rate(const struct fight *fight)
+{
+        const struct gang_rule *rule = &fight->attack->gangs[0];
+        double seconds = (double)(clock_now_ns() - fight->at_ns) / 1e9, rate;
+        double wanted = (double)rule->amount * rule->n;
+        char text[32];
+
+        if (fight->attack->n_gangs != 1 || rule->work != work_connect || !rule->amount)
+                return;
+        rate = (double)(n_asked_by(fight->gangs[0]) - fight->n_asked) / seconds;
+        (void)snprintf(text, sizeof(text), ">= %.0f a second", 0.95 * wanted);
+        table_row(fight->attack->name, "rate reached", time_verdict(rate >= 0.95 * wanted), text,
+                  "%.0f connections a second", rate);
+}
+
 static void tell_attackers(const struct fight *fight)
 {
         struct gang_counts counts;
@@ -171,6 +235,7 @@ static void watch(struct fight *fight)
                 go(fight);
                 wait_us(SETTLE_US);
         }
+        begin_counting(fight);
         (void)victims_enter(fight->victims, VICTIM_ATTACKED, ANSWER_S);
         go(fight);
         if (fight->attack->kills)
@@ -178,12 +243,14 @@ static void watch(struct fight *fight)
         wait_us(seconds_of(fight->attack) * 1000000);
         if (is_short && fight->attack->n_gangs)
                 await_attackers(fight);
+        judge_rate(fight);
         have_all = victims_enter(fight->victims, VICTIM_RESTS, ANSWER_S);
         if (fight->attack->figure == ATTACK_NEAR)
                 judge_nearness(fight);
         for (unsigned i = 0; fight->attack->figure == ATTACK_LATENCY && i < VICTIM_N_QUESTIONS; i++)
                 judge_latency(fight, (enum victim_question)i);
         judge_answers(fight, have_all);
+        judge_steps(fight);
         tell_attackers(fight);
         victims_end(fight->victims);
 }
@@ -266,17 +333,19 @@ static void compare_rates(const struct attack *attack)
 
         for (unsigned i = 0; i < (is_short ? 3 : ARRAY_SIZE(counts)); i++) {
                 struct rates rates = {.leases = 0};
-                int r = rates_measure(counts[i], is_short ? 0.2 : 3, is_short ? 1 : 3, &rates);
+                int r = rates_measure(daemon_pid, counts[i], is_short ? 0.4 : 6, is_short ? 1 : 9,
+                                      &rates);
                 char name[32];
 
                 (void)snprintf(name, sizeof(name), "%u processes", counts[i]);
                 if (r)
                         table_row(attack->name, name, MISSED, "no error", "failed: %s", text_of(r));
                 else
-                        table_row(attack->name, name,
-                                  time_verdict(rates.leases >= 0.8 * rates.echoes),
-                                  ">= 0.80 of an echo", "%.2f: %.0f a second, %.0f echoes",
-                                  rates.leases / rates.echoes, rates.leases, rates.echoes);
+                        table_row(attack->name, name, time_verdict(rates.ratio >= 0.8),
+                                  ">= 0.80 of an echo",
+                                  "%.2f (%.2f-%.2f): %.0f of %.0f a s, %.2f of %.2f us",
+                                  rates.ratio, rates.least, rates.most, rates.leases, rates.echoes,
+                                  rates.lease_us, rates.echo_us);
         }
 }
 
@@ -332,7 +401,8 @@ int main(int argc, char **argv)
                                       "the attacks; --columns prints the table's head\n");
                 return 2;
         }
-        r = loop_time_open((pid_t)atoi(argv[1]));
+        daemon_pid = (pid_t)atoi(argv[1]);
+        r = loop_time_open(daemon_pid);
         if (r && !is_short) {
                 (void)fprintf(stderr,
                               "gpumem-attack: the kernel does not count the CPU time of process "

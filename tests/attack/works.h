@@ -12,6 +12,9 @@ void work_lease(struct gang_member *self);
 /* One connection, and one lease at a time. */
 void work_lease_alone(struct gang_member *self);
 
+/* The same from a server that asks for no HELLO. */
+void work_lease_from(struct gang_member *self, int fd);
+
 /* As work_lease, in sizes that change, and with all that is cached freed now and then: the driver makes and
  * takes back many blocks. */
 void work_churn(struct gang_member *self);

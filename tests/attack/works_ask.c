@@ -75,9 +75,8 @@ void work_lease(struct gang_member *self)
         ask_on(self, &lease_way);
 }
 
-void work_lease_alone(struct gang_member *self)
+static void lease_for_ever(struct gang_member *self)
 {
-        askers_connect(&askers, self, 1);
         gang_is_ready(self);
         for (;;) {
                 struct frame frame = FRAME_NULL, reply;
@@ -87,6 +86,18 @@ void work_lease_alone(struct gang_member *self)
                     !give_back(&askers.each[0], reply.leased.lease))
                         self->n_failed++;
         }
+}
+
+void work_lease_alone(struct gang_member *self)
+{
+        askers_connect(&askers, self, 1);
+        lease_for_ever(self);
+}
+
+void work_lease_from(struct gang_member *self, int fd)
+{
+        askers = (struct askers){.member = self, .n = 1, .each = {{.fd = fd}}};
+        lease_for_ever(self);
 }
 
 static bool ask_changing(struct askers *all, struct asker *asker)

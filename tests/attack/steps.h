@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of the daemon's loop, as its statistics count them. */
+#pragma once
+
+#include <stdint.h>
+
+struct steps {
+        uint64_t n, n_late;
+};
+
+/* Asks over the admin socket; 0 or an error. */
+int steps_read(struct steps *ret_steps);
