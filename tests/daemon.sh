@@ -71,6 +71,23 @@ make_place() {
         [ "$n_devices" -le "$1" ] || n_devices=$1
 }
 
+# driver_folder: makes $place/lib, where programs that link the driver find the one that the client loads, by all of
+# its names; and for linking them the folders of the client library, a build folder's or a bundle's.
+driver_folder() {
+        local driver=$GPUMEM_CUDA_LIBRARY name
+        # The loader knows where a GPU's is.
+        [[ $driver == */* ]] || driver=$(python3 -c '
+import ctypes, sys
+ctypes.CDLL(sys.argv[1])
+print(next(line.split()[-1] for line in open("/proc/self/maps") if "libcuda.so" in line))' "$driver")
+        mkdir "$place/lib"
+        for name in libcuda.so libcuda.so.1 libcuda-emu.so; do
+                ln -s "$driver" "$place/lib/$name"
+        done
+        link_client=("-L$build/client" "-L$build" -l:libgpumem-client.so.0)
+        export LD_LIBRARY_PATH=$place/lib:$build/client:$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+}
+
 # wait_until SECONDS COMMAND...: until it succeeds.
 wait_until() {
         local end=$((SECONDS + $1))

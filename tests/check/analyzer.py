@@ -31,10 +31,13 @@ def findings(lines):
 
 
 def source_of(name, job):
-    """client/libclient.a.p/free.c.o is made of client/api/free.c."""
+    """client/libclient.a.p/api_free.c.o is made of client/api/free.c."""
     if name != 'cc1':
         return name.removeprefix('../')
-    return re.sub(r'[^/]+\.p/', '', job).removesuffix('.o')
+    folder, _, flat = re.sub(r'/[^/]+\.p/', '//', job).removesuffix('.o').partition('//')
+    folder = pathlib.Path(folder)
+    return next((str(path) for path in sorted(folder.rglob('*.c'))
+                 if str(path.relative_to(folder)).replace('/', '_') == flat), job)
 
 
 def read_list(path):

@@ -29,7 +29,7 @@ CEILINGS = {
     'daemon/policy/objects': (5, 5),
     'daemon/server': (0, 2),
     'daemon/server/pools': (2, 2),
-    'daemon/server/session': (3, 8),
+    'daemon/server/session': (2, 8),
     'daemon/server/transport': (2, 2),
 }
 
