@@ -92,6 +92,10 @@ GPUMEM_API void gpumem_disconnect(struct gpumem_client *client);
 /* Returns the default client, and connects it if necessary. Errors: as gpumem_connect. */
 GPUMEM_API int gpumem_default_client(struct gpumem_client **ret_client);
 
+/* Sets the name by which the daemon and its tools show the default client, for interpreters: the script's. It counts for
+ * the next connect of a default client. NULL: the file that runs, as without the call. */
+GPUMEM_API void gpumem_set_program(const char *name);
+
 /* Returns the library's version, such as "0.2.0". The text is always valid. */
 GPUMEM_API const char *gpumem_version(void);
 

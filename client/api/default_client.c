@@ -3,12 +3,14 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "client/api/client.h"
 
 static struct {
         _Atomic(struct gpumem_client *) client;
-        pthread_mutex_t lock; /* serializes connects */
+        pthread_mutex_t lock; /* serializes connects; guards `program` */
+        char program[64];     /* empty: the name of the file that runs */
         pthread_once_t once;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
@@ -33,8 +35,11 @@ struct gpumem_client *default_client_present(void)
 /* The caller has the lock. The parent's client is kept: the program may still have pointers to it. */
 static int connect_first(struct gpumem_client **ret_client)
 {
+        const struct gpumem_options options = {.struct_size = sizeof(options),
+                                               .program = *process.program ? process.program
+                                                                           : NULL};
         struct gpumem_client *client;
-        int r = gpumem_connect(NULL, &client);
+        int r = gpumem_connect(&options, &client);
 
         if (r)
                 return r;
@@ -66,4 +71,12 @@ int default_client_get(struct gpumem_client **ret_client)
 int gpumem_default_client(struct gpumem_client **ret_client)
 {
         return default_client_get(ret_client);
+}
+
+void gpumem_set_program(const char *name)
+{
+        (void)pthread_once(&process.once, watch_forks);
+        pthread_mutex_lock(&process.lock);
+        (void)snprintf(process.program, sizeof(process.program), "%s", name ? name : "");
+        pthread_mutex_unlock(&process.lock);
 }

@@ -2,6 +2,7 @@
 """python -m gpumem run | doctor | kernels | torch-extension"""
 
 import difflib
+import signal
 import sys
 
 USAGE = """\
@@ -29,6 +30,8 @@ def main() -> int:
         from . import _run
 
         return _run.main(arguments[1:])
+    # A reader that ends early, such as head, ends these commands in silence, as it does others.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if arguments[:1] == ["doctor"]:
         from . import _doctor
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import _thread
 import ctypes
 import os
+import sys
 
 from . import _errors, _structs
 from ._version import __version__
@@ -65,6 +66,7 @@ _FUNCTIONS = {
     "set_cache_size": (True, "int void* u64"),
     "set_limit": (True, "int void* int i32 u64"),
     "set_memory_fraction": (True, "int void* i32 double"),
+    "set_program": (True, "none char*"),
     "set_tag": (True, "int void* char*"),
     "share": (True, "int void* void* *ShareOptions *Token"),
     "stream_register": (True, "int void* void*"),
@@ -164,6 +166,16 @@ def check_version(library: Library) -> None:
         )
 
 
+def _name_program(library: Library) -> None:
+    """The daemon shows the script's name, not the interpreter's."""
+    script = (getattr(sys, "argv", None) or [""])[0]
+    folder, name = os.path.split(script)
+    if name == "__main__.py":  # of a package that is run by -m
+        name = os.path.basename(folder)
+    if name not in ("", "-c", "-m"):
+        library.set_program(os.fsencode(name))
+
+
 _lock = _thread.allocate_lock()
 _loaded: Library | None = None
 
@@ -176,5 +188,6 @@ def load() -> Library:
             if _loaded is None:
                 library = _open()
                 check_version(library)
+                _name_program(library)
                 _loaded = library
     return _loaded

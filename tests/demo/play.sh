@@ -35,6 +35,7 @@ replay() {
 }
 
 make_place 2 8GiB
+driver_folder
 export GPUMEM_NVML_LIBRARY=${GPUMEM_CUDA_LIBRARY%/*}/libnvml-emu.so
 trap finish EXIT
 trap 'exit 0' INT
@@ -60,6 +61,7 @@ gpumemd serves two emulated GPUs; three programs use them. In another terminal:
   export GPUMEM_CUDA_LIBRARY=$GPUMEM_CUDA_LIBRARY
   export GPUMEM_EMULATOR=$GPUMEM_EMULATOR
   export PATH=$(dirname "$(type -P gpumemctl)"):\$PATH
+  export LD_LIBRARY_PATH=$place/lib    # where Numba and others find libcuda.so.1
 
   gpumemctl          one screen: pools, clients, warnings
   gpumemctl top      the same, live

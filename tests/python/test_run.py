@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import unittest
@@ -169,6 +170,15 @@ class Run(unittest.TestCase):
             self.assertEqual((ran.returncode, ran.stderr),
                              (2, f'gpumem: unknown command "{word}"; {hint}\n'))
 
+    def test_a_reader_that_has_ended(self):
+        for arguments in (['doctor'], ['--help']):
+            read, write = os.pipe()
+            os.close(read)
+            with os.fdopen(write, 'wb') as ended:
+                ran = subprocess.run([sys.executable, '-m', 'gpumem', *arguments], stdout=ended,
+                                     stderr=subprocess.PIPE, env=MACHINE.environment, check=False)
+            self.assertEqual((ran.returncode, ran.stderr), (-signal.SIGPIPE, b''))
+
     def test_help_fits_a_screen(self):
         for arguments in ([], ['run'], ['doctor'], ['kernels']):
             ran = MACHINE.run('-m', 'gpumem', *arguments, '--help')
@@ -199,7 +209,8 @@ class Lost(unittest.TestCase):
             machine.start()
             self.assertEqual(hears(), str(2000 + (32 << 20)))
             known = machine.ctl('clients')['clients']
-            self.assertIn(program.pid, [client['pid'] for client in known])
+            self.assertIn((program.pid, 'outlives.py'),
+                          [(client['pid'], client['program']) for client in known])
             program.stdin.write('\n')
         self.assertEqual(program.returncode, 0)
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The default client: when it connects, that it stays, and its state in a forked child. Places that a call
  * names and places that it does not; tags and statistics. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/support/daemon.h"
+#include "tests/live/support/listed.h"
 #include "tests/suite.h"
 
 #define N_BYTES MIB
@@ -68,6 +70,38 @@ TEST(null_is_the_default_client_and_it_stays)
         ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpu)), 0);
         ck_assert_int_eq(gpumem_get_stats(NULL, GPUMEM_DEVICE, 0, &stats), 0);
         ck_assert_uint_eq(stats.n_requested_bytes, 0);
+}
+
+/* Whether the daemon lists a client of this process by that name. */
+static bool is_listed_as(const char *program)
+{
+        struct listed listed = listed_now(MESSAGE_CLIENTS);
+        bool is_there = false;
+
+        for (uint32_t i = 0; i < listed.n_rows; i++)
+                is_there = is_there || (listed.clients[i].pid == (uint32_t)getpid() &&
+                                        !strcmp(listed.clients[i].program, program));
+        listed_free(&listed);
+        return is_there;
+}
+
+TEST(an_interpreters_client_has_the_scripts_name)
+{
+        gpumem_set_program("no.py");
+        gpumem_set_program("a_script_whose_name_is_longer_than_a_row.py");
+        (void)get_default();
+        ck_assert(is_listed_as("a_script_whose_name_is_longer_t"));
+        gpumem_set_program("later.py");
+        (void)get_default();
+        ck_assert(!is_listed_as("later.py"));
+}
+
+TEST(without_a_name_it_is_the_files)
+{
+        gpumem_set_program("script.py");
+        gpumem_set_program(NULL);
+        (void)get_default();
+        ck_assert(is_listed_as(program_invocation_short_name));
 }
 
 static void *get_in_thread(void *argument)

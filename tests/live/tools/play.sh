@@ -42,6 +42,8 @@ for signal in INT TERM; do
         ok "$signal: a program holds memory" wait_until 60 sees_memory
         ok "$signal: several programs are at work" wait_until 60 has_clients 3
         ok "$signal: the driver that it names is there" [ -e "$(variable GPUMEM_CUDA_LIBRARY)" ]
+        ok "$signal: the driver has the name that frameworks look for" \
+                [ -e "$(variable LD_LIBRARY_PATH | sed 's/ .*//')/libcuda.so.1" ]
         folder=$(dirname "$(variable GPUMEM_SOCKET)")
         n=$(processes "$player" | wc -l)
         ok "$signal: its processes are counted" [ "$n" -ge 4 ]
