@@ -490,8 +490,8 @@ GPUMEM_API int gpumem_token_parse(const char *text, struct gpumem_token *ret_tok
  * as in gpumem_request; for devices it is that of the current context. */
 
 /* What this client holds, in bytes: n_requested <= n_allocated <= n_reserved, and
- * n_reserved = n_allocated + n_inactive_split + n_cached. Peaks are those since the client began, or since
- * gpumem_reset_peaks. */
+ * n_reserved = n_allocated + n_inactive_split + n_cached + the rest of shareable allocations' blocks, which no other
+ * allocation can have. Peaks are those since the client began, or since gpumem_reset_peaks. */
 struct gpumem_stats {
         size_t struct_size;
         uint64_t n_requested_bytes;
@@ -505,20 +505,22 @@ struct gpumem_stats {
         uint64_t n_blocks;
         uint64_t n_splits; /* of free extents, by allocations, in streams that are known */
         uint64_t n_merges; /* of free extents, by frees */
-        /* Free: what is reserved and not allocated. Some of it is in blocks that are cached here: nothing uses them,
+        /* Free: what is reserved and not allocated, without the rest of blocks of shareable allocations. Some of it is in blocks that are cached here: nothing uses them,
          * and the daemon may take them at any time. The rest, inactive_split, is in blocks that streams have. */
         uint64_t n_free_bytes;
         uint64_t n_inactive_split_bytes;
         uint64_t n_cached_bytes;
         uint64_t n_cached_blocks;
-        uint64_t n_largest_free_bytes; /* the largest piece of free memory that is in one */
-        uint64_t n_free_extents;       /* pieces of free memory; not those inside slabs */
-        double fragmentation;          /* 1 - largest_free / free; 0 if nothing is free */
-        uint64_t n_live;               /* allocations */
-        uint64_t n_allocations;        /* ever: n_hits + n_misses */
-        uint64_t n_frees;              /* ever */
-        uint64_t n_limit_bytes;        /* of gpumem_set_limit, or GPUMEM_NO_LIMIT */
-        uint64_t n_cache_limit_bytes;  /* of gpumem_set_cache_size, or GPUMEM_NO_LIMIT */
+        uint64_t
+                n_largest_free_bytes; /* the largest piece of free memory; of more than 512 of about its size in a
+                                        * stream perhaps another one, which lacks a sixteenth at most */
+        uint64_t n_free_extents;      /* pieces of free memory; not those inside slabs */
+        double fragmentation;         /* 1 - largest_free / free; 0 if nothing is free */
+        uint64_t n_live;              /* allocations */
+        uint64_t n_allocations;       /* ever: n_hits + n_misses */
+        uint64_t n_frees;             /* ever */
+        uint64_t n_limit_bytes;       /* of gpumem_set_limit, or GPUMEM_NO_LIMIT */
+        uint64_t n_cache_limit_bytes; /* of gpumem_set_cache_size, or GPUMEM_NO_LIMIT */
 };
 
 /* Reads the statistics of one pool. It sends no message, and holds no thread up that allocates but for the moment in
@@ -544,8 +546,8 @@ GPUMEM_API int gpumem_get_figures(struct gpumem_client *client, enum gpumem_kind
                                   size_t n_room, size_t *ret_n);
 
 /* Waits until period_ms are over, or until the client notes an event (gpumem-events(3)), and reads the statistics then:
- * a monitor's loop, on a thread of the program's. It holds up no other thread. gpumem_monitor_wake ends the waits of
- * all threads early, which then return 0 as well. Errors, before the wait if they hold already: as gpumem_get_stats. */
+ * a monitor's loop, on a thread of the program's. It holds up no other thread. It does not wait if there was an event
+ * since the last wait of a thread ended. gpumem_monitor_wake is such an event, after which all waits return 0. Errors, before the wait if they hold already: as gpumem_get_stats. */
 GPUMEM_API int gpumem_monitor_wait(struct gpumem_client *client, enum gpumem_kind kind,
                                    int32_t place, uint32_t period_ms,
                                    struct gpumem_stats *ret_stats);

@@ -30,7 +30,6 @@ int gpumem_set_memory_fraction(struct gpumem_client *client, int32_t place, doub
         return 0;
 }
 
-/* Without a size blocks are marked idle instead, which begins with the next frees. */
 int gpumem_set_cache_size(struct gpumem_client *client, uint64_t n_bytes)
 {
         struct capture_spared spared;
@@ -48,7 +47,12 @@ int gpumem_set_cache_size(struct gpumem_client *client, uint64_t n_bytes)
                 pthread_mutex_unlock(&pool->lock);
                 if (n_bytes != UINT64_MAX)
                         trim_to_budget(pool);
+                else
+                        trim_wait(pool);
         }
+        /* Without a size blocks are marked idle, those that are empty already, too. */
+        if (n_bytes == UINT64_MAX)
+                (void)service_thread_wake(&client->service);
         capture_spare_end(&spared);
         client_settle(client);
         return 0;

@@ -15,6 +15,12 @@ void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *ow
                 trim_look(heap, generation, own_stream);
 }
 
+void wake_for_idle(struct pool *pool)
+{
+        if (idle_marking_is_on(pool))
+                (void)service_thread_wake(pool->service);
+}
+
 void look_at_captured(struct pool *pool)
 {
         CLEANUP(capture_spare_end)

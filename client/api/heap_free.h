@@ -40,6 +40,9 @@ static inline bool is_used(const struct heap_block *block)
  * alive; NULL: the caller does not have it. */
 COLD void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
 
+/* Has the service thread look at the pool soon, if idle blocks are marked there. */
+COLD void wake_for_idle(struct pool *pool);
+
 /* A graph's memory has no marks that tell when it is idle; but the graph may be gone. */
 COLD void look_at_captured(struct pool *pool);
 
@@ -54,6 +57,9 @@ static inline int free_in(struct stream_heap *heap, const void *pointer, void *c
                         look_at_captured(heap->pool);
                 return 0;
         }
+        /* No mark is needed to know that it is idle, and there may be no later free. */
+        if (!r && !own_stream)
+                wake_for_idle(heap->pool);
         if (r != POOL_LOOK)
                 return r;
         look_at_heap(heap, generation, own_stream);

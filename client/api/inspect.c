@@ -46,7 +46,8 @@ static void derive(struct gpumem_stats *stats, const struct pool *pool,
 {
         uint64_t n_live = held->n_live + pool->n_alone;
 
-        stats->n_free_bytes = less(stats->n_reserved_bytes, stats->n_allocated_bytes);
+        stats->n_free_bytes = less(stats->n_reserved_bytes,
+                                   stats->n_allocated_bytes + pool->n_alone_rest_bytes);
         stats->n_cached_bytes = held->n_idle_bytes;
         stats->n_cached_blocks = held->n_idle_blocks;
         stats->n_inactive_split_bytes = less(stats->n_free_bytes, held->n_idle_bytes);

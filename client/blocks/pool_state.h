@@ -130,8 +130,9 @@ struct pool {
         uint64_t n_reserved_bytes;       /* in heaps and in `shareds` */
         uint64_t n_reserved_peak_bytes;
         uint64_t n_blocks;
-        struct shared_list shareds; /* memory with blocks of its own */
-        uint64_t n_alone;           /* allocations with blocks of their own; not attached ones */
+        struct shared_list shareds;  /* memory with blocks of its own */
+        uint64_t n_alone;            /* allocations with blocks of their own; not attached ones */
+        uint64_t n_alone_rest_bytes; /* of those blocks what no allocation can have */
         struct client_limit limit;
         pthread_mutex_t flushing;    /* trim.c: one flush at a time; taken before `lock` */
         pthread_mutex_t registering; /* leased_register: one block at a time */

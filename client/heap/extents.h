@@ -106,7 +106,9 @@ uint32_t extents_find_free(const struct extents *extents, uint32_t n_units);
  * often. */
 uint32_t extents_find_first_free(const struct extents *extents, uint32_t n_units);
 
-/* The units of the largest hole; 0: there is none. Linear in the holes of the largest class. */
+/* The units of the largest hole; 0: there is none. Of a class with more holes than this it is the largest of so many, by
+ * a sixteenth too small at most. */
+#define EXTENTS_LARGEST_LOOKS 512
 uint32_t extents_largest_free(const struct extents *extents);
 
 /* Takes the first n_units of a hole. Returns the taken extent; if the hole is used up, that is the hole's own. Makes

@@ -258,11 +258,11 @@ static int highest_class(const struct extents *extents)
 uint32_t extents_largest_free(const struct extents *extents)
 {
         int class = highest_class(extents);
-        uint32_t n_units = 0;
+        uint32_t n_units = 0, n_looks = 0;
 
         if (class < 0)
                 return 0;
-        for (uint32_t index = extents->heads[class]; index;
+        for (uint32_t index = extents->heads[class]; index && n_looks++ < EXTENTS_LARGEST_LOOKS;
              index = extents_at(extents, index)->next) {
                 if (extents_at(extents, index)->n_units > n_units)
                         n_units = extents_at(extents, index)->n_units;

@@ -252,6 +252,13 @@ static void wait_for_all(struct pool *pool)
                 wait_for_context(pool, context);
 }
 
+void trim_wait(struct pool *pool)
+{
+        pthread_mutex_lock(&pool->flushing);
+        wait_for_all(pool);
+        pthread_mutex_unlock(&pool->flushing);
+}
+
 void trim_to_budget(struct pool *pool)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);

@@ -33,6 +33,9 @@ void trim_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, ui
 /* Asks how far all streams of the pool have come. The caller has the lock. */
 void trim_poll(struct pool *pool);
 
+/* Waits for the work that may use freed memory, so that the blocks that are empty by now can become idle. */
+void trim_wait(struct pool *pool);
+
 /* If more is held than the budget allows, waits for the work of all freed memory, and returns the excess. */
 void trim_to_budget(struct pool *pool);
 

@@ -84,9 +84,10 @@ void events_wait(struct events *events, uint32_t n_ms)
         int r = 0;
 
         pthread_mutex_lock(&events->lock);
-        n_before = events->n_stirs;
+        n_before = events->n_stirs_told;
         while (!r && events->n_stirs == n_before)
                 r = pthread_cond_timedwait(&events->stir, &events->lock, &until);
+        events->n_stirs_told = events->n_stirs;
         pthread_mutex_unlock(&events->lock);
 }
 

@@ -31,6 +31,7 @@ struct events {
         pthread_cond_t idle;  /* no thread is in the callback */
         pthread_cond_t stir;  /* an event was noted, or events_stir was called */
         uint64_t n_stirs;
+        uint64_t n_stirs_told; /* when the last wait ended */
         gpumem_event_callback *callback;
         void *argument;
         unsigned n_running;

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 
-from . import _client
+from . import _client, _driver, _structs
 from ._library import load
 
 TYPE_CHECKING = False  # typing costs more than the rest of this package
@@ -26,18 +26,19 @@ class Monitor:
         self._period_ms = _client.wait_ms(period)
         if not self._period_ms:
             raise ValueError(f"a period of {period} seconds; a millisecond is the least")
+        _client.wait_for_stats(place, kind, 0)  # what is wrong is raised here
+        if place is None and kind == _structs.DEVICE:
+            place = _driver.current_device()  # the caller's: the thread has no context
         self._callback, self._place, self._kind = callback, place, kind
         self._is_over = False
-        _client.wait_for_stats(place, kind, 0)  # what is wrong is raised here
         self._thread = threading.Thread(target=self._tell, name="gpumem-monitor", daemon=True)
         self._thread.start()
 
     def _tell(self) -> None:
-        while True:
+        while not self._is_over:
             stats = _client.wait_for_stats(self._place, self._kind, self._period_ms)
-            if self._is_over:
-                return
-            self._callback(stats)
+            if not self._is_over:
+                self._callback(stats)
 
     def stop(self) -> None:
         """Ends it. The callback does not run any more when this returns, unless it is the caller."""

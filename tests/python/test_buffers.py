@@ -323,6 +323,23 @@ class Buffers(unittest.TestCase):
             with self.assertRaises((ValueError, self.gpumem.Error)):
                 self.gpumem.monitor(period, note, place)
 
+    def test_a_monitor_watches_the_callers_device(self):
+        told, enough = [], threading.Event()
+
+        def note(stats):
+            told.append(stats)
+            monitor.stop()
+            enough.set()
+        cuda = world.Cuda()
+        cuda.make_current(1)
+        self.addCleanup(cuda.make_current)
+        buffer = self.gpumem.empty(1 << 20)
+        monitor = self.gpumem.monitor(0.2, note)
+        self.assertTrue(enough.wait(60))
+        self.assertEqual((buffer.device, told[0].requested_bytes), (1, buffer.nbytes))
+        monitor._thread.join(60)
+        self.assertEqual((monitor._thread.is_alive(), len(told)), (False, 1))
+
     def test_trims(self):
         with self.assertRaises(ValueError):
             self.gpumem.trim(-1)
