@@ -12,6 +12,7 @@
 #include "client/capture/deferred_free.h"
 #include "client/connection/reconnect.h"
 #include "client/api/primary_context.h"
+#include "client/api/stream_handles.h"
 #include "client/pool/pool.h"
 #include "client/pool/recent_heaps.h"
 #include "client/runtime/events.h"
@@ -40,6 +41,7 @@ struct gpumem_client {
         bool has_cuda;
         _Atomic uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
         struct recent_heaps recent;
+        struct stream_handles handles;
         double fraction; /* the part of each device's memory that GPUMEM_MEMORY_FRACTION allows */
         uint64_t n_limit_bytes; /* of GPUMEM_MEMORY_LIMIT, on each device */
         struct pool *pools;     /* room for all that may ever be added */
@@ -84,6 +86,10 @@ int check_struct(size_t n_their_bytes, size_t n_our_bytes);
 /* Copies a caller's struct, of any version, into ours; fields that it lacks are 0. -EINVAL: it is too short. -E2BIG:
  * it sets fields that this version does not know. */
 int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes);
+
+/* Begins a public call about a stream that other calls are to find again, as client_enter; identifies the stream.
+ * GPUMEM_E_CAPTURES, GPUMEM_E_UNSUPPORTED (CU_STREAM_PER_THREAD); GPUMEM_E_NO_DRIVER; as stream_identify. */
+int client_enter_stream(struct gpumem_client **client, void *stream, struct stream_key *ret_key);
 
 /* Does the service thread's work if there is none. */
 void client_look(struct gpumem_client *client);

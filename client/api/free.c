@@ -305,7 +305,8 @@ static int free_by_order(struct gpumem_client *client, void *pointer)
                 return GPUMEM_E_NOT_OURS;
         if (!is_of_device(heap))
                 return free_sync(client, pointer);
-        if (streams_find(&client->streams, &heap->key, &stream))
+        if (streams_find(&client->streams, &heap->key, &stream) ||
+            stream_handles_find(&client->handles, &heap->key, &stream))
                 return free_in_own_stream(client, &heap->key, pointer, stream);
         return is_used(block) ? free_sync(client, pointer) : free_unrecorded(heap, pointer);
 }
