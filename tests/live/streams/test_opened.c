@@ -299,6 +299,7 @@ TEST(a_stream_that_is_destroyed_and_made_again)
         CUstream again;
 
         world_fill(kept, 0x5a, N_BYTES, side);
+        world_synchronize(side);
         ck_assert_int_eq(gpumem_stream_close(opened), 0);
         DRIVER(cuStreamDestroy, side);
         again = make_again(side);
@@ -311,6 +312,7 @@ TEST(a_stream_that_is_destroyed_and_made_again)
         ck_assert_ptr_ne(opened, before);
         other = alloc(opened, N_BYTES);
         world_fill(other, 0x33, N_BYTES, side);
+        world_synchronize(side);
         ck_assert_int_eq(gpumem_stream_free(before, kept), GPUMEM_E_CLOSED);
         world_check(kept, 0x5a, N_BYTES);
         ck_assert_int_eq(gpumem_free_in_order(client, kept), 0);
