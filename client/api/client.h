@@ -109,8 +109,8 @@ void client_free_captured(struct gpumem_client *client, void *stream);
  * gone. */
 void client_wait_for_freed(struct gpumem_client *client);
 
-/* Does what a capture held up, if it has ended: marks of streams.h and stream_uses.h. */
-void client_catch_up(struct gpumem_client *client);
+/* Does what a capture held up, if it has ended: marks of streams.h and stream_uses.h. Then tells events. */
+COLD void client_do_after_call(struct gpumem_client *client);
 
 /* Records earlier frees that did not know their stream: `stream` is that of the allocation at `pointer`, and is
  * alive. */
@@ -119,10 +119,8 @@ void client_record_frees(struct gpumem_client *client, const void *pointer, void
 /* Called at the end of a public call, without locks. */
 static inline void client_settle(struct gpumem_client *client)
 {
-        if (__builtin_expect(after_call_is_any(&client->after_call), 0)) {
-                client_catch_up(client);
-                events_tell(&client->events);
-        }
+        if (__builtin_expect(after_call_is_any(&client->after_call), 0))
+                client_do_after_call(client);
 }
 
 /* Was it freed, and is its free deferred? */

@@ -133,7 +133,7 @@ static ALWAYS_INLINE int free_hit(struct gpumem_client *client, const void *poin
             is_used(block) || !deferred_free_none(&client->deferred) ||
             look_at_stream(client, stream, &mark) || !pool_has_mark(heap, &mark))
                 return GPUMEM_E_REFUSED;
-        return free_in(heap, pointer, &stream);
+        return free_found(heap, block, pointer, &stream);
 }
 
 static NOINLINE int free_slow(struct gpumem_client *client, void *pointer, void *stream)

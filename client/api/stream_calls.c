@@ -78,6 +78,11 @@ static int alloc_plain(const struct cuda *cuda, void *argument)
         return gpumem_alloc(call->handle->client, &request, &call->pointer);
 }
 
+void stream_handle_note(struct gpumem_stream *handle)
+{
+        atomic_store(&handle->heap, recent_heaps_find(&handle->client->recent, &handle->mark));
+}
+
 static NOINLINE int alloc_slow(struct gpumem_stream *handle, uint64_t n_bytes, void **ret_pointer)
 {
         struct plain_call call = {.handle = handle, .n_bytes = n_bytes};
@@ -88,7 +93,7 @@ static NOINLINE int alloc_slow(struct gpumem_stream *handle, uint64_t n_bytes, v
         if (r)
                 return r;
         *ret_pointer = call.pointer;
-        atomic_store(&handle->heap, recent_heaps_find(&handle->client->recent, &handle->mark));
+        stream_handle_note(handle);
         return 0;
 }
 
@@ -113,6 +118,14 @@ static ALWAYS_INLINE int alloc_hit(struct gpumem_stream *handle, uint64_t n_byte
         if (!heap || !is_simple(handle) || may_capture(handle))
                 return GPUMEM_E_REFUSED;
         return pool_hit(heap, &handle->mark, n_bytes, ret_pointer);
+}
+
+FLAT int stream_handle_hit(struct gpumem_stream *handle, uint64_t n_bytes, void **ret_pointer)
+{
+        if (alloc_hit(handle, n_bytes, ret_pointer))
+                return GPUMEM_E_REFUSED;
+        client_settle(handle->client);
+        return 0;
 }
 
 FLAT int gpumem_stream_alloc(struct gpumem_stream *stream, uint64_t n_bytes, void **ret_pointer)
@@ -182,7 +195,7 @@ static ALWAYS_INLINE int free_hit(struct gpumem_stream *handle, const void *poin
             !deferred_free_none(&handle->client->deferred) || !pool_has_mark(heap, &handle->mark))
                 return GPUMEM_E_REFUSED;
         generation = heap->generation;
-        r = pool_give(heap, pointer, POOL_USE_ORDERED);
+        r = pool_give_in(heap, block, pointer, POOL_USE_ORDERED);
         if (r != POOL_LOOK)
                 return r;
         look_at_own(handle, heap, generation);
@@ -199,6 +212,15 @@ FLAT int gpumem_stream_free(struct gpumem_stream *stream, void *pointer)
         if (r == GPUMEM_E_REFUSED)
                 return free_slow(stream, pointer);
         client_settle(stream->client);
+        return r;
+}
+
+FLAT int stream_handle_give(struct gpumem_stream *handle, const void *pointer)
+{
+        int r = free_hit(handle, pointer);
+
+        if (r != GPUMEM_E_REFUSED)
+                client_settle(handle->client);
         return r;
 }
 

@@ -60,6 +60,14 @@ int stream_handles_open(struct stream_handles *handles, struct gpumem_client *cl
 int stream_handles_close(struct stream_handles *handles, struct gpumem_stream *handle,
                          const struct stack *by, uint32_t *ret_n_open);
 
+/* gpumem_stream_alloc and gpumem_stream_free, as far as the stream's own heap serves them at once. GPUMEM_E_REFUSED:
+ * it does not; another call finds out why. */
+int stream_handle_hit(struct gpumem_stream *handle, uint64_t n_bytes, void **ret_pointer);
+int stream_handle_give(struct gpumem_stream *handle, const void *pointer);
+
+/* Another call has allocated for the stream: its heap is known. */
+void stream_handle_note(struct gpumem_stream *handle);
+
 /* Is the stream open? ret_stream is its CUDA handle. */
 bool stream_handles_find(struct stream_handles *handles, const struct stream_key *key,
                          void **ret_stream);
