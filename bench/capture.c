@@ -76,10 +76,10 @@ static int measure_inside(const char *name, struct target *target, const struct 
                           struct rows *rows)
 {
         struct hot outside, inside;
-        int r = hot_init(target, OUTSIDE, &outside);
+        int r = hot_init(target, OUTSIDE, HOT_PLAIN, &outside);
 
         if (!r)
-                r = hot_init(target, INSIDE, &inside);
+                r = hot_init(target, INSIDE, HOT_PLAIN, &inside);
         if (!r)
                 r = take_turns(name, &outside, &inside, options, rows);
         if (!r)

@@ -4,8 +4,10 @@
 #include "bench/replace.h"
 #include "bench/target.h"
 
-#define N_LIVE  1000
-#define N_STEPS 1024
+#define N_LIVE       1000
+#define N_STEPS      1024
+#define BOUND_PLAIN  8
+#define BOUND_HANDLE 6.5
 
 struct state {
         struct target target;
@@ -21,21 +23,42 @@ static int steps(void *argument, unsigned n_steps)
                                           target_replace_free, &state->target));
 }
 
+static int handle_steps(void *argument, unsigned n_steps)
+{
+        struct state *state = argument;
+
+        return target_check("random pattern",
+                            replace_steps(&state->replace, n_steps, target_replace_handle_alloc,
+                                          target_replace_handle_free, &state->target));
+}
+
 static int fill(struct state *state)
 {
         return target_check("random pattern: alloc",
                             replace_fill(&state->replace, target_replace_alloc, &state->target));
 }
 
+/* By the stream, then by its handle, on the same allocations. */
+static int measure_ways(struct state *state, const struct options *options, struct rows *rows)
+{
+        struct beside plain = {.name = "random",
+                               .pattern = PEER_WIDE,
+                               .n_live = N_LIVE,
+                               .bound = BOUND_PLAIN,
+                               .steps = steps,
+                               .state = state,
+                               .n_steps = N_STEPS};
+        struct beside handle = plain;
+        int r = beside_measure(&plain, options, rows);
+
+        handle.name = "random_handle";
+        handle.bound = BOUND_HANDLE;
+        handle.steps = handle_steps;
+        return r ? r : beside_measure(&handle, options, rows);
+}
+
 static int measure(struct state *state, const struct options *options, struct rows *rows)
 {
-        struct beside beside = {.name = "random",
-                                .pattern = PEER_WIDE,
-                                .n_live = N_LIVE,
-                                .bound = 8,
-                                .steps = steps,
-                                .state = state,
-                                .n_steps = N_STEPS};
         int r = start_sleeper();
 
         if (!r)
@@ -44,7 +67,7 @@ static int measure(struct state *state, const struct options *options, struct ro
                 return r;
         r = fill(state);
         if (!r)
-                r = beside_measure(&beside, options, rows);
+                r = measure_ways(state, options, rows);
         if (!r)
                 r = target_add_hits(&state->target, "random_hits", rows);
         if (!r)

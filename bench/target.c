@@ -48,6 +48,17 @@ static int open_streams(struct target *target)
         return r;
 }
 
+static int open_handles(struct target *target)
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < TARGET_STREAMS && !r; i++)
+                r = target_check("a stream's handle",
+                                 gpumem_stream_open(target->client, target->streams[i],
+                                                    &target->handles[i]));
+        return r;
+}
+
 int target_enter(const struct target *target)
 {
         return target_check_cuda(CUDA_CALL(&target->cuda, cuCtxSetCurrent, target->context));
@@ -76,6 +87,8 @@ int target_init(const struct options *options, struct target *ret_target)
                 r = open_streams(&target);
         if (!r)
                 r = connect_client(&connect, &target.client);
+        if (!r)
+                r = open_handles(&target);
         if (r)
                 target_deinit(&target);
         else
@@ -85,6 +98,8 @@ int target_init(const struct options *options, struct target *ret_target)
 
 void target_deinit(struct target *target)
 {
+        for (unsigned i = 0; i < TARGET_STREAMS; i++)
+                (void)gpumem_stream_close(target->handles[i]);
         gpumem_disconnect(target->client);
         for (unsigned i = 0; i < TARGET_STREAMS; i++) {
                 if (target->streams[i])

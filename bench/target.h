@@ -16,6 +16,7 @@ struct target {
         CUdevice device;
         CUcontext context;
         CUstream streams[TARGET_STREAMS];
+        struct gpumem_stream *handles[TARGET_STREAMS]; /* of these, open */
 };
 
 #define TARGET_NULL ((struct target){.client = NULL})
@@ -56,6 +57,18 @@ static inline int target_free(struct target *target, unsigned stream, void *poin
         return gpumem_free(target->client, pointer, target->streams[stream]);
 }
 
+/* The same with the stream's handle. */
+static inline int target_handle_alloc(struct target *target, unsigned stream, uint64_t n_bytes,
+                                      void **ret_pointer)
+{
+        return gpumem_stream_alloc(target->handles[stream], n_bytes, ret_pointer);
+}
+
+static inline int target_handle_free(struct target *target, unsigned stream, void *pointer)
+{
+        return gpumem_stream_free(target->handles[stream], pointer);
+}
+
 /* For the first stream, with the signature of replace.h. */
 static inline int target_replace_alloc(void *target, uint64_t n_bytes, void **ret_pointer)
 {
@@ -65,6 +78,16 @@ static inline int target_replace_alloc(void *target, uint64_t n_bytes, void **re
 static inline int target_replace_free(void *target, void *pointer)
 {
         return target_free(target, 0, pointer);
+}
+
+static inline int target_replace_handle_alloc(void *target, uint64_t n_bytes, void **ret_pointer)
+{
+        return target_handle_alloc(target, 0, n_bytes, ret_pointer);
+}
+
+static inline int target_replace_handle_free(void *target, void *pointer)
+{
+        return target_handle_free(target, 0, pointer);
 }
 
 /* Statistics of the device's pool. */

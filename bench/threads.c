@@ -235,7 +235,7 @@ int command_threads(const struct options *options, struct rows *rows)
         (void)sem_init(&threads.begin, 0, 0);
         (void)sem_init(&threads.end, 0, 0);
         for (unsigned i = 0; i < ARRAY_SIZE(threads.halves) && !r; i++)
-                r = hot_init(&threads.target, i, &threads.halves[i].hot);
+                r = hot_init(&threads.target, i, HOT_PLAIN, &threads.halves[i].hot);
         if (!r)
                 r = measure(&threads, options, rows);
         for (unsigned i = 0; i < ARRAY_SIZE(threads.halves) && !r; i++)

@@ -11,6 +11,8 @@
 
 #include <cuda.h>
 
+#include "base/err.h"
+
 #define CUDA_LIBRARY_DEFAULT "libcuda.so.1"
 
 /* The longest reason of cuda_load. */
@@ -35,7 +37,7 @@ const char *cuda_library_name(const char *library);
 /* Translates the result of a driver call that failed: GPUMEM_E_DEVICE_FULL, GPUMEM_E_NO_CONTEXT,
  * GPUMEM_E_UNSUPPORTED, or a negative errno (-ENODEV: the device is lost). Keeps the failure, with the call's name,
  * for cuda_failure(). */
-int cuda_failed(const struct cuda *cuda, const char *call, CUresult result);
+COLD int cuda_failed(const struct cuda *cuda, const char *call, CUresult result);
 
 static inline int cuda_result(const struct cuda *cuda, const char *call, CUresult result)
 {

@@ -329,10 +329,10 @@ GPUMEM_API int gpumem_record_use(struct gpumem_client *client, const void *point
 /* Frees memory in the order of the stream that it was allocated for. It is for callers that have neither that stream
  * nor a context, such as garbage collectors. The memory's last use must be in that stream, or be ordered before the
  * call there. For device memory the call does not wait, and the stream can use the memory again at once. If the stream
- * is registered, this is gpumem_free in it, and it must stay registered during the call. Any other stream may be
- * destroyed already. Then other streams and processes get the memory after the next gpumem_free in that stream, or when
- * the library waits for the whole context. It does so in gpumem_flush, and in an allocation that would be refused
- * otherwise. If GPUMEM_CACHE_SIZE is exceeded, the call waits for the context.
+ * is registered or open (gpumem_stream_open), this is gpumem_free in it, and it must stay so during the call. Any other
+ * stream may be destroyed already. Then other streams and processes get the memory after the next gpumem_free in that
+ * stream, or when the library waits for the whole context. It does so in gpumem_flush, and in an allocation that would
+ * be refused otherwise. If GPUMEM_CACHE_SIZE is exceeded, the call waits for the context.
  * This is gpumem_free_sync for pinned memory, for shareable memory, and for memory of an unregistered stream with
  * recorded uses (gpumem_record_use). Errors: as gpumem_free_sync. */
 GPUMEM_API int gpumem_free_in_order(struct gpumem_client *client, void *pointer);
@@ -368,6 +368,38 @@ GPUMEM_API int gpumem_stream_unregister(struct gpumem_client *client, void *stre
  * (`stream` captures and `producer` does not), _NO_CONTEXT (a default stream without a current context), _NO_DRIVER,
  * _FORKED, -EINVAL (no such stream, if the driver notices). */
 GPUMEM_API int gpumem_stream_wait(struct gpumem_client *client, void *stream, void *producer);
+
+/* The handle of a stream. Allocations and frees through it take less time, since the library does not ask the driver
+ * which stream it is. */
+struct gpumem_stream;
+
+/* Opens a handle of a stream, which must live until gpumem_stream_close. NULL is the default stream of the context that
+ * is current now; calls with the handle need no current context. A stream that is open has one handle: opening it again
+ * returns the same one, which is then closed as often. Handles end with the client, in gpumem_disconnect.
+ * Errors: GPUMEM_E_CAPTURES (it captures), _UNSUPPORTED (CU_STREAM_PER_THREAD), _NO_CONTEXT (a default stream without a
+ * current context), _NO_DRIVER, _FORKED, -EINVAL (no such stream, if the driver notices), -ENOMEM; and as
+ * gpumem_connect, with client NULL. */
+GPUMEM_API int gpumem_stream_open(struct gpumem_client *client, void *stream,
+                                  struct gpumem_stream **ret_stream);
+
+/* gpumem_alloc of n_bytes of device memory for the stream, on its device, without waiting. The call asks the driver
+ * whether the stream captures, however the capture began; the memory then belongs to the graph. Calls of gpumem_alloc
+ * for the stream, and through the handle, may alternate. Errors: GPUMEM_E_CLOSED, and as gpumem_alloc. */
+GPUMEM_API int gpumem_stream_alloc(struct gpumem_stream *stream, uint64_t n_bytes,
+                                   void **ret_pointer);
+
+/* gpumem_free in the stream, of any allocation of the client; `pointer` may be NULL. gpumem_free and the other calls
+ * may free what the handle has allocated. There is one difference. While the stream captures, memory that was allocated
+ * for it outside of captures is freed at once. The stream reuses it after the capture, and the graph must not use it.
+ * gpumem_free defers that free. Errors, with which nothing is freed: GPUMEM_E_CLOSED, and as gpumem_free. */
+GPUMEM_API int gpumem_stream_free(struct gpumem_stream *stream, void *pointer);
+
+/* Closes the handle once; NULL is legal. After the last time the handle is invalid, and the program may destroy the
+ * stream. What is allocated stays, and is freed by gpumem_free_in_order. No other thread may use the handle during the
+ * last close. A handle that was closed is found as long as fewer than 64 others were closed since: calls with it return
+ * GPUMEM_E_CLOSED. With GPUMEM_DEBUG=stacks they also write to stderr where it was used and where it was closed.
+ * Errors: GPUMEM_E_CLOSED, _FORKED. */
+GPUMEM_API int gpumem_stream_close(struct gpumem_stream *stream);
 
 /* gpumem-capture(3): memory in captures of CUDA graphs, and graph pools
  *

@@ -12,6 +12,7 @@
 #include "client/capture/deferred_free.h"
 #include "client/connection/reconnect.h"
 #include "client/api/primary_context.h"
+#include "client/api/stream_handles.h"
 #include "client/pool/pool.h"
 #include "client/pool/recent_heaps.h"
 #include "client/runtime/events.h"
@@ -40,6 +41,7 @@ struct gpumem_client {
         bool has_cuda;
         _Atomic uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
         struct recent_heaps recent;
+        struct stream_handles handles;
         double fraction; /* the part of each device's memory that GPUMEM_MEMORY_FRACTION allows */
         uint64_t n_limit_bytes; /* of GPUMEM_MEMORY_LIMIT, on each device */
         struct pool *pools;     /* room for all that may ever be added */
@@ -85,6 +87,10 @@ int check_struct(size_t n_their_bytes, size_t n_our_bytes);
  * it sets fields that this version does not know. */
 int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes);
 
+/* Begins a public call about a stream that other calls are to find again, as client_enter; identifies the stream.
+ * GPUMEM_E_CAPTURES, GPUMEM_E_UNSUPPORTED (CU_STREAM_PER_THREAD); GPUMEM_E_NO_DRIVER; as stream_identify. */
+int client_enter_stream(struct gpumem_client **client, void *stream, struct stream_key *ret_key);
+
 /* Does the service thread's work if there is none. */
 void client_look(struct gpumem_client *client);
 
@@ -103,8 +109,8 @@ void client_free_captured(struct gpumem_client *client, void *stream);
  * gone. */
 void client_wait_for_freed(struct gpumem_client *client);
 
-/* Does what a capture held up, if it has ended: marks of streams.h and stream_uses.h. */
-void client_catch_up(struct gpumem_client *client);
+/* Does what a capture held up, if it has ended: marks of streams.h and stream_uses.h. Then tells events. */
+COLD void client_do_after_call(struct gpumem_client *client);
 
 /* Records earlier frees that did not know their stream: `stream` is that of the allocation at `pointer`, and is
  * alive. */
@@ -113,10 +119,8 @@ void client_record_frees(struct gpumem_client *client, const void *pointer, void
 /* Called at the end of a public call, without locks. */
 static inline void client_settle(struct gpumem_client *client)
 {
-        if (__builtin_expect(after_call_is_any(&client->after_call), 0)) {
-                client_catch_up(client);
-                events_tell(&client->events);
-        }
+        if (__builtin_expect(after_call_is_any(&client->after_call), 0))
+                client_do_after_call(client);
 }
 
 /* Was it freed, and is its free deferred? */

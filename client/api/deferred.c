@@ -85,7 +85,7 @@ bool client_has_deferred(struct gpumem_client *client, const void *pointer)
                 deferred_free_has(&client->deferred, pointer));
 }
 
-void client_catch_up(struct gpumem_client *client)
+static void catch_up(struct gpumem_client *client)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
@@ -93,6 +93,12 @@ void client_catch_up(struct gpumem_client *client)
         streams_catch_up(&client->streams);
         if (atomic_load(&client->uses.n_unmarked))
                 stream_uses_mark(&client->uses, &client->cuda);
+}
+
+void client_do_after_call(struct gpumem_client *client)
+{
+        catch_up(client);
+        events_tell(&client->events);
 }
 
 /* Frees an allocation of a heap in the order of `stream`, which is not the memory's own. Returns 0 also if it is no

@@ -133,7 +133,7 @@ static ALWAYS_INLINE int free_hit(struct gpumem_client *client, const void *poin
             is_used(block) || !deferred_free_none(&client->deferred) ||
             look_at_stream(client, stream, &mark) || !pool_has_mark(heap, &mark))
                 return GPUMEM_E_REFUSED;
-        return free_in(heap, pointer, &stream);
+        return free_found(heap, block, pointer, &stream);
 }
 
 static NOINLINE int free_slow(struct gpumem_client *client, void *pointer, void *stream)
@@ -305,7 +305,8 @@ static int free_by_order(struct gpumem_client *client, void *pointer)
                 return GPUMEM_E_NOT_OURS;
         if (!is_of_device(heap))
                 return free_sync(client, pointer);
-        if (streams_find(&client->streams, &heap->key, &stream))
+        if (streams_find(&client->streams, &heap->key, &stream) ||
+            stream_handles_find(&client->handles, &heap->key, &stream))
                 return free_in_own_stream(client, &heap->key, pointer, stream);
         return is_used(block) ? free_sync(client, pointer) : free_unrecorded(heap, pointer);
 }

@@ -22,6 +22,16 @@ static int enter(struct gpumem_client **client, void *stream, struct stream_mark
         return r == GPUMEM_E_UNSUPPORTED ? GPUMEM_E_CAPTURES : r;
 }
 
+/* The stream's next allocation searches for its heap again. */
+static void forget_heap(struct gpumem_client *client, uint64_t context,
+                        const struct stream_mark *mark)
+{
+        const struct stream_key key = {.context = context, .id = mark->id};
+
+        recent_heaps_forget(&client->recent, mark);
+        stream_handles_forget(&client->handles, &key);
+}
+
 /* The pool was over, but had blocks left: from now on graphs may use these at any time. */
 static void set_busy(struct gpumem_client *client, uint64_t number)
 {
@@ -89,7 +99,7 @@ static int open_in_stream(struct gpumem_client *client, uint64_t id, void *strea
         if (r)
                 free(entry);
         else
-                recent_heaps_forget(&client->recent, mark);
+                forget_heap(client, key.context, mark);
         return r;
 }
 
@@ -138,7 +148,7 @@ static void take_leave(struct gpumem_client *client, const struct graph_stream *
                 }
                 pthread_mutex_unlock(&pool->lock);
         }
-        recent_heaps_forget(&client->recent, &entry->mark);
+        forget_heap(client, entry->context, &entry->mark);
 }
 
 static int close_in_stream(struct gpumem_client *client, uint64_t id, void *stream)

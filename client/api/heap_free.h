@@ -46,11 +46,13 @@ COLD void wake_for_idle(struct pool *pool);
 /* A graph's memory has no marks that tell when it is idle; but the graph may be gone. */
 COLD void look_at_captured(struct pool *pool);
 
-/* Frees it. Its last use is ordered in `own_stream`, the heap's; NULL: that use is over. */
-static inline int free_in(struct stream_heap *heap, const void *pointer, void *const *own_stream)
+/* Frees it. `block`: where the caller has found it. Its last use is ordered in `own_stream`, the heap's; NULL: that
+ * use is over. */
+static inline int free_found(struct stream_heap *heap, const struct heap_block *block,
+                             const void *pointer, void *const *own_stream)
 {
         uint64_t generation = heap->generation;
-        int r = pool_give(heap, pointer, own_stream ? POOL_USE_ORDERED : POOL_USE_OVER);
+        int r = pool_give_in(heap, block, pointer, own_stream ? POOL_USE_ORDERED : POOL_USE_OVER);
 
         if (pool_is_captured(heap) && (!r || r == POOL_LOOK)) {
                 if (!own_stream)
@@ -64,6 +66,11 @@ static inline int free_in(struct stream_heap *heap, const void *pointer, void *c
                 return r;
         look_at_heap(heap, generation, own_stream);
         return 0;
+}
+
+static inline int free_in(struct stream_heap *heap, const void *pointer, void *const *own_stream)
+{
+        return free_found(heap, pool_block_of(heap->pool, pointer), pointer, own_stream);
 }
 
 /* Frees it in its heap when the work of all streams that may use it is over. own_stream: as in free_in. */

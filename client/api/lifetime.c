@@ -194,6 +194,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
 
         stream_uses_init(&client->uses, &client->after_call);
         recent_heaps_init(&client->recent);
+        stream_handles_init(&client->handles);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         captures_init(&client->captures, &(struct captures_env){.cuda = &client->cuda,
                                                                 .service = &client->service,
@@ -302,6 +303,7 @@ static void end_pools(struct gpumem_client *client)
         captures_deinit(&client->captures);
         streams_deinit(&client->streams);
         recent_heaps_deinit(&client->recent);
+        stream_handles_deinit(&client->handles);
         primary_contexts_deinit(&client->primaries, client_cuda(client));
 }
 
@@ -313,6 +315,7 @@ void gpumem_disconnect(struct gpumem_client *client)
                 return;
         if (client->fork_guard.here && fork_guard_check(&client->fork_guard)) {
                 recent_heaps_deinit(&client->recent);
+                stream_handles_deinit(&client->handles);
                 free(client->pools);
                 free(client);
                 return;

@@ -8,9 +8,8 @@
 #include "driver/event.h"
 #include "driver/stream.h"
 
-/* Refuses the per-thread default stream: its handle means another stream in each thread, so no other thread could
- * mark it. */
-static int enter(struct gpumem_client **client, void *stream, struct stream_key *ret_key)
+/* The handle of the per-thread default stream means another stream in each thread, so no other thread could mark it. */
+int client_enter_stream(struct gpumem_client **client, void *stream, struct stream_key *ret_key)
 {
         int ordinal, r = client_enter(client);
 
@@ -27,7 +26,7 @@ static int enter(struct gpumem_client **client, void *stream, struct stream_key 
 int gpumem_stream_register(struct gpumem_client *client, void *stream)
 {
         struct stream_key key;
-        int r = enter(&client, stream, &key);
+        int r = client_enter_stream(&client, stream, &key);
 
         if (!r)
                 r = streams_register(&client->streams, stream, &key);
@@ -68,7 +67,7 @@ static int unregister(struct gpumem_client *client, const struct stream_key *key
 int gpumem_stream_unregister(struct gpumem_client *client, void *stream)
 {
         struct stream_key key;
-        int r = enter(&client, stream, &key);
+        int r = client_enter_stream(&client, stream, &key);
 
         if (!r)
                 r = unregister(client, &key);

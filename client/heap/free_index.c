@@ -5,6 +5,9 @@
 #undef NDEBUG
 #include <assert.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <smmintrin.h>
+#endif
 
 #include "base/err.h"
 
@@ -179,6 +182,69 @@ static unsigned lowest_of_many(const struct extents *extents, unsigned from, uin
                                least(pair(lowest, found, 2), pair(lowest, found, 3)));
 }
 
+#if defined(__x86_64__)
+#define LANES       4
+#define SSE4_1      __attribute__((target("sse4.1")))
+#define LOAD(at, i) _mm_loadu_si128((const __m128i *)(at) + (i))
+
+static SSE4_1 inline int32_t least_of(__m128i one)
+{
+        one = _mm_min_epi32(one, _mm_shuffle_epi32(one, _MM_SHUFFLE(1, 0, 3, 2)));
+        one = _mm_min_epi32(one, _mm_shuffle_epi32(one, _MM_SHUFFLE(2, 3, 0, 1)));
+        return _mm_cvtsi128_si32(one);
+}
+
+/* A bit for each of 16 starts: is it this one? */
+static SSE4_1 inline uint64_t which_are(const int32_t *starts, __m128i start)
+{
+        __m128i low = _mm_packs_epi32(_mm_cmpeq_epi32(LOAD(starts, 0), start),
+                                      _mm_cmpeq_epi32(LOAD(starts, 1), start));
+        __m128i high = _mm_packs_epi32(_mm_cmpeq_epi32(LOAD(starts, 2), start),
+                                       _mm_cmpeq_epi32(LOAD(starts, 3), start));
+
+        return (uint64_t)(unsigned)_mm_movemask_epi8(_mm_packs_epi16(low, high));
+}
+
+/* lowest_of_many, for all EXTENTS_LOOK classes, in a third of the instructions: looks for the least start first, then
+ * for its class. No two holes have one start. */
+static SSE4_1 unsigned lowest_of_look(const struct extents *extents, unsigned from, unsigned class,
+                                      int32_t start)
+{
+        const int32_t *starts = &extents->starts[from];
+        __m128i least[2] = {LOAD(starts, 0), LOAD(starts, 1)}, found;
+        uint64_t places = 0;
+        int32_t lowest;
+
+        for (unsigned i = 2; i < EXTENTS_LOOK / LANES; i += 2) {
+                least[0] = _mm_min_epi32(least[0], LOAD(starts, i));
+                least[1] = _mm_min_epi32(least[1], LOAD(starts, i + 1));
+        }
+        lowest = least_of(_mm_min_epi32(least[0], least[1]));
+        if (lowest >= start)
+                return class;
+        found = _mm_set1_epi32(lowest);
+        for (unsigned i = 0; i < EXTENTS_LOOK; i += 16)
+                places |= which_are(starts + i, found) << i;
+        return from + (unsigned)__builtin_ctzll(places);
+}
+
+static inline bool has_sse4_1(void)
+{
+        return __builtin_cpu_supports("sse4.1");
+}
+#else
+static inline unsigned lowest_of_look(const struct extents *extents, unsigned from, unsigned class,
+                                      int32_t start)
+{
+        return lowest_of_many(extents, from, window(extents, from), class, start);
+}
+
+static inline bool has_sse4_1(void)
+{
+        return false;
+}
+#endif
+
 /* Masks to count bits: not every processor that this is compiled for has an instruction for it. */
 #define ODD       UINT64_C(0x5555555555555555)
 #define ODD_PAIRS UINT64_C(0x3333333333333333)
@@ -199,8 +265,10 @@ static inline unsigned lowest_above(const struct extents *extents, unsigned clas
 {
         uint64_t bits = window(extents, class + 1);
 
-        return are_few(bits) ? lowest_of_few(extents, class, start)
-                             : lowest_of_many(extents, class + 1, bits, class, start);
+        if (are_few(bits))
+                return lowest_of_few(extents, class, start);
+        return has_sse4_1() ? lowest_of_look(extents, class + 1, class, start)
+                            : lowest_of_many(extents, class + 1, bits, class, start);
 }
 
 static uint32_t find_in(const struct extents *extents, unsigned class, uint32_t n_units)

@@ -176,14 +176,14 @@ static ALWAYS_INLINE void note_use(struct heap *heap, const struct heap_block *b
 
 /* Blocks are dated before the hole is made: their records come from memory while the hole is made, which does not
  * need them. */
-static ALWAYS_INLINE int end(struct heap *heap, uint64_t address, bool is_idle,
-                             struct heap_freed *ret_freed)
+static ALWAYS_INLINE int end(struct heap *heap, const struct heap_block *block, uint64_t address,
+                             bool is_idle, struct heap_freed *ret_freed)
 {
-        const struct heap_block *block = heap_block_at(heap->arena, address);
         struct heap_freed freed;
         uint32_t slab, index = 0;
 
-        if (!block || block->heap != heap || address % HEAP_UNIT)
+        if (!block || block->heap != heap || address - block->at.start >= block->at.n_bytes ||
+            address % HEAP_UNIT)
                 return GPUMEM_E_NOT_OURS;
         slab = heap_slab_at(heap, block, address);
         if (slab ? !give_place(heap, slab, address, &freed)
@@ -202,12 +202,18 @@ static ALWAYS_INLINE int end(struct heap *heap, uint64_t address, bool is_idle,
 
 int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
 {
-        return end(heap, address, false, ret_freed);
+        return end(heap, heap_block_at(heap->arena, address), address, false, ret_freed);
+}
+
+int heap_free_in(struct heap *heap, const struct heap_block *block, uint64_t address,
+                 struct heap_freed *ret_freed)
+{
+        return end(heap, block, address, false, ret_freed);
 }
 
 int heap_free_idle(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
 {
-        return end(heap, address, true, ret_freed);
+        return end(heap, heap_block_at(heap->arena, address), address, true, ret_freed);
 }
 
 uint64_t heap_new_epoch(struct heap *heap)

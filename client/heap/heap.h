@@ -143,7 +143,11 @@ struct heap_freed {
 /* GPUMEM_E_NOT_OURS: the address is not the start of a live allocation; nothing is freed. */
 int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed);
 
-/* The same if no work uses the allocation any more. Work of earlier owners of the memory may still be pending: the
+/* The same, where the caller has looked the block up, maybe before it had the lock. NULL: there was none. */
+int heap_free_in(struct heap *heap, const struct heap_block *block, uint64_t address,
+                 struct heap_freed *ret_freed);
+
+/* As heap_free, if no work uses the allocation any more. Work of earlier owners of the memory may still be pending: the
  * memory is as idle as it was when it was allocated. */
 NOINLINE int heap_free_idle(struct heap *heap, uint64_t address, struct heap_freed *ret_freed);
 

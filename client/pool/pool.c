@@ -110,11 +110,11 @@ struct stream_key pool_order_of(const struct stream_heap *heap, const void *poin
         return (struct stream_key){.context = leased->context, .id = POOL_ANY_STREAM};
 }
 
-static inline int take_back(struct stream_heap *heap, uint64_t address, enum pool_use use,
-                            struct heap_freed *ret_freed)
+static inline int take_back(struct stream_heap *heap, const struct heap_block *block,
+                            uint64_t address, enum pool_use use, struct heap_freed *ret_freed)
 {
         return use == POOL_USE_OVER ? heap_free_idle(heap_in(heap), address, ret_freed)
-                                    : heap_free(heap_in(heap), address, ret_freed);
+                                    : heap_free_in(heap_in(heap), block, address, ret_freed);
 }
 
 /* With a cache size, every hole that may cover a block makes a look due. */
@@ -126,14 +126,15 @@ static inline bool is_time_to_look(struct stream_heap *heap, const struct heap_f
                               heap->pool->heap_set.budget.n_empty_max != UINT64_MAX);
 }
 
-int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
+int pool_give_in(struct stream_heap *heap, const struct heap_block *block, const void *pointer,
+                 enum pool_use use)
 {
         uint64_t address = (uint64_t)(uintptr_t)pointer;
         struct heap_freed freed;
         int r;
 
         spin_lock(&heap_in(heap)->lock);
-        r = heap->live ? take_back(heap, address, use, &freed) : GPUMEM_E_NOT_OURS;
+        r = heap->live ? take_back(heap, block, address, use, &freed) : GPUMEM_E_NOT_OURS;
         if (!r) {
                 counters_discount(heap->counter, freed.n_requested_bytes, freed.n_allocated_bytes);
                 trim_trigger_note_free(&heap->trigger, heap_in(heap), freed.n_allocated_bytes,
@@ -144,6 +145,11 @@ int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
         }
         spin_unlock(&heap_in(heap)->lock);
         return r;
+}
+
+int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use)
+{
+        return pool_give_in(heap, pool_block_of(heap->pool, pointer), pointer, use);
 }
 
 static int find_allocation(struct pool *pool, const void *pointer,

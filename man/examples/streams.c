@@ -16,9 +16,10 @@
 
 struct loader {
         CUstream copies, work;
-        uint32_t *ring;          /* N_SLOTS batches of pinned memory */
-        CUevent copied[N_SLOTS]; /* the slot's last copy is over */
-        uint32_t *results;       /* a word for each batch, pinned too */
+        struct gpumem_stream *batches; /* allocates in `copies` */
+        uint32_t *ring;                /* N_SLOTS batches of pinned memory */
+        CUevent copied[N_SLOTS];       /* the slot's last copy is over */
+        uint32_t *results;             /* a word for each batch, pinned too */
 };
 
 static void check(int result, const char *call)
@@ -43,6 +44,7 @@ static void begin(struct loader *loader)
 
         CHECK_CUDA(cuStreamCreate(&loader->copies, CU_STREAM_NON_BLOCKING));
         CHECK_CUDA(cuStreamCreate(&loader->work, CU_STREAM_NON_BLOCKING));
+        CHECK(gpumem_stream_open(NULL, loader->copies, &loader->batches));
         CHECK(gpumem_malloc_pinned(N_SLOTS * BATCH_BYTES, &ring));
         CHECK(gpumem_malloc_pinned(N_BATCHES * sizeof(uint32_t), &results));
         loader->ring = ring;
@@ -76,14 +78,14 @@ static void load(struct loader *loader, uint32_t number)
         const uint32_t *slot = fill_slot(loader, number);
         void *batch;
 
-        CHECK(gpumem_malloc(BATCH_BYTES, loader->copies, &batch));
+        CHECK(gpumem_stream_alloc(loader->batches, BATCH_BYTES, &batch));
         CHECK_CUDA(cuMemcpyHtoDAsync((CUdeviceptr)batch, slot, BATCH_BYTES, loader->copies));
         CHECK_CUDA(cuEventRecord(loader->copied[number % N_SLOTS], loader->copies));
         CHECK(gpumem_stream_wait(NULL, loader->work, loader->copies));
         work_on(loader, batch, number);
         /* The free waits for nothing. The memory is not reused until both streams have come so far. */
         CHECK(gpumem_record_use(NULL, batch, loader->work));
-        CHECK(gpumem_free(NULL, batch, loader->copies));
+        CHECK(gpumem_stream_free(loader->batches, batch));
 }
 
 static void check_results(const struct loader *loader)
@@ -103,6 +105,8 @@ static void end(struct loader *loader)
         CHECK(gpumem_free(NULL, loader->results, loader->work));
         for (unsigned i = 0; i < N_SLOTS; i++)
                 CHECK_CUDA(cuEventDestroy(loader->copied[i]));
+        /* The handle ends before its stream. */
+        CHECK(gpumem_stream_close(loader->batches));
         CHECK_CUDA(cuStreamDestroy(loader->copies));
         CHECK_CUDA(cuStreamDestroy(loader->work));
 }

@@ -352,6 +352,29 @@ TEST(torchs_default_stream_is_registered)
         ck_assert_uint_eq(gpumem_adapters_failures(), 0);
 }
 
+/* The adapter has it open, so it has to be closed once more. Then other calls serve the stream. */
+TEST(torchs_default_stream_is_open)
+{
+        void *pointer = gpumem_torch_alloc(N_BYTES, 0, NULL);
+        struct gpumem_stream *handle;
+
+        ck_assert_ptr_nonnull(pointer);
+        ck_assert_int_eq(gpumem_stream_open(NULL, NULL, &handle), 0);
+        for (unsigned i = 0; i < 4; i++) {
+                gpumem_torch_free(pointer, N_BYTES, 0, NULL);
+                ck_assert_int_eq(gpumem_free(NULL, pointer, NULL), GPUMEM_E_NOT_OURS);
+                ck_assert_ptr_eq(gpumem_torch_alloc(N_BYTES, 0, NULL), pointer);
+                if (i >= 1)
+                        ck_assert_int_eq(gpumem_stream_close(handle), i < 3 ? 0 : GPUMEM_E_CLOSED);
+        }
+        ck_assert_int_eq(gpu_use_none(gpu), 0);
+        gpumem_torch_free(pointer, N_BYTES, 0, NULL);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_ptr_eq(gpumem_torch_alloc(N_BYTES, 0, NULL), pointer);
+        gpumem_torch_free(pointer, N_BYTES, 0, NULL);
+        ck_assert_uint_eq(gpumem_adapters_failures(), 0);
+}
+
 TEST(figures_have_names)
 {
         uint64_t n_refusals = figure("refusals"), n_pressures = gpumem_pressure(NULL);

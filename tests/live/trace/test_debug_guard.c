@@ -135,6 +135,21 @@ static void free_twice(void)
         _exit(0);
 }
 
+static void use_closed(void)
+{
+        struct gpu *gpu = recorded_gpu();
+        struct gpumem_stream *handle;
+        void *pointer;
+
+        MUST(setenv("GPUMEM_DEBUG", "stacks", 1) == 0);
+        recorded_connect();
+        MUST(gpumem_stream_open(recorded_client, gpu_stream(gpu), &handle) == 0);
+        MUST(gpumem_stream_close(handle) == 0);
+        MUST(gpumem_stream_alloc(handle, RIGHT_BYTES, &pointer) == GPUMEM_E_CLOSED);
+        (void)fflush(stderr);
+        _exit(0);
+}
+
 static void leak(void)
 {
         struct gpu *gpu = recorded_gpu();
@@ -337,6 +352,14 @@ TEST(a_free_that_finds_nothing_tells_the_calls, .to = 2)
         ck_assert_ptr_nonnull(second);
         ck_assert_ptr_nonnull(strstr(second, "freed now by"));
         ck_assert_ptr_null(strstr(second, "freed before by"));
+}
+
+TEST(a_handle_that_is_used_after_its_close_tells_the_calls)
+{
+        ck_assert_int_eq(run(use_closed), 0);
+        check_said("the handle of a stream is used after its last close");
+        check_said("stacks: used now by");
+        check_said("stacks: closed before by");
 }
 
 /* At the client's end, or else at the process's; once. */
