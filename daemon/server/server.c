@@ -61,6 +61,7 @@ static void stop(struct server *server)
         }
         transport_close_waiting(server);
         scheduler_take_out(&server->timeouts.task);
+        scheduler_take_out(&server->serving);
         pools_cancel(server);
         device_watch_stop(server);
         execute_take_answered(server);

@@ -169,6 +169,7 @@ struct server {
         struct log_limit complaints; /* rate limit of log lines about clients */
         uv_prepare_t iteration;      /* runs before the loop blocks */
         uint64_t n_unawaited;        /* see policy_n_unawaited */
+        struct task serving; /* while the queues are to be served, and no other step comes */
         bool is_executing;
         bool is_dirty;   /* the policy was told something since its queues were served */
         bool has_served; /* the queues were served since the deadlines were looked at */

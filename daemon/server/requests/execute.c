@@ -370,25 +370,44 @@ void execute_take_answered(struct server *server)
         }
 }
 
-/* Serves the queues of pools about which the policy was told something. */
+static void serve_on(struct server *server)
+{
+        if (server->is_dirty && !server->stopping)
+                scheduler_put(&server->scheduler, &server->scheduler.node, &server->serving);
+}
+
+/* Serves the queues of pools about which the policy was told something: a part of that. What it leaves is done after the
+ * next steps, or in steps of the node's if there are none. */
 void execute_serve(struct server *server)
 {
+        unsigned n_left = PART_ITEMS;
+
         if (!server->is_dirty)
                 return;
         execute_take_answered(server);
         server->is_executing = true;
         do {
-                policy_serve(server->policy, server_now_ns(server));
-        } while (execute_all(server));
-        server->is_executing = server->is_dirty = false;
+                n_left = policy_serve(server->policy, n_left, server_now_ns(server));
+        } while (execute_all(server) && n_left);
+        server->is_executing = false;
+        server->is_dirty = !n_left;
         server->has_served = true;
+        serve_on(server);
+}
+
+/* The step is all that follows each step. */
+static void serve(struct task *task)
+{
+        (void)task;
 }
 
 static void on_iteration(uv_prepare_t *iteration)
 {
         struct server *server = CONTAINER_OF(iteration, struct server, iteration);
 
-        execute_serve(server);
+        if (server->stopping)
+                execute_serve(server);
+        serve_on(server);
         session_free_ended(server);
         if (!server->has_served)
                 return;
@@ -397,7 +416,8 @@ static void on_iteration(uv_prepare_t *iteration)
                 cancel_unwanted(server);
         server->n_unawaited = policy_n_unawaited(server->policy);
         aging_watch(server);
-        if (!server->stopping)
+        /* Else it is set when all is served. */
+        if (!server->stopping && !server->is_dirty)
                 set_deadline(server);
 }
 
@@ -407,6 +427,7 @@ int execute_open(struct server *server)
 
         if (r)
                 return r;
+        server->serving.step = serve;
         policy_serve_in_turns(server->policy);
         return uv_prepare_start(&server->iteration, on_iteration);
 }
