@@ -417,8 +417,9 @@ struct block {
         struct bin *bin; /* tells its size and properties, fixed for life */
         void *backing;   /* of the server; NULL before creation and after release */
         struct charge charge;
-        struct action_node action;       /* CREATE or RELEASE */
-        struct request *request;         /* in CREATING only: the request for which it is made */
+        struct action_node action; /* CREATE or RELEASE */
+        struct request *request;   /* in CREATING only: the request for which it is made */
+        bool is_uncounted;         /* its shared usage is to be counted again: see shared_usage.h */
         struct release_all *release_all; /* the one that waits for its release, or NULL */
         uint64_t made_ns;                /* when CREATE was given */
         uint64_t since_ns;               /* when its state changed last */
