@@ -22,6 +22,7 @@
                         ck_abort_msg("%s", #condition); \
         } while (0)
 
+#define N_STEPS     30000
 #define N_POOLS     2
 #define N_PARTIES   24
 #define N_UIDS      5
@@ -278,7 +279,7 @@ static void begin(void)
 
 TEST(events_come_between_the_parts)
 {
-        uint64_t n_steps = test_n_steps();
+        uint64_t n_steps = test_number_from_environment("GPUMEM_TEST_STEPS", N_STEPS);
 
         numbers = test_random_begin();
         begin();
@@ -293,4 +294,4 @@ TEST(events_come_between_the_parts)
         policy = policy_free(policy);
 }
 
-TESTS_MAIN("parts")
+TESTS_MAIN("parts", .limit_s = UNLIMITED)
