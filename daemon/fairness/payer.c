@@ -104,6 +104,13 @@ int payer_init(struct payer *payer, struct payer *parent, void (*on_end)(struct 
         return 0;
 }
 
+const struct payer *payer_of_top(const struct payer *payer)
+{
+        while (payer->parent && payer->parent->parent)
+                payer = payer->parent;
+        return payer;
+}
+
 /* A payer that is referred to again owes what it owed. */
 void payer_ref(struct payer *payer)
 {

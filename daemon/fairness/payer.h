@@ -56,6 +56,9 @@ void payer_deinit_root(struct payer *payer);
 /* -ENOMEM. The payer has one reference. */
 int payer_init(struct payer *payer, struct payer *parent, void (*on_end)(struct payer *payer));
 
+/* The payer below everyone that it is, or is part of. */
+const struct payer *payer_of_top(const struct payer *payer);
+
 void payer_ref(struct payer *payer);
 void payer_unref(struct payer *payer);
 

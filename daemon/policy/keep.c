@@ -118,17 +118,22 @@ void keep_attached(struct share *share, const struct client *client)
                 keep_end(share);
 }
 
-void keep_expire(struct policy *policy, uint64_t now_ns)
+unsigned keep_expire(struct policy *policy, unsigned n_most, uint64_t now_ns)
 {
         struct share *share;
 
-        while ((share = TAILQ_FIRST(&policy->keeps)) && share->keep_end_ns <= now_ns)
+        for (; n_most && (share = TAILQ_FIRST(&policy->keeps)) && share->keep_end_ns <= now_ns;
+             n_most--)
                 keep_end(share);
+        return n_most;
 }
 
 void keep_end_all(struct policy *policy)
 {
-        keep_expire(policy, UINT64_MAX);
+        struct share *share;
+
+        while ((share = TAILQ_FIRST(&policy->keeps)))
+                keep_end(share);
 }
 
 void keep_forget_all(struct policy *policy)

@@ -27,9 +27,9 @@ void keep_end(struct share *share);
 /* The client has attached by the token. The sharer itself does not count. */
 void keep_attached(struct share *share, const struct client *client);
 
-/* Ends the keeps whose time is over. The next functions end all keeps, and return when the first one ends
- * (UINT64_MAX: there is none). */
-void keep_expire(struct policy *policy, uint64_t now_ns);
+/* Ends the keeps whose time is over, so many at most. Returns how many of these it did not need. The next functions end
+ * all keeps, and return when the first one ends (UINT64_MAX: there is none). */
+unsigned keep_expire(struct policy *policy, unsigned n_most, uint64_t now_ns);
 void keep_end_all(struct policy *policy);
 
 /* Also drops keeps that have not begun: the policy ends. */

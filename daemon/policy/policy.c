@@ -16,6 +16,7 @@
 #include "daemon/policy/objects/request.h"
 #include "daemon/policy/scheduling/admission.h"
 #include "daemon/policy/scheduling/group.h"
+#include "daemon/policy/scheduling/service.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/state/limits.h"
 #include "gpumem.h"
@@ -23,10 +24,16 @@
 int policy_new(struct policy **ret_policy)
 {
         struct policy *policy = calloc(1, sizeof(*policy));
+        int r;
 
         if (!policy)
                 return -ENOMEM;
         action_queue_init(&policy->actions);
+        r = service_new(&policy->service);
+        if (r) {
+                free(policy);
+                return r;
+        }
         policy->max_blocks = UINT64_MAX;
         LIST_INIT(&policy->clients);
         TAILQ_INIT(&policy->keeps);
@@ -68,6 +75,7 @@ struct policy *policy_free(struct policy *policy)
         numbered_deinit(&policy->tenants_by_number);
         limits_free(policy->limits);
         free(policy->pools);
+        free(policy->service);
         free(policy);
         return NULL;
 }
@@ -111,7 +119,7 @@ static void note_time(struct policy *policy, uint64_t now_ns)
 static void serve_all(struct policy *policy, uint64_t now_ns)
 {
         for (uint32_t i = 0; i < policy->n_pools; i++)
-                admission_serve(policy->pools[i], now_ns);
+                service_serve(policy->pools[i], now_ns);
 }
 
 /* What the client shared may be kept for others. */
@@ -185,9 +193,13 @@ static void assert_speaks(const struct policy *policy, const struct client *clie
 void policy_lease(struct policy *policy, struct client *client, const struct policy_ask *ask,
                   uint64_t now_ns)
 {
+        struct pool *pool;
+
         assert_speaks(policy, client);
         note_time(policy, now_ns);
-        admission_ask(client, ask, now_ns);
+        pool = admission_ask(client, ask, now_ns);
+        if (pool)
+                service_serve(pool, now_ns);
 }
 
 void policy_lease_denied(struct client *client, const struct policy_ask *ask)
@@ -207,7 +219,7 @@ bool policy_cancel(struct policy *policy, struct client *client, uint32_t serial
                 return false;
         pool = request->pool;
         group_cancel(request);
-        admission_serve(pool, now_ns);
+        service_serve(pool, now_ns);
         return true;
 }
 
@@ -235,7 +247,7 @@ int policy_return(struct policy *policy, struct client *client, uint64_t lease_i
                 block_transfer_charge(block);
         else
                 block_return_to_cache(block);
-        admission_serve(pool, now_ns);
+        service_serve(pool, now_ns);
         return 0;
 }
 
@@ -252,7 +264,7 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
                 return GPUMEM_E_NO_LEASE;
         pool = block_its_pool(lease->block);
         lease_free(lease);
-        admission_serve(pool, now_ns);
+        service_serve(pool, now_ns);
         return 0;
 }
 
@@ -279,7 +291,7 @@ int policy_declare(struct policy *policy, struct client *client, uint32_t pool, 
         n_before = client->declared[pool].n_bytes;
         r = client_declare(client, policy->pools[pool], n_bytes);
         if (!r && n_bytes < n_before)
-                admission_serve(policy->pools[pool], now_ns);
+                service_serve(policy->pools[pool], now_ns);
         return r;
 }
 
@@ -351,7 +363,7 @@ void policy_created(struct policy *policy, struct block *block, int result, void
                 created_for_request(block, result, backing);
         else
                 created_for_cache(block, result, backing);
-        admission_serve(pool, now_ns);
+        service_serve(pool, now_ns);
 }
 
 void policy_released(struct policy *policy, struct block *block, uint64_t now_ns)
@@ -361,7 +373,7 @@ void policy_released(struct policy *policy, struct block *block, uint64_t now_ns
         assert(pool->policy == policy);
         note_time(policy, now_ns);
         block_released(block);
-        admission_serve(pool, now_ns);
+        service_serve(pool, now_ns);
 }
 
 struct block *policy_leased_block(struct client *client, uint64_t lease_id)
@@ -382,13 +394,13 @@ void policy_mark_unusable(struct policy *policy, struct block *block, uint64_t n
         if (block->state != BLOCK_CACHED)
                 return;
         block_release(block);
-        admission_serve(pool, now_ns);
+        service_serve(pool, now_ns);
 }
 
 void policy_retry(struct policy *policy, uint32_t pool, uint64_t now_ns)
 {
         policy->pools[pool]->n_backs++;
-        admission_serve(policy->pools[pool], now_ns);
+        service_serve(policy->pools[pool], now_ns);
 }
 
 uint64_t policy_next_keep_end(const struct policy *policy)
@@ -399,7 +411,8 @@ uint64_t policy_next_keep_end(const struct policy *policy)
 void policy_expire(struct policy *policy, uint64_t now_ns)
 {
         note_time(policy, now_ns);
-        keep_expire(policy, now_ns);
+        if (!policy->in_turns)
+                (void)keep_expire(policy, UINT_MAX, now_ns);
         serve_all(policy, now_ns);
 }
 
@@ -408,10 +421,15 @@ void policy_serve_in_turns(struct policy *policy)
         policy->in_turns = true;
 }
 
-void policy_serve(struct policy *policy, uint64_t now_ns)
+unsigned policy_serve(struct policy *policy, unsigned n_items, uint64_t now_ns)
 {
+        unsigned n_left;
+
         note_time(policy, now_ns);
-        admission_take_turn(policy, now_ns);
+        n_left = keep_expire(policy, n_items, now_ns);
+        if (n_left < n_items)
+                serve_all(policy, now_ns);
+        return service_go_on(policy, n_left, now_ns);
 }
 
 uint64_t policy_next_deadline(const struct policy *policy)
@@ -419,7 +437,7 @@ uint64_t policy_next_deadline(const struct policy *policy)
         uint64_t earliest_ns = UINT64_MAX;
 
         for (uint32_t i = 0; i < policy->n_pools; i++) {
-                uint64_t deadline_ns = admission_next_deadline(policy->pools[i]);
+                uint64_t deadline_ns = service_next_deadline(policy->pools[i]);
 
                 if (deadline_ns < earliest_ns)
                         earliest_ns = deadline_ns;

@@ -163,7 +163,7 @@ void policy_retry(struct policy *policy, uint32_t pool, uint64_t now_ns);
 /* When the first keep of an ended sharer ends: policy_expire() is due then, too. UINT64_MAX: there is none. */
 uint64_t policy_next_keep_end(const struct policy *policy);
 
-/* Refuses requests whose deadline has passed, and ends keeps whose time is over. */
+/* Refuses requests whose deadline has passed, and ends keeps whose time is over: at once, or in policy_serve. */
 void policy_expire(struct policy *policy, uint64_t now_ns);
 
 /* When policy_expire() is due: the earliest deadline of a request, the end of the time for which a request
@@ -192,9 +192,11 @@ int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes
 int policy_set_pool_min(struct policy *policy, uint32_t pool, uint64_t min_bytes, uint64_t now_ns);
 
 /* From now on requests are served only in policy_serve(), which walks the queues once for all events since
- * the last call. A walk takes time for every waiting request, so it must not happen with each event. */
+ * the last call. A walk takes time for every waiting request, so it must not happen with each event, nor at one time:
+ * a call does so many items of it, at least one. A request that goes on waiting is an item, an answer is eight. Returns
+ * how many are left; 0: there may be more to do, also if no event follows. */
 void policy_serve_in_turns(struct policy *policy);
-void policy_serve(struct policy *policy, uint64_t now_ns);
+unsigned policy_serve(struct policy *policy, unsigned n_items, uint64_t now_ns);
 
 /* Takes the next action; ACTION_NONE: there is none. */
 struct action policy_next_action(struct policy *policy);

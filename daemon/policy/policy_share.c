@@ -8,7 +8,7 @@
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/share.h"
 #include "daemon/policy/policy.h"
-#include "daemon/policy/scheduling/admission.h"
+#include "daemon/policy/scheduling/service.h"
 #include "gpumem.h"
 
 static void assert_speaks(const struct policy *policy, const struct client *client)
@@ -91,6 +91,6 @@ int policy_unshare(struct policy *policy, struct client *client, const struct po
         /* The block may have been freed, with all its tokens. */
         share_free(share_find(policy, token));
         if (is_kept)
-                admission_serve(pool, now_ns);
+                service_serve(pool, now_ns);
         return 0;
 }

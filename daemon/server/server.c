@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/server.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "daemon/server/listener.h"
 #include "daemon/server/pools/aging.h"
 #include "daemon/server/pools/device_watch.h"
+#include "daemon/server/pools/driver_jobs.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/pools/prewarming.h"
 #include "daemon/server/pools/release_retry.h"
@@ -26,7 +28,7 @@
 
 static void on_worker_wake(uv_async_t *async)
 {
-        execute_take_done(CONTAINER_OF(async, struct server, worker_wake));
+        driver_jobs_wake(CONTAINER_OF(async, struct server, worker_wake));
 }
 
 static void tell_everybody(struct server *server)
@@ -61,11 +63,14 @@ static void stop(struct server *server)
         }
         transport_close_waiting(server);
         scheduler_take_out(&server->timeouts.task);
+        scheduler_take_out(&server->serving);
+        scheduler_take_out(&server->aging.task);
         pools_cancel(server);
+        driver_jobs_stop(server);
         device_watch_stop(server);
-        execute_take_answered(server);
+        (void)execute_take_answered(server, UINT_MAX);
         for (uint32_t i = 0; i < server->n_pools; i++)
-                release_retry_try_all(server, i);
+                release_retry_stop(server, i);
         policy_shut_down(server->policy);
         server_execute(server);
         scheduler_close(&server->scheduler);
@@ -95,7 +100,7 @@ static int open_handles(struct server *server)
         if (!r)
                 r = uv_timer_init(&server->loop, &server->retry);
         if (!r)
-                r = polling_open(&server->polling, &server->loop, transport_look);
+                r = polling_open(&server->polling, &server->scheduler, transport_look);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->driver_health_timer);
         if (!r)
@@ -235,6 +240,7 @@ struct server *server_free(struct server *server)
         session_free_ended(server);
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
         pools_free(server);
+        driver_jobs_forget(server);
         server->closer = fd_closer_free(server->closer);
         server->sweeper = page_sweeper_free(server->sweeper);
         /* A driver call that hangs may return later and use what it was given, so that stays allocated. */

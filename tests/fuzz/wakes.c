@@ -107,8 +107,8 @@ void wakes_check(struct server *server)
                 check_end(session);
         }
         FUZZ_EXPECT(!polling->rounds.n || uv_is_active((uv_handle_t *)&polling->timer));
-        FUZZ_EXPECT(TAILQ_EMPTY(polling->rounds.now) ||
-                    uv_is_active((uv_handle_t *)&polling->idle));
+        FUZZ_EXPECT(TAILQ_EMPTY(polling->rounds.now) || polling->turn.payer);
+        FUZZ_EXPECT(!server->is_dirty || server->serving.payer);
         FUZZ_EXPECT(!server->scheduler.everyone.n_with_work ||
                     uv_is_active((uv_handle_t *)&server->scheduler.idle));
 }
@@ -129,6 +129,6 @@ void wakes_expect_all_served(const struct server *server)
                                     !peers.processes[i].n_said);
         }
         FUZZ_EXPECT(!polling->rounds.n && !uv_is_active((const uv_handle_t *)&polling->timer));
-        FUZZ_EXPECT(!uv_is_active((const uv_handle_t *)&polling->idle));
+        FUZZ_EXPECT(!polling->turn.payer && TAILQ_EMPTY(&server->jobs.finished));
         FUZZ_EXPECT(!server->scheduler.everyone.n_with_work);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon, one event at a time: as daemon/server does it, without sockets. */
+#include <limits.h>
 #include <string.h>
 
 #include "daemon/policy/objects/block.h"
@@ -298,6 +299,6 @@ void daemon_step(const struct step *step)
                 policy_expire(world->policy, world->now_ns);
         }
         if (step->kind == STEP_LOOK || step->kind == STEP_TURN)
-                policy_serve(world->policy, world->now_ns);
+                (void)policy_serve(world->policy, UINT_MAX, world->now_ns);
         carry_all_out();
 }

@@ -186,7 +186,8 @@ static void add_fair_queue(struct text *text, const struct pool *pool)
                         add(text, other->n_given_bytes < holding->n_given_bytes);
                 add(text, hold_of(holding));
                 TAILQ_FOREACH (request, &holding->waiting, queue_link)
-                        add(text, (uint64_t)index_of(request->client) << 8 | request->n_bypassed);
+                        add(text, (uint64_t)index_of(request->client) << 8 |
+                                          backfill_n_bypassed(request));
         }
         add(text, UINT32_MAX);
 }

@@ -52,17 +52,19 @@ struct backing {
 
 enum job_kind { JOB_CREATE, JOB_RELEASE, JOB_TRY };
 
+TAILQ_HEAD(job_queue, job);
+
 /* Work for a pool's worker. Embedded in its object, so that a release never needs memory. */
 struct job {
         TAILQ_ENTRY(job) link;
         enum job_kind kind;
         struct backing_block *block;
-        void *owner; /* for the submitter */
+        const void *user;        /* for whom it is done, see job_lines.h: compared only */
+        struct job_queue behind; /* of its user, while it is the first of them that waits */
+        void *owner;             /* for the submitter */
         int result;
         char failure[BACKING_FAILURE_MAX];
 };
-
-TAILQ_HEAD(job_queue, job);
 
 /* The memory behind a block. A block whose creation failed may still have a handle, if the driver did not
  * take it back: it is to be released. Owned by the server from before its creation until after its release. */

@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "base/thread.h"
 #include "daemon/backing/worker/abandoned_workers.h"
+#include "daemon/backing/worker/job_lines.h"
 
 #define END_STEP_MS 50
 
@@ -22,8 +23,8 @@ struct worker {
         pthread_t thread;
         pthread_mutex_t lock; /* guards the fields below */
         pthread_cond_t work_came;
-        struct job_queue waiting;  /* clients wait for these */
-        struct job_queue releases; /* begun when none waits */
+        struct job_lines waiting;  /* clients wait for these */
+        struct job_lines releases; /* begun when none waits */
         struct job_queue done;
         pthread_cond_t ended;
         bool ending, has_ended;
@@ -60,13 +61,9 @@ static void carry_out(struct worker *worker, struct job *job)
 /* A process that dies with thousands of blocks must not keep others waiting for theirs. */
 static struct job *take_job(struct worker *worker)
 {
-        struct job_queue *queue = TAILQ_EMPTY(&worker->waiting) ? &worker->releases
-                                                                : &worker->waiting;
-        struct job *job = TAILQ_FIRST(queue);
+        struct job *job = job_lines_take(&worker->waiting);
 
-        if (job)
-                TAILQ_REMOVE(queue, job, link);
-        return job;
+        return job ? job : job_lines_take(&worker->releases);
 }
 
 static struct job *next_job(struct worker *worker)
@@ -120,8 +117,8 @@ int worker_new(struct backing *take_backing, void (*wake)(void *argument), void 
                 pthread_mutex_init(&worker->lock, NULL);
                 pthread_cond_init(&worker->work_came, NULL);
                 condition_init_monotonic(&worker->ended);
-                TAILQ_INIT(&worker->waiting);
-                TAILQ_INIT(&worker->releases);
+                job_lines_init(&worker->waiting);
+                job_lines_init(&worker->releases);
                 TAILQ_INIT(&worker->done);
                 r = thread_start(run, worker, &worker->thread);
         }
@@ -175,8 +172,7 @@ struct worker *worker_free(struct worker *worker)
 void worker_submit(struct worker *worker, struct job *job)
 {
         pthread_mutex_lock(&worker->lock);
-        TAILQ_INSERT_TAIL(job->kind == JOB_RELEASE ? &worker->releases : &worker->waiting, job,
-                          link);
+        job_lines_put(job->kind == JOB_RELEASE ? &worker->releases : &worker->waiting, job);
         pthread_cond_signal(&worker->work_came);
         pthread_mutex_unlock(&worker->lock);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pool's worker thread carries out jobs in the order of submission. The loop so never waits for a driver,
- * and a release makes room before a later create.
+/* A pool's worker thread carries out jobs: first those that clients wait for, then releases, each of them by turns of
+ * the users (job_lines.h). The loop so never waits for a driver.
  *
  * The loop's thread calls worker_submit and worker_take_done; the worker's thread calls `wake`. */
 #pragma once
@@ -23,7 +23,7 @@ struct worker *worker_free(struct worker *worker);
 /* The worker owns the job until worker_take_done returns it. */
 void worker_submit(struct worker *worker, struct job *job);
 
-/* The next finished job, in the order of submission; NULL: none. */
+/* The job that has been finished the longest; NULL: none. */
 struct job *worker_take_done(struct worker *worker);
 
 /* Aborts the running job and later ones soon, where that is possible: the daemon ends. */

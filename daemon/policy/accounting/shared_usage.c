@@ -8,7 +8,7 @@ static bool is_shareable(const struct block *block)
         return block->bin->properties & POLICY_SHAREABLE;
 }
 
-void shared_usage_forget(struct block *block)
+static void forget(struct block *block)
 {
         enum policy_kind kind = block_its_pool(block)->settings.kind;
         struct lease *lease;
@@ -23,6 +23,15 @@ void shared_usage_forget(struct block *block)
                                      block->bin->n_bytes);
                 lease->counts_for_client = lease->counts_for_tenant = false;
         }
+}
+
+bool shared_usage_forget(struct lease *lease)
+{
+        bool counts = lease->counts_for_client || lease->counts_for_tenant;
+
+        if (counts)
+                forget(lease->block);
+        return counts;
 }
 
 /* Marks the party for the count of this number. Returns whether it was not marked for it yet. */
@@ -42,7 +51,7 @@ void shared_usage_count(struct block *block)
 
         if (!is_shareable(block))
                 return;
-        shared_usage_forget(block);
+        forget(block);
         (void)mark(&block->charge.client->counted, number);
         (void)mark(&block->charge.client->tenant->counted, number);
         TAILQ_FOREACH (lease, &block->leases, block_link) {

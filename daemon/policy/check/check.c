@@ -212,6 +212,30 @@ static uint64_t check_queue(const struct holding *holding)
         return n;
 }
 
+/* The walk's sums are those of the requests that it has met. */
+static void check_walk(const struct pool *pool)
+{
+        const struct queue_walk *walk = &pool->queue.walk;
+        const struct holding *holding;
+        const struct request *request;
+        uint64_t n_meant = 0, n_meant_bytes = 0;
+        unsigned n_places = 0;
+
+        TAILQ_FOREACH (holding, &pool->queue.holdings, queue_link) {
+                n_places += (walk->at == holding) + (walk->after == holding) +
+                            (walk->to_sort == holding);
+                TAILQ_FOREACH (request, &holding->waiting, queue_link) {
+                        if (!walk->number || request->meant != walk->number)
+                                continue;
+                        n_meant++;
+                        n_meant_bytes += request->n_meant_bytes;
+                }
+        }
+        assert(n_meant == walk->n_meant && n_meant_bytes == walk->n_meant_bytes);
+        assert(n_places == (unsigned)!!walk->at + !!walk->after + !!walk->to_sort);
+        assert(!walk->met && (walk->number || !n_places));
+}
+
 static void check_waiting(const struct pool *pool)
 {
         const struct holding *holding;
@@ -222,6 +246,7 @@ static void check_waiting(const struct pool *pool)
                 n += check_queue(holding);
         }
         assert(n == pool->n_waiting);
+        check_walk(pool);
 }
 
 static void check_ranking(const struct pool *pool)

@@ -323,7 +323,8 @@ void block_attach(struct block *block, struct lease *lease)
         TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
         block->n_leases++;
         block_count_attached(block, lease, 1);
-        shared_usage_count(block);
+        if (lease->client != block->charge.client)
+                shared_usage_count(block);
 }
 
 void block_count_attached(const struct block *block, const struct lease *lease, int sign)
@@ -366,9 +367,13 @@ void block_transfer_charge(struct block *block)
                         break;
         }
         assert(lease);
-        if (block->charge.client != lease->client)
+        if (block->charge.client != lease->client) {
                 transfer(block, lease->client);
-        shared_usage_count(block);
+                block->is_uncounted = true;
+        }
+        if (block->is_uncounted)
+                shared_usage_count(block);
+        block->is_uncounted = false;
 }
 
 void block_return_to_cache(struct block *block)

@@ -117,7 +117,8 @@ void lease_grant(struct lease *lease, struct block *block)
 
 void lease_end_use(struct lease *lease)
 {
-        shared_usage_forget(lease->block);
+        if (shared_usage_forget(lease))
+                lease->block->is_uncounted = true;
         block_count_attached(lease->block, lease, -1);
         block_end_use(lease->block);
         set_state(lease, LEASE_RETURNED);

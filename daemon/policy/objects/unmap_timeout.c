@@ -26,14 +26,12 @@ uint64_t unmap_timeout_next(const struct pool *pool)
         return first ? first->release_ns + UNMAP_TIMEOUT_NS : UINT64_MAX;
 }
 
-void unmap_timeout_note(struct pool *pool, uint64_t now_ns)
+void unmap_timeout_note_next(struct pool *pool)
 {
-        while (unmap_timeout_next(pool) <= now_ns) {
-                struct block *block = TAILQ_FIRST(&pool->expected);
+        struct block *block = TAILQ_FIRST(&pool->expected);
 
-                unmap_timeout_forget(block);
-                block_set_unmap_timed_out(block);
-        }
+        unmap_timeout_forget(block);
+        block_set_unmap_timed_out(block);
 }
 
 /* The client that is charged for the block, if it was told to unmap it and can still answer. */

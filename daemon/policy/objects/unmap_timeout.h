@@ -19,8 +19,8 @@ void unmap_timeout_forget(struct block *block);
  * client that has left cannot answer: these are not unresponsive. */
 void unmap_timeout_update_holder(struct block *block);
 
-/* Notes the unmaps that have timed out. */
-void unmap_timeout_note(struct pool *pool, uint64_t now_ns);
-
 /* When the next unmap times out; UINT64_MAX: none will. */
 uint64_t unmap_timeout_next(const struct pool *pool);
+
+/* Notes that it has. */
+void unmap_timeout_note_next(struct pool *pool);

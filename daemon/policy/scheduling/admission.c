@@ -10,33 +10,16 @@
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/objects/request.h"
 #include "daemon/policy/objects/tenant.h"
-#include "daemon/policy/objects/unmap_timeout.h"
-#include "daemon/policy/scheduling/backfill.h"
 #include "daemon/policy/scheduling/block_search.h"
-#include "daemon/policy/scheduling/deadlock.h"
 #include "daemon/policy/scheduling/evict_cached.h"
 #include "daemon/policy/scheduling/fd_budget.h"
 #include "daemon/policy/scheduling/group.h"
 #include "daemon/policy/scheduling/pressure.h"
-#include "daemon/policy/scheduling/revoke_idle.h"
+#include "daemon/policy/scheduling/turn.h"
 #include "daemon/policy/state/waiting_queue.h"
 #include "gpumem.h"
 
 #define BLOCK_UNIT (2 * MIB)
-
-/* One walk through a pool's queue. "Before" a request are those that the walk has visited already. */
-struct turn {
-        struct pool *pool;
-        struct waiting_queue_walk walk;
-        uint64_t now_ns;
-        uint64_t number;
-        uint64_t n_owed_bytes; /* above the pool's limit; if not 0, no bytes are sure */
-        uint64_t n_sure_bytes; /* room and incoming bytes, less those meant for requests before */
-        struct scan_budget budget; /* of scans for idle leases, for this request */
-        unsigned n_scans;          /* for the requests after it */
-        bool held;                 /* a request before waits for room, and gets it first */
-        struct backfill backfill;  /* requests before that may wait for ever */
-};
 
 static struct holding *holding_of(const struct request *request)
 {
@@ -118,8 +101,14 @@ static void serve_group(struct turn *turn, struct request *leader)
         uint64_t n_bytes = leader->n_room_bytes;
 
         group_serve(leader);
-        backfill_count(&turn->backfill);
+        backfill_count(turn->pool);
         trim_cache(turn, asker, n_bytes);
+}
+
+/* A request before waits for room, and gets it first. */
+static bool is_held(const struct turn *turn)
+{
+        return turn->pool->queue.walk.n_meant > 0;
 }
 
 /* Returns whether the request has used its part of the turn's bytes. */
@@ -127,8 +116,9 @@ static bool serve_covered(struct turn *turn, struct request *request)
 {
         int r;
 
-        if (turn->held || is_hopeless(request) || pool_room(turn->pool) < request->n_room_bytes) {
-                turn->held = true;
+        if (is_held(turn) || is_hopeless(request) ||
+            pool_room(turn->pool) < request->n_room_bytes) {
+                waiting_queue_mean(request, request->n_room_bytes);
                 return true;
         }
         if (request->in_group) {
@@ -140,7 +130,7 @@ static bool serve_covered(struct turn *turn, struct request *request)
         if (r)
                 request_refuse(request, r);
         else
-                backfill_count(&turn->backfill);
+                backfill_count(turn->pool);
         return !r;
 }
 
@@ -189,7 +179,7 @@ static void serve_fresh(struct turn *turn, struct request *request)
         request->covered = is_allowed && cover(turn, request);
         if (request->covered) {
                 backfill_assign(&turn->backfill);
-                waiting_queue_assign(&turn->walk, n_bytes);
+                waiting_queue_assign(&turn->pool->queue, n_bytes);
                 if (serve_covered(turn, request))
                         turn->n_sure_bytes -= n_bytes < turn->n_sure_bytes ? n_bytes
                                                                            : turn->n_sure_bytes;
@@ -294,14 +284,14 @@ static bool serve_from_unowned(struct turn *turn, struct request *request)
 {
         struct block *block;
 
-        if (turn->held || request->in_group || !backfill_is_allowed(&turn->backfill, request))
+        if (is_held(turn) || request->in_group || !backfill_is_allowed(&turn->backfill, request))
                 return false;
         block = block_search_take_unowned(request);
         if (!block)
                 return false;
         backfill_assign(&turn->backfill);
-        backfill_count(&turn->backfill);
-        waiting_queue_assign(&turn->walk, block->bin->n_bytes);
+        backfill_count(turn->pool);
+        waiting_queue_assign(&turn->pool->queue, block->bin->n_bytes);
         waiting_queue_give(block->holding, block->bin->n_bytes);
         return serve_by(turn, request, block);
 }
@@ -342,97 +332,12 @@ static void serve_with_budget(struct turn *turn, struct request *request)
         turn->n_scans += turn->budget.n_left;
 }
 
-static void walk_queue(struct pool *pool, uint64_t now_ns)
+void admission_meet(struct turn *turn, struct request *request)
 {
-        struct turn turn = {
-                .pool = pool,
-                .now_ns = now_ns,
-                .number = ++pool->policy->n_walks,
-                .n_owed_bytes = pool_debt(pool),
-                .n_scans = REVOKE_IDLE_SCANS_A_WALK,
-        };
-        struct request *request;
-
-        if (!turn.n_owed_bytes)
-                turn.n_sure_bytes = pool->settings.max_bytes + pool->totals.incoming -
-                                    totals_reserved(&pool->totals);
-        turn.walk = waiting_queue_begin(&pool->queue);
-        while ((request = waiting_queue_next(&turn.walk))) {
-                if (request->state == REQUEST_WAITING)
-                        serve_with_budget(&turn, request);
-                else if (pool->driver_status != DRIVER_SERVES)
-                        wait_for_driver(&turn, request);
-        }
-        backfill_end(&turn.backfill);
-}
-
-static void walk_once(struct pool *pool, uint64_t now_ns)
-{
-        unmap_timeout_note(pool, now_ns);
-        if (pool->n_waiting)
-                walk_queue(pool, now_ns);
-}
-
-/* A refused request may have held up others, so the walk is repeated. */
-static void walk(struct pool *pool, uint64_t now_ns)
-{
-        struct request *request;
-
-        walk_once(pool, now_ns);
-        while ((request = deadlock_find(pool, now_ns))) {
-                request->refusal.of_deadlock = true;
-                request_refuse(request, GPUMEM_E_REFUSED);
-                walk_once(pool, now_ns);
-        }
-}
-
-/* Whether an event in one pool may serve a request in another. */
-static bool spans_pools(const struct policy *policy)
-{
-        return policy->limits || policy->wants_fd;
-}
-
-/* A charge in one pool may end or begin a wait for a limit in another. A block that was revoked for one
- * request may serve another. So the queues are walked until nothing changes. */
-static void serve_all(struct policy *policy, uint64_t now_ns)
-{
-        uint64_t n_charges, n_revocations;
-
-        policy->wants_fd = false;
-        do {
-                n_charges = policy->n_charges;
-                n_revocations = policy->n_revocations;
-                for (uint32_t i = 0; i < policy->n_pools; i++)
-                        walk(policy->pools[i], now_ns);
-        } while (policy->n_charges != n_charges || policy->n_revocations != n_revocations);
-}
-
-void admission_serve(struct pool *pool, uint64_t now_ns)
-{
-        if (pool->policy->in_turns)
-                pool->unserved = true;
-        else if (spans_pools(pool->policy))
-                serve_all(pool->policy, now_ns);
-        else
-                walk(pool, now_ns);
-}
-
-void admission_take_turn(struct policy *policy, uint64_t now_ns)
-{
-        bool any = false;
-
-        for (uint32_t i = 0; i < policy->n_pools; i++) {
-                struct pool *pool = policy->pools[i];
-
-                if (!pool->unserved)
-                        continue;
-                pool->unserved = false;
-                any = true;
-                if (!spans_pools(policy))
-                        walk(pool, now_ns);
-        }
-        if (any && spans_pools(policy))
-                serve_all(policy, now_ns);
+        if (request->state == REQUEST_WAITING)
+                serve_with_budget(turn, request);
+        else if (turn->pool->driver_status != DRIVER_SERVES)
+                wait_for_driver(turn, request);
 }
 
 static int check_ask(struct client *client, const struct policy_ask *ask)
@@ -450,7 +355,7 @@ static int check_ask(struct client *client, const struct policy_ask *ask)
         return policy->draining ? GPUMEM_E_SHUTTING_DOWN : 0;
 }
 
-void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t now_ns)
+struct pool *admission_ask(struct client *client, const struct policy_ask *ask, uint64_t now_ns)
 {
         struct request *request;
         struct lease *lease = NULL;
@@ -459,7 +364,7 @@ void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t
         if (r) {
                 group_fail(client, ask, r);
                 client_refuse_spare(client, ask, r);
-                return;
+                return NULL;
         }
         request->may_wait = ask->deadline_ns > now_ns && !ask->only_cached;
         r = check_ask(client, ask);
@@ -475,43 +380,5 @@ void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t
                 request_refuse(request, r);
         else
                 request_wait(request, client->policy->pools[ask->pool], lease);
-        if (request && !r)
-                admission_serve(request->pool, now_ns);
-}
-
-/* Lowers the time to the tenant's first deadline or end of a hold. Returns whether a request waits that
- * nothing is sure to serve. */
-static bool add_deadlines(const struct holding *holding, uint64_t *earliest_ns)
-{
-        uint64_t hold_end_ns = backfill_hold_end(&holding->hold);
-        const struct request *request;
-        bool any = false;
-
-        /* After the hold, other requests may go on. */
-        if (hold_end_ns > holding->pool->policy->now_ns && hold_end_ns < *earliest_ns)
-                *earliest_ns = hold_end_ns;
-        TAILQ_FOREACH (request, &holding->waiting, queue_link) {
-                if (holding->pool->driver_status == DRIVER_SERVES &&
-                    (request->state != REQUEST_WAITING || request->covered))
-                        continue;
-                any = true;
-                if (request->deadline_ns < *earliest_ns)
-                        *earliest_ns = request->deadline_ns;
-        }
-        return any;
-}
-
-uint64_t admission_next_deadline(const struct pool *pool)
-{
-        uint64_t earliest_ns = UINT64_MAX;
-        const struct holding *holding;
-        bool any = false;
-
-        TAILQ_FOREACH (holding, &pool->queue.holdings, queue_link)
-                any = add_deadlines(holding, &earliest_ns) || any;
-        if (deadlock_next(pool) < earliest_ns)
-                earliest_ns = deadlock_next(pool);
-        if ((any || pool->n_awaited) && unmap_timeout_next(pool) < earliest_ns)
-                earliest_ns = unmap_timeout_next(pool);
-        return earliest_ns;
+        return request && !r ? request->pool : NULL;
 }

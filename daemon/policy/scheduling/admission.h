@@ -28,15 +28,9 @@
 
 #include "daemon/policy/state/types.h"
 
-void admission_ask(struct client *client, const struct policy_ask *ask, uint64_t now_ns);
+/* Takes the client's request. Returns the pool whose queue it has joined, which is to be served; or NULL. */
+struct pool *admission_ask(struct client *client, const struct policy_ask *ask, uint64_t now_ns);
 
-/* Call it after every change in the pool: grants, creates blocks, makes room, and refuses requests after
- * their deadline. Also serves other pools that are connected by limits. */
-void admission_serve(struct pool *pool, uint64_t now_ns);
-
-/* Does what admission_serve left for this loop iteration, if the policy serves once in each. */
-void admission_take_turn(struct policy *policy, uint64_t now_ns);
-
-/* The earliest time at which a wait in the pool can end without an event: a deadline, or the end of a hold.
- * UINT64_MAX: none. */
-uint64_t admission_next_deadline(const struct pool *pool);
+/* The walk meets the request in its queue. */
+struct turn;
+void admission_meet(struct turn *turn, struct request *request);

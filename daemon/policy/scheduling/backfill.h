@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "daemon/policy/state/types.h"
 
@@ -29,13 +30,21 @@
 uint64_t backfill_hold_end(const struct backfill_hold *hold);
 
 struct backfill {
-        struct request *first;  /* of the waiting ones, as last seen */
-        bool any;               /* of them hold up others; else the next two have no meaning */
-        uint64_t n_least_bytes; /* the smallest size that one of them waits for */
-        unsigned n_allowed;     /* blocks that may be meant for others in this walk */
-        unsigned n_assigned, n_served; /* blocks that were meant for others, and those created */
-        struct backfill_hold *quiet;   /* tenants that have not held up others yet */
+        uint64_t walk;       /* its number */
+        uint64_t n_bypasses; /* of the pool, when the walk began */
+        bool any;            /* of those before hold up others; else the next two have no meaning */
+        uint64_t n_least_bytes;           /* the smallest size that one of them waits for */
+        unsigned n_allowed;               /* blocks that may be meant for others in this walk */
+        unsigned n_assigned;              /* blocks that were meant for others */
+        uint64_t hold_end_ns;             /* when the first hold ends; UINT64_MAX: there is none */
+        unsigned n_looks;                 /* at those in the list, so far */
+        LIST_HEAD(, backfill_hold) quiet; /* tenants that have not held up others yet */
 };
+
+void backfill_begin(struct backfill *backfill, const struct pool *pool, uint64_t walk);
+
+/* The walk meets the request. */
+void backfill_meet(struct backfill *backfill, struct request *request, uint64_t now_ns);
 
 /* The request waits for memory in use. */
 void backfill_wait(struct backfill *backfill, struct request *request, uint64_t now_ns);
@@ -46,9 +55,9 @@ bool backfill_is_allowed(const struct backfill *backfill, const struct request *
 /* It may not: the requests before it hold it up from now on. */
 void backfill_hold_up(struct backfill *backfill, const struct request *request, uint64_t now_ns);
 
-/* A block is meant for a request; and later created for it. */
+/* A block is meant for a request; and later created for it, or taken from those without a tenant. */
 void backfill_assign(struct backfill *backfill);
-void backfill_count(struct backfill *backfill);
+void backfill_count(struct pool *pool);
 
-/* Call it at the end of the walk, if nothing else happens to the requests before. */
-void backfill_end(struct backfill *backfill);
+/* How often the request was bypassed. Between walks. */
+unsigned backfill_n_bypassed(const struct request *request);

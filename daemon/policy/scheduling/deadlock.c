@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/scheduling/deadlock.h"
 
-#include "daemon/policy/accounting/charge_ranking.h"
+#include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/pool.h"
 
@@ -16,60 +16,27 @@ static bool is_holder(const struct client *client, const struct pool *pool)
         return client->sums[pool->id].n_bytes > 0;
 }
 
-static void note(struct request *request, uint64_t look)
+void deadlock_begin(struct deadlock_look *look, struct policy *policy)
 {
+        *look = (struct deadlock_look){.number = ++policy->n_deadlock_looks,
+                                       .n_least_bytes = UINT64_MAX};
+}
+
+void deadlock_meet(struct deadlock_look *look, struct request *request)
+{
+        struct client *client = request->client;
+
+        if (!is_holder(client, request->pool) || request->pool->queue.walk.has_lost)
+                return;
         if (request->state == REQUEST_CREATING || request->covered)
-                request->client->moving = look;
-        else
-                request->client->stuck = look;
-}
-
-static void note_all(struct pool *pool, uint64_t look)
-{
-        struct holding *holding;
-        struct request *request;
-
-        TAILQ_FOREACH (holding, &pool->queue.holdings, queue_link) {
-                TAILQ_FOREACH (request, &holding->waiting, queue_link)
-                        note(request, look);
-        }
-}
-
-static bool are_all_stuck(const struct pool *pool, uint64_t look)
-{
-        const struct charge_sum *sum = charge_ranking_first(&pool->ranking);
-
-        for (; sum; sum = charge_ranking_next(&pool->ranking, sum)) {
-                if (sum->client->stuck != look || sum->client->moving == look)
-                        return false;
-        }
-        return pool->ranking.n_sums > 1;
-}
-
-static uint64_t idle_bytes(const struct pool *pool)
-{
-        const struct block *block;
-        unsigned n_scans = 0;
-        uint64_t n_bytes = 0;
-
-        TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
-                if (++n_scans > SCANS_MAX)
-                        return UINT64_MAX;
-                if (lease_is_idle(TAILQ_FIRST(&block->leases)))
-                        n_bytes += block->bin->n_bytes;
-        }
-        return n_bytes;
-}
-
-/* Whether that many bytes of the pool are unused. */
-static bool is_there(const struct pool *pool, uint64_t n_bytes)
-{
-        uint64_t n_there_bytes = pool_room(pool) + pool->totals.cached, n_idle_bytes;
-
-        if (n_there_bytes >= n_bytes)
-                return true;
-        n_idle_bytes = idle_bytes(pool);
-        return n_idle_bytes >= n_bytes - n_there_bytes;
+                look->any_moves = true;
+        if (client->stuck != look->number)
+                look->n_stuck++;
+        client->stuck = look->number;
+        if (!look->last || request->number > look->last->number)
+                look->last = request;
+        if (request->n_room_bytes < look->n_least_bytes)
+                look->n_least_bytes = request->n_room_bytes;
 }
 
 static bool comes_back(const struct pool *pool)
@@ -77,30 +44,55 @@ static bool comes_back(const struct pool *pool)
         return pool->totals.incoming || pool->totals.mapped_lingering > pool->totals.timed_out;
 }
 
-/* The last request of those that seem to be in a deadlock now. */
-static struct request *find_last(struct pool *pool)
+static uint64_t there_bytes(const struct pool *pool)
 {
-        uint64_t n_least_bytes = UINT64_MAX, look = ++pool->policy->n_deadlock_looks;
-        struct request *last = NULL, *request;
-        struct holding *holding;
+        return pool_room(pool) + pool->totals.cached;
+}
 
-        if (pool->n_waiting < N_WAITING_MIN || pool->driver_status != DRIVER_SERVES ||
-            comes_back(pool))
-                return NULL;
-        note_all(pool, look);
-        if (!are_all_stuck(pool, look))
-                return NULL;
-        TAILQ_FOREACH (holding, &pool->queue.holdings, queue_link) {
-                TAILQ_FOREACH (request, &holding->waiting, queue_link) {
-                        if (!is_holder(request->client, pool))
-                                continue;
-                        if (!last || request->number > last->number)
-                                last = request;
-                        if (request->n_room_bytes < n_least_bytes)
-                                n_least_bytes = request->n_room_bytes;
-                }
+void deadlock_met_all(struct deadlock_look *look, const struct pool *pool)
+{
+        look->is_likely = pool->n_waiting >= N_WAITING_MIN &&
+                          pool->driver_status == DRIVER_SERVES && !comes_back(pool) &&
+                          look->n_stuck > 1 && look->n_stuck == pool->ranking.n_sums &&
+                          !look->any_moves && there_bytes(pool) < look->n_least_bytes;
+}
+
+static void scan(struct deadlock_look *look, const struct pool *pool, const struct block *block)
+{
+        if (block_its_pool(block) != pool || !block_may_be_idle(block))
+                return;
+        if (++look->n_scans > SCANS_MAX)
+                look->n_idle_bytes = look->n_least_bytes;
+        else if (lease_is_idle(TAILQ_FIRST(&block->leases)))
+                look->n_idle_bytes += block->bin->n_bytes;
+}
+
+static bool is_there(const struct deadlock_look *look, const struct pool *pool)
+{
+        return there_bytes(pool) + look->n_idle_bytes >= look->n_least_bytes;
+}
+
+bool deadlock_look_on(struct deadlock_look *look, const struct pool *pool, unsigned *n_left)
+{
+        const struct numbered *blocks = &pool->policy->blocks;
+        const struct block *block;
+
+        if (!look->is_likely || is_there(look, pool))
+                return false;
+        numbered_go_on(&look->place, *n_left);
+        --*n_left;
+        while ((block = numbered_next(blocks, &look->place)) && !is_there(look, pool)) {
+                scan(look, pool, block);
+                *n_left -= *n_left > 0;
         }
-        return is_there(pool, n_least_bytes) ? NULL : last;
+        return !numbered_is_over(blocks, &look->place) && !is_there(look, pool);
+}
+
+/* The last request of those that seem to be in a deadlock now. If the walk has lost one of them, the next one tells. */
+static struct request *find_last(const struct deadlock_look *look, const struct pool *pool)
+{
+        return look->is_likely && !is_there(look, pool) && !pool->queue.walk.has_lost ? look->last
+                                                                                      : NULL;
 }
 
 /* Increases with each block that is granted, returned, taken or released. */
@@ -110,9 +102,9 @@ static uint64_t n_moves(const struct pool *pool)
                pool->n_backs + pool->n_revocations;
 }
 
-struct request *deadlock_find(struct pool *pool, uint64_t now_ns)
+struct request *deadlock_find(const struct deadlock_look *look, struct pool *pool, uint64_t now_ns)
 {
-        struct request *last = find_last(pool);
+        struct request *last = find_last(look, pool);
 
         if (!last) {
                 pool->stuck_since_ns = 0;

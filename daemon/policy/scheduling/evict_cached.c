@@ -168,9 +168,10 @@ static void ask_others(const struct pool *pool, const struct client *asker, uint
 {
         const struct charge_sum *sum = charge_ranking_first(&pool->ranking);
 
-        for (; sum; sum = charge_ranking_next(&pool->ranking, sum)) {
+        for (unsigned i = 0; sum && i < EVICT_MARKS_A_BLOCK; i++) {
                 if (sum->client != asker)
                         client_ask_to_mark(sum->client, now_ns);
+                sum = charge_ranking_next(&pool->ranking, sum);
         }
 }
 

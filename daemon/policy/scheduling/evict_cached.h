@@ -40,6 +40,9 @@ void evict_cached_recall(struct pool *pool, const struct client *asker, uint64_t
 #define EVICT_SCANS_A_BLOCK 512
 #define EVICT_BYTES_A_SCAN  (2 * MIB)
 
+/* Clients that are asked to mark what they do not use, before a block raises the peak: those that hold most. */
+#define EVICT_MARKS_A_BLOCK 8
+
 /* A new block is about to be created for a request that no cached or idle block served. Releases as many
  * bytes of these as are created, beyond the spare part above: first the asking client's idle leases, then
  * as evict_cached_recall does. No request waits for this, so no limit may be exceeded by it: neither a

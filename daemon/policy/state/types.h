@@ -39,6 +39,7 @@
 
 struct bins;
 struct release_all;
+struct service;
 struct holding;
 struct action_queue;
 struct pool;
@@ -124,11 +125,26 @@ struct bins {
         TAILQ_HEAD(bin_class, bin) classes[SIZE_N_CLASSES];
 };
 
+/* A walk through a pool's queue, which may rest while other things happen; see waiting_queue.h. */
+struct queue_walk {
+        uint64_t number; /* 0: none is under way */
+        uint64_t last;   /* number of the last request that it meets: later ones came later */
+        struct holding *to_sort; /* this one and those behind it have no place yet */
+        bool is_sorted;
+        struct holding *at; /* the tenant of the request that it met last; NULL: it waits no more */
+        struct holding *after;
+        struct request *met;    /* the last one, until it leaves the queue or the walk rests */
+        uint64_t n_meant_bytes; /* for requests that it has met and that wait for sure bytes, */
+        uint64_t n_meant;       /* and their number */
+        bool has_lost;          /* one that a deadlock might have been made of has left */
+};
+
 /* The holdings whose requests wait for a pool's memory; see waiting_queue.h. */
 struct waiting_queue {
         TAILQ_HEAD(waiting_queue_holdings, holding) holdings; /* sorted only during a walk */
         uint64_t n_enqueued;                                  /* requests so far: numbers them */
         uint64_t reached; /* the lowest position of a tenant that begins to wait */
+        struct queue_walk walk;
 };
 
 /* When a tenant's requests for a pool last began to hold up others; see backfill.h. */
@@ -136,8 +152,8 @@ struct backfill_hold {
         bool was;
         uint64_t since_ns;
         /* Used in a walk, while the hold has not begun. */
-        bool is_listed;
-        struct backfill_hold *next;
+        uint64_t listed; /* number of the walk in whose list it is; 0: in none */
+        LIST_ENTRY(backfill_hold) link;
         uint64_t n_least_bytes; /* smallest size that one of them waits for */
         unsigned n_allowed;     /* as in struct backfill */
 };
@@ -162,6 +178,7 @@ struct refusal {
 /* The whole policy. Owns pools and clients, and through them everything else. */
 struct policy {
         struct action_queue actions;
+        struct service *service; /* see scheduling/service.h */
         struct pool **pools;
         uint32_t n_pools;
         struct tenant *tenants; /* table by key */
@@ -230,7 +247,13 @@ struct pool {
 
         struct waiting_queue queue; /* the waiting requests */
         uint64_t n_waiting;
-        bool unserved;           /* something has happened since the last walk */
+        bool unserved;        /* something has happened since the last walk began */
+        bool has_unsure;      /* with the next two, as the last walk saw it: a request waits that
+                                  * nothing is sure to serve, */
+        uint64_t deadline_ns; /* the earliest deadline of these, */
+        uint64_t hold_end_ns; /* and when the first tenant ceases to hold up others */
+        uint64_t
+                n_bypasses; /* blocks created so far, each of which bypassed those that waited before */
         uint64_t stuck_since_ns; /* with stuck_moves: see deadlock.h; 0: no deadlock */
         uint64_t stuck_moves;
         uint64_t n_backs; /* times that bytes came back to the driver, or may have */
@@ -306,10 +329,10 @@ struct client {
         struct lease *leases;    /* by id, in all states */
         LIST_HEAD(client_returned, lease) returned;
         TAILQ_HEAD(client_requests, request) requests;
-        uint32_t n_waiting;     /* unanswered requests */
-        bool gathers;           /* its last LEASE belongs to a group that is not complete */
-        int gather_outcome;     /* the first refusal in that group, which refuses all of it */
-        uint64_t stuck, moving; /* both used by the search for a deadlock */
+        uint32_t n_waiting; /* unanswered requests */
+        bool gathers;       /* its last LEASE belongs to a group that is not complete */
+        int gather_outcome; /* the first refusal in that group, which refuses all of it */
+        uint64_t stuck;     /* the last look for a deadlock that saw it wait */
         LIST_HEAD(client_release_alls, release_all) release_alls;
         uint64_t n_held_bytes;   /* of an earlier daemon's blocks: the most that may be declared */
         struct charge *declared; /* one for each pool */
@@ -366,10 +389,12 @@ struct request {
         TAILQ_ENTRY(request) client_link;
         TAILQ_ENTRY(request) queue_link; /* in WAITING and CREATING only, like its number */
         uint64_t number;                 /* in the order of the requests */
-        unsigned n_bypassed;      /* times that a later request got what this one waits for; at most
-                                   * BACKFILL_MAX */
-        unsigned n_served_before; /* with waits_next: used in a walk; see backfill.h */
-        struct request *waits_next;
+        unsigned n_bypassed;    /* times that a later request got what this one waits for; at most
+                                  * BACKFILL_MAX. Without those since the last walk met it, */
+        bool is_bypassed;       /* if they count: */
+        uint64_t n_bypasses;    /* what the pool had then */
+        uint64_t meant;         /* number of the walk that met it and means bytes for it, */
+        uint64_t n_meant_bytes; /* so many */
 };
 
 enum block_state {
@@ -392,8 +417,9 @@ struct block {
         struct bin *bin; /* tells its size and properties, fixed for life */
         void *backing;   /* of the server; NULL before creation and after release */
         struct charge charge;
-        struct action_node action;       /* CREATE or RELEASE */
-        struct request *request;         /* in CREATING only: the request for which it is made */
+        struct action_node action; /* CREATE or RELEASE */
+        struct request *request;   /* in CREATING only: the request for which it is made */
+        bool is_uncounted;         /* its shared usage is to be counted again: see shared_usage.h */
         struct release_all *release_all; /* the one that waits for its release, or NULL */
         uint64_t made_ns;                /* when CREATE was given */
         uint64_t since_ns;               /* when its state changed last */

@@ -10,6 +10,7 @@
  * and asks all the time would keep others waiting for ever. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/policy/state/types.h"
@@ -27,19 +28,24 @@ void waiting_queue_take_back(struct holding *holding, uint64_t n_bytes);
 /* The tenant ends. A later tenant in its place starts where it stood, or level with the first waiting one. */
 void waiting_queue_end(const struct holding *holding);
 
-/* A walk through the queue. The request that waiting_queue_next returned last may leave the queue before
- * the next call, but no other. */
-struct waiting_queue_walk {
-        struct waiting_queue *queue;
-        struct holding *at;
-        struct holding *after;
-};
+/* A walk through the queue, of which there is one at a time. It may rest after any step of it: requests and tenants then
+ * come and go as they like. It meets every request once that waits all the while, and none that came after its beginning.
+ * These functions count what they do: a holding or a request is an item, and *n_left goes down to 0 at least. */
+void waiting_queue_begin(struct waiting_queue *queue, uint64_t number);
 
-struct waiting_queue_walk waiting_queue_begin(struct waiting_queue *queue);
+/* Sorts the tenants. Returns whether there is more to do before the first request. */
+bool waiting_queue_sort(struct waiting_queue *queue, unsigned *n_left);
 
-/* Returns every request of the queue once; NULL at the end. */
-struct request *waiting_queue_next(struct waiting_queue_walk *walk);
+/* The next request; NULL at the end. It may leave the queue at any time. */
+struct request *waiting_queue_next(struct waiting_queue *queue, unsigned *n_left);
 
 /* So many bytes are meant for the request that waiting_queue_next returned last: its tenant's next request
  * moves that much further back in this walk. */
-void waiting_queue_assign(struct waiting_queue_walk *walk, uint64_t n_bytes);
+void waiting_queue_assign(struct waiting_queue *queue, uint64_t n_bytes);
+
+/* It goes on waiting, for the bytes that are meant for it, while it is in the queue. */
+void waiting_queue_mean(struct request *request, uint64_t n_bytes);
+
+/* The walk rests, or is over. */
+void waiting_queue_rest(struct waiting_queue *queue);
+void waiting_queue_stop(struct waiting_queue *queue);

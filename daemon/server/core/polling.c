@@ -8,14 +8,18 @@
 
 static void on_timer(uv_timer_t *timer);
 
-/* An idle handle instead of a timer of 0 ms: the loop runs such timers repeatedly before it polls its
- * sockets. */
-static void on_idle(uv_idle_t *idle)
+static void go_on(struct polling *polling)
 {
-        struct polling *polling = CONTAINER_OF(idle, struct polling, idle);
+        scheduler_put(polling->scheduler, &polling->scheduler->node, &polling->turn);
+}
 
-        if (!rounds_turn(&polling->rounds))
-                (void)uv_idle_stop(idle);
+/* The node pays: their peers have nothing to say. */
+static void look_at_some(struct task *task)
+{
+        struct polling *polling = CONTAINER_OF(task, struct polling, turn);
+
+        if (rounds_turn(&polling->rounds))
+                go_on(polling);
 }
 
 static void wait_for_round(struct polling *polling)
@@ -29,18 +33,17 @@ static void on_timer(uv_timer_t *timer)
         struct polling *polling = CONTAINER_OF(timer, struct polling, timer);
 
         rounds_begin(&polling->rounds);
-        (void)uv_idle_start(&polling->idle, on_idle);
+        go_on(polling);
         wait_for_round(polling);
 }
 
-int polling_open(struct polling *polling, uv_loop_t *loop,
+int polling_open(struct polling *polling, struct scheduler *scheduler,
                  enum rounds_look (*look)(struct rounds_member *member))
 {
-        int r;
-
         rounds_init(&polling->rounds, look);
-        r = uv_timer_init(loop, &polling->timer);
-        return r ? r : uv_idle_init(loop, &polling->idle);
+        polling->scheduler = scheduler;
+        polling->turn.step = look_at_some;
+        return uv_timer_init(scheduler->loop, &polling->timer);
 }
 
 void polling_watch(struct polling *polling, struct rounds_member *member)
@@ -64,5 +67,5 @@ void polling_look_at_all(struct polling *polling)
 void polling_close(struct polling *polling)
 {
         uv_close((uv_handle_t *)&polling->timer, NULL);
-        uv_close((uv_handle_t *)&polling->idle, NULL);
+        scheduler_take_out(&polling->turn);
 }

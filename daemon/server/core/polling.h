@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Polls connections whose state the loop cannot report: the daemon waits for their peers, or holds their
- * requests back. Each loop iteration checks some of them, and serves all other connections in between. On
- * the loop. */
+ * requests back. Each step checks some of them, and all other connections are served in between. On the
+ * loop. */
 #pragma once
 
 #include <uv.h>
 
 #include "daemon/fairness/rounds.h"
+#include "daemon/server/scheduler/scheduler.h"
 
 struct polling {
         struct rounds rounds;
         uv_timer_t timer; /* between the starts of two rounds */
-        uv_idle_t idle;   /* while a round is not over: the loop does not block */
+        struct scheduler *scheduler;
+        struct task turn; /* while a round is not over */
 };
 
-int polling_open(struct polling *polling, uv_loop_t *loop,
+int polling_open(struct polling *polling, struct scheduler *scheduler,
                  enum rounds_look (*look)(struct rounds_member *member));
 
 /* Also legal for a member that is watched already. */
@@ -24,5 +26,5 @@ void polling_forget(struct polling *polling, struct rounds_member *member);
 /* Checks all members now. */
 void polling_look_at_all(struct polling *polling);
 
-/* Closes the handles; they are closed after the next loop iteration. */
+/* The handle is closed after the next loop iteration. */
 void polling_close(struct polling *polling);

@@ -30,6 +30,8 @@
 /* Leases that one client may hold at a time. */
 #define CLIENT_N_SLOTS 4096
 
+struct server;
+struct driver_block; /* see driver_jobs.h */
 struct session;
 LIST_HEAD(session_list, session);
 struct reply_file;
@@ -54,7 +56,12 @@ struct server_pool {
         bool is_full; /* the driver had no memory for the last block, though the pool has room */
         struct {
                 struct driver_state state;
-                struct job_queue retries;      /* see release_retry.h */
+                struct job_queue retries; /* see release_retry.h */
+                unsigned n_retries;
+                struct task retrying; /* those that are due, */
+                struct server *server;
+                unsigned n_to_look_at;         /* of so many, from the first one on, */
+                uint64_t until_ns;             /* which are due until then */
                 unsigned n_trials_kept;        /* retries that are now trials of the driver */
                 uint64_t n_unreleasable_bytes; /* not part of the policy's blocks */
                 bool is_tried;                 /* a trial is under way */
@@ -115,7 +122,8 @@ struct server {
         } prewarming;
         struct {
                 uv_timer_t timer;
-                uint64_t interval_ms; /* between passes over all blocks */
+                struct task task;     /* a part of a pass over all blocks */
+                uint64_t interval_ms; /* between passes */
         } aging;                      /* see aging.h */
         struct {
                 struct drain drain;
@@ -143,6 +151,13 @@ struct server {
         struct session_list sessions;
         struct numbered sessions_by_number; /* for walks in parts */
         struct session_list ended_sessions; /* which are freed when none is at work */
+        struct {
+                LIST_HEAD(, driver_block) under_way;
+                struct job_queue finished; /* of these: they wait for their step */
+                struct task taking;        /* them from the workers */
+        } jobs;                            /* see driver_jobs.h */
+        /* Takes a finished job. execute_open sets it, so that pools need not know execute.c. */
+        void (*end_job)(struct server *server, uint32_t pool, struct job *job);
         /* Takes a frame of a session in HELLO or READY. server_new sets it, so that sessions need not know
          * the requests. */
         void (*take_frame)(struct session *session, int r, const struct frame *frame);
@@ -169,6 +184,7 @@ struct server {
         struct log_limit complaints; /* rate limit of log lines about clients */
         uv_prepare_t iteration;      /* runs before the loop blocks */
         uint64_t n_unawaited;        /* see policy_n_unawaited */
+        struct task serving; /* while the queues are to be served, and no other step comes */
         bool is_executing;
         bool is_dirty;   /* the policy was told something since its queues were served */
         bool has_served; /* the queues were served since the deadlines were looked at */

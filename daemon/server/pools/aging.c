@@ -9,10 +9,6 @@
 #define INTERVAL_MS_MIN UINT64_C(250)
 #define INTERVAL_MS_MAX UINT64_C(5000)
 
-/* Blocks that one part of a pass looks at; time between two parts. */
-#define LOOKS   256
-#define PART_MS 1
-
 static uint64_t interval_ms(uint64_t return_after_ns)
 {
         uint64_t n_ms = return_after_ns / NS_PER_MS / PASSES;
@@ -43,30 +39,40 @@ void aging_apply(struct server *server)
         aging_watch(server);
 }
 
-int aging_open(struct server *server)
+/* The node pays. */
+static void look_at_some(struct task *task)
 {
-        int r = uv_timer_init(&server->loop, &server->aging.timer);
+        struct server *server = CONTAINER_OF(task, struct server, aging.task);
 
-        if (!r)
-                aging_apply(server);
-        return r;
+        if (policy_age(server->policy, PART_ITEMS, server_now_ns(server)))
+                scheduler_put(&server->scheduler, &server->scheduler.node, task);
+        else
+                aging_watch(server);
+        server_execute(server);
 }
 
 static void on_pass(uv_timer_t *timer)
 {
         struct server *server = CONTAINER_OF(timer, struct server, aging.timer);
 
-        if (policy_age(server->policy, LOOKS, server_now_ns(server)))
-                (void)uv_timer_start(timer, on_pass, PART_MS, 0);
-        else
-                aging_watch(server);
-        server_execute(server);
+        scheduler_put(&server->scheduler, &server->scheduler.node, &server->aging.task);
+}
+
+int aging_open(struct server *server)
+{
+        int r = uv_timer_init(&server->loop, &server->aging.timer);
+
+        server->aging.task.step = look_at_some;
+        if (!r)
+                aging_apply(server);
+        return r;
 }
 
 void aging_watch(struct server *server)
 {
         uv_timer_t *timer = &server->aging.timer;
 
-        if (!server->stopping && !uv_is_active((uv_handle_t *)timer) && policy_ages(server->policy))
+        if (!server->stopping && !uv_is_active((uv_handle_t *)timer) && !server->aging.task.payer &&
+            policy_ages(server->policy))
                 (void)uv_timer_start(timer, on_pass, server->aging.interval_ms, 0);
 }

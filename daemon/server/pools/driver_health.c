@@ -2,10 +2,10 @@
 #include "daemon/server/pools/driver_health.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/err.h"
 #include "daemon/server/pools/prewarming.h"
+#include "daemon/server/pools/driver_jobs.h"
 #include "daemon/server/pools/release_retry.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/session.h"
@@ -130,21 +130,19 @@ static void try_again(struct server *server, uint32_t id)
             !driver_state_take_try(&pool->driver.state, pool->driver.n_trials_kept,
                                    server_now_ns(server)))
                 return;
-        block = calloc(1, sizeof(*block));
+        block = driver_jobs_new_block(server, id, BACKING_TRY_BYTES);
         if (!block)
                 return;
         pool->driver.is_tried = true;
-        block->n_bytes = BACKING_TRY_BYTES;
-        block->fd = -1;
         block->job = (struct job){.kind = JOB_TRY, .block = block};
-        driver_health_submit(server, id, &block->job);
+        driver_health_submit(server, id, &server->scheduler.node, &block->job);
 }
 
 void driver_health_end_try(struct server *server, uint32_t id, struct job *job)
 {
         server->pools[id].driver.is_tried = false;
         if (!job->block->handle || !release_retry_keep(server, id, job))
-                free(job->block);
+                driver_jobs_free_block(job->block);
 }
 
 /* Returns whether the driver must be watched further. */
@@ -181,10 +179,10 @@ void driver_health_watch(struct server *server)
                 (void)uv_timer_start(&server->driver_health_timer, on_look, LOOK_MS, LOOK_MS);
 }
 
-void driver_health_submit(struct server *server, uint32_t pool, struct job *job)
+void driver_health_submit(struct server *server, uint32_t pool, struct payer *payer,
+                          struct job *job)
 {
-        server->pools[pool].n_jobs++;
-        worker_submit(server->pools[pool].worker, job);
+        driver_jobs_submit(server, pool, payer, job);
         driver_health_watch(server);
 }
 

@@ -15,9 +15,9 @@
 /* Starts the timer, unless it runs. */
 void driver_health_watch(struct server *server);
 
-/* Gives the pool's worker a job, which comes back by worker_take_done (daemon/backing/worker/worker.h). The
- * driver is watched until then. */
-void driver_health_submit(struct server *server, uint32_t pool, struct job *job);
+/* driver_jobs_submit; the driver is watched until the job is finished. */
+void driver_health_submit(struct server *server, uint32_t pool, struct payer *payer,
+                          struct job *job);
 
 /* Notes the driver's state from a finished job. Call it before the job's block is kept for a retry, or
  * freed. */

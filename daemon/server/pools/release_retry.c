@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "base/err.h"
 #include "daemon/server/pools/driver_health.h"
 #include "daemon/server/session/event_log.h"
 
@@ -61,6 +62,7 @@ bool release_retry_keep(struct server *server, uint32_t id, struct job *job)
                                                          ++block->life.n_failures,
                                                          server_now_ns(server));
         TAILQ_INSERT_TAIL(&pool->driver.retries, job, link);
+        pool->driver.n_retries++;
         driver_health_watch(server);
         return true;
 }
@@ -75,26 +77,62 @@ void release_retry_forget(struct server *server, uint32_t id, const struct job *
         set_unreleasable(server, id, pool->driver.n_unreleasable_bytes - job->block->n_bytes);
 }
 
-static void try_until(struct server *server, uint32_t id, uint64_t until_ns)
+/* Those that are not due move to the end of the list. */
+static void try_first(struct server *server, uint32_t id, uint64_t until_ns)
 {
         struct job_queue *jobs = &server->pools[id].driver.retries;
-        struct job *job, *next;
+        struct job *job = TAILQ_FIRST(jobs);
 
-        for (job = TAILQ_FIRST(jobs); job; job = next) {
-                next = TAILQ_NEXT(job, link);
-                if (job->block->life.retry_ns > until_ns)
-                        continue;
-                TAILQ_REMOVE(jobs, job, link);
-                driver_health_submit(server, id, job);
+        TAILQ_REMOVE(jobs, job, link);
+        if (job->block->life.retry_ns > until_ns) {
+                TAILQ_INSERT_TAIL(jobs, job, link);
+                return;
         }
+        server->pools[id].driver.n_retries--;
+        driver_health_submit(server, id, &server->scheduler.node, job);
+}
+
+/* The node pays: the driver is at fault. */
+static void try_some(struct task *task)
+{
+        struct server_pool *pool = CONTAINER_OF(task, struct server_pool, driver.retrying);
+        struct server *server = pool->driver.server;
+
+        for (unsigned n = 0; n < PART_ITEMS && pool->driver.n_to_look_at; n++) {
+                pool->driver.n_to_look_at--;
+                try_first(server, pool->row.id, pool->driver.until_ns);
+        }
+        if (pool->driver.n_to_look_at)
+                scheduler_put(&server->scheduler, &server->scheduler.node, task);
+}
+
+static void try_until(struct server *server, uint32_t id, uint64_t until_ns)
+{
+        struct server_pool *pool = &server->pools[id];
+
+        pool->driver.n_to_look_at = pool->driver.n_retries;
+        pool->driver.until_ns = until_ns;
+        if (!pool->driver.n_to_look_at)
+                return;
+        pool->driver.server = server;
+        pool->driver.retrying.step = try_some;
+        scheduler_put(&server->scheduler, &server->scheduler.node, &pool->driver.retrying);
 }
 
 void release_retry_try(struct server *server, uint32_t id)
 {
-        try_until(server, id, server_now_ns(server));
+        if (!server->pools[id].driver.retrying.payer)
+                try_until(server, id, server_now_ns(server));
 }
 
 void release_retry_try_all(struct server *server, uint32_t id)
 {
         try_until(server, id, UINT64_MAX);
+}
+
+void release_retry_stop(struct server *server, uint32_t id)
+{
+        scheduler_take_out(&server->pools[id].driver.retrying);
+        while (server->pools[id].driver.n_retries)
+                try_first(server, id, UINT64_MAX);
 }

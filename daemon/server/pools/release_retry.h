@@ -16,6 +16,9 @@ bool release_retry_keep(struct server *server, uint32_t pool, struct job *job);
 /* A block that may have been kept was released. */
 void release_retry_forget(struct server *server, uint32_t pool, const struct job *job);
 
-/* Retries the releases that are due. */
+/* Retries the releases that are due, or all of them: in steps. */
 void release_retry_try(struct server *server, uint32_t pool);
 void release_retry_try_all(struct server *server, uint32_t pool);
+
+/* The server stops: all are tried once more, now. */
+void release_retry_stop(struct server *server, uint32_t pool);

@@ -3,13 +3,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "daemon/server/pools/aging.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_health.h"
+#include "daemon/server/pools/driver_jobs.h"
 #include "daemon/server/pools/prewarming.h"
 #include "daemon/server/pools/release_retry.h"
 #include "daemon/server/requests/reclaim.h"
@@ -24,13 +24,24 @@
 /* Interval of checks for leases that became idle. */
 #define LOOK_MS 5
 
-static void create(struct server *server, struct block *block)
+/* For a client's request, or for none. */
+static struct payer *payer_of(struct server *server, const struct action *action)
 {
-        bool is_barred = device_watch_is_barred(&server->pools[block_pool(block)]);
-        struct backing_block *backing = is_barred ? NULL : calloc(1, sizeof(*backing));
+        const struct session *session = action->client ? client_owner(action->client) : NULL;
+
+        return session ? session->transport.owner.payer : driver_jobs_payer_now(server);
+}
+
+static void create(struct server *server, const struct action *action)
+{
+        struct block *block = action->block;
+        uint32_t pool = block_pool(block);
+        bool is_barred = device_watch_is_barred(&server->pools[pool]);
+        struct backing_block *backing = is_barred ? NULL
+                                                  : driver_jobs_new_block(server, pool,
+                                                                          block_bytes(block));
 
         if (!backing) {
-                uint32_t pool = block_pool(block);
                 bool is_warm = block_is_unowned(block);
 
                 policy_created(server->policy, block, is_barred ? -ENODEV : -ENOMEM, NULL,
@@ -41,12 +52,10 @@ static void create(struct server *server, struct block *block)
                                                   : "out of memory in gpumemd");
                 return;
         }
-        backing->n_bytes = block_bytes(block);
-        backing->fd = -1;
-        backing->life.n_losses = server->pools[block_pool(block)].driver.state.n_losses;
+        backing->life.n_losses = server->pools[pool].driver.state.n_losses;
         backing->job = (struct job){.kind = JOB_CREATE, .block = backing, .owner = block};
-        LIST_INSERT_HEAD(&server->pools[block_pool(block)].being_made, backing, link);
-        driver_health_submit(server, block_pool(block), &backing->job);
+        LIST_INSERT_HEAD(&server->pools[pool].being_made, backing, link);
+        driver_health_submit(server, pool, payer_of(server, action), &backing->job);
 }
 
 static void release(struct server *server, struct block *block)
@@ -55,7 +64,8 @@ static void release(struct server *server, struct block *block)
 
         backing->may_be_used = block_may_be_used(block);
         backing->job = (struct job){.kind = JOB_RELEASE, .block = backing, .owner = block};
-        driver_health_submit(server, block_pool(block), &backing->job);
+        driver_health_submit(server, block_pool(block), driver_jobs_payer_now(server),
+                             &backing->job);
 }
 
 static void note_grant(const struct action *action)
@@ -152,7 +162,7 @@ static void execute_one(struct server *server, const struct action *action)
 {
         switch (action->kind) {
         case ACTION_CREATE:
-                create(server, action->block);
+                create(server, action);
                 break;
         case ACTION_RELEASE:
                 release(server, action->block);
@@ -183,9 +193,6 @@ static void execute_one(struct server *server, const struct action *action)
                 break;
         }
 }
-
-/* Finished jobs that are taken from each worker before the loop looks for news. */
-#define JOBS_A_TIME 64
 
 /* Cancels creations whose requester has left, so that they do not block the worker. */
 static void cancel_unwanted(struct server *server)
@@ -304,7 +311,7 @@ static void created(struct server *server, struct backing_block *backing)
         if (is_warm)
                 prewarming_continue(server, pool, backing->n_bytes, r ? failure : NULL);
         if (r && !is_kept)
-                free(backing);
+                driver_jobs_free_block(backing);
 }
 
 static void released(struct server *server, uint32_t pool, struct job *job)
@@ -315,10 +322,10 @@ static void released(struct server *server, uint32_t pool, struct job *job)
         release_retry_forget(server, pool, job);
         if (job->owner)
                 policy_released(server->policy, job->owner, server_now_ns(server));
-        free(job->block);
+        driver_jobs_free_block(job->block);
 }
 
-static void done(struct server *server, uint32_t pool, struct job *job)
+static void end_job(struct server *server, uint32_t pool, struct job *job)
 {
         driver_health_note_job(server, pool, job);
         switch (job->kind) {
@@ -335,60 +342,57 @@ static void done(struct server *server, uint32_t pool, struct job *job)
         }
 }
 
-/* Returns whether there may be more. */
-static bool take_some_done(struct server *server, uint32_t pool)
-{
-        for (unsigned n = 0; n < JOBS_A_TIME; n++) {
-                struct job *job = worker_take_done(server->pools[pool].worker);
-
-                if (!job)
-                        return false;
-                server->pools[pool].n_jobs--;
-                done(server, pool, job);
-        }
-        return true;
-}
-
-void execute_take_done(struct server *server)
-{
-        bool has_more = false;
-
-        for (uint32_t i = 0; i < server->n_pools; i++)
-                has_more |= take_some_done(server, i);
-        if (has_more)
-                (void)uv_async_send(&server->worker_wake);
-        execute_now(server);
-}
-
-void execute_take_answered(struct server *server)
+unsigned execute_take_answered(struct server *server, unsigned n_most)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
                 struct job *job;
 
-                while ((job = device_watch_take_answered(&server->pools[i])))
+                while (n_most && (job = device_watch_take_answered(&server->pools[i]))) {
                         created(server, job->block);
+                        n_most--;
+                }
         }
+        return n_most;
 }
 
-/* Serves the queues of pools about which the policy was told something. */
+static void serve_on(struct server *server)
+{
+        if (server->is_dirty && !server->stopping)
+                scheduler_put(&server->scheduler, &server->scheduler.node, &server->serving);
+}
+
+/* Serves the queues of pools about which the policy was told something: a part of that. What it leaves is done after the
+ * next steps, or in steps of the node's if there are none. */
 void execute_serve(struct server *server)
 {
+        unsigned n_left = PART_ITEMS;
+
         if (!server->is_dirty)
                 return;
-        execute_take_answered(server);
+        n_left = execute_take_answered(server, n_left);
         server->is_executing = true;
         do {
-                policy_serve(server->policy, server_now_ns(server));
-        } while (execute_all(server));
-        server->is_executing = server->is_dirty = false;
+                n_left = policy_serve(server->policy, n_left, server_now_ns(server));
+        } while (execute_all(server) && n_left);
+        server->is_executing = false;
+        server->is_dirty = !n_left;
         server->has_served = true;
+        serve_on(server);
+}
+
+/* The step is all that follows each step. */
+static void serve(struct task *task)
+{
+        (void)task;
 }
 
 static void on_iteration(uv_prepare_t *iteration)
 {
         struct server *server = CONTAINER_OF(iteration, struct server, iteration);
 
-        execute_serve(server);
+        if (server->stopping)
+                execute_serve(server);
+        serve_on(server);
         session_free_ended(server);
         if (!server->has_served)
                 return;
@@ -397,7 +401,8 @@ static void on_iteration(uv_prepare_t *iteration)
                 cancel_unwanted(server);
         server->n_unawaited = policy_n_unawaited(server->policy);
         aging_watch(server);
-        if (!server->stopping)
+        /* Else it is set when all is served. */
+        if (!server->stopping && !server->is_dirty)
                 set_deadline(server);
 }
 
@@ -407,6 +412,9 @@ int execute_open(struct server *server)
 
         if (r)
                 return r;
+        server->serving.step = serve;
+        server->end_job = end_job;
+        driver_jobs_open(server);
         policy_serve_in_turns(server->policy);
         return uv_prepare_start(&server->iteration, on_iteration);
 }

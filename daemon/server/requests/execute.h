@@ -14,9 +14,6 @@ void execute_now(struct server *server);
  * scheduler, and before the loop blocks. */
 void execute_serve(struct server *server);
 
-/* Takes finished jobs from the workers. */
-void execute_take_done(struct server *server);
-
-/* Takes the creates that are no longer held (device_watch.h). Called in each loop iteration, and when the
- * server stops. */
-void execute_take_answered(struct server *server);
+/* Takes the creates that are no longer held (device_watch.h), so many at most. Returns how many more it might have taken.
+ * Called by execute_serve, and when the server stops. */
+unsigned execute_take_answered(struct server *server, unsigned n_most);

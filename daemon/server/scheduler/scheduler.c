@@ -114,8 +114,10 @@ static bool take_step(struct scheduler *scheduler, uint64_t *now_ns)
 
         if (!task)
                 return false;
+        scheduler->payer = payer;
         task->step(task);
         scheduler->after_step(scheduler);
+        scheduler->payer = NULL;
         *now_ns = clock_now_ns();
         n_ns = own_time(scheduler, *now_ns, *now_ns - since_ns);
         count(&scheduler->stats, n_ns);

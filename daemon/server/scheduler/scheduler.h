@@ -26,6 +26,7 @@ struct scheduler {
         struct payer everyone;
         struct payer admin;
         struct payer node;       /* for work that is of no user, or no longer of one */
+        struct payer *payer;     /* of the step under way; NULL: none is */
         int64_t admin_credit_ns; /* time to which it is entitled; from 0 on it is served before users */
         uv_idle_t idle;          /* active while there is work: the loop does not block */
         struct scheduler_stats stats;

@@ -180,11 +180,12 @@ static void end_client(struct task *task)
         server_execute(session->server);
 }
 
-/* A stop waits for none. */
+/* A stop waits for none, nor for steps. */
 static void note_sign(struct session *session)
 {
-        if (session->client_end.payer)
+        if (session->client_end.payer && !session->server->stopping)
                 return;
+        scheduler_take_out(&session->client_end);
         end_client(&session->client_end);
         while (session->server->stopping && session->client_end.payer) {
                 scheduler_take_out(&session->client_end);

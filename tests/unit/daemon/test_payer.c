@@ -160,6 +160,20 @@ TEST(containers_share_what_their_user_has)
         unref(0, 2);
 }
 
+TEST(what_a_payer_is_part_of_at_the_top)
+{
+        struct payer *user = &nodes[0].payer, *process = &nodes[1].payer;
+
+        start();
+        ck_assert_int_eq(payer_init(user, &everyone, on_end), 0);
+        ck_assert_int_eq(payer_init(process, user, on_end), 0);
+        ck_assert_ptr_eq(payer_of_top(process), user);
+        ck_assert_ptr_eq(payer_of_top(user), user);
+        payer_unref(process);
+        payer_unref(user);
+        stop();
+}
+
 TEST(a_user_alone_has_all)
 {
         (void)make(0, &everyone);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All clients that hold a pool's memory wait for more of it: the last request is refused. */
+#include <limits.h>
+
 #include "daemon/policy/scheduling/deadlock.h"
 #include "tests/unit/policy/policy_world.h"
 
@@ -52,7 +54,7 @@ POLICY_TEST(a_deadlock_that_ended_wakes_no_one, 8 * MIB)
         policy_serve_in_turns(world.policy);
         ask(a, 1, 4 * MIB, UINT64_MAX);
         ask(b, 2, 4 * MIB, UINT64_MAX);
-        policy_serve(world.policy, world.now_ns);
+        (void)policy_serve(world.policy, UINT_MAX, world.now_ns);
         ck_assert_uint_le(policy_next_deadline(world.policy), world.now_ns + DEADLOCK_NS);
         ck_assert(policy_cancel(world.policy, b, 2, world.now_ns));
         expect_refusal(b, 2, GPUMEM_E_CANCELLED);

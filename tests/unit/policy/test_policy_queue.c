@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that wait: how often the queue is walked, how many may wait, and for how long one holds up others. */
 #include <errno.h>
+#include <limits.h>
 
 #include "base/err.h"
 #include "daemon/policy/scheduling/backfill.h"
@@ -21,14 +22,14 @@ POLICY_TEST(in_turns_a_queue_is_walked_once_for_all, 8 * MIB)
         give_back(a, other.lease, RETURN_UNMAPPED);
         ck_assert_int_eq(policy_declare(world.policy, b, 0, 0, world.now_ns), 0);
         ck_assert_uint_eq(world.policy->n_walks, n_walks);
-        policy_serve(world.policy, world.now_ns);
+        (void)policy_serve(world.policy, UINT_MAX, world.now_ns);
         ck_assert_uint_eq(world.policy->n_walks, n_walks + 1);
         expect_release(held.block);
         expect_release(other.block);
-        policy_serve(world.policy, world.now_ns);
+        (void)policy_serve(world.policy, UINT_MAX, world.now_ns);
         ck_assert_uint_eq(block_bytes(take(ACTION_CREATE).block), 4 * MIB);
         ck_assert_uint_eq(block_bytes(take(ACTION_CREATE).block), 4 * MIB);
-        policy_serve(world.policy, world.now_ns);
+        (void)policy_serve(world.policy, UINT_MAX, world.now_ns);
         ck_assert_uint_eq(world.policy->n_walks, n_walks + 2);
 }
 
@@ -122,6 +123,97 @@ POLICY_TEST(nobody_is_held_up_for_long, 8 * MIB)
         give_back(x, held.lease, RETURN_UNMAPPED);
         expect_release(held.block);
         (void)expect_create(a, 0);
+}
+
+/* Clients of so many users, of which each has as many requests that wait. */
+static void fill_queue(unsigned n_clients, uint32_t n_each, uint64_t deadline_ns)
+{
+        for (unsigned i = 0; i < n_clients; i++) {
+                struct client *client = join(10 + i);
+
+                for (uint32_t serial = 1; serial <= n_each; serial++)
+                        ask(client, serial, 8 * MIB, deadline_ns);
+        }
+}
+
+static unsigned n_refusals(void)
+{
+        unsigned n = 0;
+
+        for (; policy_next_action(world.policy).kind != ACTION_NONE; n++)
+                continue;
+        policy_check(world.policy);
+        return n;
+}
+
+POLICY_TEST(a_walk_goes_on_after_so_many_requests, 8 * MIB)
+{
+        (void)hold(join(1), 8 * MIB);
+        policy_serve_in_turns(world.policy);
+        fill_queue(4, 50, UINT64_MAX);
+        /* Four tenants are sorted, and 200 requests met. */
+        for (unsigned i = 0; i < 3; i++)
+                ck_assert_uint_eq(policy_serve(world.policy, 64, world.now_ns), 0);
+        ck_assert_uint_gt(policy_serve(world.policy, 64, world.now_ns), 0);
+        ck_assert_uint_eq(n_refusals(), 0);
+        ck_assert_uint_eq(policy_serve(world.policy, 64, world.now_ns), 64);
+}
+
+/* All expire at one time. An answer is eight items. */
+POLICY_TEST(so_many_expire_at_one_time_and_no_more, 8 * MIB)
+{
+        unsigned n = 0, n_parts = 0;
+
+        (void)hold(join(1), 8 * MIB);
+        policy_serve_in_turns(world.policy);
+        fill_queue(4, 50, world.now_ns + 1);
+        while (!policy_serve(world.policy, 64, world.now_ns))
+                continue;
+        world.now_ns++;
+        policy_expire(world.policy, world.now_ns);
+        ck_assert_uint_eq(n_refusals(), 0);
+        while (n < 200) {
+                unsigned n_more;
+
+                (void)policy_serve(world.policy, 64, world.now_ns);
+                n_more = n_refusals();
+                ck_assert_uint_le(n_more, 8);
+                n += n_more;
+                ck_assert_uint_lt(n_parts++, 50);
+        }
+        ck_assert_uint_eq(stats().n_waiting, 0);
+}
+
+/* While a walk rests, clients leave: that of the next request, one further on, and a whole tenant. */
+POLICY_TEST(who_leaves_while_a_walk_rests_is_not_met, 8 * MIB)
+{
+        struct held held;
+        struct client *first, *second, *third;
+
+        held = hold(join(1), 8 * MIB);
+        first = join(2);
+        second = join(3);
+        third = join(4);
+        policy_serve_in_turns(world.policy);
+        ask(first, 1, 8 * MIB, UINT64_MAX);
+        ask(first, 2, 8 * MIB, UINT64_MAX);
+        ask(second, 3, 8 * MIB, UINT64_MAX);
+        ask(third, 4, 8 * MIB, UINT64_MAX);
+        give_back(world.boards[0].client, held.lease, RETURN_UNMAPPED);
+        for (unsigned i = 0; i < 4; i++)
+                ck_assert_uint_eq(policy_serve(world.policy, 1, world.now_ns), 0);
+        ck_assert(policy_cancel(world.policy, first, 2, world.now_ns));
+        ck_assert(!policy_client_eof(world.policy, second, world.now_ns));
+        ck_assert(policy_client_dead(world.policy, second, world.now_ns));
+        policy_check(world.policy);
+        while (!policy_serve(world.policy, 1, world.now_ns))
+                policy_check(world.policy);
+        expect_release(held.block);
+        expect_refusal(first, 2, GPUMEM_E_CANCELLED);
+        (void)policy_serve(world.policy, UINT_MAX, world.now_ns);
+        created(take(ACTION_CREATE).block, 0);
+        (void)expect_grant(first, 1);
+        ck_assert_uint_eq(stats().n_waiting, 1);
 }
 
 TESTS_MAIN("policy: queue")

@@ -188,4 +188,26 @@ POLICY_TEST(many_small_ones_go_for_a_large_one, 8192 * MIB)
         ck_assert_uint_lt(stats().n_revocations, n_clients * n_each);
 }
 
+/* Not all, where there are many: those that hold most. */
+POLICY_TEST(so_many_are_asked_and_no_more, LARGE)
+{
+        struct client *a, *other;
+        struct action action;
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < 2 * EVICT_MARKS_A_BLOCK; i++) {
+                other = join(2 + i);
+                (void)hold(other, i == EVICT_MARKS_A_BLOCK ? 16 * MIB : 2 * MIB);
+        }
+        a = join(1);
+        world.now_ns += CLIENT_MARK_NS;
+        ask(a, 1, 8 * MIB, 0);
+        while ((action = policy_next_action(world.policy)).kind == ACTION_MARK) {
+                ck_assert(n || client_charged(action.client, 0) == 16 * MIB);
+                n++;
+        }
+        ck_assert_int_eq(action.kind, ACTION_CREATE);
+        ck_assert_uint_eq(n, EVICT_MARKS_A_BLOCK);
+}
+
 TESTS_MAIN("policy: reserve")
