@@ -193,7 +193,6 @@ void block_set_seen_idle(struct block *block, bool is_idle)
                 return;
         pool->seen_idle_bytes += is_idle ? block->bin->n_bytes : -block->bin->n_bytes;
         block->holding->seen_idle_bytes += is_idle ? block->bin->n_bytes : -block->bin->n_bytes;
-        block->bin->n_seen_idle += is_idle ? 1U : -1U;
         block->seen_idle = is_idle;
 }
 

@@ -62,11 +62,8 @@ struct pool_stats {
 /* GPUMEM_E_NO_POOL for an unknown pool. */
 int policy_pool_stats(const struct policy *policy, uint32_t pool, struct pool_stats *ret_stats);
 
-/* Reads the board's words of leases, one part of all blocks: the idle leases in statistics are as they were last seen.
- * Returns whether blocks are left. */
-bool policy_see_idle(struct policy *policy, struct numbered_walk *walk);
-
-/* One block of such a part, whose lease has been seen; NULL: the part is over. */
+/* The next block of one part of all blocks; NULL: the part is over. Reads the board's word of its lease: the idle leases
+ * in statistics are as they were last seen. */
 struct block *policy_next_block(struct policy *policy, struct numbered_walk *walk);
 
 /* Changes of blocks' states and of clients, so far: if the number is still the same, lists that were made in between
@@ -79,9 +76,6 @@ void policy_see_some_idle(struct policy *policy, uint32_t pool, unsigned n_max);
 
 /* Bytes of the pool's leases that were idle when they were seen last, and have not ended since. */
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
-
-/* The largest block of those that are cached, or were idle as above; 0: there is none. */
-uint64_t policy_largest_free(const struct policy *policy, uint32_t pool);
 
 /* What the client is charged in a pool, in bytes. */
 uint64_t client_charged(const struct client *client, uint32_t pool);

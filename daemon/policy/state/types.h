@@ -107,8 +107,7 @@ struct bin {
         struct bins *bins;
         uint64_t n_bytes;
         uint32_t properties;
-        uint32_t n_refs;      /* blocks of this size and these properties */
-        uint32_t n_seen_idle; /* of the leased ones, see struct block */
+        uint32_t n_refs; /* blocks of this size and these properties */
         /* Cached: the latest comes first. Leased: the one leased, or seen in use, the longest ago comes
          * first. */
         TAILQ_HEAD(bin_blocks, block) sides[BIN_N_SIDES];
