@@ -28,9 +28,11 @@ bool policy_ages(const struct policy *policy);
  * ends. Returns false when the last block of the last pool has been looked at. Blocks go only whole. */
 bool policy_age(struct policy *policy, unsigned n_looks, uint64_t now_ns);
 
-/* The device has too little free for programs that allocate without the daemon: gives unused memory of the pool back,
- * whatever it keeps, until n_bytes are on their way: cached blocks, the oldest first, those that no client maps before
- * others; then idle leases, as above. Looks at so many blocks of each of these, or fewer where some go. Returns the
- * bytes. */
-uint64_t policy_give_back(struct policy *policy, uint32_t pool, uint64_t n_bytes, unsigned n_looks,
-                          uint64_t now_ns);
+/* The device has too little free for programs that allocate without the daemon: from now on unused memory of the pool
+ * goes back, whatever it keeps, until n_bytes more are on their way: cached blocks, the oldest first, those that no
+ * client maps before others; then idle leases, as above. Last comes what clients have that are known not to unmap. */
+void policy_give_back(struct policy *policy, uint32_t pool, uint64_t n_bytes);
+
+/* The next part of that, in all pools: looks at so many blocks, or fewer where some go. Returns whether more is to be
+ * given back, and not all has been looked at. */
+bool policy_give_some_back(struct policy *policy, unsigned n_looks, uint64_t now_ns);

@@ -55,6 +55,7 @@ int policy_pool_stats(const struct policy *policy, uint32_t pool_id, struct pool
                 .cached = pool->totals.cached,
                 .lingering = pool->totals.lingering,
                 .timed_out = pool->totals.timed_out,
+                .returning = pool->totals.returning,
                 .unresponsive = pool->unresponsive,
                 .reserved = totals_reserved(&pool->totals),
                 .reserved_peak = pool->reserved_peak,

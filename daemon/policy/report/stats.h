@@ -38,6 +38,9 @@ struct pool_stats {
         uint64_t lingering;
         uint64_t
                 timed_out; /* lingering, mapped, and not unmapped for a second: see unmap_timeout.h */
+        uint64_t
+                returning; /* lingering, and expected back soon: no client is late to unmap it, or keeps
+                             * it mapped, and the driver takes it */
         uint64_t unresponsive; /* part of it: a client was told to unmap it, and could answer */
         uint64_t reserved;     /* leased + cached + lingering */
         uint64_t reserved_peak;

@@ -156,6 +156,24 @@ struct refusal {
         struct request *request; /* freed when the action is taken; or NULL */
 };
 
+/* What goes back first where a device has too little free, see policy_give_back. Late: its client is known not to
+ * unmap what it is told to. */
+enum giving_stage {
+        GIVING_UNMAPPED,
+        GIVING_MAPPED,
+        GIVING_IDLE,
+        GIVING_LATE_MAPPED,
+        GIVING_LATE_IDLE,
+        GIVING_N_STAGES,
+};
+
+struct giving {
+        uint64_t n_bytes; /* that are still to go */
+        enum giving_stage stage;
+        struct block *next; /* cached block where the stage goes on; NULL: at the first */
+        uint64_t n_left;    /* leases that the stage has not looked at, at most */
+};
+
 /* -- The objects -- */
 
 /* The whole policy. Owns pools and clients, and through them everything else. */
@@ -207,6 +225,7 @@ struct pool {
         bool returned_all;    /* a whole pass has covered all cached blocks since */
         struct block *look_next; /* the same for blocks in leases */
 
+        struct giving giving;
         struct totals totals;
         uint64_t unreleasable; /* part of lingering, of no block: see policy_set_unreleasable */
         uint64_t charged;
