@@ -51,9 +51,8 @@ bool policy_ages(const struct policy *policy)
         return false;
 }
 
-/* The list is sorted by the time of caching, so the scan ends at the first block that is too young. Blocks
- * are released only whole, and only while keep_bytes remain. One pass is enough unless more is cached
- * meanwhile. */
+/* The list is in the order of caching, and a block that a lease had left unused before is older than that: so the scan
+ * passes over those that are too young. Blocks are released only whole, and only while keep_bytes remain. */
 static unsigned age_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
 {
         struct block *block = pool->return_next;
@@ -61,16 +60,14 @@ static unsigned age_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
         if (!block) {
                 block = TAILQ_FIRST(&pool->cached);
                 pool->returned_all = pool->returned_all && !pool->cache_grew;
-                pool->cache_grew = false;
+                pool->cache_grew = pool->saw_young = false;
         }
         for (; block && n_looks && over_bytes(pool); n_looks--) {
                 struct block *next = TAILQ_NEXT(block, pool_age_link);
+                bool is_young = now_ns - block->idle_since_ns < pool->return_after_ns;
 
-                if (now_ns - block->since_ns < pool->return_after_ns) {
-                        pool->return_next = NULL;
-                        return n_looks;
-                }
-                if (!block_is_kept(block) && block->bin->n_bytes <= over_bytes(pool)) {
+                pool->saw_young = pool->saw_young || is_young;
+                if (!is_young && !block_is_kept(block) && block->bin->n_bytes <= over_bytes(pool)) {
                         block_release(block);
                         pool->n_aged++;
                         n_looks = less_a_release(n_looks);
@@ -78,7 +75,7 @@ static unsigned age_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
                 block = next;
         }
         pool->return_next = over_bytes(pool) ? block : NULL;
-        pool->returned_all = !block && !pool->cache_grew;
+        pool->returned_all = !block && !pool->cache_grew && !pool->saw_young;
         return n_looks;
 }
 
@@ -235,11 +232,11 @@ void policy_give_back(struct policy *policy, uint32_t pool, uint64_t n_bytes)
 
 static bool has_to_give(const struct pool *pool)
 {
-bool policy_give_some_back(struct policy *policy, unsigned n_looks, uint64_t now_ns)
-{
         return pool->giving.n_bytes && pool->giving.stage < GIVING_N_STAGES;
 }
 
+bool policy_give_some_back(struct policy *policy, unsigned n_looks, uint64_t now_ns)
+{
         if (now_ns > policy->now_ns)
                 policy->now_ns = now_ns;
         for (uint32_t i = 0; i < policy->n_pools; i++) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Aging: memory that no process has used for some time goes back to the driver.
  *
- * A cached block goes when it has been cached for so long, while more than keep_bytes are cached: the one that was
- * cached first goes first. A lease goes when every look has found it idle for so long, unless its tenant would be left
- * with less than the pool's min_bytes in leases. Its block is cached while less than keep_bytes are, and goes back to
- * the driver otherwise. So keep_bytes stay, whichever process had them last.
+ * A cached block goes when its last use ended so long ago, while more than keep_bytes are cached. A block that looks
+ * had found idle before it was cached has been unused since the first of them. Of several the one that was cached first
+ * goes first. A lease goes when every look has found it idle for so long, unless its tenant would be left with less
+ * than the pool's min_bytes in leases. Its block is cached while less than keep_bytes are, and goes back to the driver
+ * otherwise. So keep_bytes stay, whichever process had them last.
  *
  * No message tells when a lease becomes idle, or is used again: that is what the looks are for. A lease that was used
  * for a moment between two looks counts as idle. Blocks that clients keep mapped are left alone, since their memory

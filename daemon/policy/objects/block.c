@@ -217,8 +217,11 @@ static void delist_leased(struct block *block)
         TAILQ_REMOVE(&block_its_pool(block)->leased, block, pool_age_link);
 }
 
+/* A lease that was seen idle was unused before, and so is its block from then on. */
 void block_end_use(struct block *block)
 {
+        if (block->seen_in_use)
+                block->idle_since_ns = block_its_pool(block)->policy->now_ns;
         if (block_may_be_idle(block))
                 delist_leased(block);
         block->n_busy--;
@@ -389,6 +392,8 @@ void block_return_to_cache(struct block *block)
                 block_release(block);
                 return;
         }
+        if (block->state == BLOCK_CREATING_FOR_CACHE)
+                block->idle_since_ns = block_its_pool(block)->policy->now_ns;
         set_state(block, BLOCK_CACHED);
         charge_owner_update(block);
         enlist_cached(block);

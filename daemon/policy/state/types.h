@@ -223,9 +223,10 @@ struct pool {
                 *return_next; /* cached block where the next scan continues; NULL: at the first */
         bool cache_grew;      /* more is cached, or less is kept mapped */
         bool returned_all;    /* a whole pass has covered all cached blocks since */
+        bool saw_young;       /* and this pass has left some that were not old enough */
         struct block *look_next; /* the same for blocks in leases */
-
         struct giving giving;
+
         struct totals totals;
         uint64_t unreleasable; /* part of lingering, of no block: see policy_set_unreleasable */
         uint64_t charged;
@@ -439,10 +440,11 @@ struct block {
         TAILQ_ENTRY(block) holding_link;
         TAILQ_ENTRY(block) pool_age_link; /* also while it is expected */
         bool seen_in_use;       /* when policy_age last looked; true unless it may be idle */
-        uint64_t idle_since_ns; /* not seen_in_use: when it was first seen so; see aging.h */
-        bool seen_idle;         /* when policy_see_idle last looked; false unless it may be idle */
-        bool unusable;          /* must not be cached */
-        bool unreleasable;      /* to be released, but the driver did not take it */
+        uint64_t idle_since_ns; /* not seen_in_use: when it was first seen so; in CACHED: when its
+                                 * last use had ended; see aging.h */
+        bool seen_idle;    /* when policy_next_block last looked; false unless it may be idle */
+        bool unusable;     /* must not be cached */
+        bool unreleasable; /* to be released, but the driver did not take it */
 };
 
 static inline struct pool *block_its_pool(const struct block *block)

@@ -350,4 +350,28 @@ POLICY_TEST(what_cannot_come_back_is_not_waited_for, 64 * MIB)
         unmap(a, kept.id);
 }
 
+/* And what is younger does not hold it up, though it was cached before. */
+POLICY_TEST(what_was_idle_before_it_was_returned_is_as_old, 64 * MIB)
+{
+        struct client *a = join(1);
+        struct held old = hold_idle(a, 4 * MIB), young = hold(a, 2 * MIB);
+
+        begin_aging(0);
+        look(0);
+        world.now_ns += SECOND / 2;
+        give_back(a, young.lease, RETURN_UNMAPPED);
+        give_back(a, old.lease, RETURN_UNMAPPED);
+        look(SECOND / 2 - 1);
+        expect_idle();
+        look(1);
+        expect_release(old.block);
+        expect_idle();
+        ck_assert(policy_ages(world.policy));
+        look(SECOND / 2 - 1);
+        expect_idle();
+        look(1);
+        expect_release(young.block);
+        ck_assert(!policy_ages(world.policy));
+}
+
 TESTS_MAIN("policy: aging")
