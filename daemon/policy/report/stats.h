@@ -69,8 +69,8 @@ int policy_pool_stats(const struct policy *policy, uint32_t pool, struct pool_st
  * in statistics are as they were last seen. */
 struct block *policy_next_block(struct policy *policy, struct numbered_walk *walk);
 
-/* Changes of blocks' states and of clients, so far: if the number is still the same, lists that were made in between
- * are of one moment. */
+/* Changes of blocks' states and of clients, so far: if the number is still the same, blocks' states and sizes in lists
+ * that were made in between are of one moment. What clients report or mark idle may change without it. */
 uint64_t policy_n_changes(const struct policy *policy);
 
 /* The same for at most n_max leases of one pool, those that were idle the longest first. The others stay as they were
