@@ -49,23 +49,31 @@ int memfd_new_huge(const char *name, uint64_t n_bytes, int *ret_fd)
         return new_of_fixed_size(name, n_bytes, HUGE_FLAGS, ret_fd);
 }
 
-int memfd_new_constant(const char *name, const void *bytes, size_t n_bytes, int *ret_fd)
+int memfd_write(int fd, const void *bytes, size_t n_bytes, uint64_t offset)
 {
-        CLEANUP(closep)
-        int fd = -1;
         size_t written = 0;
-        int r = memfd_open(name, n_bytes, 0, &fd);
 
-        if (r)
-                return r;
         while (written < n_bytes) {
                 ssize_t n = pwrite(fd, (const char *)bytes + written, n_bytes - written,
-                                   (off_t)written);
+                                   (off_t)(offset + written));
 
                 if (n < 0)
                         return err_errno();
                 written += (size_t)n;
         }
+        return 0;
+}
+
+int memfd_new_constant(const char *name, const void *bytes, size_t n_bytes, int *ret_fd)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        int r = memfd_open(name, n_bytes, 0, &fd);
+
+        if (!r)
+                r = memfd_write(fd, bytes, n_bytes, 0);
+        if (r)
+                return r;
         if (fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_WRITE) < 0)
                 return err_errno();
         *ret_fd = steal_fd(&fd);

@@ -12,6 +12,9 @@ int memfd_new(const char *name, uint64_t n_bytes, int *ret_fd);
  * and the like where the kernel has none of them. */
 int memfd_new_huge(const char *name, uint64_t n_bytes, int *ret_fd);
 
+/* Fills in a part of it. Errors of pwrite, as without memory. */
+int memfd_write(int fd, const void *bytes, size_t n_bytes, uint64_t offset);
+
 /* A memfd with these bytes, sealed: no process can change them. */
 int memfd_new_constant(const char *name, const void *bytes, size_t n_bytes, int *ret_fd);
 

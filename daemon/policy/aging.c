@@ -51,9 +51,8 @@ bool policy_ages(const struct policy *policy)
         return false;
 }
 
-/* The list is sorted by the time of caching, so the scan ends at the first block that is too young. Blocks
- * are released only whole, and only while keep_bytes remain. One pass is enough unless more is cached
- * meanwhile. */
+/* The list is in the order of caching, and a block that a lease had left unused before is older than that: so the scan
+ * passes over those that are too young. Blocks are released only whole, and only while keep_bytes remain. */
 static unsigned age_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
 {
         struct block *block = pool->return_next;
@@ -61,16 +60,14 @@ static unsigned age_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
         if (!block) {
                 block = TAILQ_FIRST(&pool->cached);
                 pool->returned_all = pool->returned_all && !pool->cache_grew;
-                pool->cache_grew = false;
+                pool->cache_grew = pool->saw_young = false;
         }
         for (; block && n_looks && over_bytes(pool); n_looks--) {
                 struct block *next = TAILQ_NEXT(block, pool_age_link);
+                bool is_young = now_ns - block->idle_since_ns < pool->return_after_ns;
 
-                if (now_ns - block->since_ns < pool->return_after_ns) {
-                        pool->return_next = NULL;
-                        return n_looks;
-                }
-                if (!block_is_kept(block) && block->bin->n_bytes <= over_bytes(pool)) {
+                pool->saw_young = pool->saw_young || is_young;
+                if (!is_young && !block_is_kept(block) && block->bin->n_bytes <= over_bytes(pool)) {
                         block_release(block);
                         pool->n_aged++;
                         n_looks = less_a_release(n_looks);
@@ -78,7 +75,7 @@ static unsigned age_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
                 block = next;
         }
         pool->return_next = over_bytes(pool) ? block : NULL;
-        pool->returned_all = !block && !pool->cache_grew;
+        pool->returned_all = !block && !pool->cache_grew && !pool->saw_young;
         return n_looks;
 }
 
@@ -154,62 +151,106 @@ bool policy_age(struct policy *policy, unsigned n_looks, uint64_t now_ns)
         return false;
 }
 
-static uint64_t give_cached_back(struct pool *pool, uint64_t n_bytes, unsigned n_looks,
-                                 bool mapped_too)
+static void begin_stage(struct pool *pool, enum giving_stage stage)
 {
-        struct block *block, *next;
-        uint64_t n_gone_bytes = 0;
-
-        for (block = TAILQ_FIRST(&pool->cached); block && n_looks && n_gone_bytes < n_bytes;
-             block = next, n_looks--) {
-                next = TAILQ_NEXT(block, pool_age_link);
-                if (block_is_kept(block) || (block_is_mapped(block) && !mapped_too))
-                        continue;
-                n_gone_bytes += block->bin->n_bytes;
-                block_release(block);
-                n_looks = less_a_release(n_looks);
-        }
-        return n_gone_bytes;
+        pool->giving.stage = stage;
+        pool->giving.next = NULL;
+        pool->giving.n_left = pool->n_leases;
 }
 
-/* What stays moves to the end of the list, so that the next call begins with others. */
-static uint64_t give_idle_back(struct pool *pool, uint64_t n_bytes, unsigned n_looks)
+static bool is_late(const struct block *block)
 {
-        const struct block *last = TAILQ_LAST(&pool->leased, pool_blocks_by_age);
-        struct block *block, *next;
-        uint64_t n_gone_bytes = 0;
-        bool was_last = false;
+        const struct client *client = TAILQ_FIRST(&block->leases)->client;
 
-        for (block = TAILQ_FIRST(&pool->leased);
-             block && !was_last && n_looks && n_gone_bytes < n_bytes; block = next, n_looks--) {
-                next = TAILQ_NEXT(block, pool_age_link);
-                was_last = block == last;
-                if (!block_is_kept(block) && leaves_minimum(block) &&
+        return client->sums[block_its_pool(block)->id].n_unresponsive_bytes > 0;
+}
+
+static bool is_given(const struct block *block, enum giving_stage stage)
+{
+        if (!block_is_mapped(block))
+                return stage == GIVING_UNMAPPED;
+        return stage != GIVING_UNMAPPED && !block_is_kept(block) &&
+               is_late(block) == (stage >= GIVING_LATE_MAPPED);
+}
+
+static unsigned give(struct pool *pool, struct block *block, unsigned n_looks)
+{
+        uint64_t n_bytes = block->bin->n_bytes;
+
+        pool->giving.n_bytes -= n_bytes < pool->giving.n_bytes ? n_bytes : pool->giving.n_bytes;
+        block_release(block);
+        return less_a_release(n_looks);
+}
+
+static unsigned give_cached_back(struct pool *pool, unsigned n_looks)
+{
+        struct giving *giving = &pool->giving;
+        struct block *block = giving->next ? giving->next : TAILQ_FIRST(&pool->cached);
+
+        for (; block && n_looks && giving->n_bytes; n_looks--) {
+                struct block *next = TAILQ_NEXT(block, pool_age_link);
+
+                if (is_given(block, giving->stage))
+                        n_looks = give(pool, block, n_looks);
+                block = next;
+        }
+        giving->next = block;
+        if (!block)
+                begin_stage(pool, giving->stage + 1);
+        return n_looks;
+}
+
+/* What stays moves to the end of the list, so that the next part begins with others. */
+static unsigned give_idle_back(struct pool *pool, unsigned n_looks)
+{
+        struct giving *giving = &pool->giving;
+        struct block *block;
+
+        while ((block = TAILQ_FIRST(&pool->leased)) && giving->n_left && n_looks &&
+               giving->n_bytes) {
+                giving->n_left--;
+                if (is_given(block, giving->stage) && leaves_minimum(block) &&
                     lease_revoke(TAILQ_FIRST(&block->leases))) {
-                        n_gone_bytes += block->bin->n_bytes;
-                        block_release(block);
                         pool->unserved = true;
-                        n_looks = less_a_release(n_looks);
-                        continue;
+                        n_looks = give(pool, block, n_looks);
+                } else {
+                        TAILQ_REMOVE(&pool->leased, block, pool_age_link);
+                        TAILQ_INSERT_TAIL(&pool->leased, block, pool_age_link);
                 }
-                TAILQ_REMOVE(&pool->leased, block, pool_age_link);
-                TAILQ_INSERT_TAIL(&pool->leased, block, pool_age_link);
+                n_looks--;
         }
-        return n_gone_bytes;
+        if (!block || !giving->n_left)
+                begin_stage(pool, giving->stage + 1);
+        return n_looks;
 }
 
-uint64_t policy_give_back(struct policy *policy, uint32_t pool_id, uint64_t n_bytes,
-                          unsigned n_looks, uint64_t now_ns)
+void policy_give_back(struct policy *policy, uint32_t pool, uint64_t n_bytes)
 {
-        struct pool *pool = policy->pools[pool_id];
-        uint64_t n_gone_bytes;
+        policy->pools[pool]->giving.n_bytes = n_bytes;
+        begin_stage(policy->pools[pool], GIVING_UNMAPPED);
+}
 
+static bool has_to_give(const struct pool *pool)
+{
+        return pool->giving.n_bytes && pool->giving.stage < GIVING_N_STAGES;
+}
+
+bool policy_give_some_back(struct policy *policy, unsigned n_looks, uint64_t now_ns)
+{
         if (now_ns > policy->now_ns)
                 policy->now_ns = now_ns;
-        n_gone_bytes = give_cached_back(pool, n_bytes, n_looks, false);
-        if (n_gone_bytes < n_bytes)
-                n_gone_bytes += give_cached_back(pool, n_bytes - n_gone_bytes, n_looks, true);
-        if (n_gone_bytes < n_bytes)
-                n_gone_bytes += give_idle_back(pool, n_bytes - n_gone_bytes, n_looks);
-        return n_gone_bytes;
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                struct pool *pool = policy->pools[i];
+
+                while (has_to_give(pool) && n_looks) {
+                        bool is_of_leases = pool->giving.stage == GIVING_IDLE ||
+                                            pool->giving.stage == GIVING_LATE_IDLE;
+
+                        n_looks = is_of_leases ? give_idle_back(pool, n_looks)
+                                               : give_cached_back(pool, n_looks);
+                }
+                if (has_to_give(pool))
+                        return true;
+        }
+        return false;
 }

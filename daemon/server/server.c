@@ -80,6 +80,7 @@ static void stop(struct server *server)
         uv_close((uv_handle_t *)&server->aging.timer, NULL);
         uv_close((uv_handle_t *)&server->timeouts.timer, NULL);
         uv_close((uv_handle_t *)&server->device_timeout, NULL);
+        uv_close((uv_handle_t *)&server->give_back, NULL);
         reply_files_close(server);
         shutdown_close(server);
 }

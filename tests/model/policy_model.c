@@ -212,7 +212,7 @@ void model_cache(struct model *model, struct model_block *block)
         }
         block->state = MODEL_CACHED;
         block->cached_at = ++model->n_cachings;
-        block->cached_ns = model->now_ns;
+        model_note_cached(model, block);
 }
 
 void model_make_for_cache(struct model *model, struct model_request *request)

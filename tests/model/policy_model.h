@@ -54,7 +54,8 @@ struct model_block {
         struct model_request *request;
         struct model_release_all *release_all;
         uint64_t cached_at;
-        uint64_t cached_ns;
+        uint64_t cached_ns; /* when it was cached, or was seen idle before; see model_note_cached */
+        uint64_t may_be_cached_ns;
         bool release_given;
         bool evicted; /* since the last comparison, for room */
         bool unusable;
@@ -264,6 +265,9 @@ void model_reclaim(struct model *model, struct model_client *client,
 void model_drain(struct model *model);
 void model_drain_idle(struct model *model, unsigned n_scans);
 void model_prewarm(struct model *model, uint32_t pool, uint64_t n_bytes);
+/* It is cached now, and is as old as the looks say that found its lease idle. */
+void model_note_cached(const struct model *model, struct model_block *block);
+
 void model_age(struct model *model, unsigned n_looks);
 
 /* After two scans of all that there was to be seen, and with their actions taken: what could go has gone. */

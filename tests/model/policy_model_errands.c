@@ -230,6 +230,13 @@ static void note_aged(struct model *model, struct model_block *block)
         model->n_aged++;
 }
 
+void model_note_cached(const struct model *model, struct model_block *block)
+{
+        block->cached_ns = block->idle_since_ns ? block->idle_since_ns : model->now_ns;
+        block->may_be_cached_ns = block->may_be_idle_since_ns ? block->may_be_idle_since_ns
+                                                              : block->cached_ns;
+}
+
 void model_age(struct model *model, unsigned n_looks)
 {
         bool is_whole = !model->is_look_open && n_looks == UINT32_MAX;
@@ -253,6 +260,11 @@ void model_age(struct model *model, unsigned n_looks)
 static bool is_old(const struct model *model, const struct model_block *block)
 {
         return model->now_ns - block->cached_ns >= model->pools[block->pool].return_after_ns;
+}
+
+static bool may_be_old(const struct model *model, const struct model_block *block)
+{
+        return model->now_ns - block->may_be_cached_ns >= model->pools[block->pool].return_after_ns;
 }
 
 bool model_may_return(const struct model *model, const struct model_block *block)
@@ -317,7 +329,7 @@ void model_check_errand(struct model *model, const struct model_block *block)
                 }
                 must(model, model_may_return(model, block));
                 /* With actions left standing it may have been cached before that was known. */
-                must(model, model->kind == MODEL_LAZY || is_old(model, block));
+                must(model, model->kind == MODEL_LAZY || may_be_old(model, block));
                 model->n_returned++;
                 break;
         case MODEL_DRAINING_IDLE:

@@ -48,7 +48,7 @@ static void note(struct model *model, struct model_client *client, struct model_
         model_end_use(model, lease);
         block->state = MODEL_CACHED;
         block->cached_at = model->n_cachings;
-        block->cached_ns = model->now_ns;
+        model_note_cached(model, block);
         block->was_idle = true;
         block->lost_by = client;
         model->revoked = true;

@@ -135,16 +135,18 @@ static void check_cached(const struct pool *pool)
 {
         const struct block *block;
         uint64_t n_bytes = 0, last = 0;
-        bool has_next = !pool->return_next;
+        bool has_next = !pool->return_next, has_given = !pool->giving.next;
 
         TAILQ_FOREACH (block, &pool->cached, pool_age_link) {
                 assert(block->state == BLOCK_CACHED && block_its_pool(block) == pool);
                 assert(block->cached_at > last && block->cached_at <= pool->n_cachings);
                 last = block->cached_at;
                 has_next = has_next || block == pool->return_next;
+                has_given = has_given || block == pool->giving.next;
+                assert(block->idle_since_ns <= block->since_ns);
                 n_bytes += block->bin->n_bytes;
         }
-        assert(has_next);
+        assert(has_next && has_given);
         assert(n_bytes ==
                pool->totals.evictable + pool->totals.mapped_cached + pool->totals.kept_cached);
 }

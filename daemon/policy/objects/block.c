@@ -51,6 +51,13 @@ static uint64_t *count_of_cached(const struct block *block, struct totals *total
         return block_is_mapped(block) ? &totals->mapped_cached : &totals->evictable;
 }
 
+/* The driver takes it, and a client that maps it unmaps it when told to, and has time left for that. */
+static bool is_returning(const struct block *block)
+{
+        return !block->unreleasable &&
+               !(block_is_mapped(block) && (block->unmap_timed_out || block_is_kept(block)));
+}
+
 void block_count(const struct block *block, struct totals *totals)
 {
         uint64_t n_bytes = block->bin->n_bytes;
@@ -74,6 +81,7 @@ void block_count(const struct block *block, struct totals *totals)
                 break;
         case BLOCK_RELEASING:
                 totals->lingering += n_bytes;
+                totals->returning += is_returning(block) ? n_bytes : 0;
                 if (is_mapped)
                         totals->mapped_lingering += n_bytes;
                 else if (!block->unreleasable)
@@ -82,6 +90,7 @@ void block_count(const struct block *block, struct totals *totals)
                 break;
         case BLOCK_LINGERING:
                 totals->lingering += n_bytes;
+                totals->returning += is_returning(block) ? n_bytes : 0;
                 totals->mapped_lingering += n_bytes;
                 totals->timed_out += block->unmap_timed_out ? n_bytes : 0;
                 break;
@@ -102,6 +111,7 @@ static void replace(struct totals *totals, const struct totals *before, const st
         totals->kept_cached += after->kept_cached - before->kept_cached;
         totals->mapped_lingering += after->mapped_lingering - before->mapped_lingering;
         totals->timed_out += after->timed_out - before->timed_out;
+        totals->returning += after->returning - before->returning;
         totals->incoming += after->incoming - before->incoming;
         totals->n_blocks += after->n_blocks - before->n_blocks;
         totals->n_open += after->n_open - before->n_open;
@@ -179,6 +189,8 @@ static void delist_cached(struct block *block)
 
         if (pool->return_next == block)
                 pool->return_next = TAILQ_NEXT(block, pool_age_link);
+        if (pool->giving.next == block)
+                pool->giving.next = TAILQ_NEXT(block, pool_age_link);
         bin_forget_charged(block->bin, block);
         bin_remove(block->bin, BIN_CACHED, block);
         TAILQ_REMOVE(&block->holding->cached, block, holding_link);
@@ -193,7 +205,6 @@ void block_set_seen_idle(struct block *block, bool is_idle)
                 return;
         pool->seen_idle_bytes += is_idle ? block->bin->n_bytes : -block->bin->n_bytes;
         block->holding->seen_idle_bytes += is_idle ? block->bin->n_bytes : -block->bin->n_bytes;
-        block->bin->n_seen_idle += is_idle ? 1U : -1U;
         block->seen_idle = is_idle;
 }
 
@@ -206,8 +217,11 @@ static void delist_leased(struct block *block)
         TAILQ_REMOVE(&block_its_pool(block)->leased, block, pool_age_link);
 }
 
+/* A lease that was seen idle was unused before, and so is its block from then on. */
 void block_end_use(struct block *block)
 {
+        if (block->seen_in_use)
+                block->idle_since_ns = block_its_pool(block)->policy->now_ns;
         if (block_may_be_idle(block))
                 delist_leased(block);
         block->n_busy--;
@@ -383,6 +397,8 @@ void block_return_to_cache(struct block *block)
                 block_release(block);
                 return;
         }
+        if (block->state == BLOCK_CREATING_FOR_CACHE)
+                block->idle_since_ns = block_its_pool(block)->policy->now_ns;
         set_state(block, BLOCK_CACHED);
         charge_owner_update(block);
         enlist_cached(block);

@@ -63,7 +63,7 @@ void block_set_unmap_timed_out(struct block *block);
 /* It is in LEASED, for one client whose board may call the lease idle. */
 bool block_may_be_idle(const struct block *block);
 
-/* What policy_see_idle saw of it; it may be idle. */
+/* What policy_next_block saw of it; it may be idle. */
 void block_set_seen_idle(struct block *block, bool is_idle);
 
 bool block_is_mapped(const struct block *block);

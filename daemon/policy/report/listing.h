@@ -24,7 +24,7 @@ struct block_listing {
         uint32_t pool;
         uint32_t properties;
         enum block_listed state;
-        bool is_idle; /* leased, and not in use when policy_see_idle looked */
+        bool is_idle; /* leased, and not in use when the walk looked */
         const struct tenant *tenant;
         uint32_t uid;                 /* the tenant's */
         const struct client *charged; /* NULL: no client */
@@ -35,7 +35,7 @@ struct block_listing {
         uint64_t since_ns; /* when its state began */
 };
 
-/* Of all pools. The walk also sees which leases are idle, as policy_see_idle does. */
+/* Of all pools. The walk also sees which leases are idle (policy_next_block). */
 bool policy_list_blocks(struct policy *policy, struct numbered_walk *walk,
                         void (*take)(const struct block_listing *block, void *argument),
                         void *argument);
@@ -45,7 +45,7 @@ struct tenant_listing {
         const struct tenant_key *key;
         uint32_t pool;
         uint64_t leased;
-        uint64_t idle; /* part of leased, as policy_see_idle saw it */
+        uint64_t idle; /* part of leased, as it was last seen */
         uint64_t cached;
         uint64_t lingering;
         uint64_t charged;

@@ -4,7 +4,6 @@
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/scheduling/fd_budget.h"
-#include "daemon/policy/state/bins.h"
 #include "gpumem.h"
 
 static void see(struct block *block)
@@ -20,13 +19,6 @@ struct block *policy_next_block(struct policy *policy, struct numbered_walk *wal
         if (block)
                 see(block);
         return block;
-}
-
-bool policy_see_idle(struct policy *policy, struct numbered_walk *walk)
-{
-        while (policy_next_block(policy, walk))
-                continue;
-        return !numbered_is_over(&policy->blocks, walk);
 }
 
 void policy_see_some_idle(struct policy *policy, uint32_t pool, unsigned n_max)
@@ -50,20 +42,6 @@ uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool)
         return pool < policy->n_pools ? policy->pools[pool]->seen_idle_bytes : 0;
 }
 
-uint64_t policy_largest_free(const struct policy *policy, uint32_t pool)
-{
-        const struct tenant *tenant;
-        uint64_t n_largest_bytes = 0;
-
-        for (tenant = policy->tenants; tenant && pool < policy->n_pools; tenant = tenant->hh.next) {
-                uint64_t n_bytes = bins_largest_unused(&tenant->holdings[pool].bins);
-
-                if (n_bytes > n_largest_bytes)
-                        n_largest_bytes = n_bytes;
-        }
-        return n_largest_bytes;
-}
-
 int policy_pool_stats(const struct policy *policy, uint32_t pool_id, struct pool_stats *ret_stats)
 {
         const struct pool *pool;
@@ -77,6 +55,7 @@ int policy_pool_stats(const struct policy *policy, uint32_t pool_id, struct pool
                 .cached = pool->totals.cached,
                 .lingering = pool->totals.lingering,
                 .timed_out = pool->totals.timed_out,
+                .returning = pool->totals.returning,
                 .unresponsive = pool->unresponsive,
                 .reserved = totals_reserved(&pool->totals),
                 .reserved_peak = pool->reserved_peak,

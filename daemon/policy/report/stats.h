@@ -38,6 +38,9 @@ struct pool_stats {
         uint64_t lingering;
         uint64_t
                 timed_out; /* lingering, mapped, and not unmapped for a second: see unmap_timeout.h */
+        uint64_t
+                returning; /* lingering, and expected back soon: no client is late to unmap it, or keeps
+                             * it mapped, and the driver takes it */
         uint64_t unresponsive; /* part of it: a client was told to unmap it, and could answer */
         uint64_t reserved;     /* leased + cached + lingering */
         uint64_t reserved_peak;
@@ -62,15 +65,12 @@ struct pool_stats {
 /* GPUMEM_E_NO_POOL for an unknown pool. */
 int policy_pool_stats(const struct policy *policy, uint32_t pool, struct pool_stats *ret_stats);
 
-/* Reads the board's words of leases, one part of all blocks: the idle leases in statistics are as they were last seen.
- * Returns whether blocks are left. */
-bool policy_see_idle(struct policy *policy, struct numbered_walk *walk);
-
-/* One block of such a part, whose lease has been seen; NULL: the part is over. */
+/* The next block of one part of all blocks; NULL: the part is over. Reads the board's word of its lease: the idle leases
+ * in statistics are as they were last seen. */
 struct block *policy_next_block(struct policy *policy, struct numbered_walk *walk);
 
-/* Changes of blocks' states and of clients, so far: if the number is still the same, lists that were made in between
- * are of one moment. */
+/* Changes of blocks' states and of clients, so far: if the number is still the same, blocks' states and sizes in lists
+ * that were made in between are of one moment. What clients report or mark idle may change without it. */
 uint64_t policy_n_changes(const struct policy *policy);
 
 /* The same for at most n_max leases of one pool, those that were idle the longest first. The others stay as they were
@@ -79,9 +79,6 @@ void policy_see_some_idle(struct policy *policy, uint32_t pool, unsigned n_max);
 
 /* Bytes of the pool's leases that were idle when they were seen last, and have not ended since. */
 uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
-
-/* The largest block of those that are cached, or were idle as above; 0: there is none. */
-uint64_t policy_largest_free(const struct policy *policy, uint32_t pool);
 
 /* What the client is charged in a pool, in bytes. */
 uint64_t client_charged(const struct client *client, uint32_t pool);

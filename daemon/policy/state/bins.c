@@ -179,20 +179,3 @@ struct bin *bins_find_last(const struct bins *bins, enum bin_side side,
         }
         return NULL;
 }
-
-uint64_t bins_largest_unused(const struct bins *bins)
-{
-        for (unsigned class = SIZE_N_CLASSES; class -- > 0;) {
-                const struct bin *bin;
-
-                if (!bitmap_test(&bins->occupied[BIN_CACHED], class) &&
-                    !bitmap_test(&bins->occupied[BIN_LEASED], class))
-                        continue;
-                TAILQ_FOREACH_REVERSE(bin, &bins->classes[class], bin_class, class_link)
-                {
-                        if (!TAILQ_EMPTY(&bin->sides[BIN_CACHED]) || bin->n_seen_idle)
-                                return bin->n_bytes;
-                }
-        }
-        return 0;
-}

@@ -38,9 +38,6 @@ struct bin_range {
 
 bool bin_is_in_range(const struct bin *bin, const struct bin_range *range);
 
-/* The size of the largest block that is cached or was seen idle; 0: there is none. */
-uint64_t bins_largest_unused(const struct bins *bins);
-
 /* The bin with the smallest blocks in the range on this side, or NULL. The next function finds the largest. */
 struct bin *bins_find(const struct bins *bins, enum bin_side side, const struct bin_range *range);
 struct bin *bins_find_last(const struct bins *bins, enum bin_side side,

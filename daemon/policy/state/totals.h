@@ -16,7 +16,10 @@ struct totals {
         uint64_t kept_cached;      /* the same, and they will not */
         uint64_t mapped_lingering; /* the same, after the release */
         uint64_t timed_out;        /* of these, for so long that no request counts on them */
-        uint64_t incoming;         /* certain to come: released and unmapped, or being created for
+        uint64_t
+                returning; /* lingering, and expected back soon: not timed out, not kept mapped, and the
+                             * driver takes it */
+        uint64_t incoming; /* certain to come: released and unmapped, or being created for
                                     * the cache */
 
         uint64_t n_blocks;

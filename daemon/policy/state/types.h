@@ -108,8 +108,7 @@ struct bin {
         struct bins *bins;
         uint64_t n_bytes;
         uint32_t properties;
-        uint32_t n_refs;      /* blocks of this size and these properties */
-        uint32_t n_seen_idle; /* of the leased ones, see struct block */
+        uint32_t n_refs; /* blocks of this size and these properties */
         /* Cached: the latest comes first. Leased: the one leased, or seen in use, the longest ago comes
          * first. */
         TAILQ_HEAD(bin_blocks, block) sides[BIN_N_SIDES];
@@ -173,6 +172,24 @@ struct refusal {
         struct request *request; /* freed when the action is taken; or NULL */
 };
 
+/* What goes back first where a device has too little free, see policy_give_back. Late: its client is known not to
+ * unmap what it is told to. */
+enum giving_stage {
+        GIVING_UNMAPPED,
+        GIVING_MAPPED,
+        GIVING_IDLE,
+        GIVING_LATE_MAPPED,
+        GIVING_LATE_IDLE,
+        GIVING_N_STAGES,
+};
+
+struct giving {
+        uint64_t n_bytes; /* that are still to go */
+        enum giving_stage stage;
+        struct block *next; /* cached block where the stage goes on; NULL: at the first */
+        uint64_t n_left;    /* leases that the stage has not looked at, at most */
+};
+
 /* -- The objects -- */
 
 /* The whole policy. Owns pools and clients, and through them everything else. */
@@ -223,7 +240,9 @@ struct pool {
                 *return_next; /* cached block where the next scan continues; NULL: at the first */
         bool cache_grew;      /* more is cached, or less is kept mapped */
         bool returned_all;    /* a whole pass has covered all cached blocks since */
+        bool saw_young;       /* and this pass has left some that were not old enough */
         struct block *look_next; /* the same for blocks in leases */
+        struct giving giving;
 
         struct totals totals;
         uint64_t unreleasable; /* part of lingering, of no block: see policy_set_unreleasable */
@@ -447,10 +466,11 @@ struct block {
         TAILQ_ENTRY(block) holding_link;
         TAILQ_ENTRY(block) pool_age_link; /* also while it is expected */
         bool seen_in_use;       /* when policy_age last looked; true unless it may be idle */
-        uint64_t idle_since_ns; /* not seen_in_use: when it was first seen so; see aging.h */
-        bool seen_idle;         /* when policy_see_idle last looked; false unless it may be idle */
-        bool unusable;          /* must not be cached */
-        bool unreleasable;      /* to be released, but the driver did not take it */
+        uint64_t idle_since_ns; /* not seen_in_use: when it was first seen so; in CACHED: when its
+                                 * last use had ended; see aging.h */
+        bool seen_idle;    /* when policy_next_block last looked; false unless it may be idle */
+        bool unusable;     /* must not be cached */
+        bool unreleasable; /* to be released, but the driver did not take it */
 };
 
 static inline struct pool *block_its_pool(const struct block *block)

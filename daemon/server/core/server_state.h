@@ -105,6 +105,7 @@ struct server {
         uv_async_t worker_wake;
         uv_async_t device_wake;
         uv_timer_t device_timeout;
+        uv_timer_t give_back;           /* of memory, where a device has too little free */
         uv_timer_t driver_health_timer; /* see driver_health.h */
         uv_timer_t deadline;
         uv_timer_t retry; /* of blocks that the driver had no memory for */

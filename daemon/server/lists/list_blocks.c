@@ -61,6 +61,7 @@ static void add_block(const struct block_listing *block, void *argument)
                 .state_age = age_ms(blocks, block->since_ns),
         };
 
+        listing_note_unused(&blocks->listing, block);
         if (blocks->pool != PROTO_ALL_POOLS && blocks->pool != block->pool)
                 return;
         if (rows_may_show(blocks->asker, block->tenant)) {
@@ -76,7 +77,7 @@ static bool add_blocks(struct walk *walk)
         return policy_list_blocks(walk->asker->server->policy, &walk->place, add_block, walk);
 }
 
-static bool answer(struct walk *walk)
+static bool add_others(struct walk *walk)
 {
         struct blocks *blocks = CONTAINER_OF(walk, struct blocks, listing.walk);
 
@@ -84,14 +85,14 @@ static bool answer(struct walk *walk)
                 if (blocks->others[i].blocks)
                         row_buffer_add(&blocks->listing.rows, &blocks->others[i]);
         }
-        listing_reply(&blocks->listing, MESSAGE_BLOCKS_REPLY);
         return false;
 }
 
 void list_blocks_take(struct session *session, const struct frame *frame)
 {
-        static bool (*const parts[])(struct walk * walk) = {add_blocks, listing_add_boards, answer,
-                                                            NULL};
+        static bool (*const parts[])(struct walk * walk) = {add_blocks,    listing_add_boards,
+                                                            add_others,    listing_write_rows,
+                                                            listing_reply, NULL};
         const struct server *server = session->server;
         uint32_t pool = frame->blocks.pool;
         struct blocks *blocks;
@@ -115,6 +116,7 @@ void list_blocks_take(struct session *session, const struct frame *frame)
                 blocks->pool = pool;
                 blocks->now_ns = server_now_ns(server);
                 blocks->listing.rows.n_row_bytes = sizeof(struct block_row);
+                blocks->listing.reply_kind = MESSAGE_BLOCKS_REPLY;
         }
         listing_begin(session, frame, blocks ? &blocks->listing : NULL, parts);
 }

@@ -144,6 +144,7 @@ static void add_block(const struct block_listing *block, void *argument)
         struct client_row *row = row_of(clients, block->charged);
         struct half half = {.leased = 0};
 
+        listing_note_unused(&clients->listing, block);
         if (!row)
                 return;
         if (block->state == BLOCK_IS_LEASED)
@@ -206,7 +207,7 @@ static void hide(struct client_row *others)
         others->pinned_allocated_peak = LISTING_UNTOLD;
 }
 
-static bool answer(struct walk *walk)
+static bool add_others(struct walk *walk)
 {
         struct clients *clients = CONTAINER_OF(walk, struct clients, listing.walk);
 
@@ -216,14 +217,14 @@ static bool answer(struct walk *walk)
         hide(&clients->others);
         if (clients->others.clients)
                 row_buffer_add(&clients->listing.rows, &clients->others);
-        listing_reply(&clients->listing, MESSAGE_CLIENTS_REPLY);
         return false;
 }
 
 void list_clients_take(struct session *session, const struct frame *frame)
 {
-        static bool (*const parts[])(struct walk * walk) = {add_sessions, add_blocks,
-                                                            listing_add_boards, answer, NULL};
+        static bool (*const parts[])(struct walk * walk) = {
+                add_sessions,  add_blocks, listing_add_boards, add_others, listing_write_rows,
+                listing_reply, NULL};
         const struct server *server = session->server;
         uint32_t n_places = server->sessions_by_number.n;
         struct clients *clients = calloc(1,
@@ -233,6 +234,7 @@ void list_clients_take(struct session *session, const struct frame *frame)
                 clients->n_places = n_places;
                 clients->now_ns = server_now_ns(server);
                 clients->listing.rows.n_row_bytes = sizeof(struct client_row);
+                clients->listing.reply_kind = MESSAGE_CLIENTS_REPLY;
         }
         listing_begin(session, frame, clients ? &clients->listing : NULL, parts);
 }

@@ -8,7 +8,6 @@
 #include "base/fdset.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/authorization.h"
-#include "daemon/server/session/reply_files.h"
 #include "daemon/server/session/walk.h"
 #include "gpumem.h"
 
@@ -213,6 +212,13 @@ static bool add_absent(struct walk *walk)
         return walk->place.next < list->n_uids;
 }
 
+static bool write_rows(struct walk *walk)
+{
+        struct limit_list *list = CONTAINER_OF(walk, struct limit_list, walk);
+
+        return !is_outdated(walk) && row_buffer_write_some(&list->rows, &walk->place);
+}
+
 static void reply(struct limit_list *list)
 {
         struct session *session = list->walk.asker;
@@ -220,9 +226,7 @@ static void reply(struct limit_list *list)
         int fd = -1;
         struct frame frame = FRAME_NULL;
 
-        if (list->rows.failed ||
-            reply_files_make(session, list->rows.rows, list->rows.n_rows * list->rows.n_row_bytes,
-                             &fd)) {
+        if (row_buffer_take_file(&list->rows, session, &fd)) {
                 session_send_error(session, list->walk.request.serial, GPUMEM_E_TOO_MANY,
                                    "out of memory in gpumemd");
                 return;
@@ -235,8 +239,8 @@ static void reply(struct limit_list *list)
 
 static bool answer(struct walk *walk);
 
-static bool (*const parts[])(struct walk *walk) = {begin_list, add_sessions, add_absent, answer,
-                                                   NULL};
+static bool (*const parts[])(struct walk *walk) = {begin_list, add_sessions, add_absent,
+                                                   write_rows, answer,       NULL};
 
 static bool answer(struct walk *walk)
 {

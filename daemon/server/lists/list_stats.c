@@ -53,9 +53,28 @@ void listing_begin(struct session *session, const struct frame *request,
         walk_begin(session, request, &take_listing->walk, parts, listing_free);
 }
 
+void listing_note_unused(struct listing *listing, const struct block_listing *block)
+{
+        struct board_total *total = &listing->totals[block->pool];
+        bool is_unused = block->is_idle || block->state == BLOCK_IS_CACHED;
+
+        if (is_unused && block->n_bytes > total->largest_free)
+                total->largest_free = block->n_bytes;
+}
+
+static void note_unused(const struct block_listing *block, void *argument)
+{
+        listing_note_unused(listing_of(argument), block);
+}
+
 bool listing_see_idle(struct walk *walk)
 {
-        return policy_see_idle(walk->asker->server->policy, &walk->place);
+        return policy_list_blocks(walk->asker->server->policy, &walk->place, note_unused, walk);
+}
+
+bool listing_write_rows(struct walk *walk)
+{
+        return row_buffer_write_some(&listing_of(walk)->rows, &walk->place);
 }
 
 bool listing_add_boards(struct walk *walk)
@@ -69,13 +88,16 @@ bool listing_add_boards(struct walk *walk)
         return walk_has_more_sessions(walk);
 }
 
-/* What clients report may include memory that they have lost, which is not leased any more. */
-static void fill_free(struct stats_row *row)
+/* What clients report may include memory that they have lost, which is not leased any more. The largest block that the
+ * walk met may have been taken since. */
+static void fill_free(struct stats_row *row, uint64_t n_largest_bytes)
 {
         uint64_t n_used_bytes = row->idle + row->allocated;
 
         row->split = row->leased > n_used_bytes ? row->leased - n_used_bytes : 0;
         row->free = row->cached + row->idle + row->split;
+        row->largest_free = n_largest_bytes < row->cached + row->idle ? n_largest_bytes
+                                                                      : row->cached + row->idle;
         if (row->free)
                 row->fragmentation = 1000 - (uint64_t)((double)row->largest_free * 1000 /
                                                        (double)row->free);
@@ -113,7 +135,6 @@ static int fill(struct server *server, uint32_t pool, const struct board_total *
                 .notices = stats.n_notices,
                 .leased_peak = stats.leased_peak,
                 .cached_peak = stats.cached_peak,
-                .largest_free = policy_largest_free(server->policy, pool),
                 .aged = stats.n_aged,
                 .steps = server->scheduler.stats.n_steps,
                 .late_steps = server->scheduler.stats.n_late,
@@ -124,7 +145,7 @@ static int fill(struct server *server, uint32_t pool, const struct board_total *
         row->clients = total->n_clients;
         row->allocated = total->allocated;
         row->requested = total->requested;
-        fill_free(row);
+        fill_free(row, total->largest_free);
         row->hits = total->hits;
         row->misses = total->misses;
         return 0;
@@ -154,13 +175,11 @@ static_assert(sizeof(struct message_clients_reply) == sizeof(struct message_bloc
                       sizeof(struct message_clients_reply) == sizeof(struct message_tenants_reply),
               "one layout for every list");
 
-static int make_fds(const struct listing *listing, struct fdset *fds)
+static int make_fds(struct listing *listing, struct fdset *fds)
 {
-        const struct row_buffer *rows = &listing->rows;
         int fd, r;
 
-        r = reply_files_make(listing->walk.asker, rows->rows, rows->n_rows * rows->n_row_bytes,
-                             &fd);
+        r = row_buffer_take_file(&listing->rows, listing->walk.asker, &fd);
         if (!r)
                 r = fdset_add(fds, fd);
         if (!r)
@@ -174,15 +193,16 @@ static void refuse(const struct listing *listing)
                            "out of memory in gpumemd");
 }
 
-void listing_reply(struct listing *listing, enum message_kind kind)
+bool listing_reply(struct walk *walk)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
         struct frame reply = FRAME_NULL;
+        struct listing *listing = listing_of(walk);
 
-        if (listing->rows.failed || make_fds(listing, &fds)) {
+        if (make_fds(listing, &fds)) {
                 refuse(listing);
-                return;
+                return false;
         }
         reply.clients_reply = (struct message_clients_reply){
                 .n_rows = listing->rows.n_rows,
@@ -190,8 +210,9 @@ void listing_reply(struct listing *listing, enum message_kind kind)
                 .n_pools = listing->walk.asker->server->n_pools,
                 .n_pool_bytes = sizeof(struct stats_row),
         };
-        session_send(listing->walk.asker, &reply, kind, listing->walk.request.serial, fds.fds,
+        session_send(walk->asker, &reply, listing->reply_kind, walk->request.serial, fds.fds,
                      fds.n);
+        return false;
 }
 
 static bool reply_with_stats(struct walk *walk)

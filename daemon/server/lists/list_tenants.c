@@ -74,7 +74,7 @@ static bool add_tenants(struct walk *walk)
                                    walk);
 }
 
-static bool answer(struct walk *walk)
+static bool add_others(struct walk *walk)
 {
         struct tenants *tenants = CONTAINER_OF(walk, struct tenants, listing.walk);
 
@@ -82,18 +82,20 @@ static bool answer(struct walk *walk)
                 if (tenants->others[i].tenants)
                         row_buffer_add(&tenants->listing.rows, &tenants->others[i]);
         }
-        listing_reply(&tenants->listing, MESSAGE_TENANTS_REPLY);
         return false;
 }
 
 void list_tenants_take(struct session *session, const struct frame *frame)
 {
-        static bool (*const parts[])(struct walk * walk) = {listing_see_idle, add_tenants,
-                                                            listing_add_boards, answer, NULL};
+        static bool (*const parts[])(struct walk * walk) = {
+                listing_see_idle, add_tenants, listing_add_boards, add_others, listing_write_rows,
+                listing_reply,    NULL};
         struct tenants *tenants = calloc(1, sizeof(*tenants) + session->server->n_pools *
                                                                        sizeof(tenants->others[0]));
 
-        if (tenants)
+        if (tenants) {
                 tenants->listing.rows.n_row_bytes = sizeof(struct tenant_row);
+                tenants->listing.reply_kind = MESSAGE_TENANTS_REPLY;
+        }
         listing_begin(session, frame, tenants ? &tenants->listing : NULL, parts);
 }

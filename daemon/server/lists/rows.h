@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replies to CLIENTS, BLOCKS and TENANTS: rows, with the pools' statistics. They are made in parts (list_stats.h), and
- * of one moment if `list_changes` there is 0: sums over the rows can then be compared with them. On the loop. */
+ * of one moment if `list_changes` there is 0: sums over blocks can then be compared with them. What clients report or
+ * mark idle may change meanwhile all the same. On the loop. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,19 +18,28 @@ void list_tenants_take(struct session *session, const struct frame *frame);
 /* In list_events.c: EVENTS, without the pools' statistics. */
 void list_events_take(struct session *session, const struct frame *frame);
 
-/* An array of rows that grows. It owns its memory. `failed` is set when an allocation has failed. */
+/* An array of rows that grows, and the file into which they are written when all of them are there. It owns both.
+ * `failed` is set when one of them could not be made. */
 struct row_buffer {
         char *rows;
         size_t n_row_bytes;
         uint32_t n_rows;
         uint32_t n_room;
         bool failed;
+        bool has_file;
+        int file; /* valid if has_file */
 };
 
 void row_buffer_deinit(struct row_buffer *buffer);
 
 /* Appends a copy of `row`. */
 void row_buffer_add(struct row_buffer *buffer, const void *row);
+
+/* A part of a walk, after those that add rows: writes the next rows into the file. Returns whether rows are left. */
+bool row_buffer_write_some(struct row_buffer *buffer, struct numbered_walk *place);
+
+/* The file, with all rows, for the session's reply. Negative if it could not be made. */
+int row_buffer_take_file(struct row_buffer *buffer, struct session *session, int *ret_fd);
 
 /* Whether the peer may see this tenant's rows one by one. */
 bool rows_may_show(const struct session *session, const struct tenant *tenant);

@@ -35,7 +35,9 @@ void aging_apply(struct server *server)
                 if (n_ms < server->aging.interval_ms)
                         server->aging.interval_ms = n_ms;
         }
-        (void)uv_timer_stop(&server->aging.timer);
+        /* Where the next pass is due earlier than that, it stays so: else frequent changes would put it off for ever. */
+        if (uv_timer_get_due_in(&server->aging.timer) > server->aging.interval_ms)
+                (void)uv_timer_stop(&server->aging.timer);
         aging_watch(server);
 }
 

@@ -19,8 +19,9 @@
 /* How long a refusal waits for NVML's answer. */
 #define HOLD_MS 250
 
-/* Blocks of each kind that one report may have looked at, where too little is free. */
-#define GIVE_BACK_LOOKS 2048
+/* Blocks that one part looks at, where too little is free; time between two parts. */
+#define GIVE_BACK_LOOKS   256
+#define GIVE_BACK_PART_MS 1
 
 /* Processes that a refusal names. */
 #define N_NAMED 2
@@ -116,8 +117,17 @@ static void take_report(struct server *server, struct server_pool *pool,
         }
 }
 
-/* Bytes on their way to the driver count as free, but not those that a client is late to unmap. Once for each look: the
- * memory that went back since does not show in the report. */
+static void on_give_back(uv_timer_t *timer)
+{
+        struct server *server = CONTAINER_OF(timer, struct server, give_back);
+
+        if (policy_give_some_back(server->policy, GIVE_BACK_LOOKS, server_now_ns(server)))
+                (void)uv_timer_start(timer, on_give_back, GIVE_BACK_PART_MS, 0);
+        server_execute(server);
+}
+
+/* Bytes that will soon be back at the driver count as free. Once for each look: the memory that went back since does not
+ * show in the report. */
 static void keep_free(struct server *server, struct server_pool *pool, uint64_t n_looks)
 {
         const struct nvml_report *report = &pool->device.report;
@@ -130,10 +140,11 @@ static void keep_free(struct server *server, struct server_pool *pool, uint64_t 
         if (report->n_free_bytes == NVML_UNKNOWN || report->n_free_bytes >= n_wanted_bytes ||
             policy_pool_stats(server->policy, pool->row.id, &stats))
                 return;
-        n_there_bytes = report->n_free_bytes + stats.lingering - stats.timed_out;
-        if (n_there_bytes < n_wanted_bytes)
-                (void)policy_give_back(server->policy, pool->row.id, n_wanted_bytes - n_there_bytes,
-                                       GIVE_BACK_LOOKS, server_now_ns(server));
+        n_there_bytes = report->n_free_bytes + stats.returning;
+        policy_give_back(server->policy, pool->row.id,
+                         n_there_bytes < n_wanted_bytes ? n_wanted_bytes - n_there_bytes : 0);
+        if (!server->stopping && !uv_is_active((uv_handle_t *)&server->give_back))
+                (void)uv_timer_start(&server->give_back, on_give_back, 0, 0);
 }
 
 static void on_report(uv_async_t *async)
@@ -209,6 +220,8 @@ int device_watch_open(struct server *server, const char *library, const char *ca
 
         if (!r)
                 r = uv_timer_init(&server->loop, &server->device_timeout);
+        if (!r)
+                r = uv_timer_init(&server->loop, &server->give_back);
         for (uint32_t i = 0; i < server->n_pools && !r; i++) {
                 struct server_pool *pool = &server->pools[i];
 

@@ -107,26 +107,34 @@ static void keep(struct session *session, struct reply_file *file)
                 (void)uv_timer_start(&server->reply_files.timer, on_look, LOOK_MS, LOOK_MS);
 }
 
-int reply_files_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd)
+int reply_files_keep(struct session *session, int fd, size_t n_bytes)
 {
         CLEANUP(freep)
         struct reply_file *file = malloc(sizeof(*file));
-        CLEANUP(closep)
-        int fd = -1;
         int r;
 
         if (!file)
                 return -ENOMEM;
-        r = memfd_new("gpumem-rows", n_bytes, &fd);
-        if (!r && n_bytes)
-                r = memfd_map_shared(fd, n_bytes, &file->bytes);
+        r = memfd_map_shared(fd, n_bytes, &file->bytes);
         if (r)
                 return r;
-        if (n_bytes) {
-                memcpy(file->bytes, rows, n_bytes);
-                file->n_bytes = n_bytes;
-                keep(session, steal_ptr(file));
-        }
+        file->n_bytes = n_bytes;
+        keep(session, steal_ptr(file));
+        return 0;
+}
+
+int reply_files_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        int r = memfd_new(REPLY_FILES_NAME, n_bytes, &fd);
+
+        if (!r && n_bytes)
+                r = memfd_write(fd, rows, n_bytes, 0);
+        if (!r && n_bytes)
+                r = reply_files_keep(session, fd, n_bytes);
+        if (r)
+                return r;
         *ret_fd = steal_fd(&fd);
         return 0;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#define REPLY_FILES_NAME      "gpumem-rows"
 #define REPLY_FILES_KEPT_S    10
 #define REPLY_FILES_A_SESSION 8
 #define REPLY_FILES_MAX       2048
@@ -30,7 +31,11 @@ struct session;
 int reply_files_open(struct server *server);
 void reply_files_close(struct server *server);
 
-/* Makes a file with these rows for the session. -ENOMEM and other errors. */
+/* Keeps a memfd of so many bytes, with all rows in it, that the session is about to be sent. n_bytes is not 0. -ENOMEM
+ * and other errors. */
+int reply_files_keep(struct session *session, int fd, size_t n_bytes);
+
+/* Makes a file with these rows, which are few, and keeps it. */
 int reply_files_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd);
 
 /* Takes back memory that was shared with a client. When the daemon ends, the client keeps it, and may still

@@ -183,10 +183,8 @@ static void end_client(struct task *task)
 /* A stop waits for none, nor for steps. */
 static void note_sign(struct session *session)
 {
-        if (session->client_end.payer && !session->server->stopping)
-                return;
-        scheduler_take_out(&session->client_end);
-        end_client(&session->client_end);
+        if (!session->client_end.payer)
+                end_client(&session->client_end);
         while (session->server->stopping && session->client_end.payer) {
                 scheduler_take_out(&session->client_end);
                 end_client(&session->client_end);

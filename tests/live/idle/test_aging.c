@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that a living process has used, and does not use any more, goes back to the driver by itself. */
 #include "base/err.h"
+#include "tests/live/support/links.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/solo.h"
 
@@ -116,6 +117,30 @@ TEST(without_a_limit_of_time_it_stays)
         ck_assert_uint_ge(daemon_first_figure(FIGURE_leased_peak), N_PIECES * PIECE_BYTES);
         ck_assert_uint_gt(daemon_figure(FIGURE_aged), 0);
         ck_assert_uint_eq(daemon_figure(FIGURE_free), 0);
+        stop();
+}
+
+static void keep_free(struct link *admin, uint64_t n_bytes)
+{
+        const struct message_set_limits change = {
+                .scope = PROTO_LIMIT_OF_POOL, .kind = PROTO_LIMIT_FREE_BYTES, .max = n_bytes};
+
+        ck_assert_int_eq(set_limit_over(admin, &change, NULL), 0);
+}
+
+/* However often that is: a look that is due is not put off. */
+TEST(changes_of_limits_hold_no_look_up)
+{
+        struct link *admin;
+
+        start("{\"pools\": [{\"device\": 0, \"return_after_seconds\": 1}]}");
+        admin = open_admin_link("admin");
+        burst(GPUMEM_DEVICE);
+        for (uint64_t n = 1; daemon_figure(FIGURE_reserved); n++) {
+                keep_free(admin, (n & 1) * MIB);
+                sleep_ms(20);
+        }
+        link_free(admin);
         stop();
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SIGTERM: what the daemon still does, what it waits for, and what it logs in the end. */
+#include "tests/live/support/links.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"
 #include "tests/live/worlds/party.h"
@@ -210,6 +211,37 @@ TEST(how_long_it_waits_may_change_before, .in = &configured)
         begin_end();
         terminate();
         expect_end_in_order();
+}
+
+#define N_TRIES  4
+#define N_LEASES 2900
+
+static void hold_many(struct link *link)
+{
+        for (unsigned i = 0; i < N_LEASES; i++) {
+                struct message_lease wanted = {.pool = 0, .n_bytes = 2 * MIB};
+                struct message_leased leased;
+
+                ck_assert_int_eq(lease_over(link, &wanted, &leased), 0);
+        }
+}
+
+/* Its leases end in many steps; the signal comes when the first of them is over. */
+TEST(it_ends_in_order_while_a_clients_leases_end, .in = &configured)
+{
+        for (unsigned i = 0; i < N_TRIES; i++) {
+                struct link *link;
+
+                daemon_start(&gpumemd, "devices=1,bytes=16GiB", OPTIONS("--log", "info"));
+                link = open_link("holder", NULL);
+                hold_many(link);
+                daemon_suspend(&gpumemd);
+                link_free(link);
+                terminate();
+                daemon_resume(&gpumemd);
+                child_await(gpumemd.pid, 0);
+                daemon_clear(&gpumemd);
+        }
 }
 
 TESTS_MAIN("shutdown", .limit_s = 60, .start = start)

@@ -366,4 +366,36 @@ TEST(other_users_see_sums_only, NEEDS_ROOT)
         must_free(two);
 }
 
+#define N_LISTED 120 /* of each device */
+
+/* Steps of the loop that one list takes, beside those of the figures. */
+static uint64_t steps_of_blocks(struct link *link)
+{
+        uint64_t first = daemon_first_figure(FIGURE_steps);
+        uint64_t n_figures = daemon_first_figure(FIGURE_steps) - first;
+        struct frame request = {.blocks = {.pool = PROTO_ALL_POOLS}}, reply;
+        uint64_t before = daemon_first_figure(FIGURE_steps);
+
+        free(rows_over(link, &request, MESSAGE_BLOCKS, sizeof(struct block_row), &reply));
+        ck_assert_uint_eq(reply.blocks_reply.n_rows, 2 * N_LISTED);
+        return daemon_first_figure(FIGURE_steps) - before - n_figures;
+}
+
+/* Its rows are made 64 at a time, and are written 64 at a time. */
+TEST(a_long_list_is_cut_into_steps)
+{
+        struct link *link = open_link("holder", NULL);
+        struct message_leased leased[2 * N_LISTED];
+
+        for (uint32_t i = 0; i < 2 * N_LISTED; i++) {
+                const struct message_lease wanted = {.pool = i % 2, .n_bytes = 2 * MIB};
+
+                ck_assert_int_eq(lease_over(link, &wanted, &leased[i]), 0);
+        }
+        ck_assert_uint_ge(steps_of_blocks(link), 2 * (2 * N_LISTED / 64 + 1) - 1);
+        for (uint32_t i = 0; i < 2 * N_LISTED; i++)
+                return_over(link, leased[i].lease, PROTO_RETURN_UNMAPPED);
+        link_free(link);
+}
+
 TESTS_MAIN("listing", .limit_s = 60, .start = start, .stop = solo_stop)

@@ -3,6 +3,7 @@
 #include "daemon/policy/aging.h"
 
 #include "base/err.h"
+#include "daemon/policy/objects/unmap_timeout.h"
 #include "proto/board.h"
 #include "tests/unit/policy/policy_world.h"
 
@@ -208,12 +209,16 @@ POLICY_TEST(no_look_is_due_without_leases, 64 * MIB)
         ck_assert(!policy_ages(world.policy));
 }
 
+/* Returns the bytes that went. */
 static uint64_t give_back_some(uint64_t n_bytes)
 {
-        uint64_t n_gone_bytes = policy_give_back(world.policy, 0, n_bytes, ALL, world.now_ns);
+        uint64_t n_bytes_before = stats().lingering;
 
+        policy_give_back(world.policy, 0, n_bytes);
+        while (policy_give_some_back(world.policy, 1, world.now_ns))
+                policy_check(world.policy);
         policy_check(world.policy);
-        return n_gone_bytes;
+        return stats().lingering - n_bytes_before;
 }
 
 /* What the pool keeps otherwise, too; but not what is in use, and not a tenant's minimum. */
@@ -249,8 +254,7 @@ POLICY_TEST(figures_tell_what_is_unused, 64 * MIB)
         (void)hold(a, 20 * MIB);
         cached = cache(b, 6 * MIB, RETURN_UNMAPPED);
         see_idle();
-        ck_assert_uint_eq(policy_largest_free(world.policy, 0), 10 * MIB);
-        ck_assert_uint_eq(policy_largest_free(world.policy, 1), 0);
+        ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 10 * MIB);
         ck_assert_uint_eq(stats().leased_peak, 36 * MIB);
         ck_assert_uint_eq(stats().cached_peak, 6 * MIB);
         begin_aging(0);
@@ -258,23 +262,116 @@ POLICY_TEST(figures_tell_what_is_unused, 64 * MIB)
         look(SECOND);
         expect_release(cached.block);
         expect_taken(a, &idle);
-        ck_assert_uint_eq(policy_largest_free(world.policy, 0), 0);
+        ck_assert_uint_eq(policy_idle_bytes(world.policy, 0), 0);
         ck_assert_uint_eq(stats().n_aged, 2);
         ck_assert_int_eq(policy_reset_peaks(world.policy, a, SCOPE_NODE, 0), 0);
         ck_assert_uint_eq(stats().leased_peak, 20 * MIB);
         ck_assert_uint_eq(stats().cached_peak, 0);
 }
 
-/* A call looks at a bounded number of blocks, and the next one at others. */
+/* A part looks at so many blocks, and the next one at others. */
 POLICY_TEST(room_is_made_in_parts, 64 * MIB)
 {
         struct client *a = join(1);
-        struct held busy = hold(a, 2 * MIB), idle = hold_idle(a, 4 * MIB);
+        struct held busy = hold(a, 2 * MIB), idle = hold_idle(a, 4 * MIB), cached[2];
 
-        ck_assert_uint_eq(policy_give_back(world.policy, 0, 64 * MIB, 1, 0), 0);
-        ck_assert_uint_eq(policy_give_back(world.policy, 0, 64 * MIB, 1, 0), 4 * MIB);
+        cache_several(a, 8 * MIB, ARRAY_SIZE(cached), cached);
+        policy_give_back(world.policy, 0, 64 * MIB);
+        for (unsigned i = 0; i < ARRAY_SIZE(cached); i++) {
+                unmap(a, cached[i].id);
+                ck_assert(policy_give_some_back(world.policy, 1, world.now_ns));
+                policy_check(world.policy);
+                expect_release(cached[i].block);
+                expect_idle();
+        }
+        ck_assert(policy_give_some_back(world.policy, 1, world.now_ns));
+        expect_idle();
+        ck_assert(policy_give_some_back(world.policy, 1, world.now_ns));
         expect_taken(a, &idle);
+        while (policy_give_some_back(world.policy, 1, world.now_ns))
+                policy_check(world.policy);
         ck_assert(!was_revoked(a, busy.lease));
+        policy_give_back(world.policy, 0, 0);
+        ck_assert(!policy_give_some_back(world.policy, ALL, world.now_ns));
+}
+
+/* It is stopped, perhaps. */
+POLICY_TEST(who_does_not_unmap_is_asked_last, 64 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held late = hold_idle(a, 4 * MIB), next = hold_idle(a, 4 * MIB);
+        struct held mapped = cache(a, 6 * MIB, RETURN_MAPPED), other;
+
+        ck_assert_uint_eq(give_back_some(1), 6 * MIB);
+        expect_release(mapped.block);
+        unmap(a, mapped.id);
+        mapped = cache(a, 6 * MIB, RETURN_MAPPED);
+        policy_give_back(world.policy, 0, 12 * MIB);
+        ck_assert_uint_eq(give_back_some(10 * MIB), 10 * MIB);
+        expect_release(mapped.block);
+        unmap(a, mapped.id);
+        expect_taken(a, &late);
+        ck_assert_uint_eq(stats().returning, 4 * MIB);
+        later(UNMAP_TIMEOUT_NS);
+        ck_assert_uint_eq(stats().returning, 0);
+        mapped = cache(a, 6 * MIB, RETURN_MAPPED);
+        other = hold_idle(b, 2 * MIB);
+        ck_assert_uint_eq(give_back_some(1), 2 * MIB);
+        expect_taken(b, &other);
+        ck_assert(!was_revoked(a, next.lease));
+        unmap(b, other.id);
+        ck_assert_uint_eq(give_back_some(64 * MIB), 10 * MIB);
+        expect_release(mapped.block);
+        expect_taken(a, &next);
+}
+
+/* Memory of which nothing more is to be expected. */
+POLICY_TEST(what_cannot_come_back_is_not_waited_for, 64 * MIB)
+{
+        const struct policy_ask request = {
+                .pool = 1, .serial = 1, .n_bytes = 4 * MIB, .keeps_mapped = true};
+        struct client *a = join(1);
+        struct held kept = hold_with(a, &request), cached = cache(a, 2 * MIB, RETURN_UNMAPPED);
+        struct pool_stats pinned;
+
+        ck_assert_uint_eq(give_back_some(1), 2 * MIB);
+        ck_assert_uint_eq(stats().returning, 2 * MIB);
+        expect_release(cached.block);
+        ck_assert_int_eq(policy_set_unreleasable(world.policy, 0, 8 * MIB, world.now_ns), 0);
+        ck_assert_uint_eq(stats().lingering, 8 * MIB);
+        ck_assert_uint_eq(stats().returning, 0);
+        policy_mark_unusable(world.policy, kept.block, world.now_ns);
+        give_back(a, kept.lease, RETURN_MAPPED);
+        ck_assert_int_eq(policy_pool_stats(world.policy, 1, &pinned), 0);
+        ck_assert_uint_eq(pinned.lingering, 4 * MIB);
+        ck_assert_uint_eq(pinned.returning, 0);
+        ck_assert_int_eq(policy_set_unreleasable(world.policy, 0, 0, world.now_ns), 0);
+        expect_release(kept.block);
+        unmap(a, kept.id);
+}
+
+/* And what is younger does not hold it up, though it was cached before. */
+POLICY_TEST(what_was_idle_before_it_was_returned_is_as_old, 64 * MIB)
+{
+        struct client *a = join(1);
+        struct held old = hold_idle(a, 4 * MIB), young = hold(a, 2 * MIB);
+
+        begin_aging(0);
+        look(0);
+        world.now_ns += SECOND / 2;
+        give_back(a, young.lease, RETURN_UNMAPPED);
+        give_back(a, old.lease, RETURN_UNMAPPED);
+        look(SECOND / 2 - 1);
+        expect_idle();
+        look(1);
+        expect_release(old.block);
+        expect_idle();
+        ck_assert(policy_ages(world.policy));
+        look(SECOND / 2 - 1);
+        expect_idle();
+        look(1);
+        expect_release(young.block);
+        ck_assert(!policy_ages(world.policy));
 }
 
 TESTS_MAIN("policy: aging")
