@@ -17,7 +17,7 @@ static const char help_head[] =
         "Measures the client library of a running gpumemd, beside other allocators.\n";
 
 static const char help_tail[] =
-        "  --json, --output FILE  an array of figures; others: see gpumem-bench(1)\n"
+        "  --json, --output FILE  an array of figures; other options: see gpumem-bench(1)\n"
         "  --quick; --version     few repetitions: shows that it works, not what it costs\n"
         "  --socket PATH          default: $GPUMEM_SOCKET, then as gpumemctl --help says\n"
         "Exit status: 0 bounds are kept, 1 one is not, 2 wrong option, 3 not measured\n";
