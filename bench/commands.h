@@ -52,6 +52,7 @@ int command_lookups(const struct options *options, struct rows *rows);
 int command_pinned(const struct options *options, struct rows *rows);
 int command_trace(const struct options *options, struct rows *rows);
 int command_traces(const struct options *options, struct rows *rows);
+int command_patterns(const struct options *options, struct rows *rows);
 int command_peers(const struct options *options, struct rows *rows);
 int command_plot(const struct options *options, struct rows *rows);
 int command_node(const struct options *options, struct rows *rows);

@@ -19,8 +19,7 @@ static const char help_head[] =
 static const char help_tail[] =
         "  --json, --output FILE  an array of figures for programs; that, and the table\n"
         "  --streams --lag --line --pinned: trace, node; --peers --only --seconds: peers\n"
-        "  --quick; --version     few repetitions: shows that it works, not what it costs\n"
-        "  --socket PATH          default: $GPUMEM_SOCKET, then as gpumemctl --help says\n"
+        "  --quick: few repetitions; --socket PATH: of gpumemd; --version; --help\n"
         "Exit status: 0 bounds are kept, 1 one is not, 2 wrong option, 3 not measured\n";
 
 enum exit_status {

@@ -190,6 +190,16 @@ static int step_free(struct replay *replay, const struct trace_event *event)
         return 0;
 }
 
+/* Blocks on the idle list can be revoked at any time. */
+static void sum(struct replay *replay)
+{
+        const struct heap *idle = &replay->heap_set.idle_list.heap;
+
+        replay->figures.sum_live += (double)replay->n_live_bytes;
+        replay->figures.sum_pinned += (double)(replay->heap_set.n_reserved_bytes -
+                                               idle->n_reserved_bytes);
+}
+
 int replay_step(struct replay *replay)
 {
         const struct trace_event *event = &replay->trace->events[replay->next];
@@ -197,6 +207,7 @@ int replay_step(struct replay *replay)
         if (replay->next == replay->trace->n_events)
                 return 1;
         replay->next++;
+        sum(replay);
         replay->now_us += replay->us_per_line;
         if (replay->own_node)
                 node_set_time(replay->own_node, replay->now_us);

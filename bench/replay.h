@@ -50,6 +50,8 @@ struct replay_figures {
         double wait_us;
         double driver_us; /* by the cost table of an H200 */
         uint32_t peak_blocks;
+        double sum_live;   /* bytes requested, summed over the lines */
+        double sum_pinned; /* bytes of blocks that no other process can take, summed over the lines */
 };
 
 struct replay;

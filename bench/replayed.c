@@ -41,29 +41,42 @@ int replayed_read(const char *file, struct trace *ret_trace)
         return -ENODATA;
 }
 
+int replayed_play(const struct trace *trace, const struct replay_options *options,
+                  struct replay_figures *ret_figures)
+{
+        struct replay *replay;
+        int r = replay_new(trace, options, &replay);
+
+        if (r)
+                return r;
+        while (!r)
+                r = replay_step(replay);
+        replay_get(replay, ret_figures);
+        (void)replay_free(replay);
+        return r < 0 ? r : 0;
+}
+
 static int run(const char *file, const struct replay_options *options,
                struct replay_figures *ret_figures)
 {
-        struct replay *replay;
         struct trace trace;
         int r = replayed_read(file, &trace);
 
         if (r)
                 return r;
-        r = replay_new(&trace, options, &replay);
-        if (!r) {
-                while (!r)
-                        r = replay_step(replay);
-                replay_get(replay, ret_figures);
-                (void)replay_free(replay);
-        }
+        r = replayed_play(&trace, options, ret_figures);
         trace_deinit(&trace);
-        return replayed_told(r, file) < 0 ? r : 0;
+        return replayed_told(r, file);
 }
 
-static double reserved_over_live(const struct replay_figures *figures)
+double replayed_over_live(const struct replay_figures *figures)
 {
         return figures->peak_live ? (double)figures->peak_reserved / (double)figures->peak_live : 1;
+}
+
+double replayed_pinned_over_live(const struct replay_figures *figures)
+{
+        return figures->sum_live > 0 ? figures->sum_pinned / figures->sum_live : 1;
 }
 
 double replayed_hit_rate(const struct replay_figures *figures)
@@ -73,8 +86,8 @@ double replayed_hit_rate(const struct replay_figures *figures)
         return n ? 100 * (double)figures->hits / (double)n : 100;
 }
 
-static int add(struct rows *rows, const char *name, const char *unit, double value, double bound,
-               enum row_limit limit)
+int replayed_add(struct rows *rows, const char *name, const char *unit, double value, double bound,
+                 enum row_limit limit)
 {
         struct row row = {.value = value, .bound = bound, .limit = limit};
 
@@ -92,7 +105,8 @@ static int add_figures(struct rows *rows, const struct replay_figures *figures)
         } all[] = {
                 {"peak_live", "bytes", (double)figures->peak_live, 0, ROW_NO_BOUND},
                 {"peak_reserved", "bytes", (double)figures->peak_reserved, 0, ROW_NO_BOUND},
-                {"reserved_over_live", "", reserved_over_live(figures), 1.2, ROW_AT_MOST},
+                {"reserved_over_live", "", replayed_over_live(figures), 1.2, ROW_AT_MOST},
+                {"pinned_over_live", "", replayed_pinned_over_live(figures), 0, ROW_NO_BOUND},
                 {"hit_rate", "%", replayed_hit_rate(figures), 95, ROW_AT_LEAST},
                 {"leases", "", (double)figures->leases, 0, ROW_NO_BOUND},
                 {"returns", "", (double)figures->returns, 0, ROW_NO_BOUND},
@@ -104,7 +118,8 @@ static int add_figures(struct rows *rows, const struct replay_figures *figures)
         int r = 0;
 
         for (unsigned i = 0; i < ARRAY_SIZE(all) && !r; i++)
-                r = add(rows, all[i].name, all[i].unit, all[i].value, all[i].bound, all[i].limit);
+                r = replayed_add(rows, all[i].name, all[i].unit, all[i].value, all[i].bound,
+                                 all[i].limit);
         return r;
 }
 
@@ -135,7 +150,7 @@ static int run_all(const struct options *options, const struct replay_options *r
 
         for (unsigned i = 0; i < options->n_files && !r; i++) {
                 r = run(options->files[i], replay, &figures[i]);
-                sum += log(reserved_over_live(&figures[i]));
+                sum += log(replayed_over_live(&figures[i]));
         }
         *ret_mean = exp(sum / options->n_files);
         return r;
@@ -150,10 +165,11 @@ static int add_each(const struct options *options, struct rows *rows,
                 char name[ROW_NAME_MAX];
 
                 name_row(options->files[i], "reserved_over_live", name);
-                r = add(rows, name, "", reserved_over_live(&figures[i]), 1.2, ROW_AT_MOST);
+                r = replayed_add(rows, name, "", replayed_over_live(&figures[i]), 1.2, ROW_AT_MOST);
                 name_row(options->files[i], "hit_rate", name);
                 if (!r)
-                        r = add(rows, name, "%", replayed_hit_rate(&figures[i]), 95, ROW_AT_LEAST);
+                        r = replayed_add(rows, name, "%", replayed_hit_rate(&figures[i]), 95,
+                                         ROW_AT_LEAST);
         }
         return r;
 }
@@ -185,7 +201,7 @@ int command_traces(const struct options *options, struct rows *rows)
                 if (!r && i == 0)
                         r = add_each(options, rows, figures);
                 if (!r)
-                        r = add(rows, ways[i].name, "", mean, ways[i].bound, ROW_AT_MOST);
+                        r = replayed_add(rows, ways[i].name, "", mean, ways[i].bound, ROW_AT_MOST);
         }
         return r;
 }

@@ -17,7 +17,8 @@ struct board_header {
         uint32_t n_pools;
         uint64_t n_bytes;
         uint32_t n_slots;
-        uint32_t reserved[11];
+        uint32_t n_blocks; /* of all clients together, at most; 0: an older daemon, or no limit */
+        uint32_t reserved[10];
 };
 
 /* A client's counters for one pool are split into lanes of a cache line each. So threads that allocate for different

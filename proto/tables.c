@@ -279,6 +279,9 @@ static void print_board_header(void)
         MEMBER(struct board_header, n_pools, "counters that follow");
         MEMBER(struct board_header, n_bytes, "of the board");
         MEMBER(struct board_header, n_slots, "lease words, 8 bytes each, behind the counters");
+        MEMBER(struct board_header, n_blocks,
+               "that the daemon may have for all clients, before it refuses with TOO_MANY; 0: no "
+               "word of it");
         MEMBER(struct board_header, reserved, "0");
         static_assert(BOARD_VERSION == 1, "the text above says so");
         assert(offset == sizeof(struct board_header));

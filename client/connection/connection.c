@@ -79,6 +79,15 @@ struct connection *connection_ref(struct connection *connection)
         return connection;
 }
 
+/* A lease has a slot, and mostly a block of its own. */
+uint32_t connection_leases_max(const struct connection *connection)
+{
+        const struct board_header *header = connection->board;
+        uint32_t n_blocks = header->n_blocks;
+
+        return n_blocks && n_blocks < connection->n_slots ? n_blocks : connection->n_slots;
+}
+
 struct connection *connection_unref(struct connection *connection)
 {
         if (!connection || atomic_fetch_sub(&connection->n_refs, 1) != 1)

@@ -31,5 +31,8 @@ int connection_new(const char *socket_path, const struct link_hello *hello, uint
 
 struct connection *connection_ref(struct connection *connection);
 
+/* How many leases the client may have there. */
+uint32_t connection_leases_max(const struct connection *connection);
+
 /* NULL is legal; returns NULL. */
 struct connection *connection_unref(struct connection *connection);

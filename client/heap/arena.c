@@ -125,40 +125,77 @@ static uint64_t gap_from(const struct arena *arena, const struct arena_range *ra
 struct gap {
         uint64_t start;
         uint64_t n_bytes;
-        bool is_first; /* the first gap of its range */
+        bool is_first; /* the first gap of its range, or of the part of it */
 };
 
+/* The largest gap of the part of a range between the two addresses. */
 static void find_largest(const struct arena *arena, const struct arena_range *range,
-                         struct gap *largest)
+                         const struct arena_range *part, struct gap *largest)
 {
-        uint64_t address = range->start;
+        uint64_t first = range->start > part->start ? range->start : part->start;
+        uint64_t end = range->end < part->end ? range->end : part->end, address = range->start;
 
-        for (uint32_t i = first_above(arena, range->start - 1); address < range->end; i++) {
-                struct gap gap = {address, gap_from(arena, range, address),
-                                  address == range->start};
+        for (uint32_t i = first_above(arena, range->start - 1); address < end; i++) {
+                uint64_t above = address + gap_from(arena, range, address);
+                struct gap gap = {.start = address > first ? address : first};
 
+                gap.is_first = gap.start == first;
+                if (above > gap.start)
+                        gap.n_bytes = (above < end ? above : end) - gap.start;
                 if (gap.n_bytes > largest->n_bytes)
                         *largest = gap;
-                if (address + gap.n_bytes == range->end)
+                if (above >= end)
                         break;
                 address = arena->blocks[i]->start + arena->blocks[i]->n_bytes;
         }
 }
 
-int arena_choose(const struct arena *arena, uint64_t n_bytes, enum arena_wish wish,
-                 uint64_t *ret_start)
+static struct gap largest_of(const struct arena *arena, const struct arena_range *part)
 {
         struct gap largest = {.n_bytes = 0};
 
         for (uint32_t i = 0; i < arena->n_ranges; i++)
-                find_largest(arena, &arena->ranges[i], &largest);
-        if (largest.n_bytes < n_bytes)
+                find_largest(arena, &arena->ranges[i], part, &largest);
+        return largest;
+}
+
+struct arena_range arena_part(const struct arena *arena, enum arena_wish wish)
+{
+        uint64_t quarter = arena->n_bytes / 4 & ~(ARENA_GRANULE - 1);
+
+        switch (wish) {
+        case ARENA_SMALL:
+                return (struct arena_range){0, arena->start + quarter};
+        case ARENA_MEDIUM:
+                return (struct arena_range){arena->start + quarter, arena->start + 2 * quarter};
+        case ARENA_LARGE:
+                return (struct arena_range){arena->start + 2 * quarter, UINT64_MAX};
+        case ARENA_CLOSE:
+                break;
+        }
+        return (struct arena_range){0, UINT64_MAX};
+}
+
+static struct gap choose_gap(const struct arena *arena, uint64_t n_bytes, enum arena_wish wish)
+{
+        struct arena_range part = arena_part(arena, wish), all = arena_part(arena, ARENA_CLOSE);
+        struct gap gap = largest_of(arena, &part);
+
+        return gap.n_bytes >= n_bytes ? gap : largest_of(arena, &all);
+}
+
+int arena_choose(const struct arena *arena, uint64_t n_bytes, enum arena_wish wish,
+                 uint64_t *ret_start)
+{
+        struct gap gap = choose_gap(arena, n_bytes, wish);
+
+        if (gap.n_bytes < n_bytes)
                 return -ENOMEM;
-        *ret_start = largest.start;
+        *ret_start = gap.start;
         if (wish == ARENA_CLOSE)
-                *ret_start += largest.n_bytes - n_bytes;
-        else if (!largest.is_first)
-                *ret_start += (largest.n_bytes - n_bytes) / 2 & ~(ARENA_GRANULE - 1);
+                *ret_start += gap.n_bytes - n_bytes;
+        else if (!gap.is_first)
+                *ret_start += (gap.n_bytes - n_bytes) / 2 & ~(ARENA_GRANULE - 1);
         return 0;
 }
 

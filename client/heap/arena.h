@@ -56,9 +56,15 @@ struct arena *arena_free(struct arena *arena);
 
 uint64_t arena_start(const struct arena *arena);
 
-/* Chooses addresses for a block. ARENA_APART: far from the others, so that those have room to grow into. ARENA_CLOSE:
- * next to another, if it is known that they will not grow. -ENOMEM: no gap is long enough. */
-enum arena_wish { ARENA_APART, ARENA_CLOSE };
+/* Requests of three sizes have a part of the span each: two quarters, and the upper half. A heap prefers holes at low
+ * addresses. So small requests are cut from the blocks of larger ones only if there is no other room, and do not keep
+ * those blocks from becoming empty. */
+enum arena_wish { ARENA_SMALL, ARENA_MEDIUM, ARENA_LARGE, ARENA_CLOSE };
+struct arena_range arena_part(const struct arena *arena, enum arena_wish wish);
+
+/* Chooses addresses for a block. ARENA_SMALL, ARENA_MEDIUM, ARENA_LARGE: far from the others, so that those have room
+ * to grow into, and in that part if there is room. ARENA_CLOSE: anywhere, next to another, if it is known that they
+ * will not grow. -ENOMEM: no gap is long enough. */
 int arena_choose(const struct arena *arena, uint64_t n_bytes, enum arena_wish wish,
                  uint64_t *ret_start);
 

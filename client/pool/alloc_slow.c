@@ -424,14 +424,35 @@ int pool_check_size(const struct pool *pool, uint64_t n_bytes)
         return GPUMEM_E_TOO_LARGE;
 }
 
-static int alloc(struct pool *pool, const struct pool_request *request,
-                 struct stream_heap **ret_heap, void **ret_pointer)
+static int attempt_some(struct pool *pool, const struct pool_request *request,
+                        struct stream_heap **ret_heap, void **ret_pointer)
 {
         int r = -EAGAIN;
 
         for (unsigned i = 0; r == -EAGAIN && i < HEAP_SET_TRIES; i++)
                 r = attempt(pool, request, i, ret_heap, ret_pointer);
-        if (r != -EAGAIN && !pool_is_refusal(r))
+        return r;
+}
+
+/* The process has as many leases as it may. It ends those of empty blocks, and makes the next ones larger. */
+static int alloc_in_fewer(struct pool *pool, const struct pool_request *request,
+                          struct stream_heap **ret_heap, void **ret_pointer)
+{
+        pthread_mutex_lock(&pool->lock);
+        heap_set_join(&pool->heap_set);
+        pthread_mutex_unlock(&pool->lock);
+        trim_all(pool);
+        return attempt_some(pool, request, ret_heap, ret_pointer);
+}
+
+static int alloc(struct pool *pool, const struct pool_request *request,
+                 struct stream_heap **ret_heap, void **ret_pointer)
+{
+        int r = attempt_some(pool, request, ret_heap, ret_pointer);
+
+        if (r == GPUMEM_E_TOO_MANY)
+                r = alloc_in_fewer(pool, request, ret_heap, ret_pointer);
+        if (r != -EAGAIN && !pool_is_refusal(r) && r != GPUMEM_E_TOO_MANY)
                 return r;
         /* The process gives up unused memory before it waits or fails. */
         pool_note_pressure(pool, request->n_bytes);

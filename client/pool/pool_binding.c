@@ -61,6 +61,7 @@ static void attach(struct pool *pool, const struct connection *connection, uint3
         pool->binding.connection = connection->serial;
         pool->binding.is_missing = false;
         pool_move_board(pool, board_pool(connection->board, id));
+        heap_set_bound(&pool->heap_set, connection_leases_max(connection));
         pthread_mutex_unlock(&pool->lock);
 }
 

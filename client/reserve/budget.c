@@ -3,13 +3,17 @@
 
 #include <math.h>
 
+#include "base/size.h"
+
 /* Above the peak: 1/32, so that a heap grows in steps; 1/12 if the alternative is to wait. */
 #define STEP_PART 32
 #define HARD_PART 12
 
-/* A block's part of the peak, and of the slack. */
+/* A block's part of the peak, and of the slack, and how large it becomes by each. */
 #define BLOCK_PEAK_PART  1024
 #define BLOCK_SLACK_PART 16
+#define BLOCK_PEAK_MAX   (16 * MIB)
+#define BLOCK_SLACK_MAX  (32 * MIB)
 
 /* Against leasing and returning in turn. So many faded returns are one each 180 us; the programs whose traces are in
  * bench/ come to half of it at most. */
@@ -92,10 +96,15 @@ uint64_t budget_hard_bytes(const struct budget *budget)
         return budget->n_peak_bytes + budget->n_peak_bytes / HARD_PART + budget->n_slack_bytes;
 }
 
+static uint64_t part_of(uint64_t n_bytes, unsigned part, uint64_t n_max_bytes)
+{
+        return n_bytes / part < n_max_bytes ? n_bytes / part : n_max_bytes;
+}
+
 uint64_t budget_block_bytes(const struct budget *budget)
 {
-        uint64_t of_peak = budget->n_peak_bytes / BLOCK_PEAK_PART;
-        uint64_t of_slack = budget->n_slack_bytes / BLOCK_SLACK_PART;
+        uint64_t of_peak = part_of(budget->n_peak_bytes, BLOCK_PEAK_PART, BLOCK_PEAK_MAX);
+        uint64_t of_slack = part_of(budget->n_slack_bytes, BLOCK_SLACK_PART, BLOCK_SLACK_MAX);
 
         return of_peak > of_slack ? of_peak : of_slack;
 }

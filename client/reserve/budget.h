@@ -42,7 +42,8 @@ void budget_wait(struct budget *budget, uint64_t us);
 uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes);
 
 /* The right size of blocks: a small part of the peak, so that blocks become empty and can go back; larger while
- * blocks come and go in turn, so that fewer do. */
+ * blocks come and go in turn, so that fewer do. It is bounded: one small allocation that is left in each block of a
+ * large peak must not hold all of it. */
 uint64_t budget_block_bytes(const struct budget *budget);
 
 /* How much may be held before a request waits for work to end. */

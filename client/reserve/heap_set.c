@@ -19,11 +19,19 @@
 /* A larger first request is not worth one block. */
 #define FIRST_MAX (64 * MIB)
 
+/* From a quarter of the leases on, each is a part of what is held at least. So a device of 256 GiB has less than 4000
+ * of them, or less than 150 if there may be 192. A process that holds less than LEASES_FEW has no reason to join. */
+#define MANY_PART  4
+#define MANY_MOST  3072
+#define JOIN_PART  16
+#define JOIN_MOST  192
+#define LEASES_FEW 192
+
 #define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
 
 void heap_set_init(struct heap_set *set)
 {
-        *set = (struct heap_set){.budget = BUDGET_NULL};
+        *set = (struct heap_set){.budget = BUDGET_NULL, .n_leases_max = UINT32_MAX};
         TAILQ_INIT(&set->heaps);
 }
 
@@ -358,12 +366,48 @@ static uint64_t block_bytes(const struct heap_set *set, uint64_t n_needed)
         return set->n_reserved_bytes || n_first < n_bytes ? n_bytes : n_first;
 }
 
+static uint64_t count_blocks(const struct heap_set *set)
+{
+        uint64_t n = set->idle_list.heap.n_blocks;
+        const struct set_heap *heap;
+
+        TAILQ_FOREACH (heap, &set->heaps, in_set)
+                n += heap->heap.n_blocks;
+        return n;
+}
+
+void heap_set_bound(struct heap_set *set, uint32_t n_leases_max)
+{
+        set->n_leases_max = n_leases_max;
+}
+
+void heap_set_join(struct heap_set *set)
+{
+        uint64_t n = count_blocks(set);
+
+        if (n < LEASES_FEW)
+                n = LEASES_FEW;
+        if (n < set->n_leases_max)
+                set->n_leases_max = (uint32_t)n;
+}
+
+/* The next lease is as large as that. */
+static uint64_t least_lease(const struct heap_set *set)
+{
+        uint64_t n_parts = smaller(set->n_leases_max / JOIN_PART, JOIN_MOST);
+
+        if (count_blocks(set) < smaller(set->n_leases_max / MANY_PART, MANY_MOST) || !n_parts)
+                return 0;
+        return smaller(set->n_reserved_bytes / n_parts & ~(HEAP_BLOCK_UNIT - 1), GIB);
+}
+
 int heap_set_plan(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes,
                   struct placement *ret_placement)
 {
         struct placement_terms terms = {.n_peak_bytes = set->budget.n_peak_bytes,
                                         .n_block_bytes = block_bytes(set, n_bytes),
-                                        .n_spare_bytes = spare_bytes(set, n_bytes)};
+                                        .n_spare_bytes = spare_bytes(set, n_bytes),
+                                        .n_least_bytes = least_lease(set)};
         int r;
 
         spin_lock(&heap->heap.lock);

@@ -32,6 +32,7 @@ struct heap_set {
         uint64_t n_reserved_peak_bytes;
         uint64_t n_pledged_bytes; /* not in the budget, whether used or not */
         struct budget budget;
+        uint32_t n_leases_max;   /* so many the process may have; see heap_set_bound */
         uint64_t next_look_us;   /* of threads that free; see heap_set_begin_look */
         uint64_t n_looked_bytes; /* allocated at their last look */
 };
@@ -110,6 +111,14 @@ bool heap_set_reuse_idle(struct heap_set *set, struct set_heap *heap, uint64_t n
 
 /* The same, or else moves idle blocks of other heaps in which n_bytes fit. */
 bool heap_set_adopt(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes);
+
+/* The process may have so many leases, as it is told; more if heap_set_bound was not called. From a part of that on,
+ * leases are larger than requests need, so that they grow with the logarithm of what they hold: one small allocation
+ * left in each block does not use them up. */
+void heap_set_bound(struct heap_set *set, uint32_t n_leases_max);
+
+/* The process was refused another lease, since it has too many: from now on they are larger. */
+void heap_set_join(struct heap_set *set);
 
 /* Plans which blocks to lease at which addresses. As placement_plan. */
 int heap_set_plan(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes,

@@ -14,6 +14,12 @@
 /* A place with more gaps is not worth its leases; one with fewer can always be cut. */
 #define GAPS_MAX 16
 
+/* Blocks are not larger, unless they would be more than a placement holds. */
+#define BLOCK_MOST GIB
+
+/* The blocks of a large request are this part of the peak at least. */
+#define LARGE_PEAK_PART 64
+
 /* For memory in runs of one block each. */
 #define SPLIT_GROWTH 8
 #define SPLIT_MAX    (64 * MIB)
@@ -142,28 +148,46 @@ static void try_below(const struct heap *heap, uint32_t at, uint64_t n_bytes, st
                 offer(best, &place);
 }
 
-static int choose(const struct heap *heap, uint64_t n_bytes, struct place *ret_place)
+static enum arena_wish wish_of(const struct heap *heap, uint64_t n_bytes)
+{
+        if (heap->runs == HEAP_SPLIT)
+                return ARENA_CLOSE;
+        if (n_bytes >= PLACEMENT_LARGE)
+                return ARENA_LARGE;
+        return n_bytes < PLACEMENT_SMALL ? ARENA_SMALL : ARENA_MEDIUM;
+}
+
+/* A run of its own. */
+static int choose_new(const struct heap *heap, uint64_t n_bytes, enum arena_wish wish,
+                      struct place *ret_place)
+{
+        uint64_t start;
+        int r = arena_choose(heap->arena, n_bytes, wish, &start);
+
+        if (r)
+                return r;
+        *ret_place = (struct place){
+                .start = start, .end = start + n_bytes, .n_missing = n_bytes, .n_gaps = 1};
+        return 0;
+}
+
+static int choose(const struct heap *heap, uint64_t n_bytes, const struct arena_range *part,
+                  struct place *ret_place)
 {
         struct place best = {.n_missing = 0};
-        uint64_t start;
-        int r;
 
         for (uint32_t at = 0; heap->runs == HEAP_JOINED && at < heap->n_blocks; at++) {
+                uint64_t start = heap->blocks[at]->at.start;
+
+                if (start < part->start || start >= part->end)
+                        continue;
                 if (heap->blocks[at]->edges.after)
                         try_above(heap, at, n_bytes, &best);
                 if (heap->blocks[at]->edges.before)
                         try_below(heap, at, n_bytes, &best);
         }
-        if (!best.n_missing) {
-                r = arena_choose(heap->arena, round_up(n_bytes),
-                                 heap->runs == HEAP_JOINED ? ARENA_APART : ARENA_CLOSE, &start);
-                if (r)
-                        return r;
-                best = (struct place){.start = start,
-                                      .end = start + round_up(n_bytes),
-                                      .n_missing = round_up(n_bytes),
-                                      .n_gaps = 1};
-        }
+        if (!best.n_missing)
+                return choose_new(heap, round_up(n_bytes), wish_of(heap, n_bytes), ret_place);
         *ret_place = best;
         return 0;
 }
@@ -238,27 +262,52 @@ static void cut_well(const struct heap *heap, const struct place *place, uint64_
         placement->end = place->end;
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+        return a < b ? a : b;
+}
+
+static uint64_t block_bytes(const struct heap *heap, uint64_t n_bytes,
+                            const struct placement_terms *terms)
+{
+        unsigned n_parts = terms->n_parts ? terms->n_parts : REQUEST_PART;
+        uint64_t n_block_bytes = larger(terms->n_block_bytes, n_bytes / n_parts);
+
+        if (heap->runs == HEAP_SPLIT)
+                return UINT64_MAX / 4;
+        if (n_bytes >= PLACEMENT_LARGE)
+                n_block_bytes = larger(n_block_bytes, terms->n_peak_bytes / LARGE_PEAK_PART);
+        n_block_bytes = larger(n_block_bytes, larger(terms->n_least_bytes, BLOCK_LEAST));
+        return smaller(round_common(n_block_bytes), BLOCK_MOST);
+}
+
+/* What is wanted beyond the request. */
+static uint64_t wanted_bytes(const struct heap *heap, const struct placement_terms *terms)
+{
+        if (heap->runs == HEAP_SPLIT)
+                return smaller(heap->n_reserved_bytes / SPLIT_GROWTH, SPLIT_MAX);
+        return larger(terms->n_peak_bytes / AHEAD_PART, terms->n_least_bytes);
+}
+
 int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct placement_terms *terms,
                    struct placement *ret_placement)
 {
-        uint64_t n_wanted = terms->n_peak_bytes / AHEAD_PART, n_block_bytes;
+        uint64_t n_least = terms->n_least_bytes;
+        struct arena_range part;
         struct place place;
         int r;
 
         if (n_bytes > UINT64_MAX / 2)
                 return GPUMEM_E_TOO_LARGE;
-        r = choose(heap, n_bytes, &place);
+        part = arena_part(heap->arena, terms->n_parts ? ARENA_CLOSE : wish_of(heap, n_bytes));
+        r = choose(heap, n_bytes, &part, &place);
         if (r)
                 return r;
-        n_block_bytes = round_common(larger(
-                terms->n_block_bytes, n_bytes / (terms->n_parts ? terms->n_parts : REQUEST_PART)));
-        if (heap->runs == HEAP_SPLIT) {
-                n_wanted = heap->n_reserved_bytes / SPLIT_GROWTH;
-                if (n_wanted > SPLIT_MAX)
-                        n_wanted = SPLIT_MAX;
-                n_block_bytes = UINT64_MAX / 4;
-        }
-        extend(heap, &place, n_wanted, terms->n_spare_bytes);
-        cut_well(heap, &place, larger(n_block_bytes, BLOCK_LEAST), ret_placement);
+        extend(heap, &place, wanted_bytes(heap, terms), larger(terms->n_spare_bytes, n_least));
+        /* If there are no addresses for a longer run, a short one must do. */
+        if (heap->runs == HEAP_JOINED && place.n_missing < n_least)
+                (void)choose_new(heap, larger(round_up(n_bytes), n_least), wish_of(heap, n_bytes),
+                                 &place);
+        cut_well(heap, &place, block_bytes(heap, n_bytes, terms), ret_placement);
         return 0;
 }

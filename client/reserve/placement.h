@@ -7,11 +7,13 @@
  * Therefore
  *   - only the missing bytes are leased: behind, before or between holes of the heap, at the place where they are
  *     fewest;
- *   - in blocks of about 1/1024 of the pool's peak (or more, see budget.h) or 1/8 of the request, rounded up to one of
- *     two sizes a doubling. So a request costs some eight leases at most, and a stray allocation holds little memory.
- *     Blocks are not smaller than 4 MiB if that much is missing, and up to 64 MiB while nothing is held yet;
+ *   - in blocks of about 1/1024 of the pool's peak (see budget.h) or 1/8 of the request, rounded up to one of two
+ *     sizes a doubling. So a request costs some eight leases at most, and a stray allocation holds little memory.
+ *     Blocks are not smaller than 4 MiB if that much is missing, up to 64 MiB while nothing is held yet, and not
+ *     larger than 1 GiB. For a large request they are 1/64 of the peak at least, which is mostly all of it;
  *   - with a little more than is missing, 1/128 of the peak, if the budget has room for it, so that a heap that grows by
- *     small steps does not lease at each.
+ *     small steps does not lease at each;
+ *   - in the arena's part for requests of that size, so that small allocations do not stand in large blocks.
  * bench/RESULTS.md has what other sizes gave.
  *
  * Where runs are kept apart (HEAP_SPLIT) a block is one run: the request rounded up to 2 MiB, but at least 1/8 of
@@ -24,6 +26,10 @@
 
 #define PLACEMENT_PARTS 64
 
+/* Requests below the one size are small, those from the other on are large. */
+#define PLACEMENT_SMALL (2 * MIB)
+#define PLACEMENT_LARGE (64 * MIB)
+
 struct placement {
         unsigned n_parts;
         struct arena_block parts[PLACEMENT_PARTS]; /* by address: blocks to lease there */
@@ -35,7 +41,8 @@ struct placement_terms {
         uint64_t n_peak_bytes;  /* the peak of the heap's pool */
         uint64_t n_block_bytes; /* blocks have about this size, or more */
         uint64_t n_spare_bytes; /* what may be leased above the need */
-        unsigned n_parts;       /* how many blocks a large request is cut into; 0: 8 */
+        uint64_t n_least_bytes; /* at least so much is leased, whatever is spare; 0: no matter */
+        unsigned n_parts;       /* of a pledge, which is for requests of all sizes; 0: it is none */
 };
 
 /* Plans for a request of n_bytes that fits no hole of the heap. GPUMEM_E_TOO_LARGE, -ENOMEM: no room in the arena. */

@@ -27,8 +27,8 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S  UINT64_C(1000000000)
 
-/* Leases that one client may hold at a time. */
-#define CLIENT_N_SLOTS 4096
+/* Leases that one client may hold at a time. Its board has a page for each 512, from when the first of them is used. */
+#define CLIENT_N_SLOTS 16384
 
 struct server;
 struct driver_block; /* see driver_jobs.h */

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/size.h"
+#include "daemon/server/core/fd_limits.h"
 #include "daemon/server/lists/list_limits.h"
 #include "daemon/server/lists/list_stats.h"
 #include "daemon/server/lists/rows.h"
@@ -51,7 +52,8 @@ static int make_board(struct session *session, int *ret_fd)
         *header = (struct board_header){.version = BOARD_VERSION,
                                         .n_pools = session->server->n_pools,
                                         .n_bytes = n_bytes,
-                                        .n_slots = CLIENT_N_SLOTS};
+                                        .n_slots = CLIENT_N_SLOTS,
+                                        .n_blocks = (uint32_t)fd_limits_max_blocks()};
         session->board = board;
         session->n_board_bytes = n_bytes;
         *ret_fd = steal_fd(&fd);

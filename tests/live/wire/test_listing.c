@@ -58,8 +58,8 @@ TEST(a_client_is_listed_with_what_it_holds)
         ck_assert_uint_eq(row->uid, geteuid());
         ck_assert_uint_eq(row->state, LISTED_READY);
         /* The second one begins in the block of the first. */
-        ck_assert_uint_eq(row->device_leased, 6 * MIB);
-        ck_assert_uint_eq(row->device_charged, 6 * MIB);
+        ck_assert_uint_eq(row->device_leased, 8 * MIB);
+        ck_assert_uint_eq(row->device_charged, 8 * MIB);
         ck_assert_uint_eq(row->device_lingering, 0);
         ck_assert_uint_eq(row->device_requested, 1000 + 5 * MIB);
         ck_assert_uint_eq(row->device_allocated, 1024 + 5 * MIB);

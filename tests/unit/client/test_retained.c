@@ -249,11 +249,11 @@ TEST(the_heaps_own_hole_counts)
 /* What a large block has more than is asked for would be held for nothing. */
 TEST(a_block_that_is_too_large_does_not_serve)
 {
-        (void)keep(16 * BLOCK);
+        (void)keep(8 * BLOCK);
         expect_no_plan(BLOCK);
-        expect_no_plan(8 * BLOCK);
-        expect_plan(15 * BLOCK, 0, 1);
-        pool.heap_set.budget.n_peak_bytes = UINT64_C(1024) * 16 * BLOCK;
+        expect_no_plan(4 * BLOCK);
+        expect_plan(7 * BLOCK, 0, 1);
+        pool.heap_set.budget.n_peak_bytes = UINT64_C(1024) * 8 * BLOCK;
         expect_plan(BLOCK, 0, 1);
 }
 

@@ -6,7 +6,7 @@
 #include "client/heap/heap.h"
 
 #define WORLD_START      (UINT64_C(1) << 44)
-#define WORLD_BLOCKS_MAX 256
+#define WORLD_BLOCKS_MAX 4096
 
 struct heap_world {
         struct arena *arena;

@@ -72,19 +72,35 @@ TEST(blocks_are_found_one_after_another, .in = &without_start)
         ck_assert_ptr_null(arena_next(arena, third.start + GRANULE));
 }
 
-/* In the middle of the largest gap, whichever it is. */
+/* In the middle of the part's largest gap, whichever it is. */
 TEST(apart_leaves_room_on_both_sides)
 {
-        struct arena_block first = block_at(0, 10), second, third = block_at(20, 5);
+        struct arena_block first = block_at(50, 5), second, third = block_at(60, 3);
 
+        ck_assert_uint_eq(choose(10, ARENA_LARGE), 50);
         put(&first);
-        ck_assert_uint_eq(choose(10, ARENA_APART), 50);
-        ck_assert_uint_eq(choose(11, ARENA_APART), 49);
-        second = block_at(50, 10);
+        ck_assert_uint_eq(choose(10, ARENA_LARGE), 72);
+        ck_assert_uint_eq(choose(11, ARENA_LARGE), 72);
+        second = block_at(72, 10);
         put(&second);
-        ck_assert_uint_eq(choose(10, ARENA_APART), 25);
+        ck_assert_uint_eq(choose(10, ARENA_LARGE), 86);
         put(&third);
-        ck_assert_uint_eq(choose(10, ARENA_APART), 75);
+        ck_assert_uint_eq(choose(2, ARENA_LARGE), 90);
+}
+
+/* A block that reaches into the next part leaves less of it. */
+TEST(each_size_has_a_part)
+{
+        struct arena_block first = block_at(20, 7), all = block_at(27, 23);
+
+        ck_assert_uint_eq(choose(1, ARENA_SMALL), 0);
+        ck_assert_uint_eq(choose(25, ARENA_MEDIUM), 25);
+        put(&first);
+        ck_assert_uint_eq(choose(20, ARENA_SMALL), 0);
+        ck_assert_uint_eq(choose(23, ARENA_MEDIUM), 27);
+        put(&all);
+        ck_assert_uint_eq(choose(1, ARENA_MEDIUM), 74);
+        ck_assert_uint_eq(choose(40, ARENA_SMALL), 55);
 }
 
 /* The blocks of an array, each at a place of its own; no length: it is not there. */

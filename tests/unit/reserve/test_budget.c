@@ -159,12 +159,24 @@ TEST(what_goes_back_now_and_then_is_not_kept)
 
 TEST(blocks_are_a_part_of_the_peak_and_more_in_turns)
 {
-        struct budget budget = budget_with_peak(32 * GIB);
+        struct budget budget = budget_with_peak(512 * MIB);
 
-        ck_assert_uint_eq(budget_block_bytes(&budget), 32 * MIB);
+        ck_assert_uint_eq(budget_block_bytes(&budget), 512 * KIB);
         for (unsigned i = 0; i < 400; i++)
                 budget_return(&budget);
-        ck_assert_uint_eq(budget_block_bytes(&budget), 512 * MIB);
+        ck_assert_uint_eq(budget_block_bytes(&budget), 8 * MIB);
+}
+
+TEST(blocks_do_not_grow_for_ever)
+{
+        struct budget budget = budget_with_peak(16 * GIB);
+
+        ck_assert_uint_eq(budget_block_bytes(&budget), 16 * MIB);
+        budget_see(&budget, 64 * GIB, NOW);
+        ck_assert_uint_eq(budget_block_bytes(&budget), 16 * MIB);
+        for (unsigned i = 0; i < 4000; i++)
+                budget_return(&budget);
+        ck_assert_uint_eq(budget_block_bytes(&budget), 32 * MIB);
 }
 
 TESTS_MAIN("budget", .limit_s = UNLIMITED)

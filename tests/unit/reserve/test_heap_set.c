@@ -88,4 +88,78 @@ TEST(a_plan_grows_ahead_within_the_budget)
         ck_assert_uint_eq(plan.n_bytes, BLOCK);
 }
 
+/* A heap and the idle list hold so many blocks of 2 MiB, far from each other. */
+static void hold(unsigned n_blocks)
+{
+        for (unsigned i = 0; i < n_blocks; i++) {
+                (void)add(i % 2, i * 2 * BLOCK, BLOCK);
+                if (i % 2)
+                        fill(1, BLOCK, i * 2 * BLOCK);
+        }
+        put_idle();
+        heap_set_count(&set, n_blocks * BLOCK);
+}
+
+/* With 3072 blocks a lease has at least 1/192 of 6 GiB; with fewer it has as much as the request needs. */
+TEST(many_small_blocks_make_the_next_ones_larger)
+{
+        struct placement plan;
+
+        hold(3071);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, &plan), 0);
+        ck_assert_uint_eq(plan.n_bytes, BLOCK);
+        (void)world_add(&world, &heaps[1].heap, 3071 * 2 * BLOCK, BLOCK);
+        heap_set_count(&set, BLOCK);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, &plan), 0);
+        ck_assert_uint_eq(plan.n_parts, 1);
+        ck_assert_uint_eq(plan.n_bytes, 32 * MIB);
+        set.n_reserved_bytes = 64 * GIB;
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, &plan), 0);
+        ck_assert_uint_eq(plan.n_bytes, 340 * MIB);
+        set.n_reserved_bytes = TIB;
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, &plan), 0);
+        ck_assert_uint_eq(plan.n_bytes, GIB);
+}
+
+static uint64_t planned_bytes(void)
+{
+        struct placement plan;
+
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, &plan), 0);
+        return plan.n_bytes;
+}
+
+/* Of 400 leases 100 are many, and the next ones 1/25 of what is held. */
+TEST(few_leases_are_used_sparingly)
+{
+        hold(99);
+        heap_set_bound(&set, 400);
+        ck_assert_uint_eq(planned_bytes(), BLOCK);
+        (void)world_add(&world, &heaps[1].heap, 99 * 2 * BLOCK, BLOCK);
+        heap_set_count(&set, BLOCK);
+        ck_assert_uint_eq(planned_bytes(), 8 * MIB);
+        heap_set_bound(&set, 0);
+        ck_assert_uint_eq(planned_bytes(), BLOCK);
+}
+
+/* The 300 blocks that were refused are all that the process may have: from a quarter of them on, a lease is 1/18 of
+ * what is held. */
+TEST(a_refusal_tells_how_many_leases_there_are)
+{
+        hold(300);
+        ck_assert_uint_eq(planned_bytes(), BLOCK);
+        heap_set_join(&set);
+        ck_assert_uint_eq(planned_bytes(), 32 * MIB);
+        heap_set_bound(&set, 16384);
+        ck_assert_uint_eq(planned_bytes(), BLOCK);
+}
+
+/* Then something else than small blocks is the reason. */
+TEST(a_process_with_few_blocks_does_not_join)
+{
+        hold(40);
+        heap_set_join(&set);
+        ck_assert_uint_eq(planned_bytes(), BLOCK);
+}
+
 TESTS_MAIN("heap_set", .limit_s = UNLIMITED, .start = begin_joined, .stop = end)

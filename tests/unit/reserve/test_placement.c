@@ -16,6 +16,7 @@
 static struct heap_world world;
 static struct heap heap, other;
 static struct placement plan;
+static uint64_t base; /* of the addresses that tests speak of */
 
 static int plan_for(uint64_t n_bytes, uint64_t n_peak_bytes, uint64_t n_spare_bytes)
 {
@@ -28,14 +29,30 @@ static int plan_for(uint64_t n_bytes, uint64_t n_peak_bytes, uint64_t n_spare_by
 
 static void begin(enum heap_runs runs, uint64_t n_bytes)
 {
+        base = 0;
         world_init(&world, n_bytes);
         heap_init(&heap, world.arena, runs);
         heap_init(&other, world.arena, runs);
 }
 
-static void begin_small(void)
+/* The part of the arena for requests of 2 to 64 MiB has so many bytes. */
+static void begin_medium(uint64_t n_bytes)
 {
-        begin(HEAP_JOINED, GIB);
+        begin(HEAP_JOINED, 4 * n_bytes);
+        base = n_bytes;
+}
+
+/* The part for requests of 64 MiB and more. */
+static void begin_large(uint64_t n_bytes)
+{
+        begin(HEAP_JOINED, 2 * n_bytes);
+        base = n_bytes;
+}
+
+static void begin_most(void)
+{
+        begin_medium(GIB);
+        (void)world_put(&world, base - BLOCK, BLOCK);
 }
 
 static void end(void)
@@ -51,18 +68,23 @@ static const struct test_case without_start = {
 
 static void add(uint64_t offset, uint64_t n_bytes)
 {
-        (void)world_add(&world, &heap, offset, n_bytes);
+        (void)world_add(&world, &heap, base + offset, n_bytes);
 }
 
 static void add_other(uint64_t offset, uint64_t n_bytes)
 {
-        (void)world_add(&world, &other, offset, n_bytes);
+        (void)world_add(&world, &other, base + offset, n_bytes);
 }
 
 /* An allocation of exactly a hole's size is where the hole was. */
 static void fill(uint64_t n_bytes, uint64_t offset)
 {
-        ck_assert_uint_eq(world_alloc(&heap, n_bytes), offset);
+        ck_assert_uint_eq(world_alloc(&heap, n_bytes), base + offset);
+}
+
+static void give(uint64_t offset)
+{
+        (void)world_free(&heap, base + offset);
 }
 
 static void make_plan(uint64_t n_bytes, uint64_t n_peak_bytes, uint64_t n_spare_bytes)
@@ -72,14 +94,14 @@ static void make_plan(uint64_t n_bytes, uint64_t n_peak_bytes, uint64_t n_spare_
 
 static void expect_range(uint64_t start, uint64_t end_offset)
 {
-        ck_assert_uint_eq(plan.start, WORLD_START + start);
-        ck_assert_uint_eq(plan.end, WORLD_START + end_offset);
+        ck_assert_uint_eq(plan.start, WORLD_START + base + start);
+        ck_assert_uint_eq(plan.end, WORLD_START + base + end_offset);
 }
 
 static void expect_part(unsigned i, uint64_t start, uint64_t n_bytes)
 {
         ck_assert_uint_lt(i, plan.n_parts);
-        ck_assert_uint_eq(plan.parts[i].start, WORLD_START + start);
+        ck_assert_uint_eq(plan.parts[i].start, WORLD_START + base + start);
         ck_assert_uint_eq(plan.parts[i].n_bytes, n_bytes);
 }
 
@@ -136,7 +158,7 @@ TEST(a_heap_that_cannot_grow_begins_anew)
         add(8 * MIB, 8 * MIB);
         add_other(16 * MIB, 8 * MIB);
         make_plan(10 * MIB, PEAK, 0);
-        ck_assert_uint_ge(plan.start, WORLD_START + 24 * MIB);
+        ck_assert_uint_ge(plan.start, WORLD_START + base + 24 * MIB);
         ck_assert_uint_eq(plan.n_bytes, 10 * MIB);
         carry_out(10 * MIB);
 }
@@ -147,7 +169,7 @@ TEST(a_gap_between_two_holes_is_bridged)
         add(12 * MIB, 4 * MIB);
         fill(BLOCK, 12 * MIB);
         fill(BLOCK, 14 * MIB);
-        (void)world_free(&heap, 12 * MIB);
+        give(12 * MIB);
         add(0, 8 * MIB);
         fill(5 * MIB, 0);
         make_plan(8 * MIB, PEAK, PEAK);
@@ -179,11 +201,11 @@ TEST(a_run_in_use_is_not_passed_over)
         add(10 * MIB, 8 * MIB);
         fill(7 * MIB, 10 * MIB);
         (void)world_alloc(&heap, 512);
-        (void)world_free(&heap, 10 * MIB);
+        give(10 * MIB);
         add(20 * MIB, 4 * MIB);
         fill(4 * MIB, 20 * MIB);
         make_plan(12 * MIB, PEAK, 0);
-        ck_assert_uint_ge(plan.start, WORLD_START + 24 * MIB);
+        ck_assert_uint_ge(plan.start, WORLD_START + base + 24 * MIB);
         ck_assert_uint_eq(plan.n_bytes, 12 * MIB);
 }
 
@@ -197,7 +219,7 @@ TEST(so_many_gaps_and_no_more, .to = ARRAY_SIZE(gap_rows), .in = &without_start)
 {
         uint64_t n_gaps = gap_rows[_i].n_gaps, n_bytes = n_gaps * 40 * MIB + n_gaps * 20 * MIB;
 
-        begin(HEAP_JOINED, 16 * GIB);
+        begin_large(8 * GIB);
         add_other(0, BLOCK);
         for (uint64_t i = 0; i < n_gaps; i++)
                 add(BLOCK + i * 60 * MIB, 40 * MIB);
@@ -220,11 +242,11 @@ TEST(the_place_where_least_is_missing_is_chosen)
                 add(i * 100 * MIB, 40 * MIB);
                 fill(40 * MIB, i * 100 * MIB);
         }
-        (void)world_free(&heap, 100 * MIB);
+        give(100 * MIB);
         fill(37 * MIB, 100 * MIB);
-        (void)world_free(&heap, 300 * MIB);
+        give(300 * MIB);
         fill(31 * MIB, 300 * MIB);
-        (void)world_free(&heap, 200 * MIB);
+        give(200 * MIB);
         fill(33 * MIB, 200 * MIB);
         make_plan(15 * MIB, PEAK, 0);
         expect_range(331 * MIB, 346 * MIB);
@@ -255,17 +277,18 @@ TEST(a_lease_is_worth_half_a_granule, .to = ARRAY_SIZE(lone_rows))
 
 TEST(what_no_gap_holds_has_no_place)
 {
-        ck_assert_int_eq(plan_for(GIB + 1, PEAK, 0), -ENOMEM);
-        add_other(512 * MIB, BLOCK);
-        ck_assert_int_eq(plan_for(520 * MIB, PEAK, 0), -ENOMEM);
+        ck_assert_int_eq(plan_for(4 * GIB + 1, PEAK, 0), -ENOMEM);
+        add_other(GIB, BLOCK);
+        ck_assert_int_eq(plan_for(2 * GIB + 2 * MIB, PEAK, 0), -ENOMEM);
         ck_assert_int_eq(plan_for(UINT64_MAX / 2, PEAK, 0), -ENOMEM);
         ck_assert_int_eq(plan_for(UINT64_MAX / 2 + 1, PEAK, 0), GPUMEM_E_TOO_LARGE);
         ck_assert_int_eq(plan_for(UINT64_MAX, PEAK, 0), GPUMEM_E_TOO_LARGE);
 }
 
-/* Together with the hole before it, all of the arena. */
-TEST(the_last_addresses_are_used)
+/* Together with the hole before it, all of the part. */
+TEST(the_last_addresses_are_used, .in = &without_start)
 {
+        begin_large(GIB);
         add(0, 512 * MIB);
         make_plan(GIB, PEAK, PEAK);
         expect_range(0, GIB);
@@ -276,20 +299,22 @@ TEST(the_last_addresses_are_used)
 static const struct {
         uint64_t n_bytes, n_peak_bytes, n_part_bytes;
 } part_rows[] = {
-        {GIB, 0, 128 * MIB},         /* an eighth of the request */
-        {GIB, 128 * GIB, 128 * MIB}, /* as much as 1/1024 of the peak */
-        {GIB, 256 * GIB, 256 * MIB}, /* 1/1024 of the peak */
-        {GIB, 192 * GIB, 192 * MIB}, /* sizes are 2^n and 3 * 2^n */
-        {GIB, 224 * GIB, 256 * MIB}, /* and rounded up */
-        {GIB, TIB, GIB},             /* one block for all */
-        {15 * GIB, GIB, 2 * GIB},    /* 1920 MiB rounded up */
+        {512 * MIB, 0, 64 * MIB},         /* an eighth of the request */
+        {512 * MIB, 4 * GIB, 64 * MIB},   /* as much as 1/64 of the peak */
+        {512 * MIB, 8 * GIB, 128 * MIB},  /* 1/64 of the peak */
+        {512 * MIB, 12 * GIB, 192 * MIB}, /* sizes are 2^n and 3 * 2^n */
+        {512 * MIB, 14 * GIB, 256 * MIB}, /* and rounded up */
+        {512 * MIB, 32 * GIB, 512 * MIB}, /* one block for all */
+        {2 * GIB, TIB, GIB},              /* and no larger */
+        {15 * GIB, GIB, GIB},             /* whatever the request */
+        {96 * GIB, GIB, 2 * GIB},         /* unless they would be too many */
 };
 
 TEST(parts_are_no_larger_than_that, .to = ARRAY_SIZE(part_rows), .in = &without_start)
 {
         uint64_t n_bytes = part_rows[_i].n_bytes, n_part = part_rows[_i].n_part_bytes, at = 0;
 
-        begin(HEAP_JOINED, 128 * GIB);
+        begin_large(128 * GIB);
         make_plan(n_bytes, part_rows[_i].n_peak_bytes, 0);
         ck_assert_uint_eq(plan.n_parts, (n_bytes + n_part - 1) / n_part);
         for (unsigned i = 0; i < plan.n_parts; i++) {
@@ -303,29 +328,103 @@ TEST(parts_are_no_larger_than_that, .to = ARRAY_SIZE(part_rows), .in = &without_
 static const struct {
         uint64_t n_bytes, n_spare_bytes, n_leased_bytes;
 } ahead_rows[] = {
-        {MIB, 0, BLOCK},
-        {MIB, BLOCK - 1, BLOCK},
-        {MIB, BLOCK, 2 * BLOCK},
-        {MIB, 100 * MIB, 102 * MIB},
-        {MIB, GIB, 512 * MIB},
-        {510 * MIB, GIB, 512 * MIB},
-        {512 * MIB, GIB, 512 * MIB},
-        {600 * MIB, GIB, 600 * MIB},
+        {4 * MIB, 0, 2 * BLOCK},     {4 * MIB, BLOCK - 1, 2 * BLOCK},
+        {4 * MIB, BLOCK, 3 * BLOCK}, {4 * MIB, 100 * MIB, 104 * MIB},
+        {4 * MIB, GIB, 512 * MIB},   {62 * MIB, GIB, 512 * MIB},
 };
 
 TEST(a_heap_grows_ahead_within_what_is_spare, .to = ARRAY_SIZE(ahead_rows), .in = &without_start)
 {
-        begin(HEAP_JOINED, 128 * GIB);
+        begin_medium(32 * GIB);
         make_plan(ahead_rows[_i].n_bytes, PEAK, ahead_rows[_i].n_spare_bytes);
         ck_assert_uint_eq(plan.n_bytes, ahead_rows[_i].n_leased_bytes);
         expect_range(0, ahead_rows[_i].n_leased_bytes);
 }
 
+TEST(a_large_request_may_be_larger_than_what_is_leased_ahead, .in = &without_start)
+{
+        begin_large(32 * GIB);
+        make_plan(600 * MIB, PEAK, GIB);
+        ck_assert_uint_eq(plan.n_bytes, 600 * MIB);
+}
+
+/* Small requests, those from 2 MiB on, those from 64 MiB on. */
+static const struct {
+        uint64_t n_bytes, part_offset;
+} size_rows[] = {
+        {1, 0},        {2 * MIB - 1, 0}, {2 * MIB, GIB}, {64 * MIB - 1, GIB}, {64 * MIB, 2 * GIB},
+        {GIB, 2 * GIB}};
+
+TEST(each_size_has_its_part, .to = ARRAY_SIZE(size_rows))
+{
+        make_plan(size_rows[_i].n_bytes, PEAK, 0);
+        ck_assert_uint_eq(plan.start, WORLD_START + size_rows[_i].part_offset);
+        carry_out(size_rows[_i].n_bytes);
+}
+
+/* Its blocks stand in another part, and have room behind them. */
+TEST(blocks_of_another_size_do_not_grow, .to = ARRAY_SIZE(size_rows))
+{
+        for (unsigned i = 0; i < ARRAY_SIZE(size_rows); i++) {
+                if (size_rows[i].part_offset != size_rows[_i].part_offset)
+                        (void)world_add(&world, &heap, size_rows[i].part_offset + i * 4 * MIB,
+                                        BLOCK);
+        }
+        make_plan(size_rows[_i].n_bytes, PEAK, 0);
+        ck_assert_uint_eq(plan.start, WORLD_START + size_rows[_i].part_offset);
+}
+
+TEST(a_full_part_is_left)
+{
+        (void)world_put(&world, GIB, GIB);
+        make_plan(32 * MIB, PEAK, 0);
+        ck_assert_uint_ge(plan.start, WORLD_START + 2 * GIB);
+}
+
+/* More than the request and more than is spare, in one block: behind the heap's own, or else in a run of its own. */
+static int plan_least(uint64_t n_bytes, uint64_t n_least_bytes)
+{
+        struct placement_terms terms = {.n_least_bytes = n_least_bytes};
+
+        return placement_plan(&heap, n_bytes, &terms, &plan);
+}
+
+TEST(a_lease_is_so_large_at_least)
+{
+        add(0, 8 * MIB);
+        fill(5 * MIB, 0);
+        ck_assert_int_eq(plan_least(4 * MIB, 32 * MIB), 0);
+        expect_range(5 * MIB, 40 * MIB);
+        expect_one_part(8 * MIB, 32 * MIB);
+        carry_out(4 * MIB);
+}
+
+TEST(a_lease_of_that_size_needs_room)
+{
+        add(0, 8 * MIB);
+        fill(5 * MIB, 0);
+        add_other(16 * MIB, BLOCK);
+        ck_assert_int_eq(plan_least(4 * MIB, 32 * MIB), 0);
+        ck_assert_uint_ge(plan.start, WORLD_START + base + 18 * MIB);
+        ck_assert_uint_eq(plan.n_parts, 1);
+        ck_assert_uint_eq(plan.n_bytes, 32 * MIB);
+        carry_out(4 * MIB);
+}
+
+TEST(without_room_a_smaller_lease_must_do)
+{
+        add(0, 8 * MIB);
+        fill(5 * MIB, 0);
+        ck_assert_int_eq(plan_least(4 * MIB, 4 * GIB), 0);
+        ck_assert_uint_eq(plan.start, WORLD_START + base + 5 * MIB);
+        carry_out(4 * MIB);
+}
+
 TEST(a_heap_grows_ahead_into_free_addresses_only, .in = &without_start)
 {
-        begin(HEAP_JOINED, 128 * GIB);
-        (void)world_add(&world, &heap, 0, BLOCK);
-        (void)world_put(&world, 16 * MIB, 128 * GIB - 16 * MIB);
+        begin_medium(32 * GIB);
+        add(0, BLOCK);
+        (void)world_put(&world, base + 16 * MIB, 32 * GIB - 16 * MIB);
         make_plan(4 * MIB, PEAK, PEAK);
         expect_range(0, 16 * MIB);
         expect_one_part(BLOCK, 14 * MIB);
@@ -386,4 +485,4 @@ TEST(what_no_gap_holds_whole_has_no_place, .in = &without_start)
         ck_assert_uint_eq(plan.n_bytes, 64 * GIB);
 }
 
-TESTS_MAIN("placement", .limit_s = UNLIMITED, .start = begin_small, .stop = end)
+TESTS_MAIN("placement", .limit_s = UNLIMITED, .start = begin_most, .stop = end)
