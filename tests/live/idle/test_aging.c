@@ -135,7 +135,7 @@ TEST(changes_of_limits_hold_no_look_up)
 
         start("{\"pools\": [{\"device\": 0, \"return_after_seconds\": 1}]}");
         admin = open_admin_link("admin");
-        burst(GPUMEM_DEVICE);
+        burst(GPUMEM_DEVICE, free_when_work_is_over);
         for (uint64_t n = 1; daemon_figure(FIGURE_reserved); n++) {
                 keep_free(admin, (n & 1) * MIB);
                 sleep_ms(20);
