@@ -3,7 +3,7 @@
 # What bash completes of gpumemctl's command line. zsh reads it, too, and has bashcompinit for that.
 #
 # `gpumemctl --list-options [COMMAND]` says what there is, a line each: a command; an option; or an option and its
-# values, "--state=leased idle". There @file, @user and @pool stand for the names of all of them.
+# values, "--state=leased idle", which "--save[=]@file" may lack. There @file, @user and @pool stand for the names of all of them.
 
 # _gpumemctl_files BEGUN: the files that begin so, a line each.
 _gpumemctl_files() {
@@ -89,10 +89,11 @@ _gpumemctl_complete() {
         if [[ -z $option && $line == --*=* ]]; then
                 option=${line%%=*}
                 before=$option=
+                listed=${listed//"[=]"/=}
         fi
         if [[ -z $option ]]; then
                 # Options by their names; before a command none that is not begun.
-                word='s/=.*//'
+                word='s/\[*=.*//'
                 [[ -n $command || $line == -* ]] || word='/^-/d'
                 _gpumemctl_offer "$line" "$(sed "$word" <<<"$listed")"
                 return

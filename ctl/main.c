@@ -16,8 +16,7 @@ static const char help_head[] =
         "Usage: gpumemctl [COMMAND] [OPTION]... | --help | --version    alone: status\n";
 
 static const char help_tail[] =
-        "  --socket PATH      where gpumemd listens; default: $GPUMEM_SOCKET,\n"
-        "      /run/gpumemd/gpumemd.sock, then $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock\n"
+        "  --socket PATH      default: $GPUMEM_SOCKET, then below /run, $XDG_RUNTIME_DIR\n"
         "  --wait SECONDS     for a gpumemd that does not listen yet; default: 0\n"
         "  --timeout SECONDS  for a gpumemd that does not answer; default: 10\n"
         "gpumemctl help COMMAND says more. Exit: 0 done, 1 failed, 2 usage, 3 no daemon\n";

@@ -470,7 +470,10 @@ static void list_options(const struct option *options, const struct command_valu
 
                 if (!value)
                         value = find_value(common_values, options->name);
-                (void)printf("--%s%s", options->name, options->has_arg ? "=" : "");
+                (void)printf("--%s%s", options->name,
+                             options->has_arg == optional_argument ? "[=]"
+                             : options->has_arg                    ? "="
+                                                                   : "");
                 if (value)
                         print_value(value);
                 (void)putchar('\n');

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl events: what has happened, as far as gpumemd remembers it, and what happens. */
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <signal.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "ctl/core/command.h"
+#include "ctl/core/interrupt.h"
 #include "ctl/core/report.h"
 #include "ctl/output/format.h"
 #include "ctl/output/parse.h"
@@ -49,14 +48,6 @@ struct events {
         struct event_rows_choice choice;
 };
 
-static volatile sig_atomic_t was_interrupted;
-
-static void on_signal(int signal)
-{
-        (void)signal;
-        was_interrupted = 1;
-}
-
 /* "-" for what stands for none. */
 static const char *number(char text[static TABLE_CELL_MAX], uint64_t value, uint64_t none)
 {
@@ -88,16 +79,6 @@ static void print_heading(void)
                      "EVENT", "WHAT", "TIMES", "UID", "PID", "POOL", "SIZE");
 }
 
-static int print_json_line(const struct event_row *row)
-{
-        json_t *value = event_rows_to_json(row);
-        int r = value ? json_dumpf(value, stdout, JSON_COMPACT) : -1;
-
-        json_decref(value);
-        (void)putchar('\n');
-        return r ? -ENOMEM : 0;
-}
-
 static int print_followed(const struct event_rows *event_rows, enum output output)
 {
         for (uint32_t i = 0; i < event_rows->n; i++) {
@@ -106,15 +87,13 @@ static int print_followed(const struct event_rows *event_rows, enum output outpu
                 if (event_rows_is_sum(&event_rows->rows[i]))
                         continue;
                 if (output == OUTPUT_JSON)
-                        r = print_json_line(&event_rows->rows[i]);
+                        r = print_json_line(event_rows_to_json(&event_rows->rows[i]));
                 else
                         print_line(&event_rows->rows[i]);
                 if (r)
                         return r;
         }
-        if (fflush(stdout))
-                return err_errno();
-        return ferror(stdout) ? -EIO : 0;
+        return flush_lines();
 }
 
 static int print_all_json(const struct event_rows *event_rows)
@@ -176,35 +155,21 @@ static int step(struct link *link, enum output output, const struct event_rows_c
         return r;
 }
 
-/* The second time it ends at once, though a call waits for the daemon. */
-static void catch_signals(void)
-{
-        struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-
-        (void)sigemptyset(&action.sa_mask);
-        (void)sigaction(SIGINT, &action, NULL);
-        (void)sigaction(SIGTERM, &action, NULL);
-}
-
 static int follow(struct link *link, const struct arguments *arguments)
 {
-        const struct timespec pause = {.tv_nsec = FOLLOW_MS * 1000000L};
         const struct events *events = arguments->own;
         struct event_rows_choice choice = events->choice;
         struct event_rows last = {.next = events->since};
         uint64_t n_lost;
         int r;
 
-        catch_signals();
+        interrupt_catch();
         if (arguments->output == OUTPUT_TABLE)
                 print_heading();
         r = step(link, arguments->output, &choice, &last);
         n_lost = last.n_lost;
         choice.last = 0;
-        while (!r && !was_interrupted) {
-                (void)nanosleep(&pause, NULL);
-                if (was_interrupted)
-                        break;
+        while (!r && interrupt_wait_until(clock_now_ms() + FOLLOW_MS)) {
                 r = step(link, arguments->output, &choice, &last);
                 say_lost(n_lost, last.n_lost);
                 n_lost = last.n_lost;

@@ -3,12 +3,14 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "base/size.h"
 #include "client/connection/query.h"
 #include "ctl/commands/limit_change.h"
+#include "ctl/commands/limit_file.h"
 #include "ctl/core/command.h"
 #include "ctl/core/report.h"
 #include "ctl/output/table.h"
@@ -31,13 +33,17 @@ static const char help[] =
         "  N     a number; a size such as 12GiB (12G and 12GB mean the same); none, but\n"
         "        not for the last four; default, for tenant/USER: as each tenant\n"
         "\n"
+        "  --save[=FILE]  writes the changes into the configuration, too; default:\n"
+        "                 /etc/gpumemd/gpumemd.conf\n"
         "  --json         for programs: sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "\n"
         "If one of several changes is refused, none is made. Memory in use stays.\n"
-        "Limits hold until gpumemd ends or reads its configuration again (SIGHUP).\n"
+        "Without --save limits hold until gpumemd ends or reads its configuration again.\n"
         "Setting them needs root, or access to the admin socket.\n"
         "Example: gpumemctl limits --set tenant/1000:device_bytes=4GiB\n";
+
+enum { LIMITS_SET = OPTION_OWN, LIMITS_SAVE };
 
 static void format_amount(char *cell, uint32_t kind, uint64_t n)
 {
@@ -45,6 +51,8 @@ static void format_amount(char *cell, uint32_t kind, uint64_t n)
 
         if (n == PROTO_LIMIT_NONE)
                 (void)snprintf(cell, TABLE_CELL_MAX, "none");
+        else if (n == PROTO_LIMIT_INHERIT)
+                (void)snprintf(cell, TABLE_CELL_MAX, "default");
         else if (kind == PROTO_LIMIT_LEASES || kind == PROTO_LIMIT_RETURN_SECONDS)
                 (void)snprintf(cell, TABLE_CELL_MAX, "%" PRIu64, n);
         else
@@ -100,11 +108,11 @@ static json_t *number_or_null(bool is_there, uint64_t n)
         return is_there ? json_integer(json_figure(n)) : json_null();
 }
 
-static const char *unit_of(const struct limit_row *row)
+static const char *unit_of(uint32_t kind)
 {
-        if (row->kind == PROTO_LIMIT_RETURN_SECONDS)
+        if (kind == PROTO_LIMIT_RETURN_SECONDS)
                 return "seconds";
-        return row->kind == PROTO_LIMIT_LEASES ? "count" : "bytes";
+        return kind == PROTO_LIMIT_LEASES ? "count" : "bytes";
 }
 
 /* A default has no holder and nothing used, an exemption no most; a minimum is none. */
@@ -116,7 +124,7 @@ static json_t *to_json(const struct limit_row *row)
         return json_pack("{s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o}", "scope",
                          limit_scope_name(row->scope), "holder",
                          number_or_null(is_held, row->holder), "name", row->name, "limit",
-                         limit_kind_name(row->kind), "unit", unit_of(row), "used",
+                         limit_kind_name(row->kind), "unit", unit_of(row->kind), "used",
                          number_or_null(is_held && has_usage(row), row->used), "max",
                          number_or_null(row->max != PROTO_LIMIT_NONE && !is_min, row->max), "min",
                          number_or_null(is_min, row->max));
@@ -182,6 +190,7 @@ static int send_change(struct link *link, const struct limit_change *change, uin
 
 /* In the order of --set. */
 struct limit_changes {
+        const char *save_path; /* NULL: they are not saved */
         unsigned n;
         struct limit_change changes[LIMIT_CHANGES_MAX];
 };
@@ -210,11 +219,161 @@ static int set_all(struct link *link, const struct limit_changes *changes)
         return report_refusal(link, what, r);
 }
 
+/* What the rows say of the limit that a change is about. What has no row is the default of the pool or of each tenant,
+ * and else no limit. */
+static uint64_t limit_in(const struct limit_row *rows, uint32_t n,
+                         const struct limit_change *change)
+{
+        bool is_of_each = change->holder == PROTO_LIMIT_OF_EACH;
+
+        for (uint32_t i = 0; i < n; i++) {
+                if (rows[i].scope == change->scope && rows[i].holder == change->holder &&
+                    rows[i].kind == change->kind)
+                        return rows[i].max;
+        }
+        return is_of_each ? PROTO_LIMIT_NONE : PROTO_LIMIT_INHERIT;
+}
+
+static void fill_change(struct table_row *row, const struct limit_change *change, uint64_t old)
+{
+        (void)snprintf(row->cells[0], TABLE_CELL_MAX, "%s", limit_scope_name(change->scope));
+        if (change->holder == PROTO_LIMIT_OF_EACH)
+                (void)snprintf(row->cells[1], TABLE_CELL_MAX, "each");
+        else
+                (void)snprintf(row->cells[1], TABLE_CELL_MAX, "%" PRIu32, change->holder);
+        (void)snprintf(row->cells[2], TABLE_CELL_MAX, "%s", limit_kind_name(change->kind));
+        format_amount(row->cells[3], change->kind, old);
+        format_amount(row->cells[4], change->kind, change->max);
+}
+
+static int print_changes(const struct limit_changes *changes, const struct limit_row *rows,
+                         uint32_t n)
+{
+        static const struct table_column columns[] = {
+                {"SCOPE", TABLE_LEFT}, {"HOLDER", TABLE_RIGHT}, {"LIMIT", TABLE_LEFT},
+                {"OLD", TABLE_RIGHT},  {"NEW", TABLE_RIGHT},
+        };
+        CLEANUP(table_deinit)
+        struct table table = TABLE_NULL;
+
+        table_add_columns(&table, columns, ARRAY_SIZE(columns));
+        for (unsigned i = 0; i < changes->n; i++) {
+                struct table_row *row = table_add_row(&table);
+
+                if (!row)
+                        return report_failure("limits", -ENOMEM);
+                fill_change(row, &changes->changes[i], limit_in(rows, n, &changes->changes[i]));
+        }
+        table_print(&table, stdout);
+        return STATUS_OK;
+}
+
+static json_t *amount_to_json(uint64_t n)
+{
+        if (n == PROTO_LIMIT_NONE || n == PROTO_LIMIT_INHERIT)
+                return json_string(n == PROTO_LIMIT_NONE ? "none" : "default");
+        return json_integer(json_figure(n));
+}
+
+static int print_changes_json(const struct limit_changes *changes, const struct limit_row *rows,
+                              uint32_t n)
+{
+        json_t *list = json_array();
+
+        for (unsigned i = 0; i < changes->n; i++) {
+                const struct limit_change *change = &changes->changes[i];
+                bool is_held = change->holder != PROTO_LIMIT_OF_EACH;
+
+                (void)json_array_append_new(list,
+                                            json_pack("{s:s, s:o, s:s, s:s, s:o, s:o}", "scope",
+                                                      limit_scope_name(change->scope), "holder",
+                                                      number_or_null(is_held, change->holder),
+                                                      "limit", limit_kind_name(change->kind),
+                                                      "unit", unit_of(change->kind), "old",
+                                                      amount_to_json(limit_in(rows, n, change)),
+                                                      "new", amount_to_json(change->max)));
+        }
+        return print_json_value(json_pack("{s:o}", "changes", list));
+}
+
+/* The file as it will be. It is made before the daemon is asked: if it cannot be, nothing is changed. */
+static int prepare_file(struct link *link, const struct limit_changes *changes, json_t **ret_root)
+{
+        CLEANUP(pool_stats_deinit)
+        struct pool_stats pools = {.n = 0};
+        char reason[LIMIT_FILE_REASON_MAX];
+        int r = pool_stats_fetch(link, &pools);
+
+        if (r)
+                return report_refusal(link, "limits: nothing was changed", r);
+        if (limit_file_read(changes->save_path, reason, ret_root)) {
+                (void)fprintf(stderr, "gpumemctl: limits: nothing was changed: %s\n", reason);
+                return STATUS_FAILURE;
+        }
+        for (unsigned i = 0; i < changes->n && !r; i++)
+                r = limit_file_change(*ret_root, &changes->changes[i], &pools);
+        /* The daemon says it better. */
+        if (!r || r == -ENODEV)
+                return STATUS_OK;
+        (void)fprintf(
+                stderr,
+                "gpumemctl: limits: nothing was changed: %s: %s; see gpumemd --check-config\n",
+                changes->save_path,
+                r == -ENOMEM ? "out of memory" : "a value of \"limits\" or \"pools\" is wrong");
+        return STATUS_FAILURE;
+}
+
+static int save_file(const struct limit_changes *changes, const json_t *root)
+{
+        int r = changes->save_path ? limit_file_write(changes->save_path, root) : 0;
+
+        if (!r)
+                return STATUS_OK;
+        (void)fprintf(stderr, "gpumemctl: limits: set, but not saved: %s: %s\n", changes->save_path,
+                      r == -EEXIST ? "not a regular file" : strerror(-r));
+        return STATUS_FAILURE;
+}
+
+static void free_json(json_t **root)
+{
+        json_decref(*root);
+}
+
+static int change_all(struct link *link, const struct limit_changes *changes, enum output output)
+{
+        CLEANUP(freep)
+        struct limit_row *rows = NULL;
+        CLEANUP(free_json)
+        json_t *root = NULL;
+        uint64_t revision;
+        uint32_t n;
+        int status, r = fetch(link, &rows, &n, &revision);
+
+        if (r)
+                return report_refusal(link, "limits: nothing was changed", r);
+        status = changes->save_path ? prepare_file(link, changes, &root) : STATUS_OK;
+        if (status == STATUS_OK)
+                status = set_all(link, changes);
+        if (status != STATUS_OK)
+                return status;
+        status = save_file(changes, root);
+        r = output == OUTPUT_JSON ? print_changes_json(changes, rows, n)
+                                  : print_changes(changes, rows, n);
+        if (changes->save_path && status == STATUS_OK && output != OUTPUT_JSON)
+                (void)printf("saved in %s\n", changes->save_path);
+        return status == STATUS_OK ? r : status;
+}
+
 static int run(struct link *link, const struct arguments *arguments)
 {
         const struct limit_changes *changes = arguments->own;
 
-        return changes->n ? set_all(link, changes) : show(link, arguments->output);
+        if (changes->save_path && !changes->n) {
+                (void)fprintf(stderr, "gpumemctl: limits: --save needs --set\n");
+                return STATUS_USAGE;
+        }
+        return changes->n ? change_all(link, changes, arguments->output)
+                          : show(link, arguments->output);
 }
 
 static int take(int id, const char *value, struct arguments *arguments)
@@ -222,7 +381,10 @@ static int take(int id, const char *value, struct arguments *arguments)
         struct limit_changes *changes = arguments->own;
         int r;
 
-        (void)id;
+        if (id == LIMITS_SAVE) {
+                changes->save_path = value ? value : LIMIT_FILE_DEFAULT;
+                return 0;
+        }
         if (changes->n == LIMIT_CHANGES_MAX) {
                 (void)fprintf(stderr, "gpumemctl: too many --set options (at most %d)\n",
                               LIMIT_CHANGES_MAX);
@@ -236,7 +398,8 @@ static int take(int id, const char *value, struct arguments *arguments)
 
 static const struct option options[] = {
         COMMAND_OPTION_JSON,
-        {"set", required_argument, NULL, OPTION_OWN},
+        {"set", required_argument, NULL, LIMITS_SET},
+        {"save", optional_argument, NULL, LIMITS_SAVE},
         COMMAND_OPTIONS_END,
 };
 
@@ -252,6 +415,7 @@ static const struct command_value values[] = {
                                     "pool/@pool:keep_cached_bytes=0 pool/@pool:keep_free_bytes=0 "
                                     "pool/@pool:return_after_seconds=60",
          NULL},
+        {"save", "@file", NULL},
         COMMAND_VALUES_END,
 };
 

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/err.h"
 #include "client/runtime/last_error.h"
 #include "gpumem.h"
 
@@ -59,4 +60,20 @@ int print_json_value(struct json_t *take_value)
         }
         (void)putchar('\n');
         return STATUS_OK;
+}
+
+int print_json_line(struct json_t *take_value)
+{
+        int r = take_value ? json_dumpf(take_value, stdout, JSON_COMPACT) : -1;
+
+        json_decref(take_value);
+        (void)putchar('\n');
+        return r ? -ENOMEM : 0;
+}
+
+int flush_lines(void)
+{
+        if (fflush(stdout))
+                return err_errno();
+        return ferror(stdout) ? -EIO : 0;
 }

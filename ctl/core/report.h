@@ -11,6 +11,12 @@
 struct json_t;
 int print_json_value(struct json_t *take_value);
 
+/* Of an answer that goes on: prints a value as one line. -ENOMEM, for NULL too. */
+int print_json_line(struct json_t *take_value);
+
+/* Hands over what was printed, so that it can be piped; -errno: it could not be written. */
+int flush_lines(void);
+
 /* Its integers have a sign: what is more than the largest is that one. */
 long long json_figure(uint64_t value);
 

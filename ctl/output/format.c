@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/size.h"
 #include "ctl/output/table.h"
@@ -42,6 +43,18 @@ void format_short_bytes(char *cell, uint64_t value)
 void format_count(char *cell, uint64_t value)
 {
         (void)snprintf(cell, TABLE_CELL_MAX, "%" PRIu64, value);
+}
+
+bool format_moment(char text[static FORMAT_MOMENT_MAX], const struct timespec *time)
+{
+        struct tm utc;
+        size_t n;
+
+        if (!gmtime_r(&time->tv_sec, &utc))
+                return false;
+        n = strftime(text, FORMAT_MOMENT_MAX, "%Y-%m-%dT%H:%M:%S", &utc);
+        (void)snprintf(text + n, FORMAT_MOMENT_MAX - n, ".%03ldZ", time->tv_nsec / 1000000);
+        return true;
 }
 
 void format_time(char *cell, uint64_t ms)

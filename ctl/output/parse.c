@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/output/parse.h"
 
+#include <ctype.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,6 +21,29 @@ int parse_number(const char *text, uint64_t *ret_number)
         if (*end || errno)
                 return -EINVAL;
         *ret_number = number;
+        return 0;
+}
+
+int parse_milliseconds(const char *text, uint64_t *ret_ms)
+{
+        uint64_t ms = 0, weight = 1000;
+        bool is_behind = false;
+
+        if (!isdigit((unsigned char)*text))
+                return -EINVAL;
+        for (; *text; text++) {
+                if (*text == '.' && !is_behind && text[1]) {
+                        is_behind = true;
+                        continue;
+                }
+                if (is_behind)
+                        weight /= 10;
+                if (!isdigit((unsigned char)*text) || !weight || ms > UINT32_MAX)
+                        return -EINVAL;
+                ms = is_behind ? ms + (uint64_t)(*text - '0') * weight
+                               : 10 * ms + (uint64_t)(*text - '0') * 1000;
+        }
+        *ret_ms = ms;
         return 0;
 }
 

@@ -7,6 +7,10 @@
 /* Digits, and nothing else. -EINVAL for anything else, and for what is too large. */
 int parse_number(const char *text, uint64_t *ret_number);
 
+/* Seconds, in milliseconds: digits, and behind a point up to three more. -EINVAL for anything else, and for what is too
+ * large. */
+int parse_milliseconds(const char *text, uint64_t *ret_ms);
+
 /* A uid, or the name of a user. -EINVAL: it is neither. */
 int parse_user(const char *text, uint32_t *ret_uid);
 

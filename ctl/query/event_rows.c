@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "client/connection/query.h"
+#include "ctl/output/format.h"
 #include "ctl/query/listing.h"
 
 /* A daemon has 64, and some that came meanwhile; one that says more is not believed. */
@@ -220,19 +221,13 @@ void event_rows_time(const struct event_row *row, char ret_text[static EVENT_ROW
 
 static json_t *time_to_json(const struct event_row *row)
 {
-        char text[2 * EVENT_ROWS_TIME_MAX];
+        char text[FORMAT_MOMENT_MAX];
         struct timespec time;
-        struct tm utc;
-        size_t n;
 
         if (event_rows_is_sum(row))
                 return json_null();
         find_time(row, &time);
-        if (!gmtime_r(&time.tv_sec, &utc))
-                return json_null();
-        n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-        (void)snprintf(text + n, sizeof(text) - n, ".%03ldZ", time.tv_nsec / 1000000);
-        return json_string(text);
+        return format_moment(text, &time) ? json_string(text) : json_null();
 }
 
 json_t *event_rows_to_json(const struct event_row *row)

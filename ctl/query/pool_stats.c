@@ -79,7 +79,7 @@ static json_t *figure_to_json(uint64_t value)
 }
 
 /* Every figure of stats.def under its own name; bytes are named so. */
-static json_t *stats_to_json(const struct pool_row *pool, const struct stats_row *stats)
+json_t *pool_stats_to_json(const struct pool_row *pool, const struct stats_row *stats)
 {
         json_t *object = json_pack("{s:I, s:s, s:s, s:I}", "pool", json_figure(pool->id), "kind",
                                    format_pool_kind(pool->kind), "name", pool->name, "place",
@@ -102,7 +102,7 @@ static int print_stats_json(const struct pool_stats *pool_stats, bool is_ending)
 
         for (uint32_t i = 0; i < pool_stats->n; i++)
                 (void)json_array_append_new(
-                        pools, stats_to_json(&pool_stats->pools[i], &pool_stats->stats[i]));
+                        pools, pool_stats_to_json(&pool_stats->pools[i], &pool_stats->stats[i]));
         return print_json_value(json_pack("{s:o, s:b}", "pools", pools, "ending", is_ending));
 }
 

@@ -24,6 +24,10 @@ const char *pool_stats_short_name(const struct pool_row *pool);
 
 void pool_stats_deinit(struct pool_stats *pool_stats);
 
+/* All figures of a pool, with their units in their names, and what it is. */
+struct json_t;
+struct json_t *pool_stats_to_json(const struct pool_row *pool, const struct stats_row *stats);
+
 /* A row for each pool, or for each that is a device. */
 struct pool_table {
         const struct table_column *columns;

@@ -101,6 +101,7 @@ done
 for command in events leaks limits; do
         ok "gpumemctl.1 has the columns of $command" columns_are_told $command
 done
+ok "gpumemctl.1 has the columns of watch" columns_are_told watch --count 1
 for command in stats devices clients blocks tenants; do
         ok "gpumemctl.1 has the columns of $command" columns_are_told $command --wide
 done

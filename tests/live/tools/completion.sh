@@ -79,6 +79,8 @@ ok "bash: which limit of a pool" equal "$(limit_words pool/0: pool/0 :)" "keep_c
 ok "bash: no limit" equal "$(limit_words tenant/7:leases= tenant/7 : leases =)" "default none"
 ok "bash: a user's limit" equal "$(limit_words tenant/roo tenant/roo)" tenant/root:
 ok "bash: --set=limit" equal "$(TYPED="gpumemctl limits --set=clie" words gpumemctl limits --set = clie)" client:
+ok "bash: a value that may be missing" equal "$(TYPED="gpumemctl limits --save=$place/some" words gpumemctl limits --save = "$place/some")" "$place/some.svg"
+ok "bash: an option behind it" equal "$(words gpumemctl limits --save --js)" --json
 ok "bash: users" equal "$(words gpumemctl blocks --uid roo)" root
 ok "bash: no daemon, no pools" equal "$(words gpumemctl blocks --pool '')" ""
 start_daemon --canary off

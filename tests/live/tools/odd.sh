@@ -15,7 +15,7 @@ if [ ! -d "$source_folder/proto" ]; then
         exit
 fi
 
-commands=("status" "stats" "stats --json" "devices" "devices --json" "clients --sort program" "clients --json"
+commands=("status" "stats" "stats --json" "watch --count 1" "watch --count 1 --json" "devices" "devices --json" "clients --sort program" "clients --json"
         "blocks --sort size --min-size 1" "blocks --json" "tenants --sort container" "tenants --json"
         "map" "map --json" "map --svg -" "snapshot" "snapshot --output $place/snapshot"
         "health" "health --json")

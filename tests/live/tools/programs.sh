@@ -196,6 +196,18 @@ ok "limits of the configuration: each tenant's" has_limit "tenant +each  device_
 ok "limits of the configuration: one's" has_limit "tenant +$(id -u)  device_bytes +0 B  256.00 MiB( +[^ ]+)?"
 ok "set" gpumemctl limits --set tenant/77:device_bytes=1GiB --set client:leases=9 \
         --set pool/0:max_bytes=100MiB --set tenant:device_bytes=none
+# changed OLD NEW CHANGE: what --set says of it.
+changed() { equal "$(gpumemctl limits --set "$3" | awk 'NR == 2 { print $4, $5, $6, $7 }' | xargs)" "$1 $2"; }
+ok "set: old and new: a size" changed "1.00 GiB" "2.50 GiB" tenant/77:device_bytes=2.5GiB
+ok "set: old and new: back" changed "2.50 GiB" "1.00 GiB" tenant/77:device_bytes=1GiB
+ok "set: old and new: no limit" changed none "1.00 GiB" client:pinned_bytes=1GiB
+ok "set: old and new: no limit again" changed "1.00 GiB" none client:pinned_bytes=none
+ok "set: old and new: a number" changed 9 9 client:leases=9
+ok "set: old and new: a default" changed default 5 tenant/79:leases=5
+ok "set: old and new: for programs" equal "$(gpumemctl limits --json --set tenant/79:leases=default --set client:leases=9 |
+        python3 -c 'import json, sys
+print([(c["scope"], c["holder"], c["limit"], c["unit"], c["old"], c["new"]) for c in json.load(sys.stdin)["changes"]])')" \
+        "[('tenant', 79, 'leases', 'count', 5, 'default'), ('client', None, 'leases', 'count', 9, 9)]"
 ok "set: one's" has_limit "tenant +77  device_bytes +0 B +1.00 GiB"
 ok "set: each client's" has_limit "client +each  leases +-  +9"
 ok "set: a pool's" has_limit "pool +0  max_bytes +0 B +100.00 MiB  $(name_of 0)"
@@ -234,6 +246,37 @@ ok "set: a limit below the minimum that there is" gpumemctl limits --set pool/0:
 ok "set: that is warned of" grep -q "warning: .*: min_bytes 160.00 MiB is not below the pool's maximum of 150.00 MiB" \
         "$place/gpumemd.log"
 ok "set: as it was" gpumemctl limits --set pool/0:max_bytes=100MiB --set pool/0:min_bytes=0
+
+# What --save does to a file, in which all else stays.
+saved=$place/saved.conf
+printf '{"log": "info", "pools": [{"device": "all", "max_bytes": "1GiB"}, {"device": 0, "max_fraction": 0.5}],
+ "limits": {"tenants": [{"uid": 77, "leases": 3}, {"uid": "root", "leases": 4}]}, "drain_seconds": 7}' >"$saved"
+chmod 0640 "$saved"
+ok "save: without a change" said 2 "limits: --save needs --set" gpumemctl limits --save
+ok "save: it is said" said 0 "saved in $saved" gpumemctl limits --save="$saved" --set pool/0:max_bytes=96MiB \
+        --set pool/0:keep_cached_bytes=0 --set client:leases=9 --set tenant:device_bytes=none \
+        --set tenant/77:leases=default --set tenant/root:device_bytes=1536MiB --set "pool/$((last + 1)):return_after_seconds=90"
+ok "save: the file" equal "$(python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))))' "$saved")" \
+        '{"log": "info", "pools": [{"device": "all", "max_bytes": "1GiB"}, {"device": 0, "max_bytes": "96MiB", "keep_cached_bytes": 0}, {"pinned": 0, "return_after_seconds": 90}], "limits": {"tenants": [{"uid": "root", "leases": 4, "device_bytes": "1536MiB"}], "client": {"leases": 9}, "tenant": {"device_bytes": "none"}}, "drain_seconds": 7}'
+ok "save: its mode stays" equal "$(stat -c %a "$saved")" 640
+ok "save: gpumemd reads it" said 0 "configuration is valid" env gpumemd --check-config "$saved"
+cp "$saved" "$place/before.conf"
+ok "save: nothing, if gpumemd refuses" said 1 "nothing was changed: --set number 2: unknown pool 200" \
+        gpumemctl limits --save="$saved" --set client:leases=5 --set pool/200:max_bytes=1GiB
+ok "save: the file is as before" cmp "$saved" "$place/before.conf"
+ok "save: a new file" gpumemctl limits --save="$place/new.conf" --set client:leases=9
+ok "save: what is in it" equal "$(tr -d ' \n' <"$place/new.conf")" '{"limits":{"client":{"leases":9}}}'
+printf '{\n "log": }' >"$place/wrong.conf"
+ok "save: no JSON" said 1 "nothing was changed: $place/wrong.conf:2:" gpumemctl limits --save="$place/wrong.conf" --set client:leases=8
+ok "save: a wrong value" said 1 'a value of "limits" or "pools" is wrong' \
+        sh -c 'echo "{\"limits\": 7}" >"$1"; gpumemctl limits --save="$1" --set client:leases=8' - "$place/wrong.conf"
+ok "save: nothing was set then" has_limit "client +each  leases +-  +9"
+ok "save: nowhere to write" said 1 "set, but not saved: $place/no/file: No such file" \
+        gpumemctl limits --save="$place/no/file" --set client:leases=8
+ok "save: it is set all the same" has_limit "client +each  leases +-  +8"
+ln -s saved.conf "$place/link.conf"
+ok "save: a link stays" said 1 "not saved: $place/link.conf: not a regular file" gpumemctl limits --save="$place/link.conf" --set client:leases=9
+gpumemctl limits --set pool/0:max_bytes=100MiB --set tenant/root:device_bytes=default --set tenant/root:leases=default >/dev/null
 ok "limits as JSON" sh -c 'gpumemctl limits --json | python3 -m json.tool'
 config '{"pools": 7}'
 kill -HUP "$daemon"

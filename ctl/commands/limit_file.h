@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits in the daemon's configuration file, so that they hold after its next start and SIGHUP. One thread. */
+#pragma once
+
+#include "ctl/commands/limit_change.h"
+#include "ctl/query/pool_stats.h"
+
+/* Where a daemon looks that was not told otherwise. */
+#define LIMIT_FILE_DEFAULT "/etc/gpumemd/gpumemd.conf"
+
+struct json_t;
+
+/* Reads the file; one that is not there is empty. -EINVAL: it is no configuration; another -errno: it cannot be read.
+ * `reason` says why, as FILE:LINE:COLUMN where that is known. */
+#define LIMIT_FILE_REASON_MAX 512
+int limit_file_read(const char *path, char reason[static LIMIT_FILE_REASON_MAX],
+                    struct json_t **ret_root);
+
+/* Puts a change in, and leaves all else as it is. A limit of a pool goes to the entry that names this pool, or to a new
+ * one. -EINVAL: a value on the way there has another type; -ENOMEM; -ENODEV: there is no such pool. */
+int limit_file_change(struct json_t *root, const struct limit_change *change,
+                      const struct pool_stats *pools);
+
+/* Replaces the file, whose owner and mode stay. */
+int limit_file_write(const char *path, const struct json_t *root);
