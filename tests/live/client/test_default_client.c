@@ -172,7 +172,7 @@ TEST(without_a_daemon_every_call_says_so)
         ck_assert_ptr_nonnull(strstr(refusal.text, "/nonexistent/socket"));
 }
 
-TEST(a_place_is_meant_where_the_flag_says_so)
+TEST(a_place_is_meant_where_the_flag_says_so, NEEDS_TWO_DEVICES)
 {
         static const struct {
                 int32_t place;
@@ -233,7 +233,7 @@ static void *alloc_in_primary(void *argument)
         return NULL;
 }
 
-TEST(a_thread_without_a_context_has_the_primary_one)
+TEST(a_thread_without_a_context_has_the_primary_one, NEEDS_TWO_DEVICES)
 {
         struct gpumem_info info = {.struct_size = sizeof(info)};
         void *pointer;
@@ -246,7 +246,7 @@ TEST(a_thread_without_a_context_has_the_primary_one)
         ck_assert_int_eq(gpumem_free_in_order(NULL, pointer), 0);
 }
 
-TEST(a_device_that_is_not_there_is_refused_by_its_number)
+TEST(a_device_that_is_not_there_is_refused_by_its_number, NEEDS_EMULATOR)
 {
         struct gpumem_request request = {.struct_size = sizeof(request),
                                          .kind = GPUMEM_DEVICE,
@@ -375,7 +375,7 @@ TEST(torchs_default_stream_is_open)
         ck_assert_uint_eq(gpumem_adapters_failures(), 0);
 }
 
-TEST(figures_have_names)
+TEST(figures_have_names, NEEDS_EMULATOR)
 {
         uint64_t n_refusals = figure("refusals"), n_pressures = gpumem_pressure(NULL);
         uint64_t n_available = figure("available_bytes");

@@ -138,7 +138,7 @@ static uint64_t limit_now(void)
 }
 
 /* What is held already stays, and no more comes; then a trim makes room. */
-TEST(a_fraction_is_set_while_memory_is_held)
+TEST(a_fraction_is_set_while_memory_is_held, NEEDS_EMULATOR)
 {
         uint64_t n_device = daemon_device_bytes();
         void *first = must_alloc(GPUMEM_DEVICE, 16 * MIB), *more;
