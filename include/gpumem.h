@@ -253,9 +253,8 @@ GPUMEM_API int gpumem_reserve(struct gpumem_client *client, int32_t place, uint6
 
 /* Sets the client's own limit in one pool. The library requests no block that would raise what it has reserved there
  * above n_bytes: gpumem_alloc returns GPUMEM_E_LIMIT. What is reserved already stays, also if it is more; gpumem_trim
- * returns what is empty. A block may be an eighth larger
- * than the request, and exceed the limit by that. The daemon's limits hold as well. GPUMEM_NO_LIMIT ends the limit.
- * Errors: as gpumem_get_stats. */
+ * returns what is empty. A block may be an eighth larger than the request, and exceed the limit by that. The daemon's
+ * limits hold as well. GPUMEM_NO_LIMIT ends the limit. Errors: as gpumem_get_stats. */
 GPUMEM_API int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                                 uint64_t n_bytes);
 
