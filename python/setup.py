@@ -24,7 +24,7 @@ NATIVE = HERE / "native"
 SOURCES = NATIVE if NATIVE.exists() else HERE.parent
 LIBRARY = "libgpumem-client.so.0"
 # With which torch's extension is compiled.
-HEADERS = ("gpumem.h", "gpumem-adapters.h", "gpumem-errors.def")
+HEADERS = ("gpumem.h", "gpumem-statistics.h", "gpumem-adapters.h", "gpumem-errors.def")
 
 # Of an sdist: what meson reads with -Dclient_only=true.
 SOURCE_FOLDERS = ("base", "client", "driver", "include", "proto")

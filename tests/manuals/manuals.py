@@ -23,7 +23,7 @@ GROUPS = [f'gpumem-{name}.3' for name in ('connect', 'allocate', 'streams', 'cap
 CPP = 'gpumem-cpp.3'
 PAGES = ['gpumemd.8', 'gpumemctl.1', 'gpumemd-exporter.8', 'gpumemd.conf.5', OVERVIEW, *GROUPS, CPP, 'gpumem-protocol.7',
          'gpumem-bench.1']
-HEADERS = ['include/gpumem.h', 'include/gpumem-adapters.h']
+HEADERS = ['include/gpumem.h', 'include/gpumem-statistics.h', 'include/gpumem-adapters.h']
 CPP_HEADERS = ['include/gpumem.hpp', 'include/gpumem-resources.hpp']
 OPTION = re.compile(r'(?<![\w-])--[a-z][a-z-]*')
 TAG = re.compile(r'^\.TP\n(.*)\n((?:(?!\.TP|\.SH|\.SS|\.PP).*\n)*)', re.MULTILINE)

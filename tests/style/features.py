@@ -26,7 +26,8 @@ def rows(text):
 
 def has_call(root, call):
     if call.startswith('gpumem_'):
-        return re.search(rf'^GPUMEM_API [^;]*?\b{call}\(', (root / 'include/gpumem.h').read_text(), re.MULTILINE)
+        return any(re.search(rf'^GPUMEM_API [^;]*?\b{call}\(', path.read_text(), re.MULTILINE)
+                   for path in root.glob('include/*.h'))
     if call.startswith('gpumem.'):
         return f'"{call.removeprefix("gpumem.")}"' in (root / 'python/gpumem/__init__.py').read_text()
     if call.startswith('GPUMEM_'):
