@@ -13,23 +13,16 @@
 #include "base/table.h"
 #include "client/pool/pool.h"
 #include "client/runtime/last_error.h"
-#include "client/streams/stream_uses.h"
 #include "client/watch/switches.h"
-#include "driver/bytes.h"
 #include "driver/capture.h"
 #include "driver/event.h"
 
 #define VARIABLE "GPUMEM_DEBUG"
 
 struct debugged {
-        void *pointer;
-        uint64_t n_bytes; /* as the program requested */
-        enum gpumem_kind kind;
+        struct debug_memory memory;
         bool is_graphs;
-        bool is_guarded;
-        struct stream_key key;    /* device memory: of the stream that it was allocated for */
-        struct work_event filled; /* fill and guard; none: neither was written */
-        struct stack allocated;   /* with stacks or leaks */
+        struct stack allocated; /* with stacks or leaks */
         UT_hash_handle hh;
 };
 
@@ -61,7 +54,7 @@ static void tell_leaks(struct debug *debug)
         pthread_mutex_lock(&debug->lock);
         leaks = calloc(HASH_COUNT(debug->all) + 1, sizeof(*leaks));
         for (debugged = debug->all; leaks && debugged; debugged = debugged->hh.next)
-                leaks[n++] = (struct leak){debugged->pointer, debugged->n_bytes,
+                leaks[n++] = (struct leak){debugged->memory.pointer, debugged->memory.n_bytes,
                                            debugged->allocated};
         pthread_mutex_unlock(&debug->lock);
         if (leaks)
@@ -118,14 +111,14 @@ static void end_exit(struct debug *debug)
 static void free_record(const struct cuda *cuda, struct debugged *debugged)
 {
         if (cuda)
-                event_free(cuda, &debugged->filled);
+                event_free(cuda, &debugged->memory.filled);
         free(debugged);
 }
 
 /* The program does not know of the fills that are left, so their work is waited for. */
 void debug_deinit(struct debug *debug)
 {
-        const struct cuda *cuda = debug->env.cuda;
+        const struct cuda *cuda = debug->filler.cuda;
         struct debugged *debugged, *next;
 
         end_exit(debug);
@@ -134,7 +127,7 @@ void debug_deinit(struct debug *debug)
         {
                 HASH_DEL(debug->all, debugged);
                 if (cuda)
-                        (void)event_wait(cuda, &debugged->filled);
+                        (void)event_wait(cuda, &debugged->memory.filled);
                 free_record(cuda, debugged);
         }
         pthread_mutex_destroy(&debug->lock);
@@ -209,7 +202,12 @@ int debug_read_setting(struct debug *debug)
 
 void debug_open(struct debug *debug, const struct debug_env *env)
 {
-        debug->env = *env;
+        debug->pools = env->pools;
+        debug->n_pools = env->n_pools;
+        debug->filler = (struct debug_filler){.cuda = env->cuda,
+                                              .streams = env->streams,
+                                              .uses = env->uses,
+                                              .is_filling = debug->checks & DEBUG_FILL};
 }
 
 /* The user has set GPUMEM_DEBUG, so stderr says, once a process, if a check is left out. */
@@ -225,8 +223,8 @@ static struct stream_heap *heap_of(const struct debug *debug, const void *pointe
 {
         struct stream_heap *heap = NULL;
 
-        for (uint32_t i = 0; !heap && i < *debug->env.n_pools; i++)
-                heap = pool_heap_of(&debug->env.pools[i], pointer);
+        for (uint32_t i = 0; !heap && i < *debug->n_pools; i++)
+                heap = pool_heap_of(&debug->pools[i], pointer);
         return heap;
 }
 
@@ -256,14 +254,14 @@ static void put(struct debug *debug, struct debugged *take_debugged)
         bool is_there;
 
         pthread_mutex_lock(&debug->lock);
-        HASH_ADD_PTR(debug->all, pointer, take_debugged);
+        HASH_ADD_PTR(debug->all, memory.pointer, take_debugged);
         is_there = take_debugged->hh.tbl != NULL;
         pthread_mutex_unlock(&debug->lock);
         if (is_there)
                 return;
-        if (debug->env.cuda)
-                (void)event_wait(debug->env.cuda, &take_debugged->filled);
-        free_record(debug->env.cuda, take_debugged);
+        if (debug->filler.cuda)
+                (void)event_wait(debug->filler.cuda, &take_debugged->memory.filled);
+        free_record(debug->filler.cuda, take_debugged);
         complain(-ENOMEM, "an allocation is not checked");
 }
 
@@ -277,16 +275,6 @@ static bool touches_memory(const struct debug *debug)
         return debug->checks & (DEBUG_FILL | DEBUG_GUARD);
 }
 
-/* Fills device memory in the stream's order, pinned memory at once. */
-static int fill(const struct debug *debug, enum gpumem_kind kind, void *at, unsigned char byte,
-                uint64_t n_bytes, void *stream)
-{
-        if (kind == GPUMEM_DEVICE)
-                return bytes_fill(debug->env.cuda, stream, (uint64_t)(uintptr_t)at, byte, n_bytes);
-        memset(at, byte, n_bytes);
-        return 0;
-}
-
 uint64_t debug_n_more_bytes(const struct debug *debug, const struct gpumem_request *asked)
 {
         bool is_wrong = asked->n_bytes == 0 || asked->n_bytes > UINT64_MAX - DEBUG_GUARD_BYTES;
@@ -296,80 +284,17 @@ uint64_t debug_n_more_bytes(const struct debug *debug, const struct gpumem_reque
                        : 0;
 }
 
-/* The block is new, so no stream orders the fill. The fill must be over at the end of the call: other processes may
- * write there then. */
-static int fill_shareable(const struct debug *debug, const struct gpumem_request *asked,
-                          void *pointer)
-{
-        const struct cuda *cuda = debug->env.cuda;
-        struct stream_key key;
-        void *stream;
-        int ordinal, r, r_end;
-
-        if (asked->kind == GPUMEM_PINNED)
-                return fill(debug, asked->kind, pointer, DEBUG_ALLOCATED, asked->n_bytes, NULL);
-        r = stream_identify(cuda, asked->stream, &key, &ordinal);
-        if (!r)
-                r = bytes_begin_stream(cuda, key.context, &stream);
-        if (r)
-                return r;
-        r = fill(debug, asked->kind, pointer, DEBUG_ALLOCATED, asked->n_bytes, stream);
-        r_end = bytes_end_stream(cuda, stream);
-        return r ? r : r_end;
-}
-
-/* Records an event for frees in other streams; if that fails, waits for the fill. */
-static int note_filled(const struct debug *debug, const struct gpumem_request *asked,
-                       struct debugged *debugged)
-{
-        const struct cuda *cuda = debug->env.cuda;
-        int ordinal, r;
-
-        if (asked->kind == GPUMEM_PINNED)
-                return 0;
-        r = stream_identify(cuda, asked->stream, &debugged->key, &ordinal);
-        if (!r)
-                r = event_record(cuda, debugged->key.context, asked->stream, &debugged->filled);
-        return r ? stream_synchronize(cuda, asked->stream) : 0;
-}
-
-/* May other streams use freed memory until the program makes the memory's stream wait for them? */
-static bool is_forgiven(const struct debug *debug)
-{
-        streams_poll(debug->env.streams);
-        return streams_forgive(debug->env.streams);
-}
-
-static void fill_and_guard(const struct debug *debug, const struct gpumem_request *asked,
-                           uint64_t n_more_bytes, struct debugged *debugged)
-{
-        char *pointer = debugged->pointer;
-        int r = 0;
-
-        if (debug->checks & DEBUG_FILL)
-                r = fill(debug, asked->kind, pointer, DEBUG_ALLOCATED, asked->n_bytes,
-                         asked->stream);
-        if (!r && n_more_bytes)
-                r = fill(debug, asked->kind, pointer + asked->n_bytes, DEBUG_GUARD_BYTE,
-                         DEBUG_GUARD_BYTES, asked->stream);
-        debugged->is_guarded = !r && n_more_bytes;
-        if (!r)
-                r = note_filled(debug, asked, debugged);
-        if (r)
-                complain(r, "an allocation is not filled or not guarded");
-}
-
 void debug_alloc(struct debug *debug, const struct gpumem_request *asked, uint64_t n_more_bytes,
                  void *pointer)
 {
         CLEANUP(capture_spare_end)
-        struct capture_spared spared = capture_spare(debug->env.cuda);
+        struct capture_spared spared = capture_spare(debug->filler.cuda);
         const struct stream_heap *heap = heap_of(debug, pointer);
         struct debugged *debugged;
         int r = 0;
 
         if (asked->flags & GPUMEM_SHAREABLE && debug->checks & DEBUG_FILL)
-                r = fill_shareable(debug, asked, pointer);
+                r = debug_memory_fill_shareable(&debug->filler, asked, pointer);
         if (r)
                 complain(r, "an allocation is not filled");
         if (asked->flags & GPUMEM_SHAREABLE && !keeps_stacks(debug))
@@ -379,178 +304,31 @@ void debug_alloc(struct debug *debug, const struct gpumem_request *asked, uint64
                 complain(-ENOMEM, "an allocation is not checked");
                 return;
         }
-        *debugged = (struct debugged){.pointer = pointer,
-                                      .n_bytes = asked->n_bytes,
-                                      .kind = asked->kind,
-                                      .is_graphs = heap && pool_is_captured(heap)};
+        *debugged = (struct debugged){
+                .memory = {.pointer = pointer, .n_bytes = asked->n_bytes, .kind = asked->kind},
+                .is_graphs = heap && pool_is_captured(heap)};
         if (keeps_stacks(debug))
                 stack_take(&debugged->allocated);
-        if (heap && touches_memory(debug) && !debugged->is_graphs &&
-            (asked->kind == GPUMEM_PINNED || !is_forgiven(debug)))
-                fill_and_guard(debug, asked, n_more_bytes, debugged);
+        r = heap && touches_memory(debug) && !debugged->is_graphs
+                    ? debug_memory_begin(&debug->filler, asked, n_more_bytes, &debugged->memory)
+                    : 0;
+        if (r)
+                complain(r, "an allocation is not filled or not guarded");
         put(debug, debugged);
-}
-
-static COLD _Noreturn void tell_damage(const struct debugged *debugged, const char *freed,
-                                       unsigned first, unsigned n)
-{
-        log_error(VARIABLE ": guard: the program has written behind the end of its allocation: %s "
-                           "memory at %p, of %" PRIu64 " bytes, freed %s. The first damaged byte "
-                           "is at offset %" PRIu64 "; %u of the %u guard bytes are damaged. "
-                           "Correct the copy, kernel or loop that writes there, or allocate more "
-                           "bytes. The library aborts the program now",
-                  debugged->kind == GPUMEM_DEVICE ? "device" : "pinned", debugged->pointer,
-                  debugged->n_bytes, freed, debugged->n_bytes + first, n, DEBUG_GUARD_BYTES);
-        abort();
-}
-
-static int check_guard(const struct debug *debug, const struct debugged *debugged,
-                       const char *freed, void *stream)
-{
-        const char *guard = (const char *)debugged->pointer + debugged->n_bytes;
-        unsigned first = DEBUG_GUARD_BYTES, n = 0;
-        unsigned char bytes[DEBUG_GUARD_BYTES];
-        int r = 0;
-
-        if (debugged->kind == GPUMEM_DEVICE)
-                r = bytes_read(debug->env.cuda, stream, (uint64_t)(uintptr_t)guard, bytes,
-                               sizeof(bytes));
-        else
-                memcpy(bytes, guard, sizeof(bytes));
-        if (r)
-                return r;
-        for (unsigned i = 0; i < sizeof(bytes); i++) {
-                if (bytes[i] == DEBUG_GUARD_BYTE)
-                        continue;
-                first = first < i ? first : i;
-                n++;
-        }
-        if (n)
-                tell_damage(debugged, freed, first, n);
-        return 0;
-}
-
-/* False: work in other streams may use the memory after its free, so its bytes must stay. */
-static bool may_fill_at_free(const struct debug *debug, const void *pointer)
-{
-        return !is_forgiven(debug) && !stream_uses_has_recorded(debug->env.uses, pointer);
-}
-
-static int check_and_fill(const struct debug *debug, const struct debugged *debugged,
-                          const char *freed, void *stream)
-{
-        int r = debugged->is_guarded ? check_guard(debug, debugged, freed, stream) : 0;
-
-        if (r || !(debug->checks & DEBUG_FILL) || !may_fill_at_free(debug, debugged->pointer))
-                return r;
-        return fill(debug, debugged->kind, debugged->pointer, DEBUG_FREED, debugged->n_bytes,
-                    stream);
-}
-
-/* Waits as the free itself does, before the CPU reads the guard. */
-static int wait_for_pinned(const struct debug *debug, const struct stream_heap *heap,
-                           const struct stream_key *order, void *stream)
-{
-        const struct cuda *cuda = debug->env.cuda;
-        struct stream_key key;
-        int ordinal, r;
-
-        if (!cuda || (!order->context && heap->pool->memory.pinned != MEMORY_VMM))
-                return 0;
-        r = stream_identify(cuda, stream, &key, &ordinal);
-        if (!r)
-                return stream_synchronize(cuda, stream);
-        if (r == GPUMEM_E_NO_CONTEXT && !order->context)
-                return 0;
-        if (r == GPUMEM_E_NO_CONTEXT && order->id == POOL_ANY_STREAM)
-                return stream_synchronize_context(cuda, order->context);
-        return r;
-}
-
-/* All work is over by now. Device memory is reached by a stream of its own context. */
-static int check_and_fill_apart(const struct debug *debug, const struct debugged *debugged,
-                                const char *freed, uint64_t context)
-{
-        const struct cuda *cuda = debug->env.cuda;
-        void *stream = NULL;
-        int r, r_end;
-
-        if (debugged->kind == GPUMEM_PINNED)
-                return check_and_fill(debug, debugged, freed, NULL);
-        r = bytes_begin_stream(cuda, context, &stream);
-        if (r)
-                return r;
-        r = check_and_fill(debug, debugged, freed, stream);
-        r_end = bytes_end_stream(cuda, stream);
-        return r ? r : r_end;
-}
-
-static bool is_same(const struct stream_key *one, const struct stream_key *other)
-{
-        return one->context == other->context && one->id == other->id;
-}
-
-/* The fill of the allocation must be over by the end of the free, which waits for its own stream only. A stream of
- * another context may be unable to reach the memory. */
-static int check_and_fill_device(const struct debug *debug, const struct debugged *debugged,
-                                 const char *freed, uint64_t context, void *stream)
-{
-        const struct cuda *cuda = debug->env.cuda;
-        struct stream_key key;
-        int ordinal, r = stream_identify(cuda, stream, &key, &ordinal), r_filled;
-
-        r_filled = r || !is_same(&key, &debugged->key) ||
-                                   !may_fill_at_free(debug, debugged->pointer)
-                           ? event_wait(cuda, &debugged->filled)
-                           : 0;
-        if (r || r_filled)
-                return r ? r : r_filled;
-        if (key.context == context)
-                return check_and_fill(debug, debugged, freed, stream);
-        r = stream_synchronize(cuda, stream);
-        return r ? r : check_and_fill_apart(debug, debugged, freed, context);
-}
-
-static int before_free(const struct debug *debug, const struct debugged *debugged,
-                       const struct stream_heap *heap, void *stream)
-{
-        struct stream_key order = pool_order_of(heap, debugged->pointer);
-        char freed[64];
-        int r;
-
-        (void)snprintf(freed, sizeof(freed), "in stream %p", stream);
-        if (debugged->kind == GPUMEM_DEVICE)
-                return check_and_fill_device(debug, debugged, freed, order.context, stream);
-        r = wait_for_pinned(debug, heap, &order, stream);
-        return r ? r : check_and_fill(debug, debugged, freed, NULL);
-}
-
-static int before_free_sync(const struct debug *debug, const struct debugged *debugged,
-                            const struct stream_heap *heap)
-{
-        struct stream_key order = pool_order_of(heap, debugged->pointer);
-        int r = 0;
-
-        if (debug->env.cuda)
-                r = stream_synchronize_contexts(debug->env.cuda, order.context);
-        return r ? r : check_and_fill_apart(debug, debugged, "by gpumem_free_sync", order.context);
 }
 
 struct debugged *debug_begin_free(struct debug *debug, const void *pointer, enum debug_order order,
                                   void *stream)
 {
         CLEANUP(capture_spare_end)
-        struct capture_spared spared = capture_spare(debug->env.cuda);
+        struct capture_spared spared = capture_spare(debug->filler.cuda);
         struct debugged *debugged = take(debug, pointer);
         const struct stream_heap *heap = debugged ? heap_of(debug, pointer) : NULL;
         int r;
 
         if (!heap || debugged->is_graphs || !touches_memory(debug))
                 return debugged;
-        if (order == DEBUG_IN_STREAM)
-                r = before_free(debug, debugged, heap, stream);
-        else
-                r = before_free_sync(debug, debugged, heap);
+        r = debug_memory_end(&debug->filler, &debugged->memory, heap, order, stream);
         /* A positive result, such as that the stream captures, is reported by the free itself. */
         if (r < 0)
                 complain(r, "freed memory is neither checked nor filled");
@@ -566,10 +344,10 @@ void debug_end_free(struct debug *debug, struct debugged *take_debugged, int r)
                 return;
         }
         pthread_mutex_lock(&debug->lock);
-        pasts_add(&debug->pasts, take_debugged->pointer, take_debugged->n_bytes,
+        pasts_add(&debug->pasts, take_debugged->memory.pointer, take_debugged->memory.n_bytes,
                   &take_debugged->allocated);
         pthread_mutex_unlock(&debug->lock);
-        free_record(debug->env.cuda, take_debugged);
+        free_record(debug->filler.cuda, take_debugged);
 }
 
 void debug_tell_wrong_free(struct debug *debug, const void *pointer)
@@ -604,6 +382,6 @@ void debug_describe(struct debug *debug, struct gpumem_info *info)
         pthread_mutex_lock(&debug->lock);
         debugged = find(debug, info->base);
         if (debugged)
-                info->n_requested_bytes = debugged->n_bytes;
+                info->n_requested_bytes = debugged->memory.n_bytes;
         pthread_mutex_unlock(&debug->lock);
 }

@@ -14,9 +14,6 @@
  * guarded: a graph may run at any time, even after the free. Shareable memory is filled at its
  * allocation only, since other processes may hold it; it is in the table for stacks and leaks alone.
  *
- * Fills and guards of device memory are work in the stream of the allocation. The program does not know of it, so an
- * event tells when it is over: a free in another stream waits for it, and so does the client's end.
- *
  * A forked child does not use its parent's clients, and so not their tables. Any thread. */
 #pragma once
 
@@ -25,22 +22,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/watch/debug_memory.h"
 #include "client/watch/leaks.h"
 #include "driver/cuda.h"
 #include "gpumem.h"
-
-#define DEBUG_ALLOCATED   0xA5
-#define DEBUG_FREED       0xDD
-#define DEBUG_GUARD_BYTE  0xFD
-#define DEBUG_GUARD_BYTES 512
 
 enum debug_check { DEBUG_FILL = 1, DEBUG_GUARD = 2, DEBUG_STACKS = 4, DEBUG_LEAKS = 8 };
 
 struct debugged;   /* a live allocation */
 struct exit_entry; /* of a client, in the process's list */
 struct pool;
-struct streams;
-struct stream_uses;
 
 /* The parts of the client that this module uses; they outlive the table. */
 struct debug_env {
@@ -52,7 +43,9 @@ struct debug_env {
 };
 
 struct debug {
-        struct debug_env env;
+        struct debug_filler filler;
+        struct pool *pools;
+        const _Atomic uint32_t *n_pools;
         unsigned checks; /* of enum debug_check; set before other threads get the client */
         pthread_mutex_t lock;
         struct debugged *all; /* by pointer */
@@ -86,7 +79,6 @@ void debug_alloc(struct debug *debug, const struct gpumem_request *asked, uint64
 
 /* Called before a free: in `stream`, or after all work, as gpumem_free_sync. NULL: it is not in the table. The caller
  * passes the result, and that of the free, to debug_end_free. */
-enum debug_order { DEBUG_IN_STREAM, DEBUG_AFTER_ALL };
 struct debugged *debug_begin_free(struct debug *debug, const void *pointer, enum debug_order order,
                                   void *stream);
 void debug_end_free(struct debug *debug, struct debugged *take_debugged, int r);
