@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
-#include "client/api/report.h"
+#include "client/api/refusal.h"
 #include "client/connection/retry.h"
 #include "client/pool/shared_alloc.h"
 #include "client/runtime/before_wait.h"
@@ -369,7 +369,7 @@ static int take_request(struct gpumem_client *client, const struct gpumem_reques
 static int conclude(struct gpumem_client *client, int r, const struct gpumem_request *asked)
 {
         if (r)
-                report_keep(client, r, asked);
+                refusal_keep(client, r, asked);
         if (last_error_is_refusal(r))
                 note_refusal(client, r, asked);
         client_settle(client);
@@ -427,4 +427,22 @@ FLAT int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request 
                 return alloc_slow(client, request, ret_pointer);
         client_settle(client);
         return 0;
+}
+
+int gpumem_malloc(uint64_t n_bytes, void *stream, void **ret_pointer)
+{
+        const struct gpumem_request request = {.struct_size = sizeof(request),
+                                               .kind = GPUMEM_DEVICE,
+                                               .stream = stream,
+                                               .n_bytes = n_bytes};
+
+        return gpumem_alloc(NULL, &request, ret_pointer);
+}
+
+int gpumem_malloc_pinned(uint64_t n_bytes, void **ret_pointer)
+{
+        const struct gpumem_request request = {
+                .struct_size = sizeof(request), .kind = GPUMEM_PINNED, .n_bytes = n_bytes};
+
+        return gpumem_alloc(NULL, &request, ret_pointer);
 }

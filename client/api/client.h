@@ -12,7 +12,7 @@
 #include "client/capture/deferred_free.h"
 #include "client/connection/reconnect.h"
 #include "client/api/primary_context.h"
-#include "client/api/stream_handles.h"
+#include "client/pool/stream_handles.h"
 #include "client/pool/pool.h"
 #include "client/pool/recent_heaps.h"
 #include "client/runtime/events.h"
@@ -63,10 +63,6 @@ struct pool *client_pool_on(struct gpumem_client *client, uint64_t connection, u
 /* The pool of a device of this process, or of a NUMA node; NULL: there is none. */
 struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place);
 
-/* Finds the pool as gpumem_alloc reads kind and place. Errors as gpumem_get_stats. */
-int client_find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
-                     struct pool **ret_pool);
-
 struct reconnector *client_reconnector(struct gpumem_client *client);
 struct events *client_events(struct gpumem_client *client);
 
@@ -86,10 +82,6 @@ int check_struct(size_t n_their_bytes, size_t n_our_bytes);
 /* Copies a caller's struct, of any version, into ours; fields that it lacks are 0. -EINVAL: it is too short. -E2BIG:
  * it sets fields that this version does not know. */
 int take_struct(const void *theirs, size_t n_their_bytes, void *ours, size_t n_our_bytes);
-
-/* Begins a public call about a stream that other calls are to find again, as client_enter; identifies the stream.
- * GPUMEM_E_CAPTURES, GPUMEM_E_UNSUPPORTED (CU_STREAM_PER_THREAD); GPUMEM_E_NO_DRIVER; as stream_identify. */
-int client_enter_stream(struct gpumem_client **client, void *stream, struct stream_key *ret_key);
 
 /* Does the service thread's work if there is none. */
 void client_look(struct gpumem_client *client);

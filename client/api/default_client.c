@@ -5,7 +5,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/err.h"
 #include "client/api/client.h"
+#include "driver/context.h"
+#include "driver/stream.h"
 
 static struct {
         _Atomic(struct gpumem_client *) client;
@@ -79,4 +82,43 @@ void gpumem_set_program(const char *name)
         pthread_mutex_lock(&process.lock);
         (void)snprintf(process.program, sizeof(process.program), "%s", name ? name : "");
         pthread_mutex_unlock(&process.lock);
+}
+
+int client_find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
+                     struct pool **ret_pool)
+{
+        const struct cuda *cuda;
+        struct pool *pool;
+        int r = client_enter(&client);
+
+        if (r)
+                return r;
+        if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
+                return GPUMEM_E_BAD_REQUEST;
+        cuda = client_cuda(client);
+        if (kind == GPUMEM_DEVICE && place == GPUMEM_NEAREST) {
+                r = cuda ? context_device(cuda, &place) : GPUMEM_E_NO_DRIVER;
+                if (r)
+                        return r;
+        }
+        pool = client_pool_at(client, kind, place);
+        if (!pool)
+                return GPUMEM_E_NO_POOL;
+        *ret_pool = pool;
+        return 0;
+}
+
+/* The handle of the per-thread default stream means another stream in each thread, so no other thread could mark it. */
+int client_enter_stream(struct gpumem_client **client, void *stream, struct stream_key *ret_key)
+{
+        int ordinal, r = client_enter(client);
+
+        if (!r && !(*client)->has_cuda)
+                r = GPUMEM_E_NO_DRIVER;
+        if (!r && stream == CU_STREAM_PER_THREAD)
+                r = GPUMEM_E_UNSUPPORTED;
+        if (r)
+                return r;
+        r = stream_identify(&(*client)->cuda, stream, ret_key, &ordinal);
+        return r == GPUMEM_E_UNSUPPORTED ? GPUMEM_E_CAPTURES : r;
 }

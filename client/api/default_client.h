@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The default client: used by calls that pass NULL as client. Each process has one, connected at the first such call
- * and never disconnected. A forked child has one of its own. Any thread. */
+/* How a public call begins: with the client that the caller passes, or with the default client.
+ *
+ * The default client is used by calls that pass NULL. Each process has one, connected at the first such call and never
+ * disconnected. A forked child has one of its own. Any thread. */
 #pragma once
 
 #include "client/api/client.h"
@@ -28,3 +30,12 @@ static ALWAYS_INLINE int client_enter_present(struct gpumem_client **client)
                 *client = default_client_present();
         return *client ? fork_guard_check(&(*client)->fork_guard) : GPUMEM_E_NOT_OURS;
 }
+
+/* Begins a public call about a stream that other calls are to find again, as client_enter; identifies the stream.
+ * GPUMEM_E_CAPTURES, GPUMEM_E_UNSUPPORTED (CU_STREAM_PER_THREAD); GPUMEM_E_NO_DRIVER; as stream_identify. */
+int client_enter_stream(struct gpumem_client **client, void *stream, struct stream_key *ret_key);
+
+/* Begins a public call about a pool, as client_enter, which gpumem_alloc would name by kind and place. Errors as
+ * gpumem_get_stats. */
+int client_find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
+                     struct pool **ret_pool);

@@ -333,3 +333,8 @@ void gpumem_disconnect(struct gpumem_client *client)
         events_deinit(&client->events);
         free(client);
 }
+
+const char *gpumem_version(void)
+{
+        return PROJECT_VERSION;
+}

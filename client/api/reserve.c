@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
-#include "client/api/report.h"
+#include "client/api/refusal.h"
 #include "client/connection/retry.h"
 #include "client/pool/reservation.h"
 #include "client/runtime/last_error.h"
@@ -41,7 +41,7 @@ int gpumem_reserve(struct gpumem_client *client, int32_t place, uint64_t n_bytes
         if (!r)
                 r = reserve_until_deadline(client, pool, n_bytes, wait_ms);
         if (r)
-                report_keep(client, r, &asked);
+                refusal_keep(client, r, &asked);
         client_settle(client);
         return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumem_stream_open, gpumem_stream_alloc, gpumem_stream_free and gpumem_stream_close. */
+/* The calls about streams: registered streams, one that waits for another, and handles of streams. */
 #include <stdbool.h>
 
 #include "base/err.h"
@@ -7,8 +7,63 @@
 #include "client/api/client.h"
 #include "client/api/default_client.h"
 #include "client/api/heap_free.h"
-#include "client/watch/stacks.h"
+#include "client/runtime/stacks.h"
 #include "driver/context.h"
+#include "driver/event.h"
+#include "driver/stream.h"
+
+int gpumem_stream_register(struct gpumem_client *client, void *stream)
+{
+        struct stream_key key;
+        int r = client_enter_stream(&client, stream, &key);
+
+        if (!r)
+                r = streams_register(&client->streams, stream, &key);
+        if (!r)
+                client_settle(client);
+        return r;
+}
+
+static bool captures(const struct cuda *cuda, void *stream)
+{
+        return stream_is_created(stream) && stream_check(cuda, stream) == GPUMEM_E_UNSUPPORTED;
+}
+
+/* A stream that captures cannot wait for work outside of graphs: the driver would end its capture. */
+int gpumem_stream_wait(struct gpumem_client *client, void *stream, void *producer)
+{
+        int r = client_enter(&client);
+
+        if (r)
+                return r;
+        if (!client->has_cuda)
+                return GPUMEM_E_NO_DRIVER;
+        if (stream == producer)
+                return 0;
+        if (captures(&client->cuda, stream) && !captures(&client->cuda, producer))
+                return GPUMEM_E_CAPTURES;
+        return event_order(&client->cuda, stream, producer);
+}
+
+static int unregister(struct gpumem_client *client, const struct stream_key *key)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        return streams_unregister(&client->streams, key);
+}
+
+int gpumem_stream_unregister(struct gpumem_client *client, void *stream)
+{
+        struct stream_key key;
+        int r = client_enter_stream(&client, stream, &key);
+
+        if (!r)
+                r = unregister(client, &key);
+        if (!r)
+                client_settle(client);
+        return r;
+}
 
 int gpumem_stream_open(struct gpumem_client *client, void *stream,
                        struct gpumem_stream **ret_stream)

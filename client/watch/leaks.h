@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "client/watch/stacks.h"
+#include "client/runtime/stacks.h"
 
 /* So many that were freed last are remembered. */
 #define LEAKS_N_PAST 1024

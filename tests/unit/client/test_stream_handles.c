@@ -2,7 +2,7 @@
 /* The records of open streams. */
 #include <string.h>
 
-#include "client/api/stream_handles.h"
+#include "client/pool/stream_handles.h"
 #include "tests/suite.h"
 
 #define N_STREAMS 1000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/watch/stacks.h"
+#include "client/runtime/stacks.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/api/stream_handles.h"
+#include "client/pool/stream_handles.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 
 #include "base/table.h"
 #include "client/blocks/pool_state.h"
-#include "client/watch/stacks.h"
+#include "client/runtime/stacks.h"
 #include "driver/stream.h"
 #include "gpumem.h"
 
