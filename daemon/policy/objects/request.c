@@ -98,16 +98,11 @@ static void abandon_block(struct request *request)
                 block_create_for_cache(block);
 }
 
-static struct holding *holding_of(const struct request *request)
-{
-        return &request->client->tenant->holdings[request->pool->id];
-}
-
 static void enter_queue(struct request *request)
 {
         waiting_queue_enqueue(request);
         request->pool->n_waiting++;
-        holding_of(request)->n_waiting++;
+        request_holding(request)->n_waiting++;
         request->pool->policy->n_waiting++;
         request->client->tenant->n_waiting++;
 }
@@ -116,7 +111,7 @@ static void leave_queue(struct request *request)
 {
         waiting_queue_dequeue(request);
         request->pool->n_waiting--;
-        holding_of(request)->n_waiting--;
+        request_holding(request)->n_waiting--;
         request->pool->policy->n_waiting--;
         request->client->tenant->n_waiting--;
 }

@@ -21,11 +21,6 @@
 
 #define BLOCK_UNIT (2 * MIB)
 
-static struct holding *holding_of(const struct request *request)
-{
-        return &request->client->tenant->holdings[request->pool->id];
-}
-
 /* The driver had no memory for it, and nothing, or not enough, has gone back since. */
 static bool is_hopeless(const struct request *request)
 {
@@ -38,7 +33,7 @@ static bool is_hopeless(const struct request *request)
 static bool cover_hopeless(struct turn *turn, const struct request *request)
 {
         if (request->pool->totals.incoming > 0 ||
-            evict_cached(holding_of(request), request->n_room_bytes, EVICT_UNMAPPED) > 0)
+            evict_cached(request_holding(request), request->n_room_bytes, EVICT_UNMAPPED) > 0)
                 return true;
         if (request->deadline_ns > turn->now_ns)
                 evict_cached_recall(turn->pool, request->client, request->n_room_bytes, EVICT_SOME,
@@ -62,7 +57,8 @@ static bool cover(struct turn *turn, const struct request *request)
                                             EVICT_ENOUGH, turn->now_ns, &turn->budget);
                 return false;
         }
-        turn->n_sure_bytes += evict_cached(holding_of(request), n_missing_bytes, EVICT_UNMAPPED);
+        turn->n_sure_bytes += evict_cached(request_holding(request), n_missing_bytes,
+                                           EVICT_UNMAPPED);
         turn->n_sure_bytes -= turn->n_owed_bytes;
         turn->n_owed_bytes = 0;
         return true;

@@ -8,11 +8,6 @@
 #include "daemon/policy/scheduling/revoke_idle.h"
 #include "daemon/policy/state/bins.h"
 
-static struct holding *holding_of(const struct request *request)
-{
-        return &request->client->tenant->holdings[request->pool->id];
-}
-
 /* Of two mapped blocks a cached one is better, then the smaller one, then the one cached last. */
 static bool is_better(const struct block *a, const struct block *b)
 {
@@ -45,7 +40,8 @@ static struct block *find_known(const struct request *request, struct scan_budge
                 if (!budget->n_left)
                         break;
                 budget->n_left--;
-                if (block->holding != holding_of(request) || !bin_is_in_range(block->bin, &fits))
+                if (block->holding != request_holding(request) ||
+                    !bin_is_in_range(block->bin, &fits))
                         continue;
                 if (may_have(request, block) && is_better(block, found))
                         found = block;
@@ -106,7 +102,7 @@ static struct block *find_charged_in(const struct bin *bin, const struct client 
 static struct block *find_charged(const struct request *request, enum block_search_scope scope,
                                   struct scan_budget *budget)
 {
-        const struct bins *bins = &holding_of(request)->bins;
+        const struct bins *bins = &request_holding(request)->bins;
         struct bin_range rest = request_fits(request);
         unsigned n_kept_scans = budget->n_left / 2;
         struct block *block = NULL;
@@ -128,7 +124,7 @@ static struct block *find_charged(const struct request *request, enum block_sear
 
 static struct block *find_cached(const struct request *request, struct scan_budget *budget)
 {
-        const struct bins *bins = &holding_of(request)->bins;
+        const struct bins *bins = &request_holding(request)->bins;
         struct bin_range fits = request_fits(request), less = request_takes(request);
         struct bin *bin = bins_find(bins, BIN_CACHED, &fits);
         struct limit_hit hit;
@@ -153,7 +149,7 @@ static struct block *find_cached(const struct request *request, struct scan_budg
 static struct block *find_idle(const struct request *request, struct scan_budget *budget)
 {
         struct bin_range fits = request_fits(request), less = request_takes(request);
-        struct holding *holding = holding_of(request);
+        struct holding *holding = request_holding(request);
         struct block *block = revoke_idle_take_one(holding, request->client, &fits,
                                                    REVOKE_IDLE_SMALLEST, budget);
 
@@ -186,7 +182,7 @@ struct block *block_search_find_charged(const struct request *request,
         if (!block && !request->only_known)
                 block = find_charged(request, scope, budget);
         if (!block && !request->only_known)
-                block = revoke_idle_take_one(holding_of(request), request->client, &fits,
+                block = revoke_idle_take_one(request_holding(request), request->client, &fits,
                                              REVOKE_IDLE_SMALLEST, budget);
         return block && !quota_bars_cached(request->client, block) ? block : NULL;
 }

@@ -8,11 +8,6 @@
 #include "daemon/policy/state/bins.h"
 #include "gpumem.h"
 
-static struct holding *holding_of(const struct request *request)
-{
-        return &request->client->tenant->holdings[request->pool->id];
-}
-
 static bool is_gathered(const struct request *request)
 {
         return request->state == REQUEST_PART && !request->leader;
@@ -110,7 +105,7 @@ static struct bin *bin_for(const struct request *part)
 {
         struct bin_range range = {.n_least_bytes = part->n_bytes, .n_most_bytes = part->n_bytes};
 
-        return bins_find(&holding_of(part)->bins, BIN_CACHED, &range);
+        return bins_find(&request_holding(part)->bins, BIN_CACHED, &range);
 }
 
 static bool is_of(const struct request *request, const struct request *leader)
@@ -181,7 +176,7 @@ static void take_idle(struct request *leader, struct scan_budget *budget)
         const struct request *part;
         unsigned n = 0;
 
-        revoke_idle_add_own(&idle, holding_of(leader), NULL, budget);
+        revoke_idle_add_own(&idle, request_holding(leader), NULL, budget);
         TAILQ_FOREACH (part, &leader->client->requests, client_link) {
                 if (!is_of(part, leader) || has_cached(part, leader) || !pick(&idle, n, part))
                         continue;

@@ -478,6 +478,12 @@ static inline struct pool *block_its_pool(const struct block *block)
         return block->holding->pool;
 }
 
+/* What its tenant holds in its pool. */
+static inline struct holding *request_holding(const struct request *request)
+{
+        return &request->client->tenant->holdings[request->pool->id];
+}
+
 enum lease_state {
         LEASE_ASKED,    /* for an unanswered request; has no block */
         LEASE_BUSY,     /* the client may use the block; the board's word may call it idle */

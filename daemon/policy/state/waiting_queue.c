@@ -3,11 +3,6 @@
 
 #include <assert.h>
 
-static struct holding *holding_of(const struct request *request)
-{
-        return &request->client->tenant->holdings[request->pool->id];
-}
-
 void waiting_queue_init(struct waiting_queue *queue)
 {
         TAILQ_INIT(&queue->holdings);
@@ -30,7 +25,7 @@ static void enlist(struct holding *holding)
 
 void waiting_queue_enqueue(struct request *request)
 {
-        struct holding *holding = holding_of(request);
+        struct holding *holding = request_holding(request);
 
         if (TAILQ_EMPTY(&holding->waiting))
                 enlist(holding);
@@ -50,7 +45,7 @@ static struct request *met_after(const struct request *request)
 static void leave_walk(struct request *request)
 {
         struct queue_walk *walk = &request->pool->queue.walk;
-        struct holding *holding = holding_of(request);
+        struct holding *holding = request_holding(request);
         const struct client *client = request->client;
 
         if (holding->next == request)
@@ -82,7 +77,7 @@ static void delist(struct holding *holding)
 
 void waiting_queue_dequeue(struct request *request)
 {
-        struct holding *holding = holding_of(request);
+        struct holding *holding = request_holding(request);
 
         leave_walk(request);
         TAILQ_REMOVE(&holding->waiting, request, queue_link);
