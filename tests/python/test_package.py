@@ -90,6 +90,22 @@ class Package(unittest.TestCase):
                    for path in (world.PACKAGE_FOLDER / 'gpumem').rglob('*.py')}
         self.assertEqual({name for name in names if name.endswith('.py')}, sources)
 
+    def test_its_headers_are_enough_to_compile_with(self):
+        # Those of the system are not those of the wheel.
+        ran = subprocess.run(['cc', '-fsyntax-only', '-nostdinc', '-ffreestanding', '-isystem',
+                              self.own_headers(),
+                              '-I', MACHINE.folder / 'installed' / 'gpumem' / 'include', '-x', 'c', '-'],
+                             input='#include <gpumem-adapters.h>\nstruct gpumem_stats stats;\n',
+                             text=True, capture_output=True, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+
+    @staticmethod
+    def own_headers():
+        """The compiler's: <stddef.h> and <stdint.h> without those of a system."""
+        ran = subprocess.run(['cc', '-print-file-name=include'], text=True, capture_output=True,
+                             check=True)
+        return ran.stdout.strip()
+
     def test_it_serves_with_its_own_library(self):
         installed = MACHINE.folder / 'installed'
         environment = {name: value for name, value in MACHINE.environment.items()
