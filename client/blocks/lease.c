@@ -457,10 +457,14 @@ void leased_free_all(struct pool *pool, struct leased_list *list)
 {
         struct leased *leased;
 
+        if (LIST_EMPTY(list))
+                return;
+        pool_stop_clock(pool);
         while ((leased = LIST_FIRST(list))) {
                 LIST_REMOVE(leased, link);
                 leased_free(pool, leased);
         }
+        pool_start_clock(pool);
 }
 
 static int make_registered(struct pool *pool, struct leased *leased)

@@ -49,16 +49,21 @@ void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_b
 
 uint64_t pool_now_us(const struct pool *pool)
 {
-        return clock_now_us() - pool->n_blocked_us;
+        return (pool->n_blockers ? pool->blocked_at_us : clock_now_us()) - pool->n_blocked_us;
 }
 
-void pool_stop_clock(struct pool *pool, uint64_t since_us)
+void pool_stop_clock(struct pool *pool)
 {
-        uint64_t us = clock_now_us() - since_us, us_most;
-
         pthread_mutex_lock(&pool->lock);
-        /* Several threads may have waited at the same time, for longer in sum than the time that passed. */
-        us_most = pool_now_us(pool) - pool->heap_set.budget.faded_at_us;
-        pool->n_blocked_us += us < us_most ? us : us_most;
+        if (pool->n_blockers++ == 0)
+                pool->blocked_at_us = clock_now_us();
+        pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_start_clock(struct pool *pool)
+{
+        pthread_mutex_lock(&pool->lock);
+        if (--pool->n_blockers == 0)
+                pool->n_blocked_us += clock_now_us() - pool->blocked_at_us;
         pthread_mutex_unlock(&pool->lock);
 }

@@ -121,7 +121,9 @@ struct pool {
         unsigned n_more;
         struct heap_set heap_set;
         struct retained retained;
-        uint64_t n_blocked_us;     /* time that leases and returns took */
+        unsigned n_blockers;       /* threads that lease or return blocks now */
+        uint64_t blocked_at_us;    /* when the first of them began */
+        uint64_t n_blocked_us;     /* time that leases and returns took, without theirs */
         unsigned n_waiting;        /* requests that may wait for others' memory */
         struct stream_heap *heaps; /* hash table */
         struct stream_heap *spare_heaps;
@@ -202,5 +204,7 @@ void pool_discount_block(struct pool *pool, uint64_t n_bytes);
 /* The pool's clock, which stops while blocks are leased and returned. The caller has the lock. */
 uint64_t pool_now_us(const struct pool *pool);
 
-/* Takes the time from since_us (of the system's clock) to now out of the pool's clock. */
-void pool_stop_clock(struct pool *pool, uint64_t since_us);
+/* A thread leases or returns blocks from now on, until it starts the clock again. The clock stands as long as any
+ * thread does so. Both take the lock. */
+void pool_stop_clock(struct pool *pool);
+void pool_start_clock(struct pool *pool);

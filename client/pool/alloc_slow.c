@@ -351,10 +351,12 @@ static int attempt(struct pool *pool, const struct pool_request *request, unsign
                 give_up(pool, &parts);
                 return r;
         }
+        pool_stop_clock(pool);
         if (parts.are_mapped)
                 r = obtain_mapped(pool, &placement, &parts);
         else
                 r = obtain(pool, &parts, parts_of_try(pool, try), 0);
+        pool_start_clock(pool);
         if (r)
                 return r;
         if (!parts.n)
@@ -445,8 +447,8 @@ static int alloc_in_fewer(struct pool *pool, const struct pool_request *request,
         return attempt_some(pool, request, ret_heap, ret_pointer);
 }
 
-static int alloc(struct pool *pool, const struct pool_request *request,
-                 struct stream_heap **ret_heap, void **ret_pointer)
+int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
+               void **ret_pointer)
 {
         int r = attempt_some(pool, request, ret_heap, ret_pointer);
 
@@ -459,15 +461,4 @@ static int alloc(struct pool *pool, const struct pool_request *request,
         trim_all(pool);
         r = attempt_whole(pool, request, ret_heap, ret_pointer);
         return r == -EAGAIN ? -ENOMEM : r;
-}
-
-int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
-               void **ret_pointer)
-{
-        uint64_t since_us = clock_now_us();
-        int r;
-
-        r = alloc(pool, request, ret_heap, ret_pointer);
-        pool_stop_clock(pool, since_us);
-        return r;
 }

@@ -143,7 +143,6 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
 int idle_marking_look(struct pool *pool, enum idle_marking_urgency urgency)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
-        uint64_t since_us;
         int again_ms;
 
         pthread_mutex_lock(&pool->lock);
@@ -153,8 +152,6 @@ int idle_marking_look(struct pool *pool, enum idle_marking_urgency urgency)
         }
         again_ms = look(pool, urgency, &list);
         pthread_mutex_unlock(&pool->lock);
-        since_us = clock_now_us();
         leased_free_all(pool, &list);
-        pool_stop_clock(pool, since_us);
         return again_ms;
 }

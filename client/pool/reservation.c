@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pool/reservation.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "client/blocks/addresses.h"
@@ -174,7 +173,9 @@ static int reserve(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms)
                 r = GPUMEM_E_TOO_LARGE;
         if (r)
                 return r;
+        pool_stop_clock(pool);
         r = attempt(pool, n_block_bytes, HEAP_SET_PLEDGE_IDLE, 0);
+        pool_start_clock(pool);
         if (!pool_is_refusal(r))
                 return r;
         /* The process gives up unused memory before it waits or fails. */
@@ -185,7 +186,6 @@ static int reserve(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms)
 
 int pool_reserve(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms)
 {
-        uint64_t since_us = clock_now_us();
         int r = 0;
 
         pthread_mutex_lock(&pool->reserving);
@@ -193,6 +193,5 @@ int pool_reserve(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms)
         if (n_bytes)
                 r = reserve(pool, n_bytes, wait_ms);
         pthread_mutex_unlock(&pool->reserving);
-        pool_stop_clock(pool, since_us);
         return r;
 }

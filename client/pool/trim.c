@@ -170,7 +170,6 @@ void trim_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         struct pool *pool = heap->pool;
-        uint64_t since_us;
 
         if (!returns_by_itself(pool))
                 return;
@@ -181,9 +180,7 @@ void trim_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
                 return;
         look(heap, generation, own_stream, &list);
         pthread_mutex_unlock(&pool->lock);
-        since_us = clock_now_us();
         leased_free_all(pool, &list);
-        pool_stop_clock(pool, since_us);
 }
 
 /* At the client's end all blocks are unmapped, waited for or not, so a driver that fails once is asked again. */
