@@ -64,9 +64,26 @@ static void on_ready(void)
         notify_ready("serving");
 }
 
+/* Absolute: others that name the file have other folders. NULL: out of memory, or there is no folder. */
+static char *configuration_path(const struct options *options)
+{
+        CLEANUP(freep)
+        char *folder = NULL;
+        char *path;
+
+        if (*options->config_path == '/')
+                return strdup(options->config_path);
+        folder = getcwd(NULL, 0);
+        if (!folder || asprintf(&path, "%s/%s", folder, options->config_path) < 0)
+                return NULL;
+        return path;
+}
+
 static int serve(struct start *start, const struct cuda *cuda, const struct server_sockets *sockets)
 {
         enum canary_outcome canaries[CANARY_DEVICES_MAX] = {CANARY_NOT_RUN};
+        CLEANUP(freep)
+        char *path = configuration_path(&start->options);
         char nvml_room[NVML_LIBRARY_MAX];
         struct server_options server_options = {
                 .socket_path = start->options.socket_path,
@@ -77,6 +94,7 @@ static int serve(struct start *start, const struct cuda *cuda, const struct serv
                 .nvml_library = nvml_library_name(start->options.nvml_library,
                                                   cuda_library_name(start->options.cuda_library),
                                                   nvml_room),
+                .configuration_path = path,
                 .settings = &start->config.settings,
                 .on_hangup = start_reload,
                 .hangup_argument = start,

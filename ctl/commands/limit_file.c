@@ -10,12 +10,35 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fdset.h"
 #include "base/size.h"
+#include "client/connection/link.h"
 #include "ctl/core/report.h"
 #include "ctl/output/atomic_file.h"
 #include "gpumem.h"
 #include "metrics/pool_sample.h"
 #include "proto/listing.h"
+
+static_assert(sizeof(((struct message_configuration_is *)NULL)->path) == LIMIT_FILE_PATH_MAX,
+              "the path as it is");
+
+/* A daemon of before this request does not know it. */
+int limit_file_find(struct link *link, char ret_path[static LIMIT_FILE_PATH_MAX])
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r = link_call(link, &request, MESSAGE_CONFIGURATION, MESSAGE_CONFIGURATION_IS, &reply,
+                          &fds);
+
+        if (r)
+                return r == GPUMEM_E_UNKNOWN_KIND ? -ENOENT : r;
+        if (*reply.configuration_is.path != '/')
+                return -ENOENT;
+        (void)snprintf(ret_path, LIMIT_FILE_PATH_MAX, "%.*s", LIMIT_FILE_PATH_MAX - 1,
+                       reply.configuration_is.path);
+        return 0;
+}
 
 int limit_file_read(const char *path, char reason[static LIMIT_FILE_REASON_MAX],
                     struct json_t **ret_root)

@@ -5,10 +5,12 @@
 #include "ctl/commands/limit_change.h"
 #include "ctl/query/pool_stats.h"
 
-/* Where a daemon looks that was not told otherwise. */
-#define LIMIT_FILE_DEFAULT "/etc/gpumemd/gpumemd.conf"
-
 struct json_t;
+struct link;
+
+/* The file that the daemon was started with, as it says. -ENOENT: it does not say; or as link_call. */
+#define LIMIT_FILE_PATH_MAX 120
+int limit_file_find(struct link *link, char ret_path[static LIMIT_FILE_PATH_MAX]);
 
 /* Reads the file; one that is not there is empty. -EINVAL: it is no configuration; another -errno: it cannot be read.
  * `reason` says why, as FILE:LINE:COLUMN where that is known. */

@@ -33,8 +33,8 @@ static const char help[] =
         "  N     a number; a size such as 12GiB (12G and 12GB mean the same); none, but\n"
         "        not for the last four; default, for tenant/USER: as each tenant\n"
         "\n"
-        "  --save[=FILE]  writes the changes into the configuration, too; default:\n"
-        "                 /etc/gpumemd/gpumemd.conf\n"
+        "  --save[=FILE]  writes the changes into the configuration, too; default: the\n"
+        "                 file that gpumemd was started with\n"
         "  --json         for programs: sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "\n"
@@ -190,7 +190,8 @@ static int send_change(struct link *link, const struct limit_change *change, uin
 
 /* In the order of --set. */
 struct limit_changes {
-        const char *save_path; /* NULL: they are not saved */
+        bool is_saved;
+        const char *save_path; /* NULL: where the daemon says */
         unsigned n;
         struct limit_change changes[LIMIT_CHANGES_MAX];
 };
@@ -296,8 +297,30 @@ static int print_changes_json(const struct limit_changes *changes, const struct 
         return print_json_value(json_pack("{s:o}", "changes", list));
 }
 
+/* Finds the file to save in, in `room` if the daemon says it. */
+static int find_file(struct link *link, const struct limit_changes *changes,
+                     char room[static LIMIT_FILE_PATH_MAX], const char **ret_path)
+{
+        int r;
+
+        *ret_path = changes->save_path;
+        if (!changes->is_saved || changes->save_path)
+                return STATUS_OK;
+        r = limit_file_find(link, room);
+        if (r == -ENOENT) {
+                (void)fprintf(stderr, "gpumemctl: limits: nothing was changed: gpumemd does not "
+                                      "say which file configures it; name it: --save=FILE\n");
+                return STATUS_FAILURE;
+        }
+        if (r)
+                return report_refusal(link, "limits: nothing was changed", r);
+        *ret_path = room;
+        return STATUS_OK;
+}
+
 /* The file as it will be. It is made before the daemon is asked: if it cannot be, nothing is changed. */
-static int prepare_file(struct link *link, const struct limit_changes *changes, json_t **ret_root)
+static int prepare_file(struct link *link, const struct limit_changes *changes, const char *path,
+                        json_t **ret_root)
 {
         CLEANUP(pool_stats_deinit)
         struct pool_stats pools = {.n = 0};
@@ -306,7 +329,7 @@ static int prepare_file(struct link *link, const struct limit_changes *changes, 
 
         if (r)
                 return report_refusal(link, "limits: nothing was changed", r);
-        if (limit_file_read(changes->save_path, reason, ret_root)) {
+        if (limit_file_read(path, reason, ret_root)) {
                 (void)fprintf(stderr, "gpumemctl: limits: nothing was changed: %s\n", reason);
                 return STATUS_FAILURE;
         }
@@ -318,18 +341,18 @@ static int prepare_file(struct link *link, const struct limit_changes *changes, 
         (void)fprintf(
                 stderr,
                 "gpumemctl: limits: nothing was changed: %s: %s; see gpumemd --check-config\n",
-                changes->save_path,
+                path,
                 r == -ENOMEM ? "out of memory" : "a value of \"limits\" or \"pools\" is wrong");
         return STATUS_FAILURE;
 }
 
-static int save_file(const struct limit_changes *changes, const json_t *root)
+static int save_file(const char *path, const json_t *root)
 {
-        int r = changes->save_path ? limit_file_write(changes->save_path, root) : 0;
+        int r = path ? limit_file_write(path, root) : 0;
 
         if (!r)
                 return STATUS_OK;
-        (void)fprintf(stderr, "gpumemctl: limits: set, but not saved: %s: %s\n", changes->save_path,
+        (void)fprintf(stderr, "gpumemctl: limits: set, but not saved: %s: %s\n", path,
                       r == -EEXIST ? "not a regular file" : strerror(-r));
         return STATUS_FAILURE;
 }
@@ -345,22 +368,26 @@ static int change_all(struct link *link, const struct limit_changes *changes, en
         struct limit_row *rows = NULL;
         CLEANUP(free_json)
         json_t *root = NULL;
+        char room[LIMIT_FILE_PATH_MAX];
+        const char *path;
         uint64_t revision;
         uint32_t n;
         int status, r = fetch(link, &rows, &n, &revision);
 
         if (r)
                 return report_refusal(link, "limits: nothing was changed", r);
-        status = changes->save_path ? prepare_file(link, changes, &root) : STATUS_OK;
+        status = find_file(link, changes, room, &path);
+        if (status == STATUS_OK && path)
+                status = prepare_file(link, changes, path, &root);
         if (status == STATUS_OK)
                 status = set_all(link, changes);
         if (status != STATUS_OK)
                 return status;
-        status = save_file(changes, root);
+        status = save_file(path, root);
         r = output == OUTPUT_JSON ? print_changes_json(changes, rows, n)
                                   : print_changes(changes, rows, n);
-        if (changes->save_path && status == STATUS_OK && output != OUTPUT_JSON)
-                (void)printf("saved in %s\n", changes->save_path);
+        if (path && status == STATUS_OK && output != OUTPUT_JSON)
+                (void)printf("saved in %s\n", path);
         return status == STATUS_OK ? r : status;
 }
 
@@ -368,7 +395,7 @@ static int run(struct link *link, const struct arguments *arguments)
 {
         const struct limit_changes *changes = arguments->own;
 
-        if (changes->save_path && !changes->n) {
+        if (changes->is_saved && !changes->n) {
                 (void)fprintf(stderr, "gpumemctl: limits: --save needs --set\n");
                 return STATUS_USAGE;
         }
@@ -382,7 +409,8 @@ static int take(int id, const char *value, struct arguments *arguments)
         int r;
 
         if (id == LIMITS_SAVE) {
-                changes->save_path = value ? value : LIMIT_FILE_DEFAULT;
+                changes->is_saved = true;
+                changes->save_path = value;
                 return 0;
         }
         if (changes->n == LIMIT_CHANGES_MAX) {

@@ -184,6 +184,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
         server->pools_fd = -1;
         LIST_INIT(&server->sessions);
         LIST_INIT(&server->ended_sessions);
+        server->configuration_path = options->configuration_path;
         server->take_frame = dispatch_frame;
         server->execute = execute_now;
         fd_limits_init(server);

@@ -354,6 +354,7 @@ static void do_one(struct connection *connection)
                 {MESSAGE_UNSHARE, MESSAGE_UNSHARED},
                 {MESSAGE_LIMITS, MESSAGE_LIMITS_REPLY},
                 {MESSAGE_SET_LIMITS, MESSAGE_LIMITS_SET},
+                {MESSAGE_CONFIGURATION, MESSAGE_CONFIGURATION_IS},
                 {MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET},
                 {MESSAGE_EVENTS, MESSAGE_EVENTS_REPLY},
                 {MESSAGE_RECLAIM, MESSAGE_RECLAIMED},

@@ -26,9 +26,10 @@ struct server_options {
                                                   the fds over; NULL: none */
         const struct cuda *cuda;              /* outlives the server */
         const enum canary_outcome *canaries;  /* of CANARY_DEVICES_MAX devices, by ordinal */
-        const char *canary_library; /* the CUDA library, to run canaries again; NULL: never */
-        const char *nvml_library;   /* NULL: devices are not watched */
-        struct settings *settings;  /* the server takes the limits out of it, and reads the rest */
+        const char *canary_library;     /* the CUDA library, to run canaries again; NULL: never */
+        const char *nvml_library;       /* NULL: devices are not watched */
+        const char *configuration_path; /* as requests name it; outlives the server; NULL: none */
+        struct settings *settings; /* the server takes the limits out of it, and reads the rest */
         /* Called on the loop at SIGHUP. NULL: SIGHUP is ignored. */
         void (*on_hangup)(struct server *server, void *argument);
         void *hangup_argument;

@@ -170,9 +170,10 @@ struct server {
         char own_container
                 [CGROUP_PATH_MAX]; /* the daemon's own container; "": none, or it cannot be read */
         bool serves_one_user;
-        uint32_t served_uid;      /* valid if serves_one_user */
-        uint64_t limits_revision; /* how often limits have been set, by any way */
-        struct accounts accounts; /* shares of users and tenants */
+        uint32_t served_uid;            /* valid if serves_one_user */
+        const char *configuration_path; /* NULL: none; outlives the server */
+        uint64_t limits_revision;       /* how often limits have been set, by any way */
+        struct accounts accounts;       /* shares of users and tenants */
         struct scheduler scheduler;
         struct news *admin_news; /* of connections to the admin socket */
         struct polling polling;  /* connections that wait for their peers */

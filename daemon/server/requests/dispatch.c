@@ -239,6 +239,22 @@ static void take_pools(struct session *session, const struct frame *frame)
                      &session->server->pools_fd, 1);
 }
 
+static void take_configuration(struct session *session, const struct frame *frame)
+{
+        const char *path = session->server->configuration_path;
+        struct frame reply = FRAME_NULL;
+
+        if (!authorization_may_administer(session)) {
+                refuse(session, frame, GPUMEM_E_DENIED,
+                       "only root, and clients on the admin socket, are told of the configuration");
+                return;
+        }
+        if (path && strlen(path) < sizeof(reply.configuration_is.path))
+                proto_put_text(reply.configuration_is.path, sizeof(reply.configuration_is.path),
+                               path);
+        session_send(session, &reply, MESSAGE_CONFIGURATION_IS, frame->serial, NULL, 0);
+}
+
 static void log_freed_all(const struct session *session)
 {
         static const char text[] = "every tenant's cached blocks are freed";
@@ -370,6 +386,7 @@ static void (*const handlers[])(struct session *session, const struct frame *fra
         [MESSAGE_UNSHARE] = share_requests_unshare,
         [MESSAGE_LIMITS] = list_limits_take,
         [MESSAGE_SET_LIMITS] = set_limits_take,
+        [MESSAGE_CONFIGURATION] = take_configuration,
 };
 
 /* Memory that no client waits for any more is not given out. */

@@ -264,6 +264,11 @@ cp "$saved" "$place/before.conf"
 ok "save: nothing, if gpumemd refuses" said 1 "nothing was changed: --set number 2: unknown pool 200" \
         gpumemctl limits --save="$saved" --set client:leases=5 --set pool/200:max_bytes=1GiB
 ok "save: the file is as before" cmp "$saved" "$place/before.conf"
+cp "$place/gpumemd.conf" "$place/before.conf"
+ok "save: where gpumemd was told" said 0 "saved in $place/gpumemd.conf" gpumemctl limits --save --set client:leases=7
+ok "save: what is in it then" python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["limits"]["client"]["leases"] != 7)' \
+        "$place/gpumemd.conf"
+cp "$place/before.conf" "$place/gpumemd.conf"
 ok "save: a new file" gpumemctl limits --save="$place/new.conf" --set client:leases=9
 ok "save: what is in it" equal "$(tr -d ' \n' <"$place/new.conf")" '{"limits":{"client":{"leases":9}}}'
 printf '{\n "log": }' >"$place/wrong.conf"
