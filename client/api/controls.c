@@ -4,6 +4,7 @@
 #include "client/api/client.h"
 #include "client/api/default_client.h"
 #include "client/blocks/client_limit.h"
+#include "client/pool/idle_marking.h"
 #include "client/pool/trim.h"
 
 int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
@@ -42,9 +43,7 @@ int gpumem_set_cache_size(struct gpumem_client *client, uint64_t n_bytes)
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 struct pool *pool = &client->pools[i];
 
-                pthread_mutex_lock(&pool->lock);
-                pool->heap_set.budget.n_empty_max = n_bytes;
-                pthread_mutex_unlock(&pool->lock);
+                idle_marking_resize(pool, n_bytes);
                 if (n_bytes != UINT64_MAX)
                         trim_to_budget(pool);
                 else

@@ -15,6 +15,29 @@ bool idle_marking_is_on(const struct pool *pool)
         return pool->heap_set.budget.n_empty_max == UINT64_MAX;
 }
 
+/* What is idle already is the process's again, in whichever heap: others adopt it from there. The caller has the lock. */
+static void recall_idle(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (!pool_is_captured(heap)) {
+                        heap_set_recall_idle(&pool->heap_set, &heap->in_set);
+                        return;
+                }
+        }
+}
+
+void idle_marking_resize(struct pool *pool, uint64_t n_cache_bytes)
+{
+        pthread_mutex_lock(&pool->lock);
+        pool->heap_set.budget.n_empty_max = n_cache_bytes;
+        if (n_cache_bytes != UINT64_MAX)
+                recall_idle(pool);
+        pthread_mutex_unlock(&pool->lock);
+}
+
 static bool is_due(struct stream_heap *heap)
 {
         bool due;

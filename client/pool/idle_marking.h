@@ -16,6 +16,9 @@
 /* Are the pool's empty blocks put on the idle list? */
 bool idle_marking_is_on(const struct pool *pool);
 
+/* The pool keeps so many empty bytes from now on; UINT64_MAX: they are put on the idle list. */
+void idle_marking_resize(struct pool *pool, uint64_t n_cache_bytes);
+
 /* Records the heap's frees in its stream and arranges a look at the pool soon. The heap was freed to just now, when
  * it had this generation. `own_stream`: its stream, which is alive; NULL: the caller does not have it. */
 void idle_marking_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream);

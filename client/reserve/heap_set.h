@@ -109,7 +109,11 @@ bool heap_set_begin_look(struct heap_set *set, uint64_t now_us);
  * False: there are none. */
 bool heap_set_reuse_idle(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes);
 
-/* The same, or else moves idle blocks of other heaps in which n_bytes fit. */
+/* Moves all blocks of the idle list to the heap that the daemon has not revoked, but pledged ones: it may not revoke them
+ * any more. */
+void heap_set_recall_idle(struct heap_set *set, struct set_heap *heap);
+
+/* The same as heap_set_reuse_idle, or else moves idle blocks of other heaps in which n_bytes fit. */
 bool heap_set_adopt(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes);
 
 /* The process may have so many leases, as it is told; more if heap_set_bound was not called. From a part of that on,

@@ -165,6 +165,25 @@ static int reuse_one(struct heap_set *set, struct heap *heap, struct heap_block 
         return r;
 }
 
+static struct heap_block *find_recallable(const struct heap *idle_list)
+{
+        for (uint32_t i = 0; i < idle_list->n_blocks; i++) {
+                if (!idle_list->blocks[i]->is_pledged)
+                        return idle_list->blocks[i];
+        }
+        return NULL;
+}
+
+void heap_set_recall_idle(struct heap_set *set, struct set_heap *heap)
+{
+        struct heap_block *block;
+
+        while (set->arena && (block = find_recallable(&set->idle_list.heap))) {
+                if (reuse_one(set, &heap->heap, block) < 0)
+                        return;
+        }
+}
+
 static int reuse(struct heap_set *set, struct heap *heap, struct free_run rest, uint64_t n_bytes)
 {
         struct heap_block *block;

@@ -136,6 +136,29 @@ TEST(a_cache_gets_a_size_while_memory_is_held)
         must_free(used);
 }
 
+/* What was idle is the process's own as far as the size allows, so that others take none of it; the rest goes back. */
+TEST(a_size_calls_back_what_is_idle)
+{
+        uint64_t n_reserved_bytes;
+
+        connect_with(NULL);
+        must_free(must_alloc(GPUMEM_DEVICE, 128 * MIB));
+        n_reserved_bytes = device_stats().n_reserved_bytes;
+        AWAIT(device_stats().n_cached_bytes == n_reserved_bytes);
+        ck_assert_int_eq(gpumem_set_cache_size(client, GIB), 0);
+        ck_assert_uint_eq(device_stats().n_cached_bytes, 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_idle), 0);
+        n_reserved_bytes = device_stats().n_reserved_bytes;
+        ck_assert_uint_gt(n_reserved_bytes, 0);
+        ck_assert_uint_eq(device_stats().n_inactive_split_bytes, n_reserved_bytes);
+        ck_assert_int_eq(gpumem_set_cache_size(client, GPUMEM_NO_LIMIT), 0);
+        AWAIT(device_stats().n_cached_bytes == n_reserved_bytes);
+        ck_assert_int_eq(gpumem_set_cache_size(client, 32 * MIB), 0);
+        ck_assert_uint_le(device_stats().n_reserved_bytes, 32 * MIB);
+        ck_assert_uint_eq(device_stats().n_cached_bytes, 0);
+        daemon_await(FIGURE_leased, device_stats().n_reserved_bytes);
+}
+
 TEST(what_is_kept_is_given_up_before_a_refusal)
 {
         connect_with(NULL);
