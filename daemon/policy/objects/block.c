@@ -35,13 +35,7 @@ bool block_is_mapped(const struct block *block)
 
 bool block_is_kept(const struct block *block)
 {
-        const struct lease *lease;
-
-        TAILQ_FOREACH (lease, &block->leases, block_link) {
-                if (lease->keeps_mapped)
-                        return true;
-        }
-        return false;
+        return block->n_keeping;
 }
 
 static uint64_t *count_of_cached(const struct block *block, struct totals *totals)
@@ -316,6 +310,24 @@ void block_create_for_cache(struct block *block)
         set_state(block, BLOCK_CREATING_FOR_CACHE);
 }
 
+static void add_lease(struct block *block, struct lease *lease)
+{
+        TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
+        if (!block->eldest)
+                block->eldest = lease;
+        block->n_leases++;
+        block->n_keeping += lease->keeps_mapped;
+}
+
+static void remove_lease(struct block *block, struct lease *lease)
+{
+        if (block->eldest == lease)
+                block->eldest = TAILQ_PREV(lease, block_leases, block_link);
+        TAILQ_REMOVE(&block->leases, lease, block_link);
+        block->n_leases--;
+        block->n_keeping -= lease->keeps_mapped;
+}
+
 void block_lease(struct block *block, struct lease *lease)
 {
         if (block->state == BLOCK_CACHED)
@@ -325,8 +337,7 @@ void block_lease(struct block *block, struct lease *lease)
         set_state(block, BLOCK_LEASED);
         charge_init(&block->charge, lease->client, block_its_pool(block), block->bin->n_bytes,
                     CHARGE_HELD);
-        TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
-        block->n_leases++;
+        add_lease(block, lease);
         if (block_may_be_idle(block))
                 enlist_leased(block);
 }
@@ -334,8 +345,7 @@ void block_lease(struct block *block, struct lease *lease)
 void block_attach(struct block *block, struct lease *lease)
 {
         assert(block->state == BLOCK_LEASED && block->bin->properties & POLICY_SHAREABLE);
-        TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
-        block->n_leases++;
+        add_lease(block, lease);
         block_count_attached(block, lease, 1);
         if (lease->client != block->charge.client)
                 shared_usage_count(block);
@@ -371,16 +381,21 @@ static void transfer(struct block *block, struct client *client)
         count_all_attached(block, 1);
 }
 
+static struct lease *find_eldest_busy(struct block *block)
+{
+        struct lease *lease = block->eldest;
+
+        while (lease && lease->state != LEASE_BUSY)
+                lease = TAILQ_PREV(lease, block_leases, block_link);
+        assert(lease);
+        block->eldest = lease;
+        return lease;
+}
+
 void block_transfer_charge(struct block *block)
 {
-        struct lease *lease;
+        struct lease *lease = find_eldest_busy(block);
 
-        TAILQ_FOREACH_REVERSE(lease, &block->leases, block_leases, block_link)
-        {
-                if (lease->state == LEASE_BUSY)
-                        break;
-        }
-        assert(lease);
         if (block->charge.client != lease->client) {
                 transfer(block, lease->client);
                 block->is_uncounted = true;
@@ -471,8 +486,7 @@ void block_unmapped(struct block *block, struct lease *lease)
 
         if (is_counted)
                 block_count(block, &before);
-        TAILQ_REMOVE(&block->leases, lease, block_link);
-        block->n_leases--;
+        remove_lease(block, lease);
         if (is_counted)
                 recount(block, &before);
         if (!block_is_mapped(block))
