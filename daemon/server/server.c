@@ -17,6 +17,7 @@
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_jobs.h"
 #include "daemon/server/pools/pools.h"
+#include "daemon/server/lists/list_stats.h"
 #include "daemon/server/pools/prewarming.h"
 #include "daemon/server/pools/release_retry.h"
 #include "daemon/server/requests/dispatch.h"
@@ -248,6 +249,7 @@ struct server *server_free(struct server *server)
         if (abandoned_workers_any())
                 return NULL;
         policy_free(server->policy);
+        list_stats_close(server);
         event_log_close(server);
         (void)uv_loop_close(&server->loop);
         scheduler_deinit(&server->scheduler);

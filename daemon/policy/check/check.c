@@ -163,6 +163,7 @@ static void check_leased(const struct pool *pool)
         }
         LIST_FOREACH (block, &pool->blocks, pool_link) {
                 assert(!block->seen_idle || block_may_be_idle(block));
+                assert((block->word != NULL) == block_may_be_idle(block));
                 assert(block->seen_in_use || block_may_be_idle(block));
                 has_next = has_next || block == pool->look_next;
                 n -= block_may_be_idle(block);

@@ -17,6 +17,7 @@
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/state/bins.h"
+#include "proto/board.h"
 
 static const unsigned legal_next[BLOCK_N_STATES] = {
         [BLOCK_NONE] = BIT(BLOCK_CREATING) | BIT(BLOCK_CREATING_FOR_CACHE),
@@ -170,8 +171,13 @@ static void enlist_cached(struct block *block)
         TAILQ_INSERT_TAIL(&pool->cached, block, pool_age_link);
 }
 
+/* A look at all blocks goes to the word at once. */
 static void enlist_leased(struct block *block)
 {
+        const struct lease *lease = TAILQ_FIRST(&block->leases);
+
+        block->word = &lease->client->words[lease->slot];
+        block->idle_word = board_word(lease->id, BOARD_IDLE);
         bin_put(block->bin, BIN_LEASED, block);
         TAILQ_INSERT_TAIL(&block->holding->leased, block, holding_link);
         TAILQ_INSERT_TAIL(&block_its_pool(block)->leased, block, pool_age_link);
@@ -205,6 +211,7 @@ void block_set_seen_idle(struct block *block, bool is_idle)
 static void delist_leased(struct block *block)
 {
         block_set_seen_idle(block, false);
+        block->word = NULL;
         block->seen_in_use = true;
         bin_remove(block->bin, BIN_LEASED, block);
         TAILQ_REMOVE(&block->holding->leased, block, holding_link);

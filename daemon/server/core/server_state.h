@@ -92,6 +92,13 @@ struct server_pool {
         } prewarming; /* see prewarming.h */
 };
 
+/* What the last look at all blocks and boards found: see list_stats.h. */
+struct board_total;
+struct stats_look {
+        struct board_total *totals; /* by pool; NULL: there was no such look */
+        uint64_t n_changes, began_ns;
+};
+
 struct server {
         uv_loop_t loop;
         struct policy *policy;
@@ -148,6 +155,7 @@ struct server {
                 uint64_t n_bytes;
                 uv_timer_t timer;
         } reply_files; /* see reply_files.h */
+        struct stats_look stats_look;
         struct listener *listener;
         struct session_list sessions;
         struct numbered sessions_by_number; /* for walks in parts */

@@ -159,6 +159,11 @@ void scheduler_put(struct scheduler *scheduler, struct payer *payer, struct task
                 (void)uv_idle_start(&scheduler->idle, on_idle);
 }
 
+bool scheduler_has_work(const struct scheduler *scheduler)
+{
+        return scheduler->everyone.n_with_work;
+}
+
 void scheduler_take_out(struct task *task)
 {
         payer_take_out(task);
