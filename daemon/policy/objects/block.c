@@ -153,6 +153,11 @@ static void set_state(struct block *block, enum block_state state)
 
 bool block_may_be_idle(const struct block *block)
 {
+        return block->word;
+}
+
+static bool has_word(const struct block *block)
+{
         return block->state == BLOCK_LEASED && block->n_busy &&
                !(block->bin->properties & POLICY_SHAREABLE) &&
                TAILQ_FIRST(&block->leases)->client->words;
@@ -345,7 +350,7 @@ void block_lease(struct block *block, struct lease *lease)
         charge_init(&block->charge, lease->client, block_its_pool(block), block->bin->n_bytes,
                     CHARGE_HELD);
         add_lease(block, lease);
-        if (block_may_be_idle(block))
+        if (has_word(block))
                 enlist_leased(block);
 }
 

@@ -8,11 +8,8 @@
 
 static void see(struct block *block)
 {
-        if (!block->word)
-                return;
-        block_set_seen_idle(block, atomic_load_explicit(block->word, memory_order_relaxed) ==
-                                                   block->idle_word &&
-                                           lease_is_idle(TAILQ_FIRST(&block->leases)));
+        if (block_may_be_idle(block))
+                block_set_seen_idle(block, lease_is_idle(TAILQ_FIRST(&block->leases)));
 }
 
 struct block *policy_next_block(struct policy *policy, struct numbered_walk *walk)
