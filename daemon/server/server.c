@@ -66,6 +66,8 @@ static void stop(struct server *server)
         scheduler_take_out(&server->timeouts.task);
         scheduler_take_out(&server->serving);
         scheduler_take_out(&server->aging.task);
+        scheduler_take_out(&server->giving_back);
+        scheduler_take_out(&server->reply_files.task);
         pools_cancel(server);
         driver_jobs_stop(server);
         device_watch_stop(server);
@@ -81,7 +83,6 @@ static void stop(struct server *server)
         uv_close((uv_handle_t *)&server->aging.timer, NULL);
         uv_close((uv_handle_t *)&server->timeouts.timer, NULL);
         uv_close((uv_handle_t *)&server->device_timeout, NULL);
-        uv_close((uv_handle_t *)&server->give_back, NULL);
         reply_files_close(server);
         shutdown_close(server);
 }
