@@ -221,7 +221,8 @@ static void await_attackers(const struct fight *fight)
         } while (counts.n_done + counts.n_refused == 0 && clock_now_ns() < end_ns);
 }
 
-/* Of few users each may ask all the time, and asks for less than its share. */
+/* Of few users each may ask all the time, and asks for less than its share. Attacks that come at one moment leave the
+ * rest of the time to all. */
 #define FEW_USERS     3
 #define PAUSE_EACH_NS UINT64_C(300000)
 
@@ -231,7 +232,8 @@ static uint64_t victims_pause(const struct attack *attack)
 
         for (unsigned i = 0; i < attack->n_gangs; i++)
                 n_users += attack->gangs[i].each_a_user ? attack->gangs[i].n : 1;
-        return n_users > FEW_USERS ? n_users * PAUSE_EACH_NS : 0;
+        return n_users > FEW_USERS && attack->figure == ATTACK_LATENCY ? n_users * PAUSE_EACH_NS
+                                                                       : 0;
 }
 
 /* What is seen beside an attack. */
