@@ -17,10 +17,18 @@ static struct payer *root_of(struct payer *payer)
         return payer;
 }
 
+/* What a child has used at least when it has work again. Those below a user can be made at will, and get no credit. */
+static uint64_t level_of(const struct payer *parent)
+{
+        uint64_t credit_ns = parent->parent ? 0 : PAYER_CREDIT_NS;
+
+        return parent->reached_ns > credit_ns ? parent->reached_ns - credit_ns : 0;
+}
+
 /* Among those without work, the one that was served last decides. With no other at work, no payer waits for it. */
 static bool is_level(const struct payer *payer)
 {
-        return payer->used_ns <= payer->parent->reached_ns || !payer->parent->n_with_work;
+        return payer->used_ns <= level_of(payer->parent) || !payer->parent->n_with_work;
 }
 
 /* Without references it is kept until a sweep finds it level. */
@@ -173,8 +181,8 @@ static void begin_work(struct payer *payer)
                 struct payer *parent = payer->parent;
 
                 payer->has_work = true;
-                if (payer->used_ns < parent->reached_ns)
-                        payer->used_ns = parent->reached_ns;
+                if (payer->used_ns < level_of(parent))
+                        payer->used_ns = level_of(parent);
                 payer->place = parent->n_with_work++;
                 rise(payer);
         }

@@ -7,7 +7,9 @@
  * a single process, and a user alone gets all.
  *
  * A payer without work gets no credit for that: when it has work again, it begins level with the one that is served
- * at present. What it owes, it still owes: a payer that nothing refers to any more is kept until it is level. Pure. */
+ * at present. A user gets a little: a request of several steps, from one that asks now and then, waits for the others
+ * once and not at each step. What a payer owes, it still owes: one that nothing refers to any more is kept until it
+ * would begin with as much. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,6 +18,9 @@
 
 /* The most that one step counts: a payer does not pay for the times in which the kernel runs others. */
 #define PAYER_STEP_MAX_NS UINT64_C(200000)
+
+/* So much of the time that a user did not take is still its own. */
+#define PAYER_CREDIT_NS UINT64_C(200000)
 
 struct task;
 TAILQ_HEAD(task_list, task);

@@ -100,16 +100,12 @@ void keep_end(struct share *share)
         leave(tenant);
 }
 
-/* While the sharer's lease is busy, it is the block's first lease. */
+/* Its lease came first, so it is the last one in the list. */
 static bool is_sharer(const struct block *block, const struct client *client)
 {
-        const struct lease *lease;
+        const struct lease *first = TAILQ_LAST(&block->leases, block_leases);
 
-        TAILQ_FOREACH (lease, &block->leases, block_link) {
-                if (lease->client == client && lease->state == LEASE_BUSY && !lease->attached)
-                        return true;
-        }
-        return false;
+        return first->client == client && first->state == LEASE_BUSY && !first->attached;
 }
 
 void keep_attached(struct share *share, const struct client *client)

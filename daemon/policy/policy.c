@@ -126,7 +126,10 @@ static void serve_all(struct policy *policy, uint64_t now_ns)
 static bool drop_some(struct client *client, unsigned n_most)
 {
         client_begin_drop(client);
-        while (n_most-- && client_next_to_drop(client)) {
+        while (n_most && client_next_to_drop(client)) {
+                unsigned cost = client_drop_cost(client);
+
+                n_most -= cost < n_most ? cost : n_most;
                 keep_begin(client_next_to_drop(client));
                 client_drop_next(client);
         }

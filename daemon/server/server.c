@@ -17,6 +17,7 @@
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_jobs.h"
 #include "daemon/server/pools/pools.h"
+#include "daemon/server/lists/list_stats.h"
 #include "daemon/server/pools/prewarming.h"
 #include "daemon/server/pools/release_retry.h"
 #include "daemon/server/requests/dispatch.h"
@@ -65,6 +66,8 @@ static void stop(struct server *server)
         scheduler_take_out(&server->timeouts.task);
         scheduler_take_out(&server->serving);
         scheduler_take_out(&server->aging.task);
+        scheduler_take_out(&server->giving_back);
+        scheduler_take_out(&server->reply_files.task);
         pools_cancel(server);
         driver_jobs_stop(server);
         device_watch_stop(server);
@@ -80,7 +83,6 @@ static void stop(struct server *server)
         uv_close((uv_handle_t *)&server->aging.timer, NULL);
         uv_close((uv_handle_t *)&server->timeouts.timer, NULL);
         uv_close((uv_handle_t *)&server->device_timeout, NULL);
-        uv_close((uv_handle_t *)&server->give_back, NULL);
         reply_files_close(server);
         shutdown_close(server);
 }
@@ -249,6 +251,7 @@ struct server *server_free(struct server *server)
         if (abandoned_workers_any())
                 return NULL;
         policy_free(server->policy);
+        list_stats_close(server);
         event_log_close(server);
         (void)uv_loop_close(&server->loop);
         scheduler_deinit(&server->scheduler);

@@ -36,7 +36,7 @@
 #define NEIGHBOUR_ASKS(uid_)                                                         \
         {                                                                            \
                 .n = 2, .uid = (uid_), .work = work_lease, .amount = 2, .window = 8, \
-                .n_bytes = 2 * MIB                                                   \
+                .n_bytes = 2 * MIB, .comes_first = true                              \
         }
 
 const struct attack attacks[] = {
@@ -84,7 +84,7 @@ const struct attack attacks[] = {
         {"leases", ATTACK_RATES, .n_gangs = 0},
 
         /* Others. */
-        {"users", ATTACK_LATENCY,
+        {"users", ATTACK_LATENCY, .seconds = 8,
          ATTACK(.n = 100, .uid = ATTACKERS, .each_a_user = true, .work = work_lease, .amount = 4,
                 .window = 8, .n_bytes = 2 * MIB)},
         {"one-client", ATTACK_LATENCY,

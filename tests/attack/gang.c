@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 
 #define NAMESPACE_UIDS 100000u /* of the host, for those of a container's namespace */
 #define POLL_US        5000
+#define PREFERRED      (-15)
 
 struct gang_control {
         atomic_bool may_go;
@@ -89,6 +91,8 @@ pid_t gang_fork(void)
 
 static void be_member(const struct gang_rule *rule, struct gang_member *self, uid_t uid)
 {
+        if (rule->comes_first)
+                (void)setpriority(PRIO_PROCESS, 0, PREFERRED);
         become(uid);
         be_bounded();
         self->pid = getpid();

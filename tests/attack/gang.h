@@ -27,6 +27,7 @@ struct gang_rule {
         unsigned n; /* processes */
         uid_t uid;
         bool each_a_user; /* the uids from there on, one for each process */
+        bool comes_first; /* the kernel prefers it: what it does not ask for is not the daemon's to give */
         enum gang_place place;
         /* Runs in each process. Its end is the end of the process. */
         void (*work)(struct gang_member *self);

@@ -221,12 +221,27 @@ static void await_attackers(const struct fight *fight)
         } while (counts.n_done + counts.n_refused == 0 && clock_now_ns() < end_ns);
 }
 
+/* Of few users each may ask all the time, and asks for less than its share. Attacks that come at one moment leave the
+ * rest of the time to all. */
+#define FEW_USERS     3
+#define PAUSE_EACH_NS UINT64_C(300000)
+
+static uint64_t victims_pause(const struct attack *attack)
+{
+        unsigned n_users = 0;
+
+        for (unsigned i = 0; i < attack->n_gangs; i++)
+                n_users += attack->gangs[i].each_a_user ? attack->gangs[i].n : 1;
+        return n_users > FEW_USERS && attack->figure == ATTACK_LATENCY ? n_users * PAUSE_EACH_NS
+                                                                       : 0;
+}
+
 /* What is seen beside an attack. */
 static void watch(struct fight *fight)
 {
         bool have_all;
 
-        fight->victims = victims_start();
+        fight->victims = victims_start(victims_pause(fight->attack));
         (void)victims_enter(fight->victims, VICTIM_UNLOADED, ANSWER_S);
         wait_us(UNLOADED_US);
         (void)victims_enter(fight->victims, VICTIM_RESTS, ANSWER_S);

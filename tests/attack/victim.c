@@ -22,7 +22,8 @@
 #define SAMPLES_MAX 40000
 #define PAUSE_US    700
 #define REST_US     1000
-#define INTERVAL_NS NS_PER_MS /* about so far apart are questions that are answered at once */
+#define INTERVAL_NS NS_PER_MS /* so far apart are questions at least that are answered at once */
+#define PAUSE_TIMES 10        /* as long as it is in the loop's time, a pause may be */
 
 struct victim {
         pid_t pid;
@@ -38,6 +39,7 @@ struct victim {
 
 struct victims {
         atomic_uint phase;
+        uint64_t pause_ns;
         struct victim each[VICTIM_N_QUESTIONS];
 };
 
@@ -141,6 +143,23 @@ static void be_first(void)
         (void)sched_setscheduler(0, SCHED_FIFO, &first);
 }
 
+static void become(uid_t uid)
+{
+        must(setgroups(0, NULL) == 0 && setresgid(uid, uid, uid) == 0 &&
+                     setresuid(uid, uid, uid) == 0,
+             "setresuid");
+}
+
+static void rest(const struct victims *victims)
+{
+        uint64_t from_ns = clock_now_ns(), loop_ns = loop_time_ns();
+        uint64_t end_ns = from_ns + PAUSE_TIMES * victims->pause_ns;
+
+        do
+                (void)usleep(PAUSE_US);
+        while (loop_time_ns() - loop_ns < victims->pause_ns && clock_now_ns() < end_ns);
+}
+
 static void be_victim(struct victims *victims, enum victim_question question)
 {
         struct victim *self = &victims->each[question];
@@ -148,10 +167,7 @@ static void be_victim(struct victims *victims, enum victim_question question)
 
         be_first();
         if (question != VICTIM_ADMINISTERS)
-                must(setgroups(0, NULL) == 0 &&
-                             setresgid(VICTIM_UID, VICTIM_UID, VICTIM_UID) == 0 &&
-                             setresuid(VICTIM_UID, VICTIM_UID, VICTIM_UID) == 0,
-                     "setresuid");
+                become(question == VICTIM_LEASES ? VICTIM_UID : VICTIM_OF_CONNECTS);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (question != VICTIM_CONNECTS) {
                 fd = question == VICTIM_ADMINISTERS ? peer_connect_admin() : peer_connect();
@@ -161,20 +177,21 @@ static void be_victim(struct victims *victims, enum victim_question question)
                 self->phase = victims->phase;
                 if (self->phase < VICTIM_N_PHASES) {
                         measure(self, question, fd);
-                        (void)usleep(PAUSE_US);
+                        rest(victims);
                 } else {
                         (void)usleep(REST_US);
                 }
         }
 }
 
-struct victims *victims_start(void)
+struct victims *victims_start(uint64_t pause_ns)
 {
         struct victims *victims = mmap(NULL, sizeof(*victims), PROT_READ | PROT_WRITE,
                                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
         must(victims != MAP_FAILED, "mmap");
         victims->phase = VICTIM_RESTS;
+        victims->pause_ns = pause_ns;
         (void)fflush(NULL);
         for (unsigned i = 0; i < VICTIM_N_QUESTIONS; i++) {
                 pid_t pid = fork();
@@ -230,15 +247,15 @@ static int compare(const void *a, const void *b)
 
 /* Questions that would have been asked while one waited for its answer count, too: else a stall of a second would be
  * one sample of many. */
-static void add_unasked(struct samples *samples)
+static void add_unasked(struct samples *samples, uint64_t interval_ns)
 {
         unsigned n = samples->n;
 
         for (unsigned i = 0; i < n; i++) {
                 uint64_t ns = samples->ns[i];
 
-                for (; ns > 2 * INTERVAL_NS && samples->n < SAMPLES_MAX; ns -= INTERVAL_NS)
-                        samples->ns[samples->n++] = ns - INTERVAL_NS;
+                for (; ns > 2 * interval_ns && samples->n < SAMPLES_MAX; ns -= interval_ns)
+                        samples->ns[samples->n++] = ns - interval_ns;
         }
 }
 
@@ -255,7 +272,7 @@ struct victim_times victims_times(struct victims *victims, enum victim_phase pha
 
         if (!samples->n_asked) {
                 samples->n_asked = samples->n;
-                add_unasked(samples);
+                add_unasked(samples, INTERVAL_NS + victims->pause_ns);
                 qsort(samples->ns, samples->n, sizeof(*samples->ns), compare);
         }
         return (struct victim_times){.n = samples->n_asked,

@@ -6,11 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define VICTIM_UID 65001
+/* The first; the second is that of another user, so that neither waits for what the other has used. */
+#define VICTIM_UID         65001
+#define VICTIM_OF_CONNECTS 65005
 
 enum victim_question {
         VICTIM_LEASES,      /* a cached block of 2 MiB, leased and given back, by VICTIM_UID */
-        VICTIM_CONNECTS,    /* a new connection of that user, up to WELCOME */
+        VICTIM_CONNECTS,    /* a new connection of VICTIM_OF_CONNECTS, up to WELCOME */
         VICTIM_ADMINISTERS, /* STATS over the admin socket */
         VICTIM_N_QUESTIONS,
 };
@@ -28,8 +30,10 @@ struct victim_times {
 
 struct victims;
 
-/* Starts them at rest, each with a connection. Aborts on failure. Needs root, and an open loop_time. */
-struct victims *victims_start(void);
+/* Starts them at rest, each with a connection. After each question they pause until the loop has worked for so long, or has
+ * had ten times as long for it: where many users share the loop, one that asks all the time asks for more than its share,
+ * and waits for others rightly. Aborts on failure. Needs root, and an open loop_time. */
+struct victims *victims_start(uint64_t pause_ns);
 
 /* Returns when each has finished its question of the phase before; false: one has no answer yet, after `seconds`. Its
  * question counts with the loop's time until then. */

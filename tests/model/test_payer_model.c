@@ -114,6 +114,15 @@ static void check_all(void)
         }
 }
 
+static uint64_t level_below(unsigned at)
+{
+        uint64_t reached_ns = nodes[at].reached_ns;
+
+        if (at != EVERYONE)
+                return reached_ns;
+        return reached_ns > PAYER_CREDIT_NS ? reached_ns - PAYER_CREDIT_NS : 0;
+}
+
 /* Nothing refers to it, and it owes nothing to those beside it that have work. */
 static void on_end(struct payer *payer)
 {
@@ -123,7 +132,7 @@ static void on_end(struct payer *payer)
         count_all();
         EXPECT(node->is_made && !node->n_refs && !node->n_children && !node->has_work);
         if (!is_over)
-                EXPECT(node->used_ns <= parent->reached_ns || !parent->n_with_work);
+                EXPECT(node->used_ns <= level_below(node->parent) || !parent->n_with_work);
         node->is_made = false;
 }
 
@@ -172,8 +181,8 @@ static void put(struct thing *thing, unsigned at)
                 return;
         count_all();
         for (unsigned i = at; i != EVERYONE && !nodes[i].has_work; i = nodes[i].parent) {
-                if (nodes[i].used_ns < nodes[nodes[i].parent].reached_ns)
-                        nodes[i].used_ns = nodes[nodes[i].parent].reached_ns;
+                if (nodes[i].used_ns < level_below(nodes[i].parent))
+                        nodes[i].used_ns = level_below(nodes[i].parent);
         }
         thing->node = at;
         thing->number = n_puts++;

@@ -68,7 +68,21 @@ void shared_usage_count(struct block *block)
         }
 }
 
-/* A block that the party already leases is not counted twice. */
+static bool is_barred(const struct client *client, const struct block *block,
+                      const struct usage *own, const struct usage *tenants)
+{
+        const struct pool *pool = block_its_pool(block);
+        uint64_t n_bytes = block->bin->n_bytes;
+
+        if (client == block->charge.client)
+                return false;
+        if (quota_bars(client, LIMIT_OF_CLIENT, pool, n_bytes, own))
+                return true;
+        return client->tenant != block->charge.client->tenant &&
+               quota_bars(client, LIMIT_OF_TENANT, pool, n_bytes, tenants);
+}
+
+/* A block that the party already leases is not counted twice. Whether it does is asked only where that decides. */
 bool shared_usage_bars(const struct client *client, const struct block *block)
 {
         const struct pool *pool = block_its_pool(block);
@@ -76,16 +90,13 @@ bool shared_usage_bars(const struct client *client, const struct block *block)
         struct usage own = client->shared_usage, tenants = client->tenant->shared_usage;
         const struct lease *lease;
 
+        if (!is_barred(client, block, &own, &tenants))
+                return false;
         TAILQ_FOREACH (lease, &block->leases, block_link) {
                 if (lease->counts_for_client && lease->client == client)
                         usage_remove(&own, pool->settings.kind, n_bytes);
                 if (lease->counts_for_tenant && lease->client->tenant == client->tenant)
                         usage_remove(&tenants, pool->settings.kind, n_bytes);
         }
-        if (client == block->charge.client)
-                return false;
-        if (quota_bars(client, LIMIT_OF_CLIENT, pool, n_bytes, &own))
-                return true;
-        return client->tenant != block->charge.client->tenant &&
-               quota_bars(client, LIMIT_OF_TENANT, pool, n_bytes, &tenants);
+        return is_barred(client, block, &own, &tenants);
 }

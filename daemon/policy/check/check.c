@@ -151,6 +151,13 @@ static void check_cached(const struct pool *pool)
                pool->totals.evictable + pool->totals.mapped_cached + pool->totals.kept_cached);
 }
 
+static bool has_word(const struct block *block)
+{
+        return block->state == BLOCK_LEASED && block->n_busy &&
+               !(block->bin->properties & POLICY_SHAREABLE) &&
+               TAILQ_FIRST(&block->leases)->client->words;
+}
+
 static void check_leased(const struct pool *pool)
 {
         const struct block *block;
@@ -163,6 +170,7 @@ static void check_leased(const struct pool *pool)
         }
         LIST_FOREACH (block, &pool->blocks, pool_link) {
                 assert(!block->seen_idle || block_may_be_idle(block));
+                assert(block_may_be_idle(block) == has_word(block));
                 assert(block->seen_in_use || block_may_be_idle(block));
                 has_next = has_next || block == pool->look_next;
                 n -= block_may_be_idle(block);

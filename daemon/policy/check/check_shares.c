@@ -29,18 +29,23 @@ static void check_shared_usage(const struct block *block)
 {
         const struct client *charged = block->charge.client;
         const struct lease *lease;
-        uint32_t n_leases = 0;
+        uint32_t n_leases = 0, n_keeping = 0;
+        bool is_before_eldest = !block->eldest;
 
         TAILQ_FOREACH (lease, &block->leases, block_link) {
                 struct count count = count_leases(block, lease->client);
 
                 n_leases++;
+                n_keeping += lease->keeps_mapped;
+                assert(!is_before_eldest || lease->state != LEASE_BUSY);
+                is_before_eldest |= lease == block->eldest;
                 if (lease->state != LEASE_BUSY)
                         continue;
                 assert(count.for_client == (lease->client != charged));
                 assert(count.for_tenant == (lease->client->tenant != charged->tenant));
         }
-        assert(n_leases == block->n_leases);
+        assert(n_leases == block->n_leases && n_keeping == block->n_keeping);
+        assert(is_before_eldest);
 }
 
 /* A keep has begun exactly if the sharer's lease has ended. */

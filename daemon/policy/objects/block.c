@@ -17,6 +17,7 @@
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/state/bins.h"
+#include "proto/board.h"
 
 static const unsigned legal_next[BLOCK_N_STATES] = {
         [BLOCK_NONE] = BIT(BLOCK_CREATING) | BIT(BLOCK_CREATING_FOR_CACHE),
@@ -35,13 +36,7 @@ bool block_is_mapped(const struct block *block)
 
 bool block_is_kept(const struct block *block)
 {
-        const struct lease *lease;
-
-        TAILQ_FOREACH (lease, &block->leases, block_link) {
-                if (lease->keeps_mapped)
-                        return true;
-        }
-        return false;
+        return block->n_keeping;
 }
 
 static uint64_t *count_of_cached(const struct block *block, struct totals *totals)
@@ -158,6 +153,11 @@ static void set_state(struct block *block, enum block_state state)
 
 bool block_may_be_idle(const struct block *block)
 {
+        return block->word;
+}
+
+static bool has_word(const struct block *block)
+{
         return block->state == BLOCK_LEASED && block->n_busy &&
                !(block->bin->properties & POLICY_SHAREABLE) &&
                TAILQ_FIRST(&block->leases)->client->words;
@@ -176,8 +176,13 @@ static void enlist_cached(struct block *block)
         TAILQ_INSERT_TAIL(&pool->cached, block, pool_age_link);
 }
 
+/* A look at all blocks goes to the word at once. */
 static void enlist_leased(struct block *block)
 {
+        const struct lease *lease = TAILQ_FIRST(&block->leases);
+
+        block->word = &lease->client->words[lease->slot];
+        block->idle_word = board_word(lease->id, BOARD_IDLE);
         bin_put(block->bin, BIN_LEASED, block);
         TAILQ_INSERT_TAIL(&block->holding->leased, block, holding_link);
         TAILQ_INSERT_TAIL(&block_its_pool(block)->leased, block, pool_age_link);
@@ -211,6 +216,7 @@ void block_set_seen_idle(struct block *block, bool is_idle)
 static void delist_leased(struct block *block)
 {
         block_set_seen_idle(block, false);
+        block->word = NULL;
         block->seen_in_use = true;
         bin_remove(block->bin, BIN_LEASED, block);
         TAILQ_REMOVE(&block->holding->leased, block, holding_link);
@@ -316,6 +322,24 @@ void block_create_for_cache(struct block *block)
         set_state(block, BLOCK_CREATING_FOR_CACHE);
 }
 
+static void add_lease(struct block *block, struct lease *lease)
+{
+        TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
+        if (!block->eldest)
+                block->eldest = lease;
+        block->n_leases++;
+        block->n_keeping += lease->keeps_mapped;
+}
+
+static void remove_lease(struct block *block, struct lease *lease)
+{
+        if (block->eldest == lease)
+                block->eldest = TAILQ_PREV(lease, block_leases, block_link);
+        TAILQ_REMOVE(&block->leases, lease, block_link);
+        block->n_leases--;
+        block->n_keeping -= lease->keeps_mapped;
+}
+
 void block_lease(struct block *block, struct lease *lease)
 {
         if (block->state == BLOCK_CACHED)
@@ -325,17 +349,15 @@ void block_lease(struct block *block, struct lease *lease)
         set_state(block, BLOCK_LEASED);
         charge_init(&block->charge, lease->client, block_its_pool(block), block->bin->n_bytes,
                     CHARGE_HELD);
-        TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
-        block->n_leases++;
-        if (block_may_be_idle(block))
+        add_lease(block, lease);
+        if (has_word(block))
                 enlist_leased(block);
 }
 
 void block_attach(struct block *block, struct lease *lease)
 {
         assert(block->state == BLOCK_LEASED && block->bin->properties & POLICY_SHAREABLE);
-        TAILQ_INSERT_HEAD(&block->leases, lease, block_link);
-        block->n_leases++;
+        add_lease(block, lease);
         block_count_attached(block, lease, 1);
         if (lease->client != block->charge.client)
                 shared_usage_count(block);
@@ -371,16 +393,21 @@ static void transfer(struct block *block, struct client *client)
         count_all_attached(block, 1);
 }
 
+static struct lease *find_eldest_busy(struct block *block)
+{
+        struct lease *lease = block->eldest;
+
+        while (lease && lease->state != LEASE_BUSY)
+                lease = TAILQ_PREV(lease, block_leases, block_link);
+        assert(lease);
+        block->eldest = lease;
+        return lease;
+}
+
 void block_transfer_charge(struct block *block)
 {
-        struct lease *lease;
+        struct lease *lease = find_eldest_busy(block);
 
-        TAILQ_FOREACH_REVERSE(lease, &block->leases, block_leases, block_link)
-        {
-                if (lease->state == LEASE_BUSY)
-                        break;
-        }
-        assert(lease);
         if (block->charge.client != lease->client) {
                 transfer(block, lease->client);
                 block->is_uncounted = true;
@@ -471,8 +498,7 @@ void block_unmapped(struct block *block, struct lease *lease)
 
         if (is_counted)
                 block_count(block, &before);
-        TAILQ_REMOVE(&block->leases, lease, block_link);
-        block->n_leases--;
+        remove_lease(block, lease);
         if (is_counted)
                 recount(block, &before);
         if (!block_is_mapped(block))

@@ -113,6 +113,20 @@ struct lease *client_next_to_drop(const struct client *client)
         return client->next_to_drop;
 }
 
+/* So many leases that are looked at take as long as one that is dropped. */
+#define LOOKS_A_DROP 16
+
+unsigned client_drop_cost(const struct client *client)
+{
+        const struct lease *lease = client->next_to_drop;
+        const struct block *block = lease->block;
+        bool is_walked = block && lease->state == LEASE_BUSY &&
+                         (block->charge.client == client || lease->counts_for_client ||
+                          lease->counts_for_tenant);
+
+        return is_walked ? 1 + block->n_leases / LOOKS_A_DROP : 1;
+}
+
 void client_drop_next(struct client *client)
 {
         struct lease *lease = client->next_to_drop;

@@ -132,9 +132,10 @@ static bool may_be_idle(const struct lease *lease)
 
 bool lease_is_idle(const struct lease *lease)
 {
+        const struct block *block = lease->block;
+
         return may_be_idle(lease) &&
-               atomic_load_explicit(&lease->client->words[lease->slot], memory_order_relaxed) ==
-                       board_word(lease->id, BOARD_IDLE);
+               atomic_load_explicit(block->word, memory_order_relaxed) == block->idle_word;
 }
 
 static void tell(const struct lease *lease)

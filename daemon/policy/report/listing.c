@@ -50,6 +50,20 @@ bool policy_list_blocks(struct policy *policy, struct numbered_walk *walk,
         return !numbered_is_over(&policy->blocks, walk);
 }
 
+bool policy_list_unused(struct policy *policy, struct numbered_walk *walk,
+                        void (*take)(uint32_t pool, uint64_t n_bytes, void *argument),
+                        void *argument)
+{
+        const struct block *block;
+
+        while ((block = policy_next_block(policy, walk))) {
+                if (block->seen_idle || block->state == BLOCK_CACHED ||
+                    block->state == BLOCK_CREATING_FOR_CACHE)
+                        take(block_its_pool(block)->id, block->bin->n_bytes, argument);
+        }
+        return !numbered_is_over(&policy->blocks, walk);
+}
+
 static const struct charge_ranking *find_ranking(const struct policy *policy, uint32_t pool,
                                                  const struct tenant *tenant)
 {

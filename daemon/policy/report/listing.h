@@ -40,6 +40,11 @@ bool policy_list_blocks(struct policy *policy, struct numbered_walk *walk,
                         void (*take)(const struct block_listing *block, void *argument),
                         void *argument);
 
+/* The same for blocks that are idle or cached. */
+bool policy_list_unused(struct policy *policy, struct numbered_walk *walk,
+                        void (*take)(uint32_t pool, uint64_t n_bytes, void *argument),
+                        void *argument);
+
 struct tenant_listing {
         const struct tenant *tenant;
         const struct tenant_key *key;

@@ -450,8 +450,11 @@ struct block {
         struct client *unresponsive_holder; /* the client that does not unmap it, or NULL */
         uint64_t cached_at;                 /* in CACHED: number of this caching in the pool */
         TAILQ_HEAD(block_leases, lease) leases;
+        struct lease
+                *eldest; /* in `leases`; those before it, which are behind it there, are not busy */
         uint32_t n_leases;           /* in `leases` */
         uint32_t n_busy;             /* of these */
+        uint32_t n_keeping;          /* of these, with keeps_mapped */
         uint32_t n_charge_transfers; /* times that its charge moved to another client */
         uint32_t n_grants;           /* requests that it was granted to */
         uint32_t n_shares;           /* tokens by which it may be attached, in LEASED only */
@@ -468,9 +471,11 @@ struct block {
         bool seen_in_use;       /* when policy_age last looked; true unless it may be idle */
         uint64_t idle_since_ns; /* not seen_in_use: when it was first seen so; in CACHED: when its
                                  * last use had ended; see aging.h */
-        bool seen_idle;    /* when policy_next_block last looked; false unless it may be idle */
-        bool unusable;     /* must not be cached */
-        bool unreleasable; /* to be released, but the driver did not take it */
+        bool seen_idle; /* when policy_next_block last looked; false unless it may be idle */
+        const _Atomic uint64_t *word; /* of its lease on the board, if it may be idle; else NULL */
+        uint64_t idle_word;           /* the word says so: the lease is idle */
+        bool unusable;                /* must not be cached */
+        bool unreleasable;            /* to be released, but the driver did not take it */
 };
 
 static inline struct pool *block_its_pool(const struct block *block)

@@ -92,6 +92,13 @@ struct server_pool {
         } prewarming; /* see prewarming.h */
 };
 
+/* What the last look at all blocks and boards found: see list_stats.h. */
+struct board_total;
+struct stats_look {
+        struct board_total *totals; /* by pool; NULL: there was no such look */
+        uint64_t n_changes, began_ns;
+};
+
 struct server {
         uv_loop_t loop;
         struct policy *policy;
@@ -105,7 +112,7 @@ struct server {
         uv_async_t worker_wake;
         uv_async_t device_wake;
         uv_timer_t device_timeout;
-        uv_timer_t give_back;           /* of memory, where a device has too little free */
+        struct task giving_back;        /* memory, where a device has too little free */
         uv_timer_t driver_health_timer; /* see driver_health.h */
         uv_timer_t deadline;
         uv_timer_t retry; /* of blocks that the driver had no memory for */
@@ -147,7 +154,9 @@ struct server {
                 unsigned n;
                 uint64_t n_bytes;
                 uv_timer_t timer;
-        } reply_files; /* see reply_files.h */
+                struct task task; /* those whose time is over */
+        } reply_files;            /* see reply_files.h */
+        struct stats_look stats_look;
         struct listener *listener;
         struct session_list sessions;
         struct numbered sessions_by_number; /* for walks in parts */

@@ -50,26 +50,35 @@ void listing_begin(struct session *session, const struct frame *request,
                 return;
         }
         take_listing->n_changes = policy_n_changes(session->server->policy);
+        take_listing->began_ns = server_now_ns(session->server);
         walk_begin(session, request, &take_listing->walk, parts, listing_free);
+}
+
+static void note_unused(uint32_t pool, uint64_t n_bytes, void *argument)
+{
+        struct board_total *total = &listing_of(argument)->totals[pool];
+
+        if (n_bytes > total->largest_free)
+                total->largest_free = n_bytes;
 }
 
 void listing_note_unused(struct listing *listing, const struct block_listing *block)
 {
-        struct board_total *total = &listing->totals[block->pool];
-        bool is_unused = block->is_idle || block->state == BLOCK_IS_CACHED;
-
-        if (is_unused && block->n_bytes > total->largest_free)
-                total->largest_free = block->n_bytes;
+        if (block->is_idle || block->state == BLOCK_IS_CACHED)
+                note_unused(block->pool, block->n_bytes, &listing->walk);
 }
 
-static void note_unused(const struct block_listing *block, void *argument)
-{
-        listing_note_unused(listing_of(argument), block);
-}
+/* So many blocks that are only looked at take as long as an item of other walks. */
+#define LOOKS_AN_ITEM 4
 
 bool listing_see_idle(struct walk *walk)
 {
-        return policy_list_blocks(walk->asker->server->policy, &walk->place, note_unused, walk);
+        bool has_more;
+
+        walk->place.n_items *= LOOKS_AN_ITEM;
+        has_more = policy_list_unused(walk->asker->server->policy, &walk->place, note_unused, walk);
+        walk->place.n_items /= LOOKS_AN_ITEM;
+        return has_more;
 }
 
 bool listing_write_rows(struct walk *walk)
@@ -215,26 +224,66 @@ bool listing_reply(struct walk *walk)
         return false;
 }
 
-static bool reply_with_stats(struct walk *walk)
+static void reply_with_stats(const struct listing *listing)
 {
         CLEANUP(closep)
         int fd = -1;
+        struct session *asker = listing->walk.asker;
         struct frame reply = FRAME_NULL;
 
-        if (list_stats_make(listing_of(walk), &fd)) {
-                refuse(listing_of(walk));
-                return false;
+        if (list_stats_make(listing, &fd)) {
+                refuse(listing);
+                return;
         }
-        reply.stats_reply.n_rows = walk->asker->server->n_pools;
+        reply.stats_reply.n_rows = asker->server->n_pools;
         reply.stats_reply.n_row_bytes = sizeof(struct stats_row);
-        session_send(walk->asker, &reply, MESSAGE_STATS_REPLY, walk->request.serial, &fd, 1);
+        session_send(asker, &reply, MESSAGE_STATS_REPLY, listing->walk.request.serial, &fd, 1);
+}
+
+/* A look that was over in one step is not worth keeping. */
+static bool keep_and_reply(struct walk *walk)
+{
+        struct listing *listing = listing_of(walk);
+        struct stats_look *look = &walk->asker->server->stats_look;
+
+        reply_with_stats(listing);
+        if (!walk->has_rested)
+                return false;
+        free(look->totals);
+        *look = (struct stats_look){.totals = steal_ptr(listing->totals),
+                                    .n_changes = listing->n_changes,
+                                    .began_ns = listing->began_ns};
         return false;
+}
+
+/* While others wait for their steps, a look at all blocks and boards serves all who ask within this time. */
+#define LOOK_KEPT_MS 200
+
+static bool look_serves(struct server *server)
+{
+        const struct stats_look *look = &server->stats_look;
+
+        return look->totals && scheduler_has_work(&server->scheduler) &&
+               server_now_ns(server) - look->began_ns < LOOK_KEPT_MS * NS_PER_MS;
 }
 
 void list_stats_take(struct session *session, const struct frame *frame)
 {
         static bool (*const parts[])(struct walk * walk) = {listing_see_idle, listing_add_boards,
-                                                            reply_with_stats, NULL};
+                                                            keep_and_reply, NULL};
+        const struct stats_look *look = &session->server->stats_look;
+        const struct listing last = {.walk = {.asker = session, .request = *frame},
+                                     .totals = look->totals,
+                                     .n_changes = look->n_changes};
 
-        listing_begin(session, frame, calloc(1, sizeof(struct listing)), parts);
+        if (look_serves(session->server))
+                reply_with_stats(&last);
+        else
+                listing_begin(session, frame, calloc(1, sizeof(struct listing)), parts);
+}
+
+void list_stats_close(struct server *server)
+{
+        free(server->stats_look.totals);
+        server->stats_look = (struct stats_look){.totals = NULL};
 }

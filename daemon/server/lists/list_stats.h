@@ -21,6 +21,7 @@ struct listing {
         struct board_total *totals; /* by pool */
         void *more;                 /* of the handler: freed in the end */
         uint64_t n_changes;         /* policy_n_changes, at the beginning */
+        uint64_t began_ns;
 };
 
 /* `take_listing` is from calloc, or NULL if that failed. */
@@ -46,5 +47,9 @@ int list_stats_make(const struct listing *listing, int *ret_fd);
 /* The last part: sends the rows and the statistics, or an error if an allocation has failed. */
 bool listing_reply(struct walk *walk);
 
-/* Handler of dispatch.c. */
+/* Handler of dispatch.c. It answers from the last look at all blocks and boards if that is young, took more than one
+ * step, and others wait for theirs. */
 void list_stats_take(struct session *session, const struct frame *frame);
+
+/* Forgets that look. */
+void list_stats_close(struct server *server);

@@ -19,10 +19,6 @@
 /* How long a refusal waits for NVML's answer. */
 #define HOLD_MS 250
 
-/* Blocks that one part looks at, where too little is free; time between two parts. */
-#define GIVE_BACK_LOOKS   256
-#define GIVE_BACK_PART_MS 1
-
 /* Processes that a refusal names. */
 #define N_NAMED 2
 
@@ -117,12 +113,13 @@ static void take_report(struct server *server, struct server_pool *pool,
         }
 }
 
-static void on_give_back(uv_timer_t *timer)
+/* The node pays. */
+static void give_some_back(struct task *task)
 {
-        struct server *server = CONTAINER_OF(timer, struct server, give_back);
+        struct server *server = CONTAINER_OF(task, struct server, giving_back);
 
-        if (policy_give_some_back(server->policy, GIVE_BACK_LOOKS, server_now_ns(server)))
-                (void)uv_timer_start(timer, on_give_back, GIVE_BACK_PART_MS, 0);
+        if (policy_give_some_back(server->policy, PART_ITEMS, server_now_ns(server)))
+                scheduler_put(&server->scheduler, &server->scheduler.node, task);
         server_execute(server);
 }
 
@@ -143,8 +140,8 @@ static void keep_free(struct server *server, struct server_pool *pool, uint64_t 
         n_there_bytes = report->n_free_bytes + stats.returning;
         policy_give_back(server->policy, pool->row.id,
                          n_there_bytes < n_wanted_bytes ? n_wanted_bytes - n_there_bytes : 0);
-        if (!server->stopping && !uv_is_active((uv_handle_t *)&server->give_back))
-                (void)uv_timer_start(&server->give_back, on_give_back, 0, 0);
+        if (!server->stopping)
+                scheduler_put(&server->scheduler, &server->scheduler.node, &server->giving_back);
 }
 
 static void on_report(uv_async_t *async)
@@ -220,8 +217,7 @@ int device_watch_open(struct server *server, const char *library, const char *ca
 
         if (!r)
                 r = uv_timer_init(&server->loop, &server->device_timeout);
-        if (!r)
-                r = uv_timer_init(&server->loop, &server->give_back);
+        server->giving_back.step = give_some_back;
         for (uint32_t i = 0; i < server->n_pools && !r; i++) {
                 struct server_pool *pool = &server->pools[i];
 

@@ -5,6 +5,7 @@
 #include "daemon/server/session/process_sessions.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -24,6 +25,7 @@
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/event_log.h"
+#include "daemon/server/session/walk.h"
 #include "gpumem.h"
 #include "proto/board.h"
 
@@ -87,32 +89,56 @@ static void refuse_user(struct session *session, const struct frame *frame)
         refuse(session, frame, GPUMEM_E_DENIED, text);
 }
 
-/* A client that speaks a later version also speaks this one. */
-static void take_hello(struct session *session, const struct frame *frame)
+/* A HELLO is two steps: the board, and the rest. */
+struct hello {
+        struct walk walk;
+        int board_fd;
+        bool has_rested, has_failed;
+};
+
+static struct hello *hello_of(struct walk *walk)
 {
-        CLEANUP(closep)
-        int board_fd = -1;
+        return CONTAINER_OF(walk, struct hello, walk);
+}
+
+static void refuse_for_memory(struct session *session, const struct frame *frame)
+{
+        refuse(session, frame, GPUMEM_E_TOO_MANY, "out of memory in gpumemd");
+}
+
+static void hello_free(struct walk *walk)
+{
+        struct hello *hello = hello_of(walk);
+
+        if (hello->has_failed)
+                session_end_connection(walk->asker);
+        closep(&hello->board_fd);
+        free(hello);
+}
+
+static bool rest(struct walk *walk)
+{
+        struct hello *hello = hello_of(walk);
+        bool had_rested = hello->has_rested;
+
+        hello->has_rested = true;
+        return !had_rested;
+}
+
+static bool become_client(struct walk *walk)
+{
+        struct session *session = walk->asker;
+        const struct frame *frame = &walk->request;
         struct client *client;
         struct tenant_key key;
-        int r;
 
-        if (!session_may_lease(session) && !authorization_sees_all(session)) {
-                refuse_user(session, frame);
-                session_end_connection(session);
-                return;
-        }
-        memcpy(session->program, frame->hello.program, sizeof(session->program));
-        session->features = frame->hello.features & PROTO_FEATURES;
         authorization_find_tenant(session, &key);
-        r = make_board(session, &board_fd);
-        if (!r)
-                r = policy_add_client(session->server->policy, &key, CLIENT_N_SLOTS,
-                                      board_words(session->board, session->server->n_pools),
-                                      session, &client);
-        if (r) {
-                refuse(session, frame, GPUMEM_E_TOO_MANY, "out of memory in gpumemd");
-                session_end_connection(session);
-                return;
+        if (policy_add_client(session->server->policy, &key, CLIENT_N_SLOTS,
+                              board_words(session->board, session->server->n_pools), session,
+                              &client)) {
+                refuse_for_memory(session, frame);
+                hello_of(walk)->has_failed = true;
+                return false;
         }
         if (frame->hello.incarnation)
                 client_set_held(client, frame->hello.n_held_bytes);
@@ -121,7 +147,31 @@ static void take_hello(struct session *session, const struct frame *frame)
         session_become_ready(session, client);
         if (frame->hello.incarnation == session->server->incarnation)
                 process_sessions_reconnect(session, frame->hello.n_held_bytes);
-        welcome(session, frame->serial, board_fd);
+        welcome(session, frame->serial, hello_of(walk)->board_fd);
+        return false;
+}
+
+/* A client that speaks a later version also speaks this one. */
+static void take_hello(struct session *session, const struct frame *frame)
+{
+        static bool (*const parts[])(struct walk * walk) = {rest, become_client, NULL};
+        struct hello *hello;
+
+        if (!session_may_lease(session) && !authorization_sees_all(session)) {
+                refuse_user(session, frame);
+                session_end_connection(session);
+                return;
+        }
+        hello = calloc(1, sizeof(*hello));
+        if (!hello || make_board(session, &hello->board_fd)) {
+                free(hello);
+                refuse_for_memory(session, frame);
+                session_end_connection(session);
+                return;
+        }
+        memcpy(session->program, frame->hello.program, sizeof(session->program));
+        session->features = frame->hello.features & PROTO_FEATURES;
+        walk_begin(session, frame, &hello->walk, parts, hello_free);
 }
 
 /* Why a LEASE cannot be served from a pool of CUDA IPC handles; NULL: it can, or the pool is another one. */

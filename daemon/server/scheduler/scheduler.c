@@ -7,8 +7,10 @@
 /* After this time the loop looks for news. */
 #define TURN_NS UINT64_C(10000)
 
-/* The CPU's clock is read only so often, and after steps that took longer than this: it is slow. */
+/* The CPU's clock is slow. It is read so often while there is work, after so much idle time, and after steps that took
+ * longer than this. */
 #define READ_NS    UINT64_C(1000000)
+#define IDLE_NS    UINT64_C(50000)
 #define SUSPECT_NS UINT64_C(20000)
 
 /* For each nanosecond of the admin socket's others have so many: it is guaranteed a tenth of all time. */
@@ -82,6 +84,13 @@ static void read_clocks(struct scheduler *scheduler, uint64_t now_ns)
         scheduler->read.idle_ns = uv_metrics_idle_time(scheduler->loop);
 }
 
+/* A loop that fell asleep and was woken has worked in its idle time, too. After little idle time that is little. */
+static bool is_clock_due(const struct scheduler *scheduler, uint64_t now_ns)
+{
+        return now_ns - scheduler->read.wall_ns > READ_NS ||
+               uv_metrics_idle_time(scheduler->loop) - scheduler->read.idle_ns > IDLE_NS;
+}
+
 /* A step's time less that in which the kernel ran others, if there was any since the CPU's clock was last read. */
 static uint64_t own_time(struct scheduler *scheduler, uint64_t now_ns, uint64_t n_ns)
 {
@@ -94,7 +103,8 @@ static uint64_t own_time(struct scheduler *scheduler, uint64_t now_ns, uint64_t 
         n_passed_ns = now_ns - wall_ns - (scheduler->read.idle_ns - idle_ns);
         n_ran_ns = scheduler->read.cpu_ns - cpu_ns;
         n_others_ns = n_passed_ns > n_ran_ns ? n_passed_ns - n_ran_ns : 0;
-        return n_others_ns < n_ns ? n_ns - n_others_ns : 0;
+        n_ns = n_others_ns < n_ns ? n_ns - n_others_ns : 0;
+        return n_ns < n_ran_ns ? n_ns : n_ran_ns;
 }
 
 static void count(struct scheduler_stats *stats, uint64_t n_ns)
@@ -132,7 +142,7 @@ static void on_idle(uv_idle_t *idle)
         struct scheduler *scheduler = CONTAINER_OF(idle, struct scheduler, idle);
         uint64_t now_ns = clock_now_ns(), end_ns = now_ns + TURN_NS;
 
-        if (now_ns - scheduler->read.wall_ns > READ_NS)
+        if (is_clock_due(scheduler, now_ns))
                 read_clocks(scheduler, now_ns);
         while (now_ns < end_ns) {
                 if (!take_step(scheduler, &now_ns)) {
@@ -147,6 +157,11 @@ void scheduler_put(struct scheduler *scheduler, struct payer *payer, struct task
         payer_put(payer, task);
         if (!uv_is_closing((uv_handle_t *)&scheduler->idle))
                 (void)uv_idle_start(&scheduler->idle, on_idle);
+}
+
+bool scheduler_has_work(const struct scheduler *scheduler)
+{
+        return scheduler->everyone.n_with_work;
 }
 
 void scheduler_take_out(struct task *task)

@@ -47,5 +47,8 @@ void scheduler_deinit(struct scheduler *scheduler);
 /* The task has work, for which that payer pays. Also legal if that was said before. */
 void scheduler_put(struct scheduler *scheduler, struct payer *payer, struct task *task);
 
+/* Whether tasks wait for their steps. */
+bool scheduler_has_work(const struct scheduler *scheduler);
+
 /* Also legal for a task without work. */
 void scheduler_take_out(struct task *task);

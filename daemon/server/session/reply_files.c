@@ -13,6 +13,9 @@
 
 #define LOOK_MS 1000
 
+/* A file is an item with its mapping and its pages. */
+#define FILES_A_STEP 16
+
 /* More than any row has. */
 #define FIRST_BYTES 4096
 
@@ -38,16 +41,32 @@ static void take_back(struct reply_file *file)
         free(file);
 }
 
+static bool is_over(const struct server *server, const struct reply_file *file)
+{
+        return file && server_now_ns(server) - file->since_ns >= REPLY_FILES_KEPT_S * NS_PER_S;
+}
+
+/* The node pays. */
+static void take_back_some(struct task *task)
+{
+        struct server *server = CONTAINER_OF(task, struct server, reply_files.task);
+
+        for (unsigned i = 0; i < FILES_A_STEP; i++) {
+                if (!is_over(server, TAILQ_FIRST(&server->reply_files.list)))
+                        return;
+                take_back(TAILQ_FIRST(&server->reply_files.list));
+        }
+        scheduler_put(&server->scheduler, &server->scheduler.node, task);
+}
+
 static void on_look(uv_timer_t *timer)
 {
         struct server *server = timer->data;
-        uint64_t now_ns = server_now_ns(server);
-        struct reply_file *file;
 
-        while ((file = TAILQ_FIRST(&server->reply_files.list)) &&
-               now_ns - file->since_ns >= REPLY_FILES_KEPT_S * NS_PER_S)
-                take_back(file);
-        if (!file)
+        if (is_over(server, TAILQ_FIRST(&server->reply_files.list)))
+                scheduler_put(&server->scheduler, &server->scheduler.node,
+                              &server->reply_files.task);
+        else if (TAILQ_EMPTY(&server->reply_files.list))
                 (void)uv_timer_stop(timer);
 }
 
@@ -62,6 +81,7 @@ void reply_files_take_back(struct server *server, void *take_bytes, size_t n_byt
 int reply_files_open(struct server *server)
 {
         TAILQ_INIT(&server->reply_files.list);
+        server->reply_files.task.step = take_back_some;
         server->reply_files.timer.data = server;
         return uv_timer_init(&server->loop, &server->reply_files.timer);
 }

@@ -105,6 +105,7 @@ static void close_handles(struct session *session)
         bool was_closed = session->is_closed;
 
         set_state(session, SESSION_CLOSING);
+        walk_forget_all(session);
         stop_watching_process(session);
         transport_close(&session->transport);
         if (was_closed)

@@ -17,7 +17,7 @@ static void demand_hello(struct session *session)
         if (now_ns - session->since_ns < SESSION_TIMEOUT_MS * NS_PER_MS)
                 return;
         transport_take(&session->transport);
-        if (session->state == SESSION_HELLO)
+        if (session->state == SESSION_HELLO && LIST_EMPTY(&session->walks))
                 session_give_up(session, "no HELLO within 5 seconds");
 }
 

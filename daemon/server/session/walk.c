@@ -32,10 +32,12 @@ static void step(struct task *task)
         struct walk *walk = CONTAINER_OF(task, struct walk, task);
         struct session *asker = walk->asker;
 
-        if (go_on(walk))
+        if (go_on(walk)) {
+                walk->has_rested = true;
                 scheduler_put(&asker->server->scheduler, asker->transport.owner.payer, task);
-        else
+        } else {
                 end(walk);
+        }
         server_execute(asker->server);
 }
 

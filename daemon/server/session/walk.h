@@ -14,6 +14,7 @@ struct walk {
         /* One after the other, and then NULL. Each is called until it returns false: it has no more to do. */
         bool (*const *parts)(struct walk *walk);
         struct numbered_walk place; /* of the present one */
+        bool has_rested;            /* it took more than one step */
         void (*free)(struct walk *walk);
 };
 

@@ -185,7 +185,7 @@ TEST(a_user_alone_has_all)
 }
 
 /* One works for a second; the other, made long before, then has half of what follows, and not the second. */
-TEST(what_was_idle_gets_no_credit)
+TEST(what_was_idle_gets_little_credit)
 {
         (void)make(0, &everyone);
         (void)make(1, &everyone);
@@ -196,8 +196,9 @@ TEST(what_was_idle_gets_no_credit)
         put(1);
         for (unsigned i = 0; i < 100; i++) {
                 (void)step(100 * US);
-                expect_level(nodes[0].n_ns, nodes[1].n_ns, 200 * US);
+                expect_level(nodes[0].n_ns, nodes[1].n_ns, 200 * US + PAYER_CREDIT_NS);
         }
+        ck_assert_uint_gt(nodes[1].n_ns, nodes[0].n_ns);
         unref(0, 2);
 }
 
@@ -222,7 +223,7 @@ TEST(a_process_gets_no_credit_for_its_users_idleness)
         put(3);
         for (unsigned i = 0; i < 200; i++) {
                 (void)step(100 * US);
-                expect_level(nodes[1].n_ns, sum(2, 4), 200 * US);
+                expect_level(nodes[1].n_ns, sum(2, 4), 200 * US + PAYER_CREDIT_NS);
                 expect_level(nodes[2].n_ns, nodes[3].n_ns, 200 * US);
         }
         (void)make(4, user);
@@ -239,7 +240,7 @@ TEST(a_process_gets_no_credit_for_its_users_idleness)
 }
 
 /* Node 0 works in bursts, node 1 always. However it times them, node 0 has no more than half of the time of its bursts,
- * but for a step a burst. */
+ * but for a step and its credit a burst. */
 TEST(heavy_then_idle_then_heavy_is_not_more_than_its_share)
 {
         uint64_t n_bursts = 50, mine = 0, others = 0;
@@ -261,7 +262,7 @@ TEST(heavy_then_idle_then_heavy_is_not_more_than_its_share)
                 mine += nodes[0].n_ns;
                 others += nodes[1].n_ns;
         }
-        ck_assert_uint_le(mine, others + n_bursts * 201 * US);
+        ck_assert_uint_le(mine, others + n_bursts * (201 * US + PAYER_CREDIT_NS));
         unref(0, 2);
 }
 
@@ -315,7 +316,7 @@ TEST(what_ended_is_freed_once_it_is_level)
         payer_take_out(&nodes[0].task);
         payer_unref(&nodes[0].payer);
         ck_assert(!nodes[0].has_ended);
-        while (everyone.reached_ns < nodes[0].payer.used_ns) {
+        while (everyone.reached_ns < nodes[0].payer.used_ns + PAYER_CREDIT_NS) {
                 ck_assert(!nodes[0].has_ended);
                 (void)step(100 * US);
         }

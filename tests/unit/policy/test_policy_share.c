@@ -142,4 +142,28 @@ POLICY_TEST(every_failure_leaves_things_as_they_were, 8 * MIB)
         ck_assert_uint_eq(lease_slot(lease), 0);
 }
 
+#define N_BLOCKS   3
+#define N_ATTACHED 15
+
+/* A charge that moves is a look at all of the block's leases, so a part of a client's end ends fewer such ones. */
+POLICY_TEST(leases_of_blocks_that_others_attach_are_more_work, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+
+        for (unsigned i = 0; i < N_BLOCKS; i++) {
+                struct held held = hold_shareable(a, 4 * MIB);
+                struct policy_share token = terms((uint8_t)(i + 1), POLICY_NO_UID);
+
+                ck_assert_int_eq(share(a, &held, &token), 0);
+                for (unsigned j = 0; j < N_ATTACHED; j++)
+                        (void)must_attach(b, &token);
+        }
+        ck_assert(policy_client_drop_some(world.policy, a, 4, world.now_ns));
+        policy_check(world.policy);
+        ck_assert_uint_eq(client_charged(b, 0), 8 * MIB);
+        ck_assert(!policy_client_drop_some(world.policy, a, 4, world.now_ns));
+        ck_assert_uint_eq(client_charged(b, 0), 12 * MIB);
+        policy_check(world.policy);
+}
+
 TESTS_MAIN("policy: share")
