@@ -43,6 +43,8 @@ mount_all() {
 
         headers=$(realpath "$cuda_home/include") || die "no CUDA headers in $cuda_home/include"
         [ -f "$headers/cuda.h" ] || die "no cuda.h in $headers"
+        # The root of a machine is a mount: its propagation can be changed.
+        mount --bind "$root" "$root"
         mkdir -p "$root$cuda_home/include"
         mount --bind "$headers" "$root$cuda_home/include"
         mount -o remount,bind,ro "$root$cuda_home/include"
