@@ -32,15 +32,16 @@ struct gpumem_stats {
         uint64_t n_blocks;
         uint64_t n_splits; /* of free extents, by allocations, in streams that are known */
         uint64_t n_merges; /* of free extents, by frees */
-        /* Free: what is reserved and not allocated, without the rest of blocks of shareable allocations. Some of it is in blocks that are cached here: nothing uses them,
-         * and the daemon may take them at any time. The rest, inactive_split, is in blocks that streams have. */
+        /* Free: what is reserved and not allocated, without the rest of blocks of shareable allocations. Some of it is in
+         * blocks that are cached here: nothing uses them, and the daemon may take them at any time. gpumemctl calls these
+         * IDLE; what it calls CACHED is in no lease. The rest, inactive_split, is in blocks that streams have. */
         uint64_t n_free_bytes;
         uint64_t n_inactive_split_bytes;
         uint64_t n_cached_bytes;
         uint64_t n_cached_blocks;
         uint64_t
-                n_largest_free_bytes; /* the largest piece of free memory; of more than 512 of about its size in a
-                                        * stream perhaps another one, which lacks a sixteenth at most */
+                n_largest_free_bytes; /* the largest piece of free memory; with more than 512 pieces of about its
+                                        * size in a stream it may be up to a sixteenth too small */
         uint64_t n_free_extents;      /* pieces of free memory; not those inside slabs */
         double fragmentation;         /* 1 - largest_free / free; 0 if nothing is free */
         uint64_t n_live;              /* allocations */
@@ -50,8 +51,8 @@ struct gpumem_stats {
         uint64_t n_cache_limit_bytes; /* of gpumem_set_cache_size, or GPUMEM_NO_LIMIT */
 };
 
-/* Reads the statistics of one pool. It sends no message, and holds no thread up that allocates but for the moment in
- * which its stream's memory is counted. The time grows with the streams, not with the allocations. Errors:
+/* Reads the statistics of one pool. It sends no message. It delays a thread that allocates only while it
+ * counts the memory of that thread's stream. The time grows with the streams, not with the allocations. Errors:
  * GPUMEM_E_BAD_REQUEST (an unknown kind), _NO_POOL, _NO_CONTEXT and _NO_DRIVER (GPUMEM_DEVICE with GPUMEM_NEAREST),
  * _FORKED, -EINVAL (struct_size). */
 GPUMEM_API int gpumem_get_stats(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
@@ -73,8 +74,8 @@ GPUMEM_API int gpumem_get_figures(struct gpumem_client *client, enum gpumem_kind
                                   size_t n_room, size_t *ret_n);
 
 /* Waits until period_ms are over, or until the client notes an event (gpumem-events(3)), and reads the statistics then:
- * a monitor's loop, on a thread of the program's. It holds up no other thread. It does not wait if there was an event
- * since the last wait of a thread ended. gpumem_monitor_wake is such an event, after which all waits return 0. Errors, before the wait if they hold already: as gpumem_get_stats. */
+ * a monitor's loop, on a thread of the program's. It holds up no other thread. It returns at once if an event
+ * came after the previous wait had ended. gpumem_monitor_wake is such an event, after which all waits return 0. Errors, before the wait if they hold already: as gpumem_get_stats. */
 GPUMEM_API int gpumem_monitor_wait(struct gpumem_client *client, enum gpumem_kind kind,
                                    int32_t place, uint32_t period_ms,
                                    struct gpumem_stats *ret_stats);

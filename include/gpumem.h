@@ -175,7 +175,7 @@ struct gpumem_request {
  * _UNSUPPORTED.
  * Before it refuses, the library waits for memory that was freed and that GPU work still uses. Before it refuses pinned
  * memory, it also unregisters what is free here, as gpumem_flush does. Until then the client is charged for such
- * memory, also after others of the tenant used idle blocks of it and returned them.
+ * memory. That holds even if other clients of the tenant used idle blocks of it meanwhile.
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER, _NO_CONTEXT,
  * _WRONG_STREAM (also: the current context, whose default stream NULL is, is of another device than `place`),
  * _UNSUPPORTED (unknown flags; shareable memory in a stream that captures; a capture that is invalid), _BAD_REQUEST
