@@ -30,8 +30,8 @@ struct gpumem_stats {
         uint64_t n_hits;   /* allocations served without a message to the daemon */
         uint64_t n_misses; /* the other allocations */
         uint64_t n_blocks;
-        uint64_t n_splits; /* of free extents, by allocations, in streams that are known */
-        uint64_t n_merges; /* of free extents, by frees */
+        uint64_t n_splits; /* of free pieces of memory, by allocations, in streams that are known */
+        uint64_t n_merges; /* of free pieces, by frees */
         /* Free: what is reserved and not allocated, without the rest of blocks of shareable allocations. Some of it is in
          * blocks that are cached here: nothing uses them, and the daemon may take them at any time. gpumemctl calls these
          * IDLE; what it calls CACHED is in no lease. The rest, inactive_split, is in blocks that streams have. */
@@ -42,9 +42,10 @@ struct gpumem_stats {
         uint64_t
                 n_largest_free_bytes; /* the largest piece of free memory; with more than 512 pieces of about its
                                         * size in a stream it may be up to a sixteenth too small */
-        uint64_t n_free_extents;      /* pieces of free memory; not those inside slabs */
-        double fragmentation;         /* 1 - largest_free / free; 0 if nothing is free */
-        uint64_t n_live;              /* allocations */
+        uint64_t
+                n_free_extents; /* pieces of free memory; not those kept for many small allocations */
+        double fragmentation;   /* 1 - largest_free / free; 0 if nothing is free */
+        uint64_t n_live;        /* allocations */
         uint64_t n_allocations;       /* ever: n_hits + n_misses */
         uint64_t n_frees;             /* ever */
         uint64_t n_limit_bytes;       /* of gpumem_set_limit, or GPUMEM_NO_LIMIT */
