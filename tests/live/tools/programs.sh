@@ -361,6 +361,12 @@ gpumem-replay "$place/tiny.trace.gz" >"$place/tiny.log"
 ok "a block without properties has none in JSON" said 0 '"properties": null' gpumemctl blocks --json
 ok "and a dash in the table" said 0 " -" gpumemctl blocks
 gpumemctl free-all >"$place/tiny.log"
+peaks() { gpumemctl stats --wide | awk 'NR > 1 { print $(NF - 1), $NF }' | sort -u; }
+ok "stats --wide: PEAK stays when memory has gone back" [ "$(peaks)" != "0 B" ]
+gpumemctl reset-peaks
+ok "reset-peaks: PEAK of stats --wide begins again" equal "$(peaks)" "0 B"
+ok "reset-peaks: its help says so" said 0 "PEAK of tenants and of the wide table of stats" gpumemctl help reset-peaks
+ok "and the list of commands" said 0 "PEAK of tenants and stats --wide" gpumemctl help
 ok "clients names itself" said 0 " gpumemctl" gpumemctl clients
 ok "tenants has the user" said 0 "\"uid\": $(id -u)," gpumemctl tenants --json
 ok "blocks of an unknown pool" said 1 "unknown pool 77 (valid: 0-" gpumemctl --pool 77 blocks
