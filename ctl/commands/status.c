@@ -256,9 +256,10 @@ static int report_unreachable(int result)
 
         if (status == STATUS_NO_DAEMON)
                 (void)fprintf(stderr,
-                              "gpumemctl: start it with \"systemctl start gpumemd\"; if it listens "
-                              "elsewhere, use --socket PATH or set GPUMEM_SOCKET\n"
-                              "gpumemctl: see gpumemctl help for all commands\n");
+                              "gpumemctl: start it with \"systemctl start gpumemd\", or try it "
+                              "without a GPU: \"make play\" in its sources\n"
+                              "gpumemctl: if it listens elsewhere, use --socket PATH or set "
+                              "GPUMEM_SOCKET; see gpumemctl help\n");
         return status;
 }
 

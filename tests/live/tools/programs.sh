@@ -86,6 +86,8 @@ ok "gpumemd: another program's stream socket" said 1 "it is left alone" other_li
 ok "gpumemd: another program's seqpacket socket" said 1 "it is left alone" other_listener 5
 ok "gpumemctl: no daemon" said 3 "$GPUMEM_SOCKET: No such file or directory: is gpumemd running" gpumemctl stats
 ok "gpumemctl alone: no daemon: what to do" said 3 "systemctl start gpumemd" gpumemctl
+ok "gpumemctl alone: no daemon: what to do without a GPU" said 3 'without a GPU: "make play"' gpumemctl
+ok "gpumemctl alone: no daemon: three lines" equal "$(gpumemctl 2>&1 | wc -l)" 3
 ok "gpumemctl status: no daemon" said 3 "is gpumemd running" gpumemctl status
 ok "gpumemctl: two commands" said 2 'unexpected word "free-all" after stats' gpumemctl stats free-all
 ok "gpumemctl: no time to wait" said 2 'invalid --wait "soon" (expected 0-' gpumemctl --wait soon stats
@@ -253,6 +255,8 @@ printf '{"log": "info", "pools": [{"device": "all", "max_bytes": "1GiB"}, {"devi
  "limits": {"tenants": [{"uid": 77, "leases": 3}, {"uid": "root", "leases": 4}]}, "drain_seconds": 7}' >"$saved"
 chmod 0640 "$saved"
 ok "save: without a change" said 2 "limits: --save needs --set" gpumemctl limits --save
+ok "save: a file as a word of its own" said 2 "$saved\": --save alone writes the file that gpumemd was started with; for another file it is --save=$saved" \
+        gpumemctl limits --set client:leases=9 --save "$saved"
 ok "save: it is said" said 0 "saved in $saved" gpumemctl limits --save="$saved" --set pool/0:max_bytes=96MiB \
         --set pool/0:keep_cached_bytes=0 --set client:leases=9 --set tenant:device_bytes=none \
         --set tenant/77:leases=default --set tenant/root:device_bytes=1536MiB --set "pool/$((last + 1)):return_after_seconds=90"
