@@ -349,6 +349,10 @@ ok "the first one goes on" gpumemctl stats
 ok "stats names each pool" said 0 "${devices[$last]%, *}" gpumemctl stats --wide
 ok "stats tells what is free" said 0 "FRAGMENTED" gpumemctl stats --wide
 ok "stats shows the limit" said 0 " 512M " gpumemctl stats
+ok "status shows the same limit" grep -Eq '^  0 .* 0 B of  512.00 MiB$' <(gpumemctl status)
+ok "status says what it is" grep -q "^Pools: .* RESERVED of  *OF$" <(gpumemctl status)
+ok "devices has the device's memory, by another word" equal \
+        "$(gpumemctl devices --wide | sed -n '1s/ *[A-Z]* *NAME *\([A-Z]*\) .*/\1/p')" TOTAL
 columns_line_up() {
         # Every row ends in the same column as the heading.
         gpumemctl "$@" | awk 'NR == 1 { n = length } length != n { exit 1 }'
