@@ -131,6 +131,8 @@ ok "events: TIME stays as it was" as_before '[e["time"] for e in a["events"] if 
 ok "events: TIME is the number's" equal "$(answer 'a["events"][0]["event"] // 1000 % 1000' events)" \
         "$(answer 'int(a["events"][0]["time"][-4:-1])' events)"
 ok "events: nothing is lost yet" equal "$(answer 'a["lost_count"]' events)" 0
+ok "events: who only looks is not told of" equal \
+        "$(answer '[e for e in a["events"] if e["program"] == "gpumemctl"]' events)" "[]"
 next=$(answer 'a["events"][1]["event"]' events)
 ok "events --since: from that one on" equal "$(answer 'a["events"][0]["event"]' events --since "$next")" "$next"
 ok "events --since: what is yet to come" equal "$(answer 'len(a["events"])' events --since 9000000000000000)" 0
