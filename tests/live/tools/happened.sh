@@ -182,6 +182,9 @@ ok "why-oom: of another user" equal "$(answer 'a["refusals"]' why-oom --uid 4294
 ok "why-oom: of this user" equal "$(answer 'len(a["refusals"])' why-oom --uid "$me")" 1
 refuse 640MiB
 ok "why-oom: the last one" equal "$(answer '[r["bytes"] for r in a["refusals"]]' why-oom --last 1)" "[$((640 << 20))]"
+printf 'alloc device %s\nalloc device %s\nquit\n' $((400 << 20)) $((300 << 20)) | gpumem-share-demo >/dev/null 2>&1 || true
+ok "why-oom: the smallest and the largest of a process's requests" contains "$(gpumemctl why-oom --last 1)" \
+        "was refused 300.00 MiB to 400.00 MiB of pool 0, in "
 refusals() { answer 'sum(e["times_count"] for e in a["events"])' events --what refused; }
 before=$(refusals)
 printf 'a 1 %s 0\nf 1\n' "$((8 << 40))" | gzip >"$place/large.trace.gz"

@@ -126,6 +126,7 @@ TEST(a_client_is_told_of_from_its_coming_to_its_end)
         struct message_leased leased = party_lease(&party, 0, 200 * MIB);
         struct event_row row;
 
+        refuse_one(&party, 100 * MIB, GPUMEM_E_REFUSED);
         refuse_one(&party, 128 * MIB, GPUMEM_E_REFUSED);
         party_give_back(&party, leased.lease);
         party_give_back(&party, leased.lease);
@@ -139,6 +140,8 @@ TEST(a_client_is_told_of_from_its_coming_to_its_end)
         expect_own_container(row.container);
         row = await_own(LISTED_EVENT_REFUSED);
         ck_assert_uint_eq(row.bytes, 128 * MIB);
+        ck_assert_uint_eq(row.least, 100 * MIB);
+        ck_assert_uint_eq(row.most, 128 * MIB);
         ck_assert_uint_eq(row.code, GPUMEM_E_REFUSED);
         ck_assert_uint_eq(row.reason, PROTO_REFUSED_POOL_FULL);
         ck_assert_msg(strstr(row.text, "128.00 MiB asked"), "%s", row.text);
