@@ -248,6 +248,16 @@ freed_all() { answer '{e["what"] for e in a["events"]}' events --what "$1"; }
 ok "events --what: a word with a space" equal "$(freed_all "freed all") $(freed_all freed-all)" "{'freed all'} {'freed all'}"
 ok "reclaim --wait: until nothing is left" equal "$status $(sed 's/.*; //' "$place/reclaimed")" "0 nothing is left"
 
+# What is held stays.
+hold holder device 64MiB
+hold other pinned 4MiB
+ok "free-all: what a process holds is said" said 0 \
+        "gpumem-share-demo (process ${holders[holder]}, uid $me) holds 64.00 MiB in its leases" gpumemctl free-all
+ok "free-all: of one pool" equal "$(answer '[(s["what"], s["pid"], s["allocated_bytes"]) for s in a["stays"]]' free-all --pool 0)" \
+        "[('held', ${holders[holder]}, None)]"
+let_go holder other
+wait_until 20 nothing_charged
+
 # What was cached goes back.
 printf 'a 1 33554432 0\nf 1\n' | gzip >"$place/one.trace.gz"
 gpumem-replay --name cached "$place/one.trace.gz" >/dev/null
