@@ -22,8 +22,10 @@ setup: ## install the Debian packages that are missing, for every target here
 setup-%:
 	@.ci/setup $*
 
-install: build ## install what is built: prefix=/usr/local DESTDIR=
-	@$(if $(prefix),meson configure build -Dprefix=$(prefix) && .ci/compile build)
+install: setup-install ## compile what is installed, and install it: prefix=/usr/local DESTDIR=
+	@.ci/configure build gcc
+	@$(if $(prefix),meson configure build -Dprefix=$(prefix))
+	@.ci/compile build $$(.ci/installed build)
 	@meson install -C build --no-rebuild --quiet $(if $(DESTDIR),--destdir "$(abspath $(DESTDIR))")
 
 test: setup-test ## build with gcc, sanitizers and clang, run the suite, end with "N passed, N failed"

@@ -130,13 +130,13 @@ static const struct command *find_command(const char *name)
         return NULL;
 }
 
-static bool is_given(const struct given_list *list, const char *name)
+static const struct given *find_given(const struct given_list *list, const char *name)
 {
         for (unsigned i = 0; i < list->n; i++) {
                 if (strcmp(list->given[i].name, name) == 0)
-                        return true;
+                        return &list->given[i];
         }
-        return false;
+        return NULL;
 }
 
 static enum parsed parse_pool(const char *text, uint32_t *ret_pool)
@@ -246,19 +246,34 @@ static enum parsed refuse_command(const char *word)
         return PARSED_WRONG;
 }
 
+/* A value that may be missing is joined to its option: a word behind --save is none. */
+static enum parsed refuse_more(const char *command, const char *word, const struct given_list *list)
+{
+        const struct given *save = find_given(list, "save");
+
+        if (save && !save->value)
+                (void)fprintf(
+                        stderr,
+                        "gpumemctl: unexpected word \"%s\": --save alone writes the file that "
+                        "gpumemd was started with; for another file it is --save=%s\n",
+                        word, word);
+        else
+                (void)fprintf(stderr,
+                              "gpumemctl: unexpected word \"%s\" after %s; see gpumemctl help\n",
+                              word, command);
+        return PARSED_WRONG;
+}
+
 /* "help" may have the name of a command behind it, and each command stands alone. */
-static enum parsed take_command(int argc, char **argv, struct invocation *invocation)
+static enum parsed take_command(int argc, char **argv, const struct given_list *list,
+                                struct invocation *invocation)
 {
         const char *word = optind < argc ? argv[optind] : DEFAULT_COMMAND;
         bool is_help = strcmp(word, word_help) == 0;
         int n = argc - optind;
 
-        if (n > (is_help ? 2 : 1)) {
-                (void)fprintf(stderr,
-                              "gpumemctl: unexpected word \"%s\" after %s; see gpumemctl help\n",
-                              argv[argc - 1], word);
-                return PARSED_WRONG;
-        }
+        if (n > (is_help ? 2 : 1))
+                return refuse_more(word, argv[argc - 1], list);
         if (strcmp(word, word_version) == 0)
                 return PARSED_VERSION;
         if (is_help && n == 1)
@@ -385,13 +400,14 @@ static void given_list_deinit(struct given_list *list)
 }
 
 /* "help" is completed by the names of commands. */
-static enum parsed take_listed(int argc, char **argv, struct invocation *invocation)
+static enum parsed take_listed(int argc, char **argv, const struct given_list *list,
+                               struct invocation *invocation)
 {
         enum parsed parsed;
 
         if (optind == argc || (optind + 1 == argc && strcmp(argv[optind], word_help) == 0))
                 return PARSED_LIST;
-        parsed = take_command(argc, argv, invocation);
+        parsed = take_command(argc, argv, list, invocation);
         return parsed == PARSED_WRONG ? PARSED_WRONG : PARSED_LIST;
 }
 
@@ -409,14 +425,14 @@ enum parsed options_parse(int argc, char **argv, struct invocation *ret_invocati
         parsed = read_options(argc, argv, &list);
         if (parsed != PARSED_RUN)
                 return parsed;
-        if (is_given(&list, "version"))
+        if (find_given(&list, "version"))
                 return PARSED_VERSION;
-        if (is_given(&list, "list-options"))
-                return take_listed(argc, argv, ret_invocation);
-        parsed = take_command(argc, argv, ret_invocation);
+        if (find_given(&list, "list-options"))
+                return take_listed(argc, argv, &list, ret_invocation);
+        parsed = take_command(argc, argv, &list, ret_invocation);
         if (parsed != PARSED_RUN)
                 return parsed;
-        if (is_given(&list, "help")) {
+        if (find_given(&list, "help")) {
                 /* Without a word it is asked of gpumemctl as a whole. */
                 if (optind == argc)
                         ret_invocation->command = NULL;

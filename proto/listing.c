@@ -10,7 +10,7 @@
 static_assert(sizeof(struct client_row) == 312, "rows have no padding");
 static_assert(sizeof(struct block_row) == 88, "rows have no padding");
 static_assert(sizeof(struct tenant_row) == 136, "rows have no padding");
-static_assert(sizeof(struct event_row) == 536, "rows have no padding");
+static_assert(sizeof(struct event_row) == 552, "rows have no padding");
 
 #define FIELD(field, type, unit, heading)                                             \
         ((struct row_field){#field, type, unit, heading, offsetof(struct ROW, field), \

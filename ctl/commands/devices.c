@@ -15,6 +15,7 @@ static const char help[] =
         "Shows each GPU: free memory, use by other programs, MIG, errors, health.\n"
         "\n"
         "  UUID       of the GPU, as nvidia-smi -L prints it\n"
+        "  TOTAL      the device's memory; what its pool may reserve is OF of stats\n"
         "  OTHERS     memory used on the device, but not by gpumemd's blocks\n"
         "  FREE       as NVML reports; unknown without NVML\n"
         "  ERRORS     uncorrected memory errors since the device's driver was loaded\n"
@@ -120,13 +121,13 @@ static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
 }
 
 static const struct table_column narrow_columns[] = {
-        {"POOL", TABLE_RIGHT},     {"NAME", TABLE_LEFT},    {"OF", TABLE_RIGHT},
+        {"POOL", TABLE_RIGHT},     {"NAME", TABLE_LEFT},    {"TOTAL", TABLE_RIGHT},
         {"RESERVED", TABLE_RIGHT}, {"OTHERS", TABLE_RIGHT}, {"FREE", TABLE_RIGHT},
         {"XID", TABLE_RIGHT},      {"STATE", TABLE_LEFT},   {"DRIVER", TABLE_LEFT},
 };
 
 static const struct table_column wide_columns[] = {
-        {"POOL", TABLE_RIGHT},     {"NAME", TABLE_LEFT},    {"OF", TABLE_RIGHT},
+        {"POOL", TABLE_RIGHT},     {"NAME", TABLE_LEFT},    {"TOTAL", TABLE_RIGHT},
         {"RESERVED", TABLE_RIGHT}, {"OTHERS", TABLE_RIGHT}, {"FREE", TABLE_RIGHT},
         {"MIG", TABLE_RIGHT},      {"ERRORS", TABLE_RIGHT}, {"XID", TABLE_RIGHT},
         {"STATE", TABLE_LEFT},     {"DRIVER", TABLE_LEFT},  {"UUID", TABLE_LEFT},

@@ -19,8 +19,9 @@
 
 static const char help[] =
         "Usage: gpumemctl events [OPTION]...\n"
-        "Shows the events that gpumemd remembers: clients that came and went; memory that\n"
-        "was granted, refused, taken back or lingers; states of devices; limits.\n"
+        "Shows the events that gpumemd remembers: clients that came and went, unless they\n"
+        "only looked, as gpumemctl does; memory that was granted, refused, taken back or\n"
+        "lingers; states of devices; limits.\n"
         "\n"
         "  EVENT  number of the event, unique. Similar events of one client within a\n"
         "         second share a line, which has the number of the last one\n"

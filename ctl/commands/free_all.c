@@ -16,8 +16,9 @@
 static const char help[] =
         "Usage: gpumemctl free-all [OPTION]...\n"
         "Gives cached blocks, and blocks in idle leases, back to the driver, and waits\n"
-        "for that. Memory that processes keep mapped or registered stays: a line for each\n"
-        "such process says how much, and why.\n"
+        "for that. What processes hold, or keep mapped or registered, stays: a line for\n"
+        "each such process says how much, and why. Of what it holds, the part that is in\n"
+        "no allocation goes back when the process calls gpumem_flush or ends.\n"
         "\n"
         "  --pool ID  of this pool only; default: of all\n"
         "  --tenant   the caller's own only; default: every tenant's, which needs root or\n"
@@ -80,11 +81,15 @@ static json_t *stays_to_json(const struct stays *stays)
                 stay_text(stay, text);
                 (void)json_array_append_new(
                         array,
-                        json_pack("{s:s, s:I, s:o, s:o, s:I, s:s}", "what", stay_name(stay->kind),
-                                  "uid", json_figure(stay->uid), "pid",
+                        json_pack("{s:s, s:I, s:o, s:o, s:I, s:o, s:s}", "what",
+                                  stay_name(stay->kind), "uid", json_figure(stay->uid), "pid",
                                   stay->pid ? json_integer(stay->pid) : json_null(), "program",
                                   *stay->program ? json_string(stay->program) : json_null(),
-                                  "bytes", json_figure(stay->n_bytes), "text", text));
+                                  "bytes", json_figure(stay->n_bytes), "allocated_bytes",
+                                  stay->n_allocated_bytes == LISTING_UNTOLD
+                                          ? json_null()
+                                          : json_integer(json_figure(stay->n_allocated_bytes)),
+                                  "text", text));
         }
         return array;
 }
@@ -121,6 +126,9 @@ static int run(struct link *link, const struct arguments *arguments)
                    (const void *)node.clients.rows, node.clients.n_rows, uid, &stays);
         if (stays.is_short_of_memory)
                 return report_failure("free-all", -ENOMEM);
+        /* A client does not report allocations by pool. */
+        if (arguments->pool == PROTO_ALL_POOLS)
+                stays_find_allocated(&stays, (const void *)node.clients.rows, node.clients.n_rows);
         if (arguments->output == OUTPUT_JSON)
                 return print_json(&reply.freed, &stays,
                                   lingering(&node.pool_stats, arguments->pool));

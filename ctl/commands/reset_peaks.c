@@ -8,7 +8,8 @@
 
 static const char help[] =
         "Usage: gpumemctl reset-peaks [OPTION]...\n"
-        "Resets PEAK of tenants, and reserved_peak of stats --json, to current values.\n"
+        "Resets PEAK of tenants and of the wide table of stats, and the peaks of\n"
+        "stats --json, to current values.\n"
         "\n"
         "  --pool ID  of this pool only; default: of all\n"
         "  --tenant   the caller's own only; default: every tenant's and the pools', for\n"
@@ -36,7 +37,7 @@ static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_POOL
 
 const struct command reset_peaks_command = {
         .name = "reset-peaks",
-        .line = "resets PEAK of tenants and reserved_peak of stats --json",
+        .line = "resets PEAK of tenants and stats --wide to current values",
         .help = help,
         .options = options,
         .run = run,

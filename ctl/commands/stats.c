@@ -13,7 +13,7 @@ static const char help[] =
         "Usage: gpumemctl stats [OPTION]...\n"
         "Shows what each pool holds: RESERVED = LEASED + CACHED + LINGERING.\n"
         "\n"
-        "  OF         the most that the pool may reserve\n"
+        "  OF         the pool's limit: the most that it may reserve\n"
         "  LEASED     in leases of clients; IDLE is the part that they do not use at\n"
         "             present, and that other clients can get\n"
         "  CACHED     kept for the next lease; free-all gives it back to the driver\n"

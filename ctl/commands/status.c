@@ -27,6 +27,10 @@
 #define BAR_MIN     8
 #define CLIENTS_MAX 5
 
+/* Behind a bar: what is reserved, and the limit. */
+#define TAIL       " %11s of %11s"
+#define TAIL_WIDTH 27
+
 static const char help[] =
         "Usage: gpumemctl status [OPTION]...\n"
         "Shows on one screen whether gpumemd answers, what each pool holds, the clients\n"
@@ -37,6 +41,9 @@ static const char help[] =
         "  =  cached\n"
         "  ~  lingering: on the way back to the driver, or perhaps still mapped\n"
         "  #  used on the device by other programs, as NVML reports\n"
+        "\n"
+        "A bar is the whole device, or what a pool of pinned memory may be. The sizes\n"
+        "behind it are RESERVED and OF of gpumemctl stats: OF is the pool's limit.\n"
         "\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "Exit status: 0 gpumemd answers, 1 it refused or failed, 3 it is not reachable.\n"
@@ -109,15 +116,14 @@ static void print_bar(const unsigned cells[static TOP_PARTS], unsigned width)
 
 static void print_pool(const struct pool_row *pool, const struct stats_row *stats, unsigned columns)
 {
-        char reserved[SIZE_TEXT_MAX], whole[SIZE_TEXT_MAX], head[64], tail[64];
+        char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], head[64], tail[64];
         unsigned cells[TOP_PARTS];
-        uint64_t n_whole = pool->kind == GPUMEM_DEVICE ? pool->n_capacity_bytes : stats->max;
         int width;
 
         (void)snprintf(head, sizeof(head), "%3" PRIu32 " %-*.*s ", pool->id, NAME_WIDTH, NAME_WIDTH,
                        pool_stats_short_name(pool));
-        (void)snprintf(tail, sizeof(tail), " %11s of %11s", size_format(stats->reserved, reserved),
-                       size_format(n_whole, whole));
+        (void)snprintf(tail, sizeof(tail), TAIL, size_format(stats->reserved, reserved),
+                       size_format(stats->max, max));
         width = (int)columns - (int)strlen(head) - (int)strlen(tail) - 2;
         (void)fputs(head, stdout);
         if (width >= BAR_MIN) {
@@ -131,7 +137,8 @@ static void print_pools(const struct pool_stats *pool_stats)
 {
         unsigned columns = screen_width();
 
-        (void)printf("Pools: | in use  i idle  = cached  ~ lingering  # others\n");
+        (void)printf("%-*s " TAIL "\n", (int)columns - TAIL_WIDTH - 1,
+                     "Pools: | in use i idle = cached ~ lingering # others", "RESERVED", "OF");
         for (uint32_t i = 0; i < pool_stats->n; i++)
                 print_pool(&pool_stats->pools[i], &pool_stats->stats[i], columns);
 }
@@ -256,9 +263,10 @@ static int report_unreachable(int result)
 
         if (status == STATUS_NO_DAEMON)
                 (void)fprintf(stderr,
-                              "gpumemctl: start it with \"systemctl start gpumemd\"; if it listens "
-                              "elsewhere, use --socket PATH or set GPUMEM_SOCKET\n"
-                              "gpumemctl: see gpumemctl help for all commands\n");
+                              "gpumemctl: start it with \"systemctl start gpumemd\", or try it "
+                              "without a GPU: \"make play\" in its sources\n"
+                              "gpumemctl: if it listens elsewhere, use --socket PATH or set "
+                              "GPUMEM_SOCKET; see gpumemctl help\n");
         return status;
 }
 

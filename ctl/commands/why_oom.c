@@ -25,10 +25,11 @@ static const char help[] =
         "  --last N    at most this many; default: 5\n"
         "  --json      for programs\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
-        "Requests of a process within 2 s count as one refusal, with the last one's size:\n"
-        "the library asks at least twice before an allocation fails. What can be had now\n"
-        "is free, cached or idle in the pool, unless limits of clients or tenants leave\n"
-        "less (gpumemctl limits). Only root and gpumemd's user see refusals of others.\n";
+        "Requests of a process within 2 s, refused for the same reason, count as one\n"
+        "refusal, with the smallest and the largest size: the library asks at least twice\n"
+        "before an allocation fails. What can be had now is free, cached or idle in the\n"
+        "pool, unless limits of clients or tenants leave less (gpumemctl limits). Only\n"
+        "root and gpumemd's user see refusals of others.\n";
 
 enum { WHY_PID = OPTION_OWN, WHY_UID, WHY_LAST };
 
@@ -85,15 +86,28 @@ static void print_now(const struct stats_row *stats, const struct event_row *row
         (void)printf("\n");
 }
 
+/* "32.00 MiB to 512.00 MiB", or one size. */
+static void print_sizes(const struct event_row *row)
+{
+        char least[SIZE_TEXT_MAX], most[SIZE_TEXT_MAX];
+
+        if (row->least < row->most)
+                (void)printf("%s to %s", size_format(row->least, least),
+                             size_format(row->most, most));
+        else
+                (void)printf("%s", size_format(row->bytes, most));
+}
+
 static void print_refusal(const struct pool_stats *pool_stats, const struct event_row *row)
 {
         const struct stats_row *stats = stats_of(pool_stats, row->pool);
-        char time[EVENT_ROWS_TIME_MAX], size[SIZE_TEXT_MAX];
+        char time[EVENT_ROWS_TIME_MAX];
 
         event_rows_time(row, time);
-        (void)printf("%s  %s (pid %" PRIu32 "), uid %" PRIu32 "%s%s, was refused %s", time,
+        (void)printf("%s  %s (pid %" PRIu32 "), uid %" PRIu32 "%s%s, was refused ", time,
                      row->program, row->pid, row->uid, *row->container ? " in " : "",
-                     row->container, size_format(row->bytes, size));
+                     row->container);
+        print_sizes(row);
         if (row->pool != LISTING_NOBODY)
                 (void)printf(" of pool %" PRIu32, row->pool);
         if (row->times > 1)

@@ -88,23 +88,37 @@ static const char *name_of(const struct row_field *field, const char *row)
         return NULL;
 }
 
+/* What a row of other tenants does not tell is no amount. */
+static uint64_t amount_of(const struct row_field *field, const char *row)
+{
+        uint64_t value = row_value(field, row);
+
+        return value == LISTING_UNTOLD ? 0 : value;
+}
+
+static int compare_by(const struct row_field *field, const char *a, const char *b)
+{
+        if (field->type == ROW_TYPE_TEXT)
+                return strncmp(a + field->offset, b + field->offset, field->n_bytes);
+        if (name_of(field, a))
+                return strcmp(name_of(field, a), name_of(field, b));
+        if (field->unit == ROW_UNIT_bytes || field->unit == ROW_UNIT_count ||
+            field->unit == ROW_UNIT_ms)
+                return (amount_of(field, a) < amount_of(field, b)) -
+                       (amount_of(field, a) > amount_of(field, b));
+        return (row_value(field, a) > row_value(field, b)) -
+               (row_value(field, a) < row_value(field, b));
+}
+
 static int compare(const void *left, const void *right, void *context)
 {
         const struct filter *filter = context;
-        const struct row_field *field = filter->sort;
         const char *a = *(const char *const *)left, *b = *(const char *const *)right;
-        int order = 0;
+        int order = filter->sort ? compare_by(filter->sort, a, b) : 0;
 
-        if (field && field->type == ROW_TYPE_TEXT)
-                order = strncmp(a + field->offset, b + field->offset, field->n_bytes);
-        else if (field && name_of(field, a))
-                order = strcmp(name_of(field, a), name_of(field, b));
-        else if (field)
-                order = (row_value(field, a) > row_value(field, b)) -
-                        (row_value(field, a) < row_value(field, b));
         /* Rows of an array: the addresses say which stood first. */
         if (!order)
-                return (a > b) - (a < b);
+                order = (a > b) - (a < b);
         return filter->is_reverse ? -order : order;
 }
 

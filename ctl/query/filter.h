@@ -18,7 +18,7 @@ struct filter {
                 uint64_t value;
         } rules[FILTER_RULES_MAX];
         const struct row_field *sort; /* NULL: as the daemon listed them */
-        bool is_reverse;              /* of `sort` */
+        bool is_reverse;              /* the whole list the other way round */
 };
 
 /* The field of that name; NULL if there is none. */
@@ -28,13 +28,14 @@ const struct row_field *filter_field(const struct row_list *list, const char *na
 void filter_add(struct filter *filter, const struct row_list *list, const char *name,
                 enum filter_match match, uint64_t value);
 
-/* Sorts by the column with this heading, in either case. -EINVAL: there is none. */
+/* Sorts by the column with this heading, in either case: amounts and ages the largest first, as gpumemctl top does;
+ * names, and numbers that name something, the smallest first. -EINVAL: there is none. */
 int filter_set_sort(struct filter *filter, const struct row_list *list, const char *heading);
 
 /* All of them, as filter_set_sort takes them: "block, pool, kind". Cut to fit. */
 void filter_list_columns(const struct row_list *list, char *text, size_t n_bytes);
 
-/* Moves those that are shown to the front, in order; equal ones stay as they stood. Returns how many they
- * are. -ENOMEM. */
+/* Moves those that are shown to the front, in order; equal ones in the order in which they stood. Returns how many
+ * they are. -ENOMEM. */
 int filter_apply(const struct filter *filter, const struct row_list *list, char *rows,
                  uint32_t n_rows, uint32_t *ret_n_rows);

@@ -43,11 +43,19 @@ uint64_t oom_room(const struct stats_row *stats)
         return on_device < room ? on_device : room;
 }
 
+static bool has_same_reason(const struct event_row *row, const struct event_row *later)
+{
+        if (row->reason != later->reason)
+                return false;
+        return row->reason != PROTO_REFUSED_OTHERWISE || row->code == later->code;
+}
+
 bool oom_is_of_one(const struct event_row *row, const struct event_row *later)
 {
         return row->pid == later->pid && row->uid == later->uid && row->pool == later->pool &&
                strncmp(row->container, later->container, sizeof(row->container)) == 0 &&
-               row->first_age >= later->age && row->first_age - later->age <= OOM_OF_ONE_MS;
+               has_same_reason(row, later) && row->first_age >= later->age &&
+               row->first_age - later->age <= OOM_OF_ONE_MS;
 }
 
 uint32_t oom_join(struct event_row *rows, uint32_t n)
@@ -62,6 +70,10 @@ uint32_t oom_join(struct event_row *rows, uint32_t n)
                         k--;
                 if (k) {
                         row.times += rows[k - 1].times;
+                        if (rows[k - 1].least < row.least)
+                                row.least = rows[k - 1].least;
+                        if (rows[k - 1].most > row.most)
+                                row.most = rows[k - 1].most;
                         row.first = rows[k - 1].first;
                         row.first_age = rows[k - 1].first_age;
                         memmove(&rows[k - 1], &rows[k], (n_joined - k) * sizeof(rows[0]));

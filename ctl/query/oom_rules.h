@@ -16,9 +16,11 @@ bool oom_is_of_memory(const struct event_row *row);
  * and tenants are another matter. */
 uint64_t oom_room(const struct stats_row *stats);
 
-/* For one allocation the library asks twice, and may wait between: what came within so long is taken for one. */
+/* For one allocation the library asks twice, and may wait between: what came within so long, and was refused for the
+ * same reason, is taken for one. */
 #define OOM_OF_ONE_MS 2000
 bool oom_is_of_one(const struct event_row *row, const struct event_row *later);
 
-/* Joins refusals that are of one: it is the last of them, and `times` is of all. Returns how many are left. */
+/* Joins refusals that are of one: it is the last of them, and `times`, `least` and `most` are of all. Returns how many
+ * are left. */
 uint32_t oom_join(struct event_row *rows, uint32_t n);

@@ -19,6 +19,7 @@ const char *stay_name(enum stay_kind kind)
                 [STAY_LEFT] = "left",
                 [STAY_ORPHANED] = "orphaned",
                 [STAY_UNCHARGED] = "stuck",
+                [STAY_HELD] = "held",
         };
 
         return names[kind];
@@ -34,13 +35,28 @@ static const struct {
         [STAY_IDLE] = {"keeps", "leased that it does not use: free-all again gives it back"},
         [STAY_LEFT] = {"has closed its connection and may keep", "mapped until it ends"},
         [STAY_ORPHANED] = {"has ended; its child keeps", "until the child ends"},
+        [STAY_HELD] = {"holds", "in its leases"},
 };
 
-void stay_text(const struct stay *stay, char text[static STAY_TEXT_MAX])
+/* The rest is free in the process, or between allocations. */
+static void allocated_text(const struct stay *stay, char text[static STAY_TEXT_MAX / 2])
 {
         char size[SIZE_TEXT_MAX];
 
+        *text = '\0';
+        if (stay->kind == STAY_HELD && stay->n_allocated_bytes < stay->n_bytes)
+                (void)snprintf(text, STAY_TEXT_MAX / 2,
+                               ", %s of it in allocations: gpumem_flush there returns what is "
+                               "empty",
+                               size_format(stay->n_allocated_bytes, size));
+}
+
+void stay_text(const struct stay *stay, char text[static STAY_TEXT_MAX])
+{
+        char size[SIZE_TEXT_MAX], allocated[STAY_TEXT_MAX / 2];
+
         (void)size_format(stay->n_bytes, size);
+        allocated_text(stay, allocated);
         if (stay->kind == STAY_UNCHARGED)
                 (void)snprintf(text, STAY_TEXT_MAX,
                                "the driver has not taken back %s that no process holds: see "
@@ -48,9 +64,9 @@ void stay_text(const struct stay *stay, char text[static STAY_TEXT_MAX])
                                size);
         else
                 (void)snprintf(text, STAY_TEXT_MAX,
-                               "%s (process %" PRIu32 ", uid %" PRIu32 ") %s %s %s",
+                               "%s (process %" PRIu32 ", uid %" PRIu32 ") %s %s %s%s",
                                *stay->program ? stay->program : "?", stay->pid, stay->uid,
-                               words[stay->kind].before, size, words[stay->kind].after);
+                               words[stay->kind].before, size, words[stay->kind].after, allocated);
 }
 
 void stays_deinit(struct stays *stays)
@@ -79,7 +95,7 @@ static void add(struct stays *stays, const struct stay *stay)
         stays->stays = all;
 }
 
-/* STAY_N_KINDS: it is in use, or on no process's account and there for the next request. */
+/* STAY_N_KINDS: it is on no process's account and there for the next request, or other tenants'. */
 static enum stay_kind kind_of(const struct block_row *block, const struct client_row *client)
 {
         bool is_taken = block->state == LISTED_LINGERING;
@@ -93,7 +109,7 @@ static enum stay_kind kind_of(const struct block_row *block, const struct client
         if (block->state == LISTED_IDLE)
                 return STAY_IDLE;
         if (!is_taken)
-                return STAY_N_KINDS;
+                return STAY_HELD;
         if (!block->pid)
                 return STAY_UNCHARGED;
         return block->kind == GPUMEM_PINNED ? STAY_REGISTERED : STAY_MAPPED;
@@ -103,6 +119,8 @@ static int compare(const void *a, const void *b)
 {
         const struct stay *one = a, *other = b;
 
+        if ((one->kind == STAY_HELD) != (other->kind == STAY_HELD))
+                return one->kind == STAY_HELD ? 1 : -1;
         if (one->n_bytes != other->n_bytes)
                 return one->n_bytes > other->n_bytes ? -1 : 1;
         if (one->pid != other->pid)
@@ -119,7 +137,8 @@ void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct 
                 struct stay stay = {.kind = kind_of(&blocks[i], client),
                                     .uid = blocks[i].uid,
                                     .pid = blocks[i].pid,
-                                    .n_bytes = blocks[i].bytes};
+                                    .n_bytes = blocks[i].bytes,
+                                    .n_allocated_bytes = LISTING_UNTOLD};
 
                 if (stay.kind == STAY_N_KINDS || (uid != LISTING_NOBODY && uid != blocks[i].uid))
                         continue;
@@ -129,4 +148,20 @@ void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct 
         }
         if (ret_stays->n)
                 qsort(ret_stays->stays, ret_stays->n, sizeof(*ret_stays->stays), compare);
+}
+
+void stays_find_allocated(struct stays *stays, const struct client_row *clients, uint32_t n_clients)
+{
+        for (uint32_t i = 0; i < stays->n; i++) {
+                struct stay *stay = &stays->stays[i];
+
+                if (stay->kind != STAY_HELD)
+                        continue;
+                stay->n_allocated_bytes = 0;
+                for (uint32_t n = 0; n < n_clients; n++) {
+                        if (clients[n].pid == stay->pid && clients[n].uid == stay->uid)
+                                stay->n_allocated_bytes += clients[n].device_allocated +
+                                                           clients[n].pinned_allocated;
+                }
+        }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is not in use and has not gone back to the driver all the same: found in the rows of blocks and clients, with
- * the reason. Pure. */
+/* What has not gone back to the driver when all was to be freed: found in the rows of blocks and clients, with the
+ * reason. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,6 +15,7 @@ enum stay_kind {
         STAY_LEFT,       /* of a client whose connection is over, and whose process is not */
         STAY_ORPHANED,   /* of one whose process is over, and whose connection is not */
         STAY_UNCHARGED,  /* no process's: the driver does not take it */
+        STAY_HELD,       /* in a lease: in use, or freed there and not marked idle */
         STAY_N_KINDS,
 };
 
@@ -24,11 +25,12 @@ struct stay {
         uint32_t uid;
         uint32_t pid; /* 0: none */
         uint64_t n_bytes;
+        uint64_t n_allocated_bytes; /* of what is held; LISTING_UNTOLD: not known */
         char program[32];
 };
 
 struct stays {
-        struct stay *stays; /* the most bytes first */
+        struct stay *stays; /* the most bytes first; what is held stands behind all else */
         uint32_t n;
         bool is_short_of_memory; /* some are missing */
 };
@@ -36,6 +38,10 @@ struct stays {
 /* Whose rows count: a user's, or with LISTING_NOBODY all users'. Those that stand for other tenants are passed over. */
 void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct client_row *clients,
                 uint32_t n_clients, uint32_t uid, struct stays *ret_stays);
+
+/* How much of what a process holds is in allocations, as its clients report; of blocks of all pools. */
+void stays_find_allocated(struct stays *stays, const struct client_row *clients,
+                          uint32_t n_clients);
 
 void stays_deinit(struct stays *stays);
 

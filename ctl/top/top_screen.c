@@ -136,15 +136,13 @@ static const char *trouble_of(const struct stats_row *stats)
 
 static void draw_pool(const struct pool_row *pool, const struct stats_row *stats, int y)
 {
-        char used[SIZE_TEXT_MAX], whole[SIZE_TEXT_MAX], tail[LINE_MAX_BYTES];
+        char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], tail[LINE_MAX_BYTES];
         unsigned cells[TOP_PARTS];
         int x, width;
 
-        (void)snprintf(
-                tail, sizeof(tail), " %11s of %11s%s", size_format(stats->reserved, used),
-                size_format(pool->kind == GPUMEM_DEVICE ? pool->n_capacity_bytes : stats->max,
-                            whole),
-                trouble_of(stats));
+        (void)snprintf(tail, sizeof(tail), " %11s of %11s%s",
+                       size_format(stats->reserved, reserved), size_format(stats->max, max),
+                       trouble_of(stats));
         x = put(y, 0, "%3" PRIu32 " %-*.*s ", pool->id, NAME_WIDTH, NAME_WIDTH, pool->name);
         width = COLS - x - 2 - (int)strlen(tail);
         if (width >= BAR_LEAST) {
@@ -251,6 +249,7 @@ static void draw_help(void)
                 "|  leased, and not idle    i  idle    =  cached    ~  lingering",
                 "#  used on the device by others than gpumemd, as NVML says",
                 "A bar is the whole device, or what a pool of pinned memory may be.",
+                "Behind it: RESERVED of OF, the pool's limit, as in gpumemctl stats.",
         };
 
         for (unsigned i = 0; i < ARRAY_SIZE(lines); i++)

@@ -56,7 +56,7 @@ class Check:
     name: str
     state: str
     text: str
-    mend: str = ""  # a command, for a fault
+    mend: str = ""  # a command, or what else mends a fault
 
 
 def _check_package() -> Check:
@@ -101,7 +101,8 @@ def _check_daemon() -> Check:
         return Check("daemon", FAULT, f"{text}; GPUMEM_SOCKET names it", "unset GPUMEM_SOCKET")
     if shutil.which("gpumemd") is None:
         return Check("daemon", FAULT, f"{text}; gpumemd is not installed",
-                     "make deb && sudo apt install ./build/deb/*.deb  # in gpumemd's source tree")
+                     "make deb && sudo apt install ./build/deb/gpumemd_*.deb  # in gpumemd's "
+                     "source tree")
     return Check("daemon", FAULT, text, "sudo systemctl start gpumemd")
 
 
@@ -142,12 +143,27 @@ def _check_client() -> Check:
     return Check("client", OK, "this process has connected")
 
 
+def _mend_driver(*, is_there: bool) -> str:
+    if os.environ.get("GPUMEM_CUDA_LIBRARY"):
+        return "unset GPUMEM_CUDA_LIBRARY  # or set it as docs/emulator.md says"
+    if is_there:
+        return "nvidia-smi  # asks the same driver, and says more of what fails"
+    return ("install NVIDIA's driver, which has libcuda.so.1; without a GPU: make play, in "
+            "gpumemd's source tree, see docs/emulator.md")
+
+
 def _check_driver() -> Iterator[Check]:
+    try:
+        _driver.load()
+    except OSError as error:
+        yield Check("driver", FAULT, f"no CUDA driver: {error}. Pinned memory is served alone",
+                    _mend_driver(is_there=False))
+        return
     try:
         version, names = _driver.devices()
     except (OSError, AttributeError) as error:
-        yield Check("driver", FAULT, f"no CUDA driver: {error}. Pinned memory is served alone",
-                    "nvidia-smi  # shows the driver; without a GPU see docs/emulator.md")
+        yield Check("driver", FAULT, f"CUDA driver: {error}. Pinned memory is served alone",
+                    _mend_driver(is_there=True))
         return
     yield Check("driver", OK, f"{version}, {len(names)} device{'s' if len(names) != 1 else ''}")
     for device, name in enumerate(names):

@@ -263,6 +263,22 @@ class Buffers(unittest.TestCase):
         with self.assertRaises(ValueError):
             self.gpumem.free_all_blocks('all')
 
+    def test_free_all_names_what_was_freed_and_not_returned(self):
+        def held():
+            stays = MACHINE.ctl('free-all')['stays']
+            return next(((stay['bytes'], stay['allocated_bytes']) for stay in stays
+                         if (stay['what'], stay['pid']) == ('held', os.getpid())), (0, 0))
+        self.gpumem.flush()
+        before = held()
+        buffer = self.gpumem.empty(40 << 20, device=0)
+        used = held()
+        buffer.free()
+        freed = held()
+        self.assertGreaterEqual(used[1] - before[1], 40 << 20)
+        self.assertEqual(freed, (used[0], before[1]))
+        self.gpumem.flush()
+        self.assertEqual(held(), before)
+
     def test_numbers_that_c_would_cut_are_refused(self):
         gpumem = self.gpumem
         for call in (lambda: gpumem.empty(2**61 + 1, "float64"), lambda: gpumem.empty(1, device=-1),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m gpumem: run, its descendants, and doctor. The frameworks are stubs of a few lines."""
 
+import errno
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import world
 
@@ -244,14 +246,37 @@ class Doctor(unittest.TestCase):
         self.assertIn('usermod -aG', mend)
         self.assertIn('whose the socket is', text)
 
+    def test_no_driver(self):
+        checks = self.checks(GPUMEM_CUDA_LIBRARY='/nowhere/libcuda.so.1')
+        self.assertEqual(checks['driver']['state'], 'fault')
+        self.assertIn('unset GPUMEM_CUDA_LIBRARY', checks['driver']['mend'])
+        self.assertNotIn('nvidia-smi', checks['driver']['mend'])
+
+    def test_what_mends_a_driver(self):
+        from gpumem import _doctor
+        with mock.patch.dict(os.environ):
+            os.environ.pop('GPUMEM_CUDA_LIBRARY', None)
+            missing = _doctor._mend_driver(is_there=False)
+            self.assertIn("install NVIDIA's driver", missing)
+            self.assertIn('docs/emulator.md', missing)
+            self.assertNotIn('nvidia-smi', missing)
+            self.assertIn('nvidia-smi', _doctor._mend_driver(is_there=True))
+
+    def test_a_daemon_that_is_not_installed(self):
+        from gpumem import _doctor
+        with mock.patch.dict(os.environ), \
+                mock.patch.object(_doctor.shutil, 'which', return_value=None), \
+                mock.patch.object(_doctor._where, 'find',
+                                  return_value=('/nowhere', errno.ENOENT)):
+            os.environ.pop('GPUMEM_SOCKET', None)
+            mend = _doctor._check_daemon().mend
+        self.assertEqual([word for word in mend.split() if word.endswith('.deb')],
+                         ['./build/deb/gpumemd_*.deb'])
+
     def test_no_library(self):
         checks = self.checks(GPUMEM_LIBRARY='/nowhere/library.so')
         self.assertEqual(checks['library']['state'], 'fault')
         self.assertIn('/nowhere/library.so', checks['library']['text'])
-
-    def test_no_driver(self):
-        checks = self.checks(GPUMEM_CUDA_LIBRARY='/nowhere/libcuda.so.1')
-        self.assertEqual(checks['driver']['state'], 'fault')
 
     def test_a_wrong_setting(self):
         checks = self.checks(GPUMEM_CACHE_SIZE='1x')

@@ -378,13 +378,26 @@ static void put_text(char *field, size_t n_field, const char *text)
         field[n] = '\0';
 }
 
+/* The sum of what different requests asked for would mean nothing. */
+static void add_refused_bytes(struct event_history_row *row, uint64_t n_bytes)
+{
+        if (row->times == 1 || n_bytes < row->n_least_bytes)
+                row->n_least_bytes = n_bytes;
+        if (n_bytes > row->n_most_bytes)
+                row->n_most_bytes = n_bytes;
+        row->n_bytes = n_bytes;
+}
+
 static void add_event(struct event_history *history, struct event_history_row *row,
                       const struct noted_event *event, uint64_t now_ns)
 {
         row->number = history->end;
         row->last_ns = now_ns;
         row->times += row->times < UINT32_MAX;
-        row->n_bytes = event->n_bytes + (event->what == LISTED_EVENT_REFUSED ? 0 : row->n_bytes);
+        if (event->what == LISTED_EVENT_REFUSED)
+                add_refused_bytes(row, event->n_bytes);
+        else
+                row->n_bytes += event->n_bytes;
         put_text(row->program, sizeof(row->program), event->program);
         put_text(row->text, sizeof(row->text), event->text);
         TAILQ_INSERT_TAIL(&row->lane->rows, row, lane_link);

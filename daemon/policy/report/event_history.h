@@ -60,6 +60,7 @@ struct event_history_row {
         uint32_t code;
         uint32_t reason;
         uint64_t n_bytes; /* sum over the events; for refusals of the last one */
+        uint64_t n_least_bytes, n_most_bytes; /* of refusals; otherwise 0 */
         char program[EVENT_HISTORY_PROGRAM_MAX];
         char text[EVENT_HISTORY_TEXT_MAX];
         struct event_history_lane *lane;     /* NULL: the row is not used */

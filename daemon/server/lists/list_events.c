@@ -48,6 +48,8 @@ static void add_row(struct walk *walk, const struct event_history_row *kept)
                 .code = kept->code,
                 .reason = kept->reason,
                 .bytes = kept->n_bytes,
+                .least = kept->n_least_bytes,
+                .most = kept->n_most_bytes,
         };
 
         proto_put_text(row.program, sizeof(row.program), kept->program);

@@ -439,6 +439,12 @@ static void (*const handlers[])(struct session *session, const struct frame *fra
         [MESSAGE_CONFIGURATION] = take_configuration,
 };
 
+static bool asks_for_memory(const struct frame *frame)
+{
+        return frame->kind == MESSAGE_LEASE || frame->kind == MESSAGE_ATTACH ||
+               frame->kind == MESSAGE_HELD || frame->kind == MESSAGE_FAILED;
+}
+
 /* Memory that no client waits for any more is not given out. */
 static bool is_in_vain(const struct session *session, const struct frame *frame)
 {
@@ -464,6 +470,8 @@ void dispatch_frame(struct session *session, int r, const struct frame *frame)
         } else if (!is_in_vain(session, frame)) {
                 /* proto_decode rejects messages that only the daemon sends. */
                 assert(frame->kind < ARRAY_SIZE(handlers) && handlers[frame->kind]);
+                if (asks_for_memory(frame))
+                        session_note_user(session);
                 handlers[frame->kind](session, frame);
         }
         server_execute(server);

@@ -150,7 +150,7 @@ static bool tell_second(struct session *session)
         uint64_t now_ns = server_now_ns(server);
 
         /* While its charges stand. */
-        if (!session->is_end_noted)
+        if (session->is_begin_noted && !session->is_end_noted)
                 event_log_note_left(session, LISTED_EVENT_ENDED, NULL);
         session->is_end_noted = true;
         if (policy_client_unmap_some(server->policy, session->client, LEASES_A_STEP, now_ns))
@@ -368,6 +368,13 @@ void session_become_ready(struct session *session, struct client *client)
 {
         session->client = client;
         set_state(session, SESSION_READY);
+}
+
+void session_note_user(struct session *session)
+{
+        if (session->is_begin_noted)
+                return;
+        session->is_begin_noted = true;
         event_log_note(session, LISTED_EVENT_CONNECTED, PROTO_ALL_POOLS, 0,
                        session->way == SESSION_AS_ADMIN ? "admin socket" : NULL);
 }

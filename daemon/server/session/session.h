@@ -58,7 +58,7 @@ struct session {
         struct task client_end; /* the policy is told of the signs, a part at a time */
         bool connection_is_over, process_is_over; /* the signs that have come, */
         bool is_first_told;                       /* and whether the policy was told of one */
-        bool is_end_noted;                        /* as an event */
+        bool is_begin_noted, is_end_noted;        /* as events */
         bool is_closed;                           /* its transport is */
         struct client *client;                    /* in READY, LEFT, ORPHANED */
         void *board;
@@ -96,6 +96,10 @@ void session_turn_away(int fd, int code, const char *text);
 
 /* HELLO is agreed on: the session serves requests from now on. */
 void session_become_ready(struct session *session, struct client *client);
+
+/* The client asks for memory: the first time it is noted as an event, and only then its end is one, too. Who only looks,
+ * as gpumemctl does again and again, would push out what users want to know. */
+void session_note_user(struct session *session);
 
 /* Ends a connection whose peer did not do something in time. The peer is told, if the socket takes that at
  * once. */

@@ -131,6 +131,8 @@ ok "events: TIME stays as it was" as_before '[e["time"] for e in a["events"] if 
 ok "events: TIME is the number's" equal "$(answer 'a["events"][0]["event"] // 1000 % 1000' events)" \
         "$(answer 'int(a["events"][0]["time"][-4:-1])' events)"
 ok "events: nothing is lost yet" equal "$(answer 'a["lost_count"]' events)" 0
+ok "events: who only looks is not told of" equal \
+        "$(answer '[e for e in a["events"] if e["program"] == "gpumemctl"]' events)" "[]"
 next=$(answer 'a["events"][1]["event"]' events)
 ok "events --since: from that one on" equal "$(answer 'a["events"][0]["event"]' events --since "$next")" "$next"
 ok "events --since: what is yet to come" equal "$(answer 'len(a["events"])' events --since 9000000000000000)" 0
@@ -180,6 +182,9 @@ ok "why-oom: of another user" equal "$(answer 'a["refusals"]' why-oom --uid 4294
 ok "why-oom: of this user" equal "$(answer 'len(a["refusals"])' why-oom --uid "$me")" 1
 refuse 640MiB
 ok "why-oom: the last one" equal "$(answer '[r["bytes"] for r in a["refusals"]]' why-oom --last 1)" "[$((640 << 20))]"
+printf 'alloc device %s\nalloc device %s\nquit\n' $((400 << 20)) $((300 << 20)) | gpumem-share-demo >/dev/null 2>&1 || true
+ok "why-oom: the smallest and the largest of a process's requests" contains "$(gpumemctl why-oom --last 1)" \
+        "was refused 300.00 MiB to 400.00 MiB of pool 0, in "
 refusals() { answer 'sum(e["times_count"] for e in a["events"])' events --what refused; }
 before=$(refusals)
 printf 'a 1 %s 0\nf 1\n' "$((8 << 40))" | gzip >"$place/large.trace.gz"
@@ -242,6 +247,16 @@ wait "$reclaimer" || status=$?
 freed_all() { answer '{e["what"] for e in a["events"]}' events --what "$1"; }
 ok "events --what: a word with a space" equal "$(freed_all "freed all") $(freed_all freed-all)" "{'freed all'} {'freed all'}"
 ok "reclaim --wait: until nothing is left" equal "$status $(sed 's/.*; //' "$place/reclaimed")" "0 nothing is left"
+
+# What is held stays.
+hold holder device 64MiB
+hold other pinned 4MiB
+ok "free-all: what a process holds is said" said 0 \
+        "gpumem-share-demo (process ${holders[holder]}, uid $me) holds 64.00 MiB in its leases" gpumemctl free-all
+ok "free-all: of one pool" equal "$(answer '[(s["what"], s["pid"], s["allocated_bytes"]) for s in a["stays"]]' free-all --pool 0)" \
+        "[('held', ${holders[holder]}, None)]"
+let_go holder other
+wait_until 20 nothing_charged
 
 # What was cached goes back.
 printf 'a 1 33554432 0\nf 1\n' | gzip >"$place/one.trace.gz"

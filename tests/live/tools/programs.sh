@@ -86,6 +86,8 @@ ok "gpumemd: another program's stream socket" said 1 "it is left alone" other_li
 ok "gpumemd: another program's seqpacket socket" said 1 "it is left alone" other_listener 5
 ok "gpumemctl: no daemon" said 3 "$GPUMEM_SOCKET: No such file or directory: is gpumemd running" gpumemctl stats
 ok "gpumemctl alone: no daemon: what to do" said 3 "systemctl start gpumemd" gpumemctl
+ok "gpumemctl alone: no daemon: what to do without a GPU" said 3 'without a GPU: "make play"' gpumemctl
+ok "gpumemctl alone: no daemon: three lines" equal "$(gpumemctl 2>&1 | wc -l)" 3
 ok "gpumemctl status: no daemon" said 3 "is gpumemd running" gpumemctl status
 ok "gpumemctl: two commands" said 2 'unexpected word "free-all" after stats' gpumemctl stats free-all
 ok "gpumemctl: no time to wait" said 2 'invalid --wait "soon" (expected 0-' gpumemctl --wait soon stats
@@ -253,6 +255,8 @@ printf '{"log": "info", "pools": [{"device": "all", "max_bytes": "1GiB"}, {"devi
  "limits": {"tenants": [{"uid": 77, "leases": 3}, {"uid": "root", "leases": 4}]}, "drain_seconds": 7}' >"$saved"
 chmod 0640 "$saved"
 ok "save: without a change" said 2 "limits: --save needs --set" gpumemctl limits --save
+ok "save: a file as a word of its own" said 2 "$saved\": --save alone writes the file that gpumemd was started with; for another file it is --save=$saved" \
+        gpumemctl limits --set client:leases=9 --save "$saved"
 ok "save: it is said" said 0 "saved in $saved" gpumemctl limits --save="$saved" --set pool/0:max_bytes=96MiB \
         --set pool/0:keep_cached_bytes=0 --set client:leases=9 --set tenant:device_bytes=none \
         --set tenant/77:leases=default --set tenant/root:device_bytes=1536MiB --set "pool/$((last + 1)):return_after_seconds=90"
@@ -345,6 +349,10 @@ ok "the first one goes on" gpumemctl stats
 ok "stats names each pool" said 0 "${devices[$last]%, *}" gpumemctl stats --wide
 ok "stats tells what is free" said 0 "FRAGMENTED" gpumemctl stats --wide
 ok "stats shows the limit" said 0 " 512M " gpumemctl stats
+ok "status shows the same limit" grep -Eq '^  0 .* 0 B of  512.00 MiB$' <(gpumemctl status)
+ok "status says what it is" grep -q "^Pools: .* RESERVED of  *OF$" <(gpumemctl status)
+ok "devices has the device's memory, by another word" equal \
+        "$(gpumemctl devices --wide | sed -n '1s/ *[A-Z]* *NAME *\([A-Z]*\) .*/\1/p')" TOTAL
 columns_line_up() {
         # Every row ends in the same column as the heading.
         gpumemctl "$@" | awk 'NR == 1 { n = length } length != n { exit 1 }'
@@ -361,6 +369,12 @@ gpumem-replay "$place/tiny.trace.gz" >"$place/tiny.log"
 ok "a block without properties has none in JSON" said 0 '"properties": null' gpumemctl blocks --json
 ok "and a dash in the table" said 0 " -" gpumemctl blocks
 gpumemctl free-all >"$place/tiny.log"
+peaks() { gpumemctl stats --wide | awk 'NR > 1 { print $(NF - 1), $NF }' | sort -u; }
+ok "stats --wide: PEAK stays when memory has gone back" [ "$(peaks)" != "0 B" ]
+gpumemctl reset-peaks
+ok "reset-peaks: PEAK of stats --wide begins again" equal "$(peaks)" "0 B"
+ok "reset-peaks: its help says so" said 0 "PEAK of tenants and of the wide table of stats" gpumemctl help reset-peaks
+ok "and the list of commands" said 0 "PEAK of tenants and stats --wide" gpumemctl help
 ok "clients names itself" said 0 " gpumemctl" gpumemctl clients
 ok "tenants has the user" said 0 "\"uid\": $(id -u)," gpumemctl tenants --json
 ok "blocks of an unknown pool" said 1 "unknown pool 77 (valid: 0-" gpumemctl --pool 77 blocks

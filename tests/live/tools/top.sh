@@ -130,6 +130,8 @@ ok "a daemon that ends" shows "^gpumemd is away; it is asked again each second"
 ok "why it is away" shows "is gpumemd running"
 start_daemon --canary off
 ok "the next one is found" shows "^gpumemd  [0-9:]*  pools "
+gpumemctl limits --set pool/0:max_bytes=512MiB >/dev/null
+ok "a pool's limit, as in stats" shows "^  0 .* of  512.00 MiB"
 press q
 ok "q ends it" shows "^status 0"
 close_terminal

@@ -83,7 +83,7 @@ for command in clients blocks tenants; do
 done
 ok "the table of stats fits 80 columns" fits_80_columns stats
 ok "the table of devices fits 80 columns" fits_80_columns devices
-ok "a narrow table has short sizes" equal "$(column 4 clients --sort dev-leased --reverse)" "64.0M 4.00M 0 0"
+ok "a narrow table has short sizes" equal "$(column 4 clients --sort dev-leased)" "64.0M 4.00M 0 0"
 ok "a wide one has long ones" said 0 " 64.00 MiB " gpumemctl clients --wide
 ok "a narrow table cuts long names" said 0 " gpumem-sha+ " gpumemctl clients
 ok "a wide one does not" said 0 " gpumem-share-demo " gpumemctl clients --wide
@@ -93,17 +93,17 @@ ok "blocks of a user" equal "$(field uid blocks --uid "$me")" "$me $me $me"
 ok "blocks of another user" equal "$(field uid blocks --uid 4294967294)" ""
 ok "blocks of a state" equal "$(field state blocks --state leased)" "leased leased leased"
 ok "blocks of another state" equal "$(field state blocks --state lingering)" ""
-ok "blocks of a size" equal "$(field bytes blocks --min-size 4MiB --sort size)" "$((4 << 20)) $((64 << 20))"
+ok "blocks of a size" equal "$(field bytes blocks --min-size 4MiB --sort size)" "$((64 << 20)) $((4 << 20))"
 ok "blocks of a pool" equal "$(field kind blocks --pool "$n_devices")" "pinned"
-ok "blocks by size" equal "$(field bytes blocks --sort size)" "$((2 << 20)) $((4 << 20)) $((64 << 20))"
-ok "blocks by size, the largest first" equal "$(column 1 blocks --reverse --sort SIZE)" "$(column 1 blocks --sort size | tr " " "\n" | tac | paste -sd " ")"
+ok "blocks by size" equal "$(field bytes blocks --sort size)" "$((64 << 20)) $((4 << 20)) $((2 << 20))"
+ok "blocks by size, the smallest first" equal "$(column 1 blocks --reverse --sort SIZE)" "$(column 1 blocks --sort size | tr " " "\n" | tac | paste -sd " ")"
 ok "one client" equal "$(field pid clients --pid "${holders[second]}")" "${holders[second]}"
 ok "clients of a user" [ "$(field pid clients --uid "$me" | wc -w)" -eq 4 ]
 ok "clients that left" equal "$(field pid clients --state left)" ""
 ok "clients by what they hold" equal \
-        "$(field device_leased_bytes clients --sort dev-leased --reverse)" "$((64 << 20)) $((4 << 20)) 0 0"
+        "$(field device_leased_bytes clients --sort dev-leased)" "$((64 << 20)) $((4 << 20)) 0 0"
 ok "clients by their names" equal "$(column 1 clients --sort program | wc -w)" 4
-ok "tenants by what they have" equal "$(field reserved_bytes tenants --sort reserved --reverse --uid "$me" | cut -d ' ' -f 1,2)" \
+ok "tenants by what they have" equal "$(field reserved_bytes tenants --sort reserved --uid "$me" | cut -d ' ' -f 1,2)" \
         "$((68 << 20)) $((2 << 20))"
 ok "a table without rows is its heading" equal "$(gpumemctl blocks --pid 2147483647 2>/dev/null | wc -l)" 1
 ok "a pid that no client has" said 0 "gpumemctl: no clients have pid 2147483647" gpumemctl clients --pid 2147483647

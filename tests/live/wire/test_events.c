@@ -126,6 +126,7 @@ TEST(a_client_is_told_of_from_its_coming_to_its_end)
         struct message_leased leased = party_lease(&party, 0, 200 * MIB);
         struct event_row row;
 
+        refuse_one(&party, 100 * MIB, GPUMEM_E_REFUSED);
         refuse_one(&party, 128 * MIB, GPUMEM_E_REFUSED);
         party_give_back(&party, leased.lease);
         party_give_back(&party, leased.lease);
@@ -139,6 +140,8 @@ TEST(a_client_is_told_of_from_its_coming_to_its_end)
         expect_own_container(row.container);
         row = await_own(LISTED_EVENT_REFUSED);
         ck_assert_uint_eq(row.bytes, 128 * MIB);
+        ck_assert_uint_eq(row.least, 100 * MIB);
+        ck_assert_uint_eq(row.most, 128 * MIB);
         ck_assert_uint_eq(row.code, GPUMEM_E_REFUSED);
         ck_assert_uint_eq(row.reason, PROTO_REFUSED_POOL_FULL);
         ck_assert_msg(strstr(row.text, "128.00 MiB asked"), "%s", row.text);
@@ -150,11 +153,47 @@ TEST(a_client_is_told_of_from_its_coming_to_its_end)
         ck_assert_uint_eq(await_nobodys(LISTED_EVENT_STARTED).times, 1);
 }
 
+static unsigned count_times(struct link *link, enum listed_event what)
+{
+        struct told told = told_fetch(link, 0, UINT32_C(1) << what);
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < told.n_rows; i++)
+                n += told.rows[i].times;
+        told_free(&told);
+        return n;
+}
+
+TEST(who_only_looks_is_not_told_of)
+{
+        struct link *link = open_link("looks", NULL);
+        unsigned n_connected = count_times(link, LISTED_EVENT_CONNECTED);
+        unsigned n_ended = count_times(link, LISTED_EVENT_ENDED);
+        struct party party;
+
+        link_free(link);
+        link_free(open_admin_link("looks"));
+        party = party_join();
+        refuse_one(&party, 512 * MIB, GPUMEM_E_TOO_LARGE);
+        refuse_one(&party, 512 * MIB, GPUMEM_E_TOO_LARGE);
+        party_leave(&party);
+        link = open_link("looks", NULL);
+        for (unsigned ms = 0; ms < AWAIT_MS && count_times(link, LISTED_EVENT_ENDED) == n_ended;
+             ms++)
+                sleep_ms(1);
+        ck_assert_uint_eq(count_times(link, LISTED_EVENT_ENDED), n_ended + 1);
+        ck_assert_uint_eq(count_times(link, LISTED_EVENT_CONNECTED), n_connected + 1);
+        link_free(link);
+}
+
 TEST(rows_follow_each_other_and_begin_where_that_is_asked)
 {
         struct link *link = open_link("test", NULL);
-        struct told all = told_fetch(link, 0, 0), some;
+        struct party party = party_join();
+        struct told all, some;
 
+        party_give_back(&party, party_lease(&party, 0, 4 * MIB).lease);
+        all = told_fetch(link, 0, 0);
         ck_assert_uint_ge(all.n_rows, 3);
         ck_assert_uint_eq(all.n_lost, 0);
         for (uint32_t i = 1; i < all.n_rows; i++)
@@ -183,15 +222,21 @@ TEST(an_answer_has_its_bound_and_says_where_to_go_on)
         struct link *link;
         uint32_t n_rows = 0;
         unsigned n_answers = 0;
+        pid_t last = 0;
 
         for (unsigned i = 0; i < N_CROWD; i++) {
                 pid_t pid = fork();
 
-                if (pid == 0)
-                        _exit(connect_ready() < 0);
+                if (pid == 0) {
+                        struct party party = party_join();
+
+                        refuse_one(&party, 512 * MIB, GPUMEM_E_TOO_LARGE);
+                        _exit(0);
+                }
                 ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+                last = pid;
         }
-        (void)await_own(LISTED_EVENT_CONNECTED);
+        (void)told_await(LISTED_EVENT_ENDED, (uint32_t)last, (uint32_t)getuid());
         link = open_link("test", NULL);
         do {
                 told = told_fetch(link, told.next, TOLD_BIT(CONNECTED) | TOLD_BIT(ENDED));

@@ -43,7 +43,7 @@ TEST(nothing_said_shows_all_as_listed)
 
         EXPECT(&filter, 1, 2, 3, 4, 0);
         filter.is_reverse = true;
-        EXPECT(&filter, 1, 2, 3, 4, 0);
+        EXPECT(&filter, 0, 4, 3, 2, 1);
 }
 
 TEST(filters_hold_together)
@@ -78,14 +78,37 @@ TEST(at_least_takes_what_is_equal)
         EXPECT(&filter, 1, 4);
 }
 
-TEST(equal_rows_stay_as_they_stood)
+TEST(amounts_are_sorted_with_the_largest_first)
 {
         struct filter filter = {.n_rules = 0};
 
         ck_assert_int_eq(filter_set_sort(&filter, &block_row_list, "size"), 0);
-        EXPECT(&filter, 2, 3, 1, 4, 0);
-        filter.is_reverse = true;
         EXPECT(&filter, 0, 4, 1, 2, 3);
+        filter.is_reverse = true;
+        EXPECT(&filter, 3, 2, 1, 4, 0);
+}
+
+TEST(numbers_that_name_are_sorted_with_the_smallest_first)
+{
+        struct filter filter = {.n_rules = 0};
+
+        ck_assert_int_eq(filter_set_sort(&filter, &block_row_list, "pid"), 0);
+        EXPECT(&filter, 2, 0, 1, 3, 4);
+        ck_assert_int_eq(filter_set_sort(&filter, &block_row_list, "uid"), 0);
+        EXPECT(&filter, 1, 3, 2, 4, 0);
+        filter.is_reverse = true;
+        EXPECT(&filter, 0, 4, 2, 3, 1);
+}
+
+TEST(what_others_do_not_tell_is_the_smallest_amount)
+{
+        struct filter filter = {.n_rules = 0};
+        struct block_row rows[] = {{.block = 0, .age = LISTING_UNTOLD}, {.block = 1, .age = 5}};
+        uint32_t n;
+
+        ck_assert_int_eq(filter_set_sort(&filter, &block_row_list, "age"), 0);
+        ck_assert_int_eq(filter_apply(&filter, &block_row_list, (char *)rows, 2, &n), 0);
+        ck_assert_uint_eq(rows[0].block, 1);
 }
 
 TEST(states_are_sorted_by_what_they_are_called)

@@ -75,4 +75,35 @@ TEST(requests_within_two_seconds_are_one_refusal)
         ck_assert_uint_eq(rows[4].event, 6);
 }
 
+TEST(refusals_for_another_reason_are_apart)
+{
+        struct event_row rows[] = {
+                {.pid = 1, .code = GPUMEM_E_REFUSED, .reason = PROTO_REFUSED_POOL_FULL},
+                {.pid = 1, .code = GPUMEM_E_LIMIT, .reason = PROTO_REFUSED_QUOTA},
+                {.pid = 1, .code = GPUMEM_E_TIMED_OUT, .reason = PROTO_REFUSED_POOL_FULL},
+                {.pid = 1, .code = GPUMEM_E_DRIVER},
+                {.pid = 1, .code = GPUMEM_E_TOO_LARGE},
+        };
+
+        ck_assert_uint_eq(oom_join(rows, ARRAY_SIZE(rows)), 4);
+        ck_assert_uint_eq(rows[0].reason, PROTO_REFUSED_QUOTA);
+        ck_assert_uint_eq(rows[1].code, GPUMEM_E_TIMED_OUT);
+        ck_assert_uint_eq(rows[2].code, GPUMEM_E_DRIVER);
+        ck_assert_uint_eq(rows[3].code, GPUMEM_E_TOO_LARGE);
+}
+
+TEST(a_refusal_has_the_smallest_and_the_largest_size)
+{
+        struct event_row rows[] = {
+                {.pid = 1, .bytes = 6, .least = 6, .most = 9},
+                {.pid = 1, .bytes = 2, .least = 2, .most = 2},
+                {.pid = 1, .bytes = 4, .least = 4, .most = 4},
+        };
+
+        ck_assert_uint_eq(oom_join(rows, ARRAY_SIZE(rows)), 1);
+        ck_assert_uint_eq(rows[0].bytes, 4);
+        ck_assert_uint_eq(rows[0].least, 2);
+        ck_assert_uint_eq(rows[0].most, 9);
+}
+
 TESTS_MAIN("oom_rules")

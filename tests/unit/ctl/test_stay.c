@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The output of gpumemctl free-all about unused memory that stays. */
+/* The output of gpumemctl free-all about memory that stays. */
 #include <string.h>
 
 #include "base/err.h"
@@ -76,10 +76,37 @@ TEST(each_process_and_reason_is_a_line)
         stays_deinit(&stays);
 }
 
-TEST(what_is_in_use_or_cached_is_no_line)
+TEST(what_is_held_stands_last_and_says_what_is_in_allocations)
+{
+        static const struct client_row holders[] = {
+                {.pid = 1, .uid = USER, .device_allocated = MIB, .pinned_allocated = MIB},
+                {.pid = 1, .uid = USER, .device_allocated = MIB},
+                {.pid = 1, .uid = OTHER, .device_allocated = 7 * MIB},
+        };
+        const struct block_row blocks[] = {
+                BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 1, USER, 64 * MIB),
+                BLOCK(LISTED_LEASED, GPUMEM_PINNED, 1, USER, 2 * MIB),
+                BLOCK(LISTED_IDLE, GPUMEM_DEVICE, 1, USER, 2 * MIB),
+                BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 1, OTHER, 7 * MIB),
+        };
+        struct stays stays = find(blocks, ARRAY_SIZE(blocks), LISTING_NOBODY);
+
+        ck_assert_uint_eq(stays.n, 3);
+        ck_assert_uint_eq(stays.stays[0].kind, STAY_IDLE);
+        must_say(&stays.stays[1], "held",
+                 "works (process 1, uid 1000) holds 66.00 MiB in its leases");
+        stays_find_allocated(&stays, holders, ARRAY_SIZE(holders));
+        must_say(&stays.stays[1], "held",
+                 "works (process 1, uid 1000) holds 66.00 MiB in its leases, 3.00 MiB of it in "
+                 "allocations: gpumem_flush there returns what is empty");
+        must_say(&stays.stays[2], "held", "? (process 1, uid 1001) holds 7.00 MiB in its leases");
+        ck_assert_uint_eq(stays.stays[0].n_allocated_bytes, LISTING_UNTOLD);
+        stays_deinit(&stays);
+}
+
+TEST(what_is_cached_or_others_is_no_line)
 {
         const struct block_row blocks[] = {
-                BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 1, USER, MIB),
                 BLOCK(LISTED_CACHED, GPUMEM_DEVICE, 0, USER, MIB),
                 BLOCK(LISTED_SUM, GPUMEM_DEVICE, 0, LISTING_NOBODY, MIB),
         };

@@ -204,12 +204,25 @@ TEST(a_number_is_as_the_event_says_or_the_next)
         ck_assert_uint_eq(event_history_lost(history, NULL), 0);
 }
 
-TEST(refusals_say_what_the_last_one_asked_for)
+TEST(refusals_say_what_the_last_one_asked_for_and_the_smallest_and_the_largest)
 {
-        note(1, LISTED_EVENT_REFUSED, 5);
-        note(1, LISTED_EVENT_REFUSED, 5);
-        ck_assert_uint_eq(event_history_find(history, 0)->times, 2);
-        ck_assert_uint_eq(event_history_find(history, 0)->n_bytes, 10);
+        static const uint64_t sizes[] = {20, 40, 10, 30};
+        const struct tenant_key key = tenant(1, "");
+        const struct event_history_row *row;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
+                const struct noted_event event = {
+                        .what = LISTED_EVENT_REFUSED, .pid = 5, .n_bytes = sizes[i]};
+
+                event_history_note(history, &key, &event, now_ns);
+        }
+        row = event_history_find(history, 0);
+        ck_assert_uint_eq(row->times, 4);
+        ck_assert_uint_eq(row->n_bytes, 30);
+        ck_assert_uint_eq(row->n_least_bytes, 10);
+        ck_assert_uint_eq(row->n_most_bytes, 40);
+        note(2, LISTED_EVENT_GRANTED, 5);
+        ck_assert_uint_eq(event_history_next(row)->n_most_bytes, 0);
 }
 
 TEST(states_of_the_node_stay_in_their_order)
