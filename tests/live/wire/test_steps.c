@@ -52,11 +52,11 @@ static void ask(void)
         send_frame(asker, &frame, MESSAGE_STATS, SERIAL);
 }
 
-static uint64_t answered_hits(void)
+static struct stats_row answer(void)
 {
         struct frame reply;
         struct fdset fds = FDSET_NULL;
-        uint64_t n_hits;
+        struct stats_row row;
         void *rows;
 
         ck_assert_int_eq(receive(asker, &reply, &fds), 0);
@@ -64,16 +64,16 @@ static uint64_t answered_hits(void)
         ck_assert_int_eq(rows_read(fds.fds[0], reply.stats_reply.n_rows,
                                    reply.stats_reply.n_row_bytes, sizeof(struct stats_row), &rows),
                          0);
-        n_hits = ((const struct stats_row *)rows)->hits;
+        row = *(const struct stats_row *)rows;
         free(rows);
         fdset_deinit(&fds);
-        return n_hits;
+        return row;
 }
 
 static uint64_t hits_when_quiet(void)
 {
         ask();
-        return answered_hits();
+        return answer().hits;
 }
 
 static void send_peaks(int fd, unsigned n)
@@ -108,7 +108,7 @@ static uint64_t hits_when_busy(void)
         for (unsigned i = 0; i < N_BUSY; i++)
                 send_peaks(busy[i], N_FRAMES);
         daemon_resume(&gpumemd);
-        n_hits = answered_hits();
+        n_hits = answer().hits;
         for (unsigned i = 0; i < N_BUSY; i++)
                 expect_peaks(busy[i], N_FRAMES);
         return n_hits;
@@ -162,6 +162,62 @@ TEST(no_busy_daemon_answers_from_an_old_look)
                 sleep_ms(LASTS_MS + 50);
                 ck_assert_uint_eq(hits_when_busy(), 2 * i + 1);
         }
+}
+
+static uint64_t n_steps(void)
+{
+        ask();
+        return answer().steps;
+}
+
+/* Each connection sends a frame while the daemon stands still, and has an answer. */
+static uint64_t n_steps_of(void (*send_one)(int fd), enum message_kind answer_kind, const int *fds)
+{
+        uint64_t n_before = n_steps();
+
+        daemon_suspend(&gpumemd);
+        for (unsigned i = 0; i < N_MANY; i++)
+                send_one(fds[i]);
+        daemon_resume(&gpumemd);
+        for (unsigned i = 0; i < N_MANY; i++)
+                (void)expect(fds[i], answer_kind);
+        return n_steps() - n_before;
+}
+
+static void send_hello(int fd)
+{
+        struct frame hello = hello_frame();
+
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+}
+
+static void send_one_peak(int fd)
+{
+        send_peaks(fd, 1);
+}
+
+static void send_stats(int fd)
+{
+        struct frame frame = FRAME_NULL;
+
+        send_frame(fd, &frame, MESSAGE_STATS, SERIAL);
+}
+
+/* A HELLO has a step more than a frame that is handled in one: its board, and the rest. So has a question for figures: a
+ * part of a look, and the answer. The daemon has let all in before they say it. A few other steps come now and then. */
+TEST(what_takes_long_is_two_steps)
+{
+        uint64_t n_of_hellos, n_of_peaks, n_of_stats;
+        int fds[N_MANY];
+
+        for (unsigned i = 0; i < N_MANY; i++)
+                fds[i] = connect_raw();
+        (void)daemon_quiet_fds(&gpumemd);
+        n_of_hellos = n_steps_of(send_hello, MESSAGE_WELCOME, fds);
+        n_of_peaks = n_steps_of(send_one_peak, MESSAGE_PEAKS_RESET, fds);
+        n_of_stats = n_steps_of(send_stats, MESSAGE_STATS_REPLY, fds);
+        ck_assert_uint_ge(n_of_hellos, n_of_peaks + N_MANY / 2);
+        ck_assert_uint_ge(n_of_stats, n_of_peaks + N_MANY / 2);
 }
 
 TESTS_MAIN("steps", .limit_s = 120, .start = start, .stop = stop)
