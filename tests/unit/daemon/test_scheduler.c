@@ -245,6 +245,24 @@ TEST(the_time_of_others_is_not_a_steps)
         ck_assert_uint_le(scheduler.stats.longest_ns, 51 * US);
 }
 
+/* Its next step waits until the other has had as much, but for what the kernel ran meanwhile. */
+TEST(work_outside_of_steps_is_paid)
+{
+        begin_users(2);
+        run_for(S);
+        users[0].n_ns = users[1].n_ns = 0;
+        for (unsigned i = 0; i < 10; i++) {
+                uint64_t since_ns = now_ns;
+
+                now_ns += 150 * US;
+                preempted_ns += 100 * US;
+                scheduler_charge(&scheduler, &users[0].payer, since_ns);
+        }
+        run_for(S / 10);
+        ck_assert_uint_ge(users[1].n_ns, users[0].n_ns + 400 * US);
+        ck_assert_uint_le(users[1].n_ns, users[0].n_ns + 600 * US);
+}
+
 /* The loop waits for news, and works all the while until it sleeps, and from when it is woken. */
 static void be_idle(uint64_t n_idle_ns, uint64_t n_worked_ns)
 {
