@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
@@ -100,56 +101,63 @@ static int find_user(struct server *server, int fd, struct user **ret_user)
         return user_ref(&server->accounts, credentials.uid, ret_user);
 }
 
-/* `user`: its reference is consumed. */
 static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
 {
         struct scheduler *scheduler = &socket->listener->server->scheduler;
         bool is_one_more = !user || user->n_arrivals < ARRIVALS_A_USER;
         struct arrival *arrival = is_one_more ? calloc(1, sizeof(*arrival)) : NULL;
 
-        if (!arrival) {
-                (void)user_unref(user);
+        if (!arrival)
                 return -ENOMEM;
-        }
         *arrival = (struct arrival){.task = {.step = let_in},
                                     .listener = socket->listener,
                                     .user = user,
                                     .way = socket->way,
                                     .fd = fd};
         LIST_INSERT_HEAD(&socket->listener->arrivals, arrival, link);
-        if (user)
+        if (user) {
+                payer_ref(&user->payer);
                 user->n_arrivals++;
+        }
         scheduler_put(scheduler, user ? &user->payer : &scheduler->admin, &arrival->task);
         return 0;
 }
 
-static void arrive(struct listen_socket *socket, int fd)
+/* It is accepted before its user is known, who then pays for that, too. */
+static void arrive(struct listen_socket *socket, int fd, uint64_t since_ns)
 {
         struct server *server = socket->listener->server;
+        struct payer *payer = &server->scheduler.admin;
         struct user *user = NULL;
         int r = 0;
 
-        if (socket->way == SESSION_AS_CLIENT)
+        if (socket->way == SESSION_AS_CLIENT) {
                 r = find_user(server, fd, &user);
+                payer = r ? &server->scheduler.node : &user->payer;
+        }
         if (!r)
                 r = arrival_new(socket, user, fd);
-        if (!r)
-                return;
-        session_turn_away(fd, GPUMEM_E_TOO_MANY,
-                          "too many processes of this user connect at this moment; try again");
-        socket_close(server, fd);
+        if (r) {
+                session_turn_away(
+                        fd, GPUMEM_E_TOO_MANY,
+                        "too many processes of this user connect at this moment; try again");
+                socket_close(server, fd);
+        }
+        scheduler_charge(&server->scheduler, payer, since_ns);
+        (void)user_unref(user);
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
         struct listen_socket *socket = CONTAINER_OF(poll, struct listen_socket, poll);
+        uint64_t since_ns = clock_now_ns();
         int fd;
 
         (void)status;
         (void)events;
         fd = accept4(socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-                arrive(socket, fd);
+                arrive(socket, fd, since_ns);
         else if (errno == EMFILE || errno == ENFILE)
                 turn_away(socket);
 }

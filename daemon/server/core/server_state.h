@@ -92,11 +92,14 @@ struct server_pool {
         } prewarming; /* see prewarming.h */
 };
 
-/* What the last look at all blocks and boards found: see list_stats.h. */
+/* A look at all blocks and boards: see list_stats.h. */
 struct board_total;
 struct stats_look {
-        struct board_total *totals; /* by pool; NULL: there was no such look */
-        uint64_t n_changes, began_ns;
+        struct board_total
+                *totals;    /* what was found so far, by pool; NULL: there is no such look */
+        uint64_t number;    /* looks for STATS are numbered in the order in which they begin */
+        uint64_t n_changes; /* policy_n_changes, when it began */
+        uint64_t began_ns;
 };
 
 struct server {
@@ -156,7 +159,13 @@ struct server {
                 uv_timer_t timer;
                 struct task task; /* those whose time is over */
         } reply_files;            /* see reply_files.h */
-        struct stats_look stats_look;
+        struct {
+                struct stats_look last; /* that is complete */
+                struct stats_look next; /* that is under way */
+                struct numbered_walk place;
+                bool has_seen_blocks; /* all of them: the place is that of the boards */
+                uint64_t n_begun;
+        } stats; /* what all who ask with STATS share: see list_stats.h */
         struct listener *listener;
         struct session_list sessions;
         struct numbered sessions_by_number; /* for walks in parts */

@@ -41,6 +41,21 @@ struct board_stats board_stats_read(const struct session *session, uint32_t pool
         return stats;
 }
 
+#define CACHE_LINE 64
+
+void board_stats_prefetch(const struct session *session)
+{
+        if (session->state != SESSION_READY)
+                return;
+        __builtin_prefetch(session->client);
+        for (uint32_t pool = 0; pool < session->server->n_pools; pool++) {
+                const char *board = (const char *)board_pool(session->board, pool);
+
+                for (size_t offset = 0; offset < sizeof(struct board_pool); offset += CACHE_LINE)
+                        __builtin_prefetch(board + offset);
+        }
+}
+
 void board_stats_add(uint64_t *sum, uint64_t n)
 {
         *sum = n < INT64_MAX - at_most(*sum, INT64_MAX) ? *sum + n : INT64_MAX;

@@ -14,6 +14,9 @@ struct board_stats {
 /* All zero for a client that is not READY: no process writes to its board. */
 struct board_stats board_stats_read(const struct session *session, uint32_t pool);
 
+/* What that will read comes into the CPU's cache meanwhile. */
+void board_stats_prefetch(const struct session *session);
+
 /* Adds up to INT64_MAX, the largest number that JSON readers take. A client that reports too much makes a
  * sum useless, but does not wrap it. */
 void board_stats_add(uint64_t *sum, uint64_t n);

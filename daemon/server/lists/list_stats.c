@@ -11,6 +11,47 @@
 #include "daemon/server/session/reply_files.h"
 #include "gpumem.h"
 
+static int look_begin(const struct server *server, struct stats_look *ret_look)
+{
+        struct board_total *totals = calloc(server->n_pools, sizeof(totals[0]));
+
+        if (!totals)
+                return -ENOMEM;
+        *ret_look = (struct stats_look){.totals = totals,
+                                        .n_changes = policy_n_changes(server->policy),
+                                        .began_ns = server_now_ns(server)};
+        return 0;
+}
+
+static void look_forget(struct stats_look *look)
+{
+        free(look->totals);
+        look->totals = NULL;
+}
+
+static void note_unused(uint32_t pool, uint64_t n_bytes, void *argument)
+{
+        struct board_total *total = &((const struct stats_look *)argument)->totals[pool];
+
+        if (n_bytes > total->largest_free)
+                total->largest_free = n_bytes;
+}
+
+/* So many blocks that are only looked at take as long as an item of other walks. */
+#define LOOKS_AN_ITEM 4
+
+/* Parts of a look: each returns whether more is left of it. */
+static bool look_at_blocks(const struct server *server, struct stats_look *look,
+                           struct numbered_walk *place)
+{
+        bool has_more;
+
+        place->n_items *= LOOKS_AN_ITEM;
+        has_more = policy_list_unused(server->policy, place, note_unused, look);
+        place->n_items /= LOOKS_AN_ITEM;
+        return has_more;
+}
+
 static void add(const struct session *session, struct board_total *totals)
 {
         for (uint32_t pool = 0; pool < session->server->n_pools; pool++) {
@@ -25,76 +66,71 @@ static void add(const struct session *session, struct board_total *totals)
         }
 }
 
+/* Each board is a page of its own, and few of many are in the CPU's cache: all are on their way before one is read. */
+static bool look_at_boards(const struct server *server, struct stats_look *look,
+                           struct numbered_walk *place)
+{
+        const struct session *met[PART_ITEMS];
+        unsigned n = 0;
+
+        while (n < PART_ITEMS && (met[n] = numbered_next(&server->sessions_by_number, place)))
+                __builtin_prefetch(&met[n++]->client);
+        for (unsigned i = 0; i < n; i++)
+                board_stats_prefetch(met[i]);
+        for (unsigned i = 0; i < n; i++) {
+                if (session_has_client(met[i]))
+                        add(met[i], look->totals);
+        }
+        return !numbered_is_over(&server->sessions_by_number, place);
+}
+
 static void listing_free(struct walk *walk)
 {
         struct listing *listing = listing_of(walk);
 
         row_buffer_deinit(&listing->rows);
-        free(listing->totals);
+        look_forget(&listing->look);
         free(listing->more);
         free(listing);
+}
+
+static void refuse(struct session *session, const struct frame *request)
+{
+        session_send_error(session, request->serial, GPUMEM_E_TOO_MANY, "out of memory in gpumemd");
 }
 
 void listing_begin(struct session *session, const struct frame *request,
                    struct listing *take_listing, bool (*const *parts)(struct walk *walk))
 {
-        if (take_listing)
-                take_listing->totals = calloc(session->server->n_pools,
-                                              sizeof(take_listing->totals[0]));
-        if (!take_listing || !take_listing->totals) {
+        if (!take_listing || look_begin(session->server, &take_listing->look)) {
                 if (take_listing)
                         free(take_listing->more);
                 free(take_listing);
-                session_send_error(session, request->serial, GPUMEM_E_TOO_MANY,
-                                   "out of memory in gpumemd");
+                refuse(session, request);
                 return;
         }
-        take_listing->n_changes = policy_n_changes(session->server->policy);
-        take_listing->began_ns = server_now_ns(session->server);
         walk_begin(session, request, &take_listing->walk, parts, listing_free);
-}
-
-static void note_unused(uint32_t pool, uint64_t n_bytes, void *argument)
-{
-        struct board_total *total = &listing_of(argument)->totals[pool];
-
-        if (n_bytes > total->largest_free)
-                total->largest_free = n_bytes;
 }
 
 void listing_note_unused(struct listing *listing, const struct block_listing *block)
 {
         if (block->is_idle || block->state == BLOCK_IS_CACHED)
-                note_unused(block->pool, block->n_bytes, &listing->walk);
+                note_unused(block->pool, block->n_bytes, &listing->look);
 }
-
-/* So many blocks that are only looked at take as long as an item of other walks. */
-#define LOOKS_AN_ITEM 4
 
 bool listing_see_idle(struct walk *walk)
 {
-        bool has_more;
+        return look_at_blocks(walk->asker->server, &listing_of(walk)->look, &walk->place);
+}
 
-        walk->place.n_items *= LOOKS_AN_ITEM;
-        has_more = policy_list_unused(walk->asker->server->policy, &walk->place, note_unused, walk);
-        walk->place.n_items /= LOOKS_AN_ITEM;
-        return has_more;
+bool listing_add_boards(struct walk *walk)
+{
+        return look_at_boards(walk->asker->server, &listing_of(walk)->look, &walk->place);
 }
 
 bool listing_write_rows(struct walk *walk)
 {
         return row_buffer_write_some(&listing_of(walk)->rows, &walk->place);
-}
-
-bool listing_add_boards(struct walk *walk)
-{
-        const struct session *session;
-
-        while ((session = walk_next_session(walk))) {
-                if (session_has_client(session))
-                        add(session, listing_of(walk)->totals);
-        }
-        return walk_has_more_sessions(walk);
 }
 
 /* What clients report may include memory that they have lost, which is not leased any more. The largest block that the
@@ -160,9 +196,9 @@ static int fill(struct server *server, uint32_t pool, const struct board_total *
         return 0;
 }
 
-int list_stats_make(const struct listing *listing, int *ret_fd)
+/* A file with a row of statistics for each pool. */
+static int make_stats(struct session *session, const struct stats_look *look, int *ret_fd)
 {
-        struct session *session = listing->walk.asker;
         struct server *server = session->server;
         CLEANUP(freep)
         struct stats_row *rows = calloc(server->n_pools, sizeof(*rows));
@@ -170,11 +206,11 @@ int list_stats_make(const struct listing *listing, int *ret_fd)
         if (!rows)
                 return -ENOMEM;
         for (uint32_t pool = 0; pool < server->n_pools; pool++) {
-                int r = fill(server, pool, &listing->totals[pool], &rows[pool]);
+                int r = fill(server, pool, &look->totals[pool], &rows[pool]);
 
                 if (r)
                         return r;
-                rows[pool].list_changes = policy_n_changes(server->policy) - listing->n_changes;
+                rows[pool].list_changes = policy_n_changes(server->policy) - look->n_changes;
         }
         return reply_files_make(session, rows, server->n_pools * sizeof(*rows), ret_fd);
 }
@@ -192,14 +228,8 @@ static int make_fds(struct listing *listing, struct fdset *fds)
         if (!r)
                 r = fdset_add(fds, fd);
         if (!r)
-                r = list_stats_make(listing, &fd);
+                r = make_stats(listing->walk.asker, &listing->look, &fd);
         return r ? r : fdset_add(fds, fd);
-}
-
-static void refuse(const struct listing *listing)
-{
-        session_send_error(listing->walk.asker, listing->walk.request.serial, GPUMEM_E_TOO_MANY,
-                           "out of memory in gpumemd");
 }
 
 bool listing_reply(struct walk *walk)
@@ -210,7 +240,7 @@ bool listing_reply(struct walk *walk)
         struct listing *listing = listing_of(walk);
 
         if (make_fds(listing, &fds)) {
-                refuse(listing);
+                refuse(walk->asker, &walk->request);
                 return false;
         }
         reply.clients_reply = (struct message_clients_reply){
@@ -224,66 +254,106 @@ bool listing_reply(struct walk *walk)
         return false;
 }
 
-static void reply_with_stats(const struct listing *listing)
+/* A part of the look that is under way, or of another. */
+static int go_on_looking(struct server *server)
+{
+        struct stats_look *next = &server->stats.next;
+        struct numbered_walk *place = &server->stats.place;
+
+        if (!next->totals) {
+                int r = look_begin(server, next);
+
+                if (r)
+                        return r;
+                next->number = ++server->stats.n_begun;
+                server->stats.has_seen_blocks = false;
+                place->next = 0;
+        }
+        numbered_go_on(place, PART_ITEMS);
+        if (!server->stats.has_seen_blocks) {
+                if (look_at_blocks(server, next, place))
+                        return 0;
+                server->stats.has_seen_blocks = true;
+                place->next = 0;
+        }
+        if (look_at_boards(server, next, place))
+                return 0;
+        look_forget(&server->stats.last);
+        server->stats.last = *next;
+        next->totals = NULL;
+        return 0;
+}
+
+/* Who asks with STATS. */
+struct question {
+        struct walk walk;
+        uint64_t n_begun; /* looks, before it came */
+};
+
+/* While others wait for their steps, a look will do that is not older. */
+#define LOOK_LASTS_MS 200
+
+static bool is_served(const struct question *question)
+{
+        const struct server *server = question->walk.asker->server;
+        const struct stats_look *last = &server->stats.last;
+
+        if (!last->totals)
+                return false;
+        return last->number > question->n_begun ||
+               (scheduler_has_work(&server->scheduler) &&
+                server_now_ns(server) - last->began_ns < LOOK_LASTS_MS * NS_PER_MS);
+}
+
+static void reply_with_stats(struct session *asker, const struct frame *request)
 {
         CLEANUP(closep)
         int fd = -1;
-        struct session *asker = listing->walk.asker;
         struct frame reply = FRAME_NULL;
 
-        if (list_stats_make(listing, &fd)) {
-                refuse(listing);
+        if (make_stats(asker, &asker->server->stats.last, &fd)) {
+                refuse(asker, request);
                 return;
         }
         reply.stats_reply.n_rows = asker->server->n_pools;
         reply.stats_reply.n_row_bytes = sizeof(struct stats_row);
-        session_send(asker, &reply, MESSAGE_STATS_REPLY, listing->walk.request.serial, &fd, 1);
+        session_send(asker, &reply, MESSAGE_STATS_REPLY, request->serial, &fd, 1);
 }
 
-/* A look that was over in one step is not worth keeping. */
-static bool keep_and_reply(struct walk *walk)
+/* A step is a part of the look, or the answer: both in one would take too long. */
+static bool look_or_reply(struct walk *walk)
 {
-        struct listing *listing = listing_of(walk);
-        struct stats_look *look = &walk->asker->server->stats_look;
-
-        reply_with_stats(listing);
-        if (!walk->has_rested)
+        if (walk->has_rested && is_served(CONTAINER_OF(walk, struct question, walk))) {
+                reply_with_stats(walk->asker, &walk->request);
                 return false;
-        free(look->totals);
-        *look = (struct stats_look){.totals = steal_ptr(listing->totals),
-                                    .n_changes = listing->n_changes,
-                                    .began_ns = listing->began_ns};
-        return false;
+        }
+        if (go_on_looking(walk->asker->server)) {
+                refuse(walk->asker, &walk->request);
+                return false;
+        }
+        return true;
 }
 
-/* While others wait for their steps, a look at all blocks and boards serves all who ask within this time. */
-#define LOOK_KEPT_MS 200
-
-static bool look_serves(struct server *server)
+static void question_free(struct walk *walk)
 {
-        const struct stats_look *look = &server->stats_look;
-
-        return look->totals && scheduler_has_work(&server->scheduler) &&
-               server_now_ns(server) - look->began_ns < LOOK_KEPT_MS * NS_PER_MS;
+        free(CONTAINER_OF(walk, struct question, walk));
 }
 
 void list_stats_take(struct session *session, const struct frame *frame)
 {
-        static bool (*const parts[])(struct walk * walk) = {listing_see_idle, listing_add_boards,
-                                                            keep_and_reply, NULL};
-        const struct stats_look *look = &session->server->stats_look;
-        const struct listing last = {.walk = {.asker = session, .request = *frame},
-                                     .totals = look->totals,
-                                     .n_changes = look->n_changes};
+        static bool (*const parts[])(struct walk * walk) = {look_or_reply, NULL};
+        struct question *question = calloc(1, sizeof(*question));
 
-        if (look_serves(session->server))
-                reply_with_stats(&last);
-        else
-                listing_begin(session, frame, calloc(1, sizeof(struct listing)), parts);
+        if (!question) {
+                refuse(session, frame);
+                return;
+        }
+        question->n_begun = session->server->stats.n_begun;
+        walk_begin(session, frame, &question->walk, parts, question_free);
 }
 
 void list_stats_close(struct server *server)
 {
-        free(server->stats_look.totals);
-        server->stats_look = (struct stats_look){.totals = NULL};
+        look_forget(&server->stats.last);
+        look_forget(&server->stats.next);
 }

@@ -18,10 +18,8 @@ struct listing {
         struct walk walk;
         struct row_buffer rows;
         enum message_kind reply_kind;
-        struct board_total *totals; /* by pool */
-        void *more;                 /* of the handler: freed in the end */
-        uint64_t n_changes;         /* policy_n_changes, at the beginning */
-        uint64_t began_ns;
+        struct stats_look look; /* which is not numbered */
+        void *more;             /* of the handler: freed in the end */
 };
 
 /* `take_listing` is from calloc, or NULL if that failed. */
@@ -41,15 +39,13 @@ bool listing_see_idle(struct walk *walk);
 bool listing_add_boards(struct walk *walk);
 bool listing_write_rows(struct walk *walk);
 
-/* Makes a file with a row of statistics for each pool, after the first two of them. */
-int list_stats_make(const struct listing *listing, int *ret_fd);
-
 /* The last part: sends the rows and the statistics, or an error if an allocation has failed. */
 bool listing_reply(struct walk *walk);
 
-/* Handler of dispatch.c. It answers from the last look at all blocks and boards if that is young, took more than one
- * step, and others wait for theirs. */
+/* Handler of dispatch.c. All who ask share one look at all blocks and boards, of which each step of theirs does a part.
+ * An answer comes from a look that began after the question, and is exact: what one part finds is. While others wait
+ * for their steps, the last complete look will do if it began within 0.2 s. */
 void list_stats_take(struct session *session, const struct frame *frame);
 
-/* Forgets that look. */
+/* Forgets the looks. */
 void list_stats_close(struct server *server);

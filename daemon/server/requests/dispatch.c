@@ -93,7 +93,7 @@ static void refuse_user(struct session *session, const struct frame *frame)
 struct hello {
         struct walk walk;
         int board_fd;
-        bool has_rested, has_failed;
+        bool has_failed;
 };
 
 static struct hello *hello_of(struct walk *walk)
@@ -118,11 +118,7 @@ static void hello_free(struct walk *walk)
 
 static bool rest(struct walk *walk)
 {
-        struct hello *hello = hello_of(walk);
-        bool had_rested = hello->has_rested;
-
-        hello->has_rested = true;
-        return !had_rested;
+        return !walk->has_rested;
 }
 
 static bool become_client(struct walk *walk)

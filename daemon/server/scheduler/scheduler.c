@@ -115,6 +115,19 @@ static void count(struct scheduler_stats *stats, uint64_t n_ns)
                 stats->longest_ns = n_ns;
 }
 
+static void charge(struct scheduler *scheduler, struct payer *payer, uint64_t n_ns)
+{
+        note_for_admin(scheduler, payer, n_ns);
+        payer_charge(payer, n_ns);
+}
+
+void scheduler_charge(struct scheduler *scheduler, struct payer *payer, uint64_t since_ns)
+{
+        uint64_t now_ns = clock_now_ns();
+
+        charge(scheduler, payer, own_time(scheduler, now_ns, now_ns - since_ns));
+}
+
 /* Returns whether there was work. */
 static bool take_step(struct scheduler *scheduler, uint64_t *now_ns)
 {
@@ -131,8 +144,7 @@ static bool take_step(struct scheduler *scheduler, uint64_t *now_ns)
         *now_ns = clock_now_ns();
         n_ns = own_time(scheduler, *now_ns, *now_ns - since_ns);
         count(&scheduler->stats, n_ns);
-        note_for_admin(scheduler, payer, n_ns);
-        payer_charge(payer, n_ns);
+        charge(scheduler, payer, n_ns);
         payer_unref(payer);
         return true;
 }

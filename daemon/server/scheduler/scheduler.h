@@ -47,6 +47,9 @@ void scheduler_deinit(struct scheduler *scheduler);
 /* The task has work, for which that payer pays. Also legal if that was said before. */
 void scheduler_put(struct scheduler *scheduler, struct payer *payer, struct task *task);
 
+/* The payer pays for what the loop did for it since that moment of clock_now_ns, outside of steps. */
+void scheduler_charge(struct scheduler *scheduler, struct payer *payer, uint64_t since_ns);
+
 /* Whether tasks wait for their steps. */
 bool scheduler_has_work(const struct scheduler *scheduler);
 

@@ -26,7 +26,7 @@ static struct worker {
 
 static uv_loop_t loop;
 static struct scheduler scheduler;
-static uint64_t now_ns, preempted_ns;
+static uint64_t now_ns, preempted_ns, idle_ns;
 static unsigned n_after;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
@@ -36,6 +36,13 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 
         *now = (struct timespec){.tv_sec = (time_t)(ns / S), .tv_nsec = (long)(ns % S)};
         return 0;
+}
+
+uint64_t __wrap_uv_metrics_idle_time(uv_loop_t *of);
+uint64_t __wrap_uv_metrics_idle_time(uv_loop_t *of)
+{
+        ck_assert_ptr_eq(of, &loop);
+        return idle_ns;
 }
 
 static void after_step(struct scheduler *of)
@@ -67,6 +74,7 @@ static void start(void)
         memset(users, 0, sizeof(users));
         memset(&scheduler, 0, sizeof(scheduler));
         n_after = 0;
+        idle_ns = 0;
         ck_assert_int_eq(uv_loop_init(&loop), 0);
         ck_assert_int_eq(scheduler_open(&scheduler, &loop, after_step), 0);
         admin = (struct worker){.task = {.step = work}, .pays = &scheduler.admin};
@@ -235,6 +243,57 @@ TEST(the_time_of_others_is_not_a_steps)
         ck_assert_uint_ge(users[0].n_steps + 10, users[1].n_steps);
         ck_assert_uint_eq(scheduler.stats.n_late, 0);
         ck_assert_uint_le(scheduler.stats.longest_ns, 51 * US);
+}
+
+/* Its next step waits until the other has had as much, but for what the kernel ran meanwhile. */
+TEST(work_outside_of_steps_is_paid)
+{
+        begin_users(2);
+        run_for(S);
+        users[0].n_ns = users[1].n_ns = 0;
+        for (unsigned i = 0; i < 10; i++) {
+                uint64_t since_ns = now_ns;
+
+                now_ns += 150 * US;
+                preempted_ns += 100 * US;
+                scheduler_charge(&scheduler, &users[0].payer, since_ns);
+        }
+        run_for(S / 10);
+        ck_assert_uint_ge(users[1].n_ns, users[0].n_ns + 400 * US);
+        ck_assert_uint_le(users[1].n_ns, users[0].n_ns + 600 * US);
+}
+
+/* The loop waits for news, and works all the while until it sleeps, and from when it is woken. */
+static void be_idle(uint64_t n_idle_ns, uint64_t n_worked_ns)
+{
+        now_ns += n_idle_ns;
+        idle_ns += n_idle_ns;
+        preempted_ns += n_idle_ns - n_worked_ns;
+}
+
+/* What the loop works in its idle time would make up for the time of others in the step after it. */
+TEST(neither_is_it_after_idle_time)
+{
+        users[0].others_ns = 150 * US;
+        for (unsigned i = 0; i < 100; i++) {
+                be_idle(500 * US, 200 * US);
+                begin(&users[0], 1, 30 * US);
+                (void)uv_run(&loop, UV_RUN_DEFAULT);
+        }
+        ck_assert_uint_eq(scheduler.stats.n_late, 0);
+        ck_assert_uint_le(scheduler.stats.longest_ns, 31 * US);
+        ck_assert_uint_eq(scheduler.everyone.used_ns, 100 * 30 * US);
+}
+
+/* Idle time is not the time of others: what took long is seen all the same. */
+TEST(idle_time_makes_no_step_short)
+{
+        for (unsigned i = 0; i < 100; i++) {
+                be_idle(40 * US, 0);
+                begin(&users[0], 1, SCHEDULER_LATE_NS + 1);
+                (void)uv_run(&loop, UV_RUN_DEFAULT);
+        }
+        ck_assert_uint_eq(scheduler.stats.n_late, 100);
 }
 
 TESTS_MAIN("scheduler", .start = start, .stop = stop)

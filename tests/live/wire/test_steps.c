@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the daemon's steps are seen by: how old the figures of STATS may be on a quiet and on a busy daemon, and into how
+ * many steps a request is cut. The daemon is busy when it goes on after it stood still while many asked. */
+#include "client/connection/rows.h"
+#include "proto/board.h"
+#include "tests/live/support/links.h"
+#include "tests/live/support/world.h"
+#include "tests/live/worlds/frames_world.h"
+
+#define N_MANY   100 /* clients: more than a step looks at */
+#define N_BUSY   8   /* connections with so many requests each: */
+#define N_FRAMES 20
+#define SERIAL   7
+#define N_TRIES  40
+
+/* For longer than this no look at the boards serves. */
+#define LASTS_MS 200
+
+static int busy[N_BUSY], asker;
+static struct member claimant;
+
+static void start(void)
+{
+        frames_start();
+        asker = connect_ready();
+        for (unsigned i = 0; i < N_BUSY; i++)
+                busy[i] = connect_ready();
+        claimant = member_join("claimant");
+}
+
+static void stop(void)
+{
+        member_end(&claimant);
+        frames_stop();
+}
+
+static void begin_many(void)
+{
+        for (unsigned i = 0; i < N_MANY; i++)
+                (void)connect_ready();
+}
+
+static void claim(uint64_t n_hits)
+{
+        atomic_store(&board_pool(claimant.board, 0)->lanes[0].hits, n_hits);
+}
+
+static void ask(void)
+{
+        struct frame frame = FRAME_NULL;
+
+        send_frame(asker, &frame, MESSAGE_STATS, SERIAL);
+}
+
+static struct stats_row answer(void)
+{
+        struct frame reply;
+        struct fdset fds = FDSET_NULL;
+        struct stats_row row;
+        void *rows;
+
+        ck_assert_int_eq(receive(asker, &reply, &fds), 0);
+        ck_assert_uint_eq(reply.kind, MESSAGE_STATS_REPLY);
+        ck_assert_int_eq(rows_read(fds.fds[0], reply.stats_reply.n_rows,
+                                   reply.stats_reply.n_row_bytes, sizeof(struct stats_row), &rows),
+                         0);
+        row = *(const struct stats_row *)rows;
+        free(rows);
+        fdset_deinit(&fds);
+        return row;
+}
+
+static uint64_t hits_when_quiet(void)
+{
+        ask();
+        return answer().hits;
+}
+
+static void send_peaks(int fd, unsigned n)
+{
+        for (unsigned i = 0; i < n; i++) {
+                struct frame frame = FRAME_NULL;
+
+                frame.reset_peaks.scope = PROTO_SCOPE_TENANT;
+                frame.reset_peaks.pool = PROTO_ALL_POOLS;
+                send_frame(fd, &frame, MESSAGE_RESET_PEAKS, i);
+        }
+}
+
+static void expect_peaks(int fd, unsigned n)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame frame;
+
+        for (unsigned i = 0; i < n; i++) {
+                ck_assert_int_eq(receive(fd, &frame, &fds), 0);
+                ck_assert_uint_eq(frame.serial, i);
+        }
+}
+
+/* The question comes first, and the others wait while it is answered. */
+static uint64_t hits_when_busy(void)
+{
+        uint64_t n_hits;
+
+        daemon_suspend(&gpumemd);
+        ask();
+        for (unsigned i = 0; i < N_BUSY; i++)
+                send_peaks(busy[i], N_FRAMES);
+        daemon_resume(&gpumemd);
+        n_hits = answer().hits;
+        for (unsigned i = 0; i < N_BUSY; i++)
+                expect_peaks(busy[i], N_FRAMES);
+        return n_hits;
+}
+
+TEST(a_quiet_daemon_answers_exactly)
+{
+        begin_many();
+        for (unsigned i = 1; i <= N_TRIES; i++) {
+                claim(i);
+                ck_assert_uint_eq(hits_when_quiet(), i);
+        }
+}
+
+/* What one step finds is exact. */
+TEST(a_small_daemon_answers_exactly_when_it_is_busy)
+{
+        for (unsigned i = 1; i <= N_TRIES; i++) {
+                claim(i);
+                ck_assert_uint_eq(hits_when_busy(), i);
+        }
+}
+
+/* On a slow machine the last look may be too old by then, now and then. The next look, of which it does a part, is too old
+ * for the question after it. */
+TEST(a_busy_daemon_answers_from_its_last_look)
+{
+        unsigned n_old = 0;
+
+        begin_many();
+        for (unsigned i = 1; i <= N_TRIES; i++) {
+                uint64_t n_hits;
+
+                claim(2 * i);
+                ck_assert_uint_eq(hits_when_quiet(), 2 * i);
+                claim(2 * i + 1);
+                n_hits = hits_when_busy();
+                ck_assert_uint_ge(n_hits, 2 * i);
+                n_old += n_hits == 2 * i;
+        }
+        ck_assert_uint_ne(n_old, 0);
+}
+
+TEST(no_busy_daemon_answers_from_an_old_look)
+{
+        begin_many();
+        for (unsigned i = 1; i <= 3; i++) {
+                claim(2 * i);
+                ck_assert_uint_eq(hits_when_quiet(), 2 * i);
+                claim(2 * i + 1);
+                sleep_ms(LASTS_MS + 50);
+                ck_assert_uint_eq(hits_when_busy(), 2 * i + 1);
+        }
+}
+
+static uint64_t n_steps(void)
+{
+        ask();
+        return answer().steps;
+}
+
+/* Each connection sends a frame while the daemon stands still, and has an answer. */
+static uint64_t n_steps_of(void (*send_one)(int fd), enum message_kind answer_kind, const int *fds)
+{
+        uint64_t n_before = n_steps();
+
+        daemon_suspend(&gpumemd);
+        for (unsigned i = 0; i < N_MANY; i++)
+                send_one(fds[i]);
+        daemon_resume(&gpumemd);
+        for (unsigned i = 0; i < N_MANY; i++)
+                (void)expect(fds[i], answer_kind);
+        return n_steps() - n_before;
+}
+
+static void send_hello(int fd)
+{
+        struct frame hello = hello_frame();
+
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+}
+
+static void send_one_peak(int fd)
+{
+        send_peaks(fd, 1);
+}
+
+static void send_stats(int fd)
+{
+        struct frame frame = FRAME_NULL;
+
+        send_frame(fd, &frame, MESSAGE_STATS, SERIAL);
+}
+
+/* A HELLO has a step more than a frame that is handled in one: its board, and the rest. So has a question for figures: a
+ * part of a look, and the answer. The daemon has let all in before they say it. A few other steps come now and then. */
+TEST(what_takes_long_is_two_steps)
+{
+        uint64_t n_of_hellos, n_of_peaks, n_of_stats;
+        int fds[N_MANY];
+
+        for (unsigned i = 0; i < N_MANY; i++)
+                fds[i] = connect_raw();
+        (void)daemon_quiet_fds(&gpumemd);
+        n_of_hellos = n_steps_of(send_hello, MESSAGE_WELCOME, fds);
+        n_of_peaks = n_steps_of(send_one_peak, MESSAGE_PEAKS_RESET, fds);
+        n_of_stats = n_steps_of(send_stats, MESSAGE_STATS_REPLY, fds);
+        ck_assert_uint_ge(n_of_hellos, n_of_peaks + N_MANY / 2);
+        ck_assert_uint_ge(n_of_stats, n_of_peaks + N_MANY / 2);
+}
+
+TESTS_MAIN("steps", .limit_s = 120, .start = start, .stop = stop)
