@@ -62,6 +62,9 @@ def _is_set(name: str) -> bool:
     return os.environ.get(name, "0") not in ("", "0")
 
 
+_waiting: set[str] = set()  # adapters that are installed when their import has ended
+
+
 def install(name: str) -> None:
     """Installs an adapter. Where it fails the framework keeps what it has, with one line."""
     import importlib
@@ -70,7 +73,11 @@ def install(name: str) -> None:
     framework = name.rpartition(".")[2]
     try:
         _package()
-        done = importlib.import_module(f"gpumem.{name}").install()
+        adapter = importlib.import_module(f"gpumem.{name}")
+        if not hasattr(adapter, "install"):  # it is being imported, and has just imported the framework
+            _waiting.add(name)
+            return
+        done = adapter.install()
     except Exception as error:
         if not is_memory:
             print(f"gpumem: {framework} keeps its own kernel cache: {error}", file=sys.stderr)
@@ -131,6 +138,15 @@ def _installer(name: str) -> Callable[[Any], None]:
     return act
 
 
+def _install_if_waiting(name: str) -> Callable[[Any], None]:
+    def act(module: Any) -> None:
+        if name in _waiting:
+            _waiting.remove(name)
+            install(name)
+
+    return act
+
+
 _actions: dict[str, Callable[[Any], None]] = {}
 _frameworks = Finder(_actions)
 
@@ -141,6 +157,8 @@ def watch(adapters: dict[str, list[str]]) -> None:
         known = _adapters.setdefault(module, [])
         known += [name for name in names if name not in known]
         _actions[module] = _installer(module)
+        for name in names:
+            _actions[f"gpumem.{name}"] = _install_if_waiting(name)
     if _frameworks not in sys.meta_path:
         sys.meta_path.insert(0, _frameworks)
 

@@ -103,6 +103,13 @@ class Run(unittest.TestCase):
             self.assertEqual((ran.stdout.splitlines(), ran.stderr, ran.returncode),
                              (OF_PROGRAM, '', 7))
 
+    def test_a_program_that_imports_the_adapter_first(self):
+        (PLACE / 'first.py').write_text('import gpumem.cupy\nprint("imported")\n')
+        ran = run(program='first.py', GPUMEM_REQUIRED='1')
+        self.assertEqual(ran.stdout.splitlines(), [*SERVED, 'imported'], ran.stderr)
+        self.assertEqual(ran.returncode, 0)
+        self.assertNotIn('keeps its own', ran.stderr)
+
     def test_modules(self):
         ran = MACHINE.run('-m', 'gpumem', 'run', '-m', 'program', 'x', cwd=PLACE)
         self.assertEqual(ran.stdout.splitlines()[2], "__main__ ['x'] True", ran.stderr)

@@ -235,9 +235,7 @@ class Store:
             return None
         try:
             found = os.fstat(fd)
-            with open(fd, "rb", closefd=False) as file:
-                data = file.read()
-            entry = decode(name, data)
+            entry = decode(name, os.pread(fd, found.st_size, 0))
             if is_own and time.time() - found.st_mtime > _TOUCH_SECONDS:
                 os.utime(fd)
             return entry
