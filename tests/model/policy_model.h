@@ -141,9 +141,9 @@ struct model_client {
 
 /* While a tenant's requests may be bypassed as often as others like: seen from what happens. */
 struct model_rest {
-        uint64_t asked_ns; /* when the tenant asked first; 0: it has not */
-        uint64_t began_ns; /* 0: there was none */
-        uint64_t last_ns;  /* when one was bypassed in it last */
+        uint64_t asked_ns;    /* when the tenant asked first; 0: it has not */
+        uint64_t earliest_ns; /* the last one began then or later, */
+        uint64_t latest_ns;   /* and then or earlier; 0: there was none */
 };
 
 struct model_pool {
@@ -185,9 +185,9 @@ struct model {
         bool closing;
         bool draining;
         enum model_errand errand;
-        bool revoked;  /* since the last comparison: limits were in the way of less than it seems */
-        bool said;     /* by a client on its board, since the queues were walked last */
-        bool unserved; /* release_all has charged mappers since the queues were walked last */
+        bool revoked; /* since the last comparison: limits were in the way of less than it seems */
+        bool said;    /* by a client on its board, since the queues were walked last */
+        bool unserved; /* charges have begun or ended in an errand since the queues were walked last */
         struct model_pool pools[MODEL_N_POOLS];
         uint64_t client_max[LIMIT_N_KINDS];
         uint64_t tenant_max[LIMIT_N_KINDS];

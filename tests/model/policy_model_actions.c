@@ -111,20 +111,25 @@ static bool was_before(const struct model *model, const struct model_request *ot
                is_first_of_its_tenant(model, other);
 }
 
-/* A tenant's requests hold up others for a time before they do so no more for a while: between two of its
- * rests there is such a time again, and a rest is no longer than that while. */
+/* A tenant's requests hold up others for a time before they do so no more for a while: a round. Only that one of them
+ * is bypassed in a rest is seen. So it is kept between which times the rest may have begun: this one may be of the
+ * same rest as the last, or of one of a later round. */
 static void check_rest(struct model *model, const struct model_request *bypassed)
 {
         struct model_rest *rest = &model->pools[bypassed->ask.pool].rests[bypassed->client->uid];
-        uint64_t end_ns = rest->began_ns + BACKFILL_ROUND_NS - BACKFILL_HOLD_NS;
+        const uint64_t rest_ns = BACKFILL_ROUND_NS - BACKFILL_HOLD_NS;
+        uint64_t present_ns = model->now_ns < rest_ns ? 0 : model->now_ns - rest_ns + 1;
+        uint64_t next_ns = rest->latest_ns ? rest->earliest_ns + BACKFILL_ROUND_NS
+                                           : rest->asked_ns + BACKFILL_HOLD_NS;
+        bool may_be_same = rest->latest_ns && rest->latest_ns >= present_ns;
 
-        if (!rest->began_ns || model->now_ns >= end_ns) {
-                uint64_t before_ns = rest->began_ns ? rest->last_ns : rest->asked_ns;
-
-                must(model, model->now_ns >= before_ns + BACKFILL_HOLD_NS);
-                rest->began_ns = model->now_ns;
-        }
-        rest->last_ns = model->now_ns;
+        must(model, may_be_same || model->now_ns >= next_ns);
+        if (!may_be_same)
+                rest->earliest_ns = next_ns;
+        if (rest->earliest_ns < present_ns)
+                rest->earliest_ns = present_ns;
+        if (model->now_ns >= next_ns)
+                rest->latest_ns = model->now_ns;
 }
 
 /* Room goes to requests in their turn; what does not fit may be bypassed by smaller ones, some times, and by

@@ -83,18 +83,21 @@ void model_not_released(struct model *model, struct model_block *block)
         model_happened_and_served(model);
 }
 
-/* A request whose time is over for a block that is being made, where the driver does not answer. */
+/* A request whose time is over for a block that is being made, where the driver does not answer. Until the policy comes
+ * to it, its block is charged, and others may be refused for that. So its block is made for it until its refusal is
+ * taken; but with LAZY it may have been made by then. */
 static void give_up_on_driver(struct model *model)
 {
         struct model_request *request;
 
         TAILQ_FOREACH (request, &model->requests, link) {
-                if (request->block && request->block->state == MODEL_MAKING &&
-                    !request->cancelled && request->ask.deadline_ns <= model->now_ns &&
-                    model->pools[request->ask.pool].driver_status == DRIVER_STALLED) {
-                        request->failure = GPUMEM_E_STALLED;
+                if (!request->block || request->block->state != MODEL_MAKING ||
+                    request->cancelled || request->ask.deadline_ns > model->now_ns ||
+                    model->pools[request->ask.pool].driver_status != DRIVER_STALLED)
+                        continue;
+                request->failure = GPUMEM_E_STALLED;
+                if (model->kind == MODEL_LAZY)
                         model_make_for_cache(model, request);
-                }
         }
 }
 

@@ -259,15 +259,15 @@ void model_ask(struct model *model, struct model_client *client, const struct po
         *request = (struct model_request){
                 .client = client,
                 .ask = *ask,
-                .may_wait = ask->deadline_ns > model->now_ns && !ask->only_cached,
                 .predicted = model->settled,
                 .outcome = predict(model, client, ask),
                 .step = model->step,
                 .number = ++model->n_asked,
                 .room_was_there = model->kind == MODEL_EXACT && room_is_there(model, ask),
         };
-        if (ask->only_cached)
+        if (ask->only_known || ask->only_cached)
                 request->ask.deadline_ns = 0;
+        request->may_wait = request->ask.deadline_ns > model->now_ns;
         if (ask->pool < MODEL_N_POOLS && model->pools[ask->pool].driver_status == DRIVER_LOST)
                 request->failure = -ENODEV;
         if (!request->outcome)

@@ -141,6 +141,7 @@ void model_take_refusal(struct model *model, const struct action *action)
         } else {
                 if (request->failure) {
                         must(model, outcome == request->failure);
+                        model_make_for_cache(model, request);
                 } else if (outcome == GPUMEM_E_LIMIT) {
                         check_limited(model, request, action);
                         model->pools[request->ask.pool].was_limited = true;

@@ -44,5 +44,6 @@ void charge_deinit(struct charge *charge)
                 usage_remove(&client->kept, pool->settings.kind, charge->n_bytes);
                 usage_remove(&client->tenant->kept, pool->settings.kind, charge->n_bytes);
         }
+        client->policy->n_charges++;
         *charge = CHARGE_NULL;
 }

@@ -70,7 +70,7 @@ int request_new(struct client *client, const struct policy_ask *ask, struct requ
                 .only_cached = ask->only_cached,
                 .keeps_mapped = ask->keeps_mapped,
                 .properties = ask->properties,
-                .deadline_ns = ask->only_cached ? 0 : ask->deadline_ns,
+                .deadline_ns = ask->only_known || ask->only_cached ? 0 : ask->deadline_ns,
                 .n_parts = 1,
                 .n_all_bytes = ask->n_bytes,
                 .n_to_make = 1,

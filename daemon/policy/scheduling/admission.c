@@ -362,7 +362,7 @@ struct pool *admission_ask(struct client *client, const struct policy_ask *ask, 
                 client_refuse_spare(client, ask, r);
                 return NULL;
         }
-        request->may_wait = ask->deadline_ns > now_ns && !ask->only_cached;
+        request->may_wait = request->deadline_ns > now_ns;
         r = check_ask(client, ask);
         if (!r)
                 r = lease_new(client, ask->serial, &lease);

@@ -212,7 +212,7 @@ struct policy {
         TAILQ_HEAD(policy_keeps, share)
         keeps;                     /* begun keeps, sorted by their end */
         struct limits *limits;     /* NULL: none */
-        uint64_t n_charges;        /* begun so far */
+        uint64_t n_charges;        /* begun, or ended, so far */
         uint64_t n_revocations;    /* so far */
         uint64_t n_unawaited;      /* see policy_n_unawaited */
         uint32_t n_waiting;        /* requests in all queues */

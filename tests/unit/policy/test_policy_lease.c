@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which requests are accepted, how many of a client wait, and when a pool may be added. */
+/* Which requests are accepted, which of them wait and how many, and when a pool may be added. */
 #include "base/err.h"
 #include "tests/unit/policy/policy_world.h"
 
@@ -34,6 +34,22 @@ POLICY_TEST(sixty_four_requests_may_wait, 4 * MIB)
         expect_refused(client, 65, 2 * MIB, UINT64_MAX, GPUMEM_E_TOO_MANY);
         expect_cancelled(client, 1);
         expect_wait(client, 65, 2 * MIB, UINT64_MAX);
+}
+
+/* It would take a block that it maps already, and there is none. */
+POLICY_TEST(a_request_for_known_blocks_waits_for_no_limit, 8 * MIB)
+{
+        const struct policy_ask known = {.serial = 1,
+                                         .n_bytes = 2 * MIB,
+                                         .known_will_do = true,
+                                         .only_known = true,
+                                         .deadline_ns = UINT64_MAX};
+        struct client *client = join(1);
+
+        (void)hold(client, 2 * MIB);
+        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_LEASES, 1);
+        ask_with(client, &known);
+        expect_refusal(client, 1, GPUMEM_E_LIMIT);
 }
 
 POLICY_TEST(pools_come_before_clients, 4 * MIB)

@@ -216,4 +216,25 @@ POLICY_TEST(who_leaves_while_a_walk_rests_is_not_met, 8 * MIB)
         ck_assert_uint_eq(stats().n_waiting, 1);
 }
 
+/* A device is lost: no client is charged any more for what was being made there. A request elsewhere waits for that, and
+ * its queue is walked first. */
+POLICY_TEST(the_end_of_a_charge_serves_who_was_met_before, 8 * MIB)
+{
+        struct client *client = join(1);
+
+        set_limit(LIMIT_OF_TENANT, 1, LIMIT_LEASES, 1);
+        policy_serve_in_turns(world.policy);
+        ask_with(client, &(const struct policy_ask){
+                                 .pool = 1, .n_bytes = 2 * MIB, .deadline_ns = UINT64_MAX});
+        (void)policy_serve(world.policy, UINT_MAX, world.now_ns);
+        (void)expect_create(client, 0);
+        ask(client, 1, 2 * MIB, UINT64_MAX);
+        (void)policy_serve(world.policy, UINT_MAX, world.now_ns);
+        expect_idle();
+        ck_assert_int_eq(policy_set_driver_status(world.policy, 1, DRIVER_LOST, world.now_ns), 0);
+        (void)policy_serve(world.policy, UINT_MAX, world.now_ns);
+        expect_refusal(client, 0, -ENODEV);
+        (void)expect_create(client, 1);
+}
+
 TESTS_MAIN("policy: queue")
