@@ -82,12 +82,13 @@ make_root() {
 }
 
 clone() {
+        # Not in root's home: tests run programs of other users, who cannot reach it.
         git -C "$repository" bundle create --quiet "$root/root/repository" HEAD
-        in_root git -c advice.detachedHead=false clone --quiet /root/repository /root/gpumemd
+        in_root git -c advice.detachedHead=false clone --quiet /root/repository /srv/gpumemd
 }
 
 make_in_root() {
-        in_root env -C /root/gpumemd make "$@"
+        in_root env -C /srv/gpumemd make "$@"
 }
 
 verdicts=()

@@ -480,7 +480,8 @@ class Numba(Framework):
         self.says(self.KERNELS + '        print(need(cooperative))', 'True')
         [path] = self.entries()
         from gpumem.kernels import _store
-        entry = _store.decode(path.name, path.read_bytes())
+        data = path.read_bytes()
+        entry = _store.decode(path.name, len(data), lambda n, at: data[at:at + n])
         path.write_bytes(_store.encode(path.name, entry.about, {'kernel': b'no pickle'}))
         ran = self.run_program(self.KERNELS + '        print(need(cooperative))')
         self.assertEqual(ran.stdout, 'True\n')

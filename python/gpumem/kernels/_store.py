@@ -22,13 +22,14 @@ import pathlib
 import stat
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .. import _notice
 from . import _settings
 
 _MAGIC = b"gpumem kernel 2\n"
+_HEAD_BYTES = 8192  # mostly holds the header
 _TOUCH_SECONDS = 60.0  # how exactly "least recently used" is known
 _TEMPORARY = ".tmp-"
 _LEFT_SECONDS = 3600.0  # a temporary file of that age has no writer any more
@@ -105,16 +106,23 @@ def _decode_header(data: bytes) -> tuple[dict[str, Any], int]:
     return json.loads(header), end + 65
 
 
-def decode(name: str, data: bytes) -> Entry:
-    """What `encode` was given. Raises Damaged."""
-    header, offset = _decode_header(data)
+def decode(name: str, n_bytes: int, read: Callable[[int, int], bytes]) -> Entry:
+    """What `encode` was given, of a file of n_bytes. Raises Damaged.
+
+    `read` gives so many bytes from a place on: each part is read by itself, and not copied."""
+    try:
+        header, offset = _decode_header(read(_HEAD_BYTES, 0))
+    except Damaged:
+        if n_bytes <= _HEAD_BYTES:
+            raise
+        header, offset = _decode_header(read(n_bytes, 0))
     if header["key"] != name:
         raise Damaged("its key")
-    if len(data) != offset + sum(size for _, size, _ in header["files"]):
+    if n_bytes != offset + sum(size for _, size, _ in header["files"]):
         raise Damaged("its length")
     files = {}
     for part, size, checksum in header["files"]:
-        files[part] = data[offset:offset + size]
+        files[part] = read(size, offset)
         offset += size
         if zlib.crc32(files[part]) != checksum:
             raise Damaged(part)
@@ -235,7 +243,7 @@ class Store:
             return None
         try:
             found = os.fstat(fd)
-            entry = decode(name, os.pread(fd, found.st_size, 0))
+            entry = decode(name, found.st_size, functools.partial(os.pread, fd))
             if is_own and time.time() - found.st_mtime > _TOUCH_SECONDS:
                 os.utime(fd)
             return entry
