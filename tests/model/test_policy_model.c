@@ -67,6 +67,8 @@ static void expect_nothing(const struct model *model, uint32_t pool)
 /* Everybody leaves: nothing is charged and nothing lingers; then the daemon ends: nothing is left. */
 static void end(struct play *play)
 {
+        /* The last step may have revoked leases, and left its actions standing. */
+        model_note_revoked(&play->model);
         while (!LIST_EMPTY(&play->model.clients)) {
                 play_end_someone(play);
                 play_settle(play);
