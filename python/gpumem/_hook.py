@@ -65,29 +65,48 @@ def _is_set(name: str) -> bool:
 _waiting: set[str] = set()  # adapters that are installed when their import has ended
 
 
+def _is_under_way(name: str) -> bool:
+    """Whether an adapter is being imported, by this thread or another: it imports its framework first."""
+    adapter = sys.modules.get(f"gpumem.{name}")
+    return adapter is not None and not hasattr(adapter, "install")
+
+
+def _say_not_served(name: str, error: Exception) -> None:
+    """Its line; the program ends where it must be served."""
+    framework = name.rpartition(".")[2]
+    if name.startswith("kernels."):
+        print(f"gpumem: {framework} keeps its own kernel cache: {error}", file=sys.stderr)
+        return
+    print(f"gpumem: {framework} keeps its own allocator: {error}", file=sys.stderr)
+    if _is_set("GPUMEM_REQUIRED"):
+        end_not_served()
+
+
 def install(name: str) -> None:
     """Installs an adapter. Where it fails the framework keeps what it has, with one line."""
     import importlib
 
-    is_memory = not name.startswith("kernels.")
-    framework = name.rpartition(".")[2]
+    if _is_under_way(name):
+        _waiting.add(name)
+        if _is_under_way(name):
+            return
+        _waiting.discard(name)  # it has ended meanwhile
     try:
         _package()
-        adapter = importlib.import_module(f"gpumem.{name}")
-        if not hasattr(adapter, "install"):  # it is being imported, and has just imported the framework
-            _waiting.add(name)
-            return
-        done = adapter.install()
+        done = importlib.import_module(f"gpumem.{name}").install()
     except Exception as error:
-        if not is_memory:
-            print(f"gpumem: {framework} keeps its own kernel cache: {error}", file=sys.stderr)
-            return
-        print(f"gpumem: {framework} keeps its own allocator: {error}", file=sys.stderr)
-        if _is_set("GPUMEM_REQUIRED"):
-            end_not_served()
+        _say_not_served(name, error)
         return
     if _is_set("GPUMEM_VERBOSE") and done:
-        print(f"gpumem: {framework}: {done}", file=sys.stderr)
+        print(f"gpumem: {name.rpartition('.')[2]}: {done}", file=sys.stderr)
+
+
+def _fail_if_waiting(module: str, error: Exception) -> None:
+    """The import of a module has failed: if it is an adapter whose framework is there, that is not served."""
+    name = module.removeprefix("gpumem.")
+    if name != module and name in _waiting:
+        _waiting.discard(name)
+        _say_not_served(name, error)
 
 
 class Finder:
@@ -120,7 +139,11 @@ class Finder:
         execute = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
-            execute(module)
+            try:
+                execute(module)
+            except Exception as error:
+                _fail_if_waiting(name, error)
+                raise
             action(module)
 
         spec.loader.exec_module = exec_module
@@ -141,7 +164,7 @@ def _installer(name: str) -> Callable[[Any], None]:
 def _install_if_waiting(name: str) -> Callable[[Any], None]:
     def act(module: Any) -> None:
         if name in _waiting:
-            _waiting.remove(name)
+            _waiting.discard(name)
             install(name)
 
     return act

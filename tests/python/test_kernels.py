@@ -235,6 +235,25 @@ class Faults(Kernels):
         self.assertEqual(said, ['fused_adam 1', 'fused_adam 2'] * 2)
         self.assertEqual((len(self.compiled()), len(self.entries())), (2, 2))
 
+    def test_headers_and_parts_of_any_length(self):
+        """Also where a file system gives few bytes at a time."""
+        ran = subprocess.run([self.python, '-c', '''
+import os
+from gpumem.kernels import _store
+store = _store.store()
+files = {"cubin": os.urandom(30000), "empty": b"", "json": b"x"}
+real = os.pread
+for few in (False, True):
+    if few:
+        os.pread = lambda fd, n, at: real(fd, min(n, 1000), at)
+    for length in (1, 7900, 8000, 8060, 8100, 8192, 9000, 100000):
+        about = _store.About("triton", "n" * length)
+        assert store.save("k", about, files)
+        assert store.load("k") == _store.Entry(about, files), (few, length)
+print("right")
+'''], env=self.environment, capture_output=True, text=True)
+        self.assertEqual((ran.stdout, ran.stderr), ('right\n', ''))
+
     def test_one_bit(self):
         """Each byte of a kernel's file in its turn."""
         self.need('fused_adam')

@@ -110,6 +110,16 @@ class Run(unittest.TestCase):
         self.assertEqual(ran.returncode, 0)
         self.assertNotIn('keeps its own', ran.stderr)
 
+    def test_an_adapter_that_cannot_be_imported_after_its_framework(self):
+        (PLACE / 'warp').mkdir()
+        (PLACE / 'warp' / '__init__.py').write_text('')  # of a version that the adapter does not know
+        (PLACE / 'old.py').write_text('try:\n    import gpumem.warp\nexcept Exception:\n    print("not there", flush=True)\n')
+        ran = run(program='old.py')
+        self.assertEqual((ran.stdout, ran.returncode), ('not there\n', 0))
+        self.assertIn('gpumem: warp keeps its own allocator', ran.stderr)
+        ran = run(program='old.py', GPUMEM_REQUIRED='1')
+        self.assertEqual((ran.stdout, ran.returncode), ('', 125))
+
     def test_modules(self):
         ran = MACHINE.run('-m', 'gpumem', 'run', '-m', 'program', 'x', cwd=PLACE)
         self.assertEqual(ran.stdout.splitlines()[2], "__main__ ['x'] True", ran.stderr)

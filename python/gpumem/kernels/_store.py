@@ -29,7 +29,7 @@ from .. import _notice
 from . import _settings
 
 _MAGIC = b"gpumem kernel 2\n"
-_HEAD_BYTES = 8192  # mostly holds the header
+_HEAD_BYTES, _HEAD_MAX = 8192, 1 << 20  # the header is mostly in the first, and never longer
 _TOUCH_SECONDS = 60.0  # how exactly "least recently used" is known
 _TEMPORARY = ".tmp-"
 _LEFT_SECONDS = 3600.0  # a temporary file of that age has no writer any more
@@ -106,19 +106,24 @@ def _decode_header(data: bytes) -> tuple[dict[str, Any], int]:
     return json.loads(header), end + 65
 
 
+def _read_head(n_bytes: int, read: Callable[[int, int], bytes]) -> bytes:
+    """The header's bytes, and mostly some more."""
+    head = read(min(n_bytes, _HEAD_BYTES), 0)
+    end = head.find(b"\n", len(_MAGIC))
+    if 0 <= end < len(head) - 65 or len(head) < _HEAD_BYTES or not head.startswith(_MAGIC):
+        return head
+    return read(min(n_bytes, _HEAD_MAX), 0)
+
+
 def decode(name: str, n_bytes: int, read: Callable[[int, int], bytes]) -> Entry:
     """What `encode` was given, of a file of n_bytes. Raises Damaged.
 
     `read` gives so many bytes from a place on: each part is read by itself, and not copied."""
-    try:
-        header, offset = _decode_header(read(_HEAD_BYTES, 0))
-    except Damaged:
-        if n_bytes <= _HEAD_BYTES:
-            raise
-        header, offset = _decode_header(read(n_bytes, 0))
+    header, offset = _decode_header(_read_head(n_bytes, read))
     if header["key"] != name:
         raise Damaged("its key")
-    if n_bytes != offset + sum(size for _, size, _ in header["files"]):
+    sizes = [size for _, size, _ in header["files"]]
+    if not all(0 <= size <= n_bytes for size in sizes) or n_bytes != offset + sum(sizes):
         raise Damaged("its length")
     files = {}
     for part, size, checksum in header["files"]:
@@ -127,6 +132,16 @@ def decode(name: str, n_bytes: int, read: Callable[[int, int], bytes]) -> Entry:
         if zlib.crc32(files[part]) != checksum:
             raise Damaged(part)
     return Entry(About(**header["about"]), files)
+
+
+def _read(fd: int, n_bytes: int, place: int) -> bytes:
+    """So many bytes from a place on, or what there is. A file system may give fewer at a time."""
+    parts = [os.pread(fd, n_bytes, place)]
+    n_read = len(parts[0])
+    while n_read < n_bytes and parts[-1]:
+        parts.append(os.pread(fd, n_bytes - n_read, place + n_read))
+        n_read += len(parts[-1])
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _distrust(folder: pathlib.Path, owners: set[int]) -> str | None:
@@ -243,11 +258,11 @@ class Store:
             return None
         try:
             found = os.fstat(fd)
-            entry = decode(name, found.st_size, functools.partial(os.pread, fd))
+            entry = decode(name, found.st_size, functools.partial(_read, fd))
             if is_own and time.time() - found.st_mtime > _TOUCH_SECONDS:
                 os.utime(fd)
             return entry
-        except (Damaged, ValueError, KeyError, TypeError) as damage:
+        except (Damaged, ValueError, KeyError, TypeError, RecursionError) as damage:
             self._drop_damaged(path, found, damage, is_own)
         except OSError as error:
             _notice.say(f"kernel {path} cannot be read: {error.strerror}")

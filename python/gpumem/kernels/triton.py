@@ -4,7 +4,7 @@
     TRITON_CACHE_MANAGER=gpumem.kernels.triton:Manager python script.py
 
 The key is Triton's own: its sources and its compiler's binary, the kernel's source, options,
-ptxas's version and the compute capability. What is loaded comes from the store, whose digests were
+ptxas's version and the compute capability. What is loaded comes from the store, whose checksums were
 checked; Triton reads it as files of its own folder (TRITON_CACHE_DIR), which are written again
 where they differ. What Triton keeps beside kernels (launchers, measurements) stays in that folder
 alone.
