@@ -83,14 +83,14 @@ has_nothing() {
 cannot_write() {
         local path
         for path in "$place/file" /file /tmp/file; do
-                ! nsenter --target "$daemon" --mount touch "$path" 2>/dev/null || { echo "$path"; return 1; }
+                ! nsenter --target "$daemon" --root --mount touch "$path" 2>/dev/null || { echo "$path"; return 1; }
         done
 }
 
 probes_are_well() {
         local probe n=0
         while IFS=$'\t' read -r -a probe; do
-                nsenter --target "$daemon" --mount --pid --net --ipc setpriv --reuid "$user" --regid "$user" \
+                nsenter --target "$daemon" --root --mount --pid --net --ipc setpriv --reuid "$user" --regid "$user" \
                         --clear-groups "${probe[@]}" || return 1
                 n=$((n + 1))
         done < <(said_in_pods probes)
