@@ -251,7 +251,7 @@ for few in (False, True):
         assert store.save("k", about, files)
         assert store.load("k") == _store.Entry(about, files), (few, length)
 print("right")
-'''], env=self.environment, capture_output=True, text=True)
+'''], env=self.environment, capture_output=True, text=True, check=False, timeout=world.SECONDS)
         self.assertEqual((ran.stdout, ran.stderr), ('right\n', ''))
 
     def test_one_bit(self):
