@@ -17,13 +17,14 @@
 
 /* Against leasing and returning in turn. So many faded returns are one each 180 us; the programs whose traces are in
  * bench/ come to half of it at most. */
-#define CHURN_MANY 400
-#define SLACK_PART 4
+#define CHURN_HALF_LIFE_US UINT64_C(50000)
+#define CHURN_MANY         400
+#define SLACK_PART         16
 
 /* A wait of so many us counts as a return. So a program that waits for an 18th of its time comes to CHURN_MANY, and
- * may hold a sixth of the peak more. FSDP on two H200s waited 7 ms of each step of 24. */
+ * may hold an eighth of the peak more. FSDP on two H200s waited 7 ms of each step of 24. */
 #define WAIT_US         10
-#define WAIT_SLACK_PART 6
+#define WAIT_SLACK_PART 8
 
 static double part_left(uint64_t us, uint64_t half_life_us)
 {
@@ -38,47 +39,46 @@ static uint64_t fade(uint64_t n_bytes, uint64_t us, uint64_t half_life_us)
 void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_us)
 {
         uint64_t us = now_us > budget->faded_at_us ? now_us - budget->faded_at_us : 0;
+        uint64_t n_counted_us = us < BUDGET_PAUSE_US ? us : BUDGET_PAUSE_US;
 
         if (us) {
                 budget->faded_at_us = now_us;
-                budget->n_churn *= part_left(us, BUDGET_HALF_LIFE_US);
-                budget->n_slack_bytes = fade(budget->n_slack_bytes, us, BUDGET_SLACK_HALF_LIFE_US);
+                budget->n_churn *= part_left(us, CHURN_HALF_LIFE_US);
+                budget->n_slack_bytes = fade(budget->n_slack_bytes, n_counted_us,
+                                             BUDGET_SLACK_HALF_LIFE_US);
         }
         if (us && budget->n_peak_bytes > n_allocated_bytes)
                 budget->n_peak_bytes = n_allocated_bytes +
-                                       fade(budget->n_peak_bytes - n_allocated_bytes, us,
+                                       fade(budget->n_peak_bytes - n_allocated_bytes, n_counted_us,
                                             BUDGET_HALF_LIFE_US);
         if (n_allocated_bytes > budget->n_peak_bytes)
                 budget->n_peak_bytes = n_allocated_bytes;
 }
 
-static void churn(struct budget *budget, double n_returns)
+/* Once there are many returns, there may be n_more_bytes of slack more, up to n_most_bytes. */
+static void churn(struct budget *budget, double n_returns, uint64_t n_more_bytes,
+                  uint64_t n_most_bytes)
 {
         budget->n_churn += n_returns;
         if (budget->n_churn < CHURN_MANY)
                 return;
         budget->n_churn = 0;
-        budget->n_slack_bytes += budget->n_peak_bytes / SLACK_PART;
-        if (budget->n_slack_bytes > budget->n_peak_bytes)
-                budget->n_slack_bytes = budget->n_peak_bytes;
+        budget->n_slack_bytes += n_more_bytes;
+        if (budget->n_slack_bytes > n_most_bytes)
+                budget->n_slack_bytes = n_most_bytes;
 }
 
 void budget_return(struct budget *budget)
 {
-        churn(budget, 1);
+        churn(budget, 1, budget->n_peak_bytes / SLACK_PART, budget->n_peak_bytes);
 }
 
-/* Waits add at most a part of the peak to the slack. */
 void budget_wait(struct budget *budget, uint64_t us)
 {
         uint64_t n_most_bytes = budget->n_peak_bytes / WAIT_SLACK_PART;
-        uint64_t n_before = budget->n_slack_bytes;
 
-        if (n_before >= n_most_bytes)
-                return;
-        churn(budget, (double)us / WAIT_US);
-        if (budget->n_slack_bytes > n_most_bytes)
-                budget->n_slack_bytes = n_most_bytes;
+        if (budget->n_slack_bytes < n_most_bytes)
+                churn(budget, (double)us / WAIT_US, n_most_bytes, n_most_bytes);
 }
 
 uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes)

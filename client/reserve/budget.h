@@ -2,9 +2,10 @@
 /* How much memory a pool's heaps may hold together: the peak of what is allocated, and a little more.
  *
  * The peak fades: memory above the present need is worth less the longer it was not needed, and another process may
- * need it. A heap whose holes do not fit its requests needs more than the peak, and would lease and return blocks in
- * turn. If blocks go back faster than a program can profit from it, the pool may hold a quarter of the peak more,
- * repeatedly, up to twice the peak. That fades, too, but slowly.
+ * need it. A pause counts little: a program that goes on after it needs what it needed before, and what is idle
+ * meanwhile others may take. A heap whose holes do not fit its requests needs more than the peak, and would lease and
+ * return blocks in turn. If blocks go back faster than a program can profit from it, the pool may hold a sixteenth of
+ * the peak more, repeatedly, up to twice the peak. That fades, too, but slowly.
  *
  * Pure: the caller passes the time, without what leases and returns take, since only the program's own pace matters.
  * Not for two threads at once. */
@@ -22,7 +23,10 @@ struct budget {
 };
 
 /* Half of what is held above the need fades in that time. */
-#define BUDGET_HALF_LIFE_US UINT64_C(50000)
+#define BUDGET_HALF_LIFE_US UINT64_C(1000000)
+
+/* Between two calls of budget_see no more than this counts as time. Programs at work see the budget more often. */
+#define BUDGET_PAUSE_US UINT64_C(10000)
 
 /* The same of the slack. */
 #define BUDGET_SLACK_HALF_LIFE_US UINT64_C(10000000)
