@@ -332,7 +332,7 @@ TEST(pinned_memory_of_streams)
         run_pinned(STREAMS_MAX);
 }
 
-static void run_head(const char *name, unsigned n_streams, unsigned lag_us)
+static void run_head(const char *name, size_t n_lines, unsigned n_streams, unsigned lag_us)
 {
         const char *folder = getenv("GPUMEM_TEST_TRACES");
         struct replay_options options = {.service = REPLAY_NO_THREAD,
@@ -346,18 +346,20 @@ static void run_head(const char *name, unsigned n_streams, unsigned lag_us)
         ck_assert_ptr_nonnull(folder);
         (void)snprintf(path, sizeof(path), "%s/%s.trace.gz", folder, name);
         ck_assert_int_eq(trace_read(path, &trace), 0);
-        (void)run(&trace, 12000, &options);
+        (void)run(&trace, n_lines, &options);
         trace_deinit(&trace);
 }
 
 TEST(a_programs_calls)
 {
-        run_head("diffusion", 1, 0);
+        run_head("diffusion", 12000, 1, 0);
 }
 
+/* With more blocks the library leases larger ones, from a number on that depends on the files that gpumemd may open. The
+ * replay knows no such number. */
 TEST(a_programs_calls_in_streams)
 {
-        run_head("kv_decode", STREAMS_MAX, 1000);
+        run_head("kv_decode", 7000, STREAMS_MAX, 1000);
 }
 
 static int alloc_next(void *stream, uint64_t n_bytes, void **ret_pointer)
