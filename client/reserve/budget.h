@@ -23,7 +23,7 @@ struct budget {
 };
 
 /* Half of what is held above the need fades in that time. */
-#define BUDGET_HALF_LIFE_US UINT64_C(1000000)
+#define BUDGET_HALF_LIFE_US UINT64_C(250000)
 
 /* Between two calls of budget_see no more than this counts as time. Programs at work see the budget more often. */
 #define BUDGET_PAUSE_US UINT64_C(10000)
