@@ -271,7 +271,7 @@ static int alloc_before_deferred(struct gpumem_client *client, const struct gpum
         struct gpumem_request now = *request;
         int r = GPUMEM_E_REFUSED;
 
-        if (deferred_free_none(&client->deferred) && stream_uses_none_deferred(&client->uses) &&
+        if (capture_frees_none(&client->capture_frees) && deferred_frees_none(&client->deferred) &&
             captures_are_all_settled(&client->captures))
                 return r;
         now.wait_ms = 0;

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "client/capture/captures.h"
-#include "client/capture/deferred_free.h"
+#include "client/capture/capture_frees.h"
 #include "client/connection/reconnect.h"
 #include "client/api/primary_context.h"
 #include "client/pool/stream_handles.h"
@@ -18,6 +18,7 @@
 #include "client/runtime/events.h"
 #include "client/runtime/fork_guard.h"
 #include "client/runtime/service_thread.h"
+#include "client/streams/deferred_frees.h"
 #include "client/streams/stream_uses.h"
 #include "client/streams/streams.h"
 #include "client/watch/debug.h"
@@ -35,8 +36,9 @@ struct gpumem_client {
         struct streams streams;
         _Atomic bool is_urgent; /* the daemon asks that idle leases be marked at once */
         struct stream_uses uses;
-        struct captures captures;
         struct deferred_frees deferred;
+        struct captures captures;
+        struct capture_frees capture_frees;
         struct cuda cuda;
         bool has_cuda;
         _Atomic uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
@@ -101,7 +103,7 @@ void client_free_captured(struct gpumem_client *client, void *stream);
  * gone. */
 void client_wait_for_freed(struct gpumem_client *client);
 
-/* Does what a capture held up, if it has ended: marks of streams.h and stream_uses.h. Then tells events. */
+/* Does what a capture held up, if it has ended: marks of streams.h and deferred_frees.h. Then tells events. */
 COLD void client_do_after_call(struct gpumem_client *client);
 
 /* Records earlier frees that did not know their stream: `stream` is that of the allocation at `pointer`, and is

@@ -130,7 +130,7 @@ static ALWAYS_INLINE int free_hit(struct gpumem_client *client, const void *poin
         struct stream_mark mark;
 
         if (!heap || heap->pool->memory.kind != GPUMEM_DEVICE || !heap->key.context ||
-            is_used(block) || !deferred_free_none(&client->deferred) ||
+            is_used(block) || !capture_frees_none(&client->capture_frees) ||
             look_at_stream(client, stream, &mark) || !pool_has_mark(heap, &mark))
                 return GPUMEM_E_REFUSED;
         return free_found(heap, block, pointer, &stream);
@@ -142,7 +142,7 @@ static NOINLINE int free_slow(struct gpumem_client *client, void *pointer, void 
         struct heap_block *block;
 
         before_wait_begin();
-        if (!deferred_free_none(&client->deferred))
+        if (!capture_frees_none(&client->capture_frees))
                 end_deferred(client, stream);
         if (client_has_deferred(client, pointer))
                 return GPUMEM_E_NOT_OURS;

@@ -247,7 +247,8 @@ static ALWAYS_INLINE int free_hit(struct gpumem_stream *handle, const void *poin
                 return GPUMEM_E_REFUSED;
         block = pool_block_of(heap->pool, pointer);
         if (!block || block->heap != heap_in(heap) || is_used(block) ||
-            !deferred_free_none(&handle->client->deferred) || !pool_has_mark(heap, &handle->mark))
+            !capture_frees_none(&handle->client->capture_frees) ||
+            !pool_has_mark(heap, &handle->mark))
                 return GPUMEM_E_REFUSED;
         generation = heap->generation;
         r = pool_give_in(heap, block, pointer, POOL_USE_ORDERED);

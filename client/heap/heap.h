@@ -54,8 +54,8 @@ struct heap_block {
         uint32_t place;                     /* index into its heap's `blocks` */
         struct run_edges edges;             /* of the run, if the block is its first or last */
         _Atomic uint32_t
-                n_uses; /* kept by the caller: allocations in it with uses in stream_uses.h */
-        uint64_t lease; /* 0: not leased yet */
+                n_uses; /* kept by the caller: allocations in it that stream_uses.h or deferred_frees.h has */
+        uint64_t lease;          /* 0: not leased yet */
         _Atomic uint64_t *word;  /* the lease's word on the board; NULL: none, or no more */
         struct heap_block *next; /* see idle_list.h */
         bool is_pledged;         /* see heap_set_pledge; under the heap's lock */

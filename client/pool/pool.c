@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pool/pool.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -9,10 +8,7 @@
 #include "client/blocks/lease.h"
 #include "client/pool/shared_alloc.h"
 #include "client/pool/trim.h"
-#include "driver/host.h"
 #include "gpumem.h"
-
-#define NODE_UNKNOWN (-1)
 
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
                struct reconnector *reconnector, struct service_thread *service,
@@ -275,38 +271,4 @@ void pool_deinit(struct pool *pool)
         pthread_mutex_destroy(&pool->flushing);
         pthread_mutex_destroy(&pool->lock);
         pthread_mutex_destroy(&pool->declare_lock);
-}
-
-static int nearest_node(const struct cuda *cuda)
-{
-        unsigned cpu, node;
-        int of_device;
-
-        if (cuda && host_device_node(cuda, &of_device) == 0)
-                return of_device;
-        return getcpu(&cpu, &node) == 0 ? (int)node : NODE_UNKNOWN;
-}
-
-static struct pool *next_pinned(struct pool *pool, const struct pool *end)
-{
-        while (pool < end && (pool->row.kind != GPUMEM_PINNED || pool->binding.is_missing))
-                pool++;
-        return pool < end ? pool : NULL;
-}
-
-/* With one pinned pool, as on most machines, the node does not matter. */
-struct pool *pool_nearest_pinned(struct pool *pools, uint32_t n_pools, const struct cuda *cuda)
-{
-        struct pool *end = pools + n_pools;
-        struct pool *first = next_pinned(pools, end), *pool;
-        int node;
-
-        if (!first || !next_pinned(first + 1, end))
-                return first;
-        node = nearest_node(cuda);
-        for (pool = first; pool; pool = next_pinned(pool + 1, end)) {
-                if (pool->memory.node == node)
-                        return pool;
-        }
-        return first;
 }
