@@ -26,10 +26,18 @@
 #include "driver/capture.h"
 #include "gpumem.h"
 
+/* What each allocation and free reads is in the first two lines, and in that of two functions of `cuda`. The alignment
+ * keeps these in one page. */
 struct gpumem_client {
-        uint64_t number;
-        struct fork_guard fork_guard;
+        _Alignas(1024) struct fork_guard fork_guard;
         struct after_call after_call;
+        _Atomic uint32_t n_pools;
+        struct pool *pools; /* room for all that may ever be added */
+        bool has_cuda;
+        struct recent_heaps recent;
+        struct capture_frees capture_frees;
+        struct cuda cuda;
+        uint64_t number;
         struct events events;
         struct reconnector reconnector;
         struct service_thread service;
@@ -38,16 +46,10 @@ struct gpumem_client {
         struct stream_uses uses;
         struct deferred_frees deferred;
         struct captures captures;
-        struct capture_frees capture_frees;
-        struct cuda cuda;
-        bool has_cuda;
         _Atomic uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
-        struct recent_heaps recent;
         struct stream_handles handles;
         double fraction; /* the part of each device's memory that GPUMEM_MEMORY_FRACTION allows */
         uint64_t n_limit_bytes; /* of GPUMEM_MEMORY_LIMIT, on each device */
-        struct pool *pools;     /* room for all that may ever be added */
-        _Atomic uint32_t n_pools;
         struct debug debug;
         struct tags tags;
         struct primary_contexts primaries;
@@ -110,11 +112,22 @@ COLD void client_do_after_call(struct gpumem_client *client);
  * alive. */
 void client_record_frees(struct gpumem_client *client, const void *pointer, void *stream);
 
+/* The same, for the last line of a hit: returns r. */
+COLD int client_end_call(struct gpumem_client *client, int r);
+
 /* Called at the end of a public call, without locks. */
 static inline void client_settle(struct gpumem_client *client)
 {
         if (__builtin_expect(after_call_is_any(&client->after_call), 0))
                 client_do_after_call(client);
+}
+
+/* The same in calls that hit: their code stays in one piece. */
+static ALWAYS_INLINE int client_settled(struct gpumem_client *client, int r)
+{
+        if (__builtin_expect(after_call_is_any(&client->after_call), 0))
+                return client_end_call(client, r);
+        return r;
 }
 
 /* Was it freed, and is its free deferred? */

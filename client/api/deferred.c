@@ -101,6 +101,12 @@ void client_do_after_call(struct gpumem_client *client)
         events_tell(&client->events);
 }
 
+int client_end_call(struct gpumem_client *client, int r)
+{
+        client_do_after_call(client);
+        return r;
+}
+
 /* Frees an allocation of a heap in the order of `stream`, which is not the memory's own. Returns 0 also if it is no
  * allocation any more: a program may have freed it twice at the same time. */
 static int free_ordered(struct gpumem_client *client, const void *pointer, void *stream,

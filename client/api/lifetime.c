@@ -262,9 +262,10 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
                 r = take_struct(options, options->struct_size, &ours, sizeof(ours));
         if (r)
                 return refuse_struct(options->struct_size, r);
-        client = calloc(1, sizeof(*client));
+        client = aligned_alloc(_Alignof(struct gpumem_client), sizeof(*client));
         if (!client)
                 return -ENOMEM;
+        memset(client, 0, sizeof(*client));
         settings_read_log();
         events_init(&client->events, &client->after_call);
         r = open_client(client, &ours);

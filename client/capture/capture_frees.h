@@ -25,9 +25,9 @@ struct capture_free {
 };
 
 struct capture_frees {
+        _Atomic uint32_t n; /* read without the lock too */
         pthread_mutex_t lock;
         struct capture_free *all; /* by pointer */
-        _Atomic uint32_t n;       /* read without the lock too */
 };
 
 static inline bool capture_frees_none(const struct capture_frees *frees)

@@ -59,7 +59,7 @@ enum pool_use { POOL_USE_ORDERED, POOL_USE_OVER };
 int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use);
 
 /* The same, where the caller has looked the block up. */
-int pool_give_in(struct stream_heap *heap, const struct heap_block *block, const void *pointer,
+int pool_give_in(struct stream_heap *heap, struct heap_block *block, const void *pointer,
                  enum pool_use use);
 
 void pool_reset_peaks(struct pool *pool);
