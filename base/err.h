@@ -18,7 +18,7 @@
 #define COLD     __attribute__((cold, noinline))
 
 /* All that it calls is in its body, but what is COLD or NOINLINE: for what each allocation runs through. */
-#define FLAT __attribute__((flatten))
+#define FLAT __attribute__((flatten, hot))
 
 /* One body, of which each caller gets what its constants leave. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))

@@ -13,7 +13,9 @@ static int take_turn(const struct beside *beside, struct peer *peers, struct sam
                      struct samples *theirs)
 {
         double ns;
-        int r = time_repetition(beside->steps, beside->state, beside->n_steps, &ns);
+        int r = beside->repetition
+                        ? beside->repetition(beside->state, &ns)
+                        : time_repetition(beside->steps, beside->state, beside->n_steps, &ns);
 
         if (r)
                 return r;
@@ -37,7 +39,7 @@ static int add_rows(const struct beside *beside, struct samples *ours, struct sa
                                   .unit = "ns",
                                   .baseline = samples_least(&theirs[i])};
 
-                if (i == PEER_MIMALLOC) {
+                if (i == beside->against) {
                         row.limit = ROW_AT_MOST;
                         row.bound = beside->bound;
                         (void)snprintf(row.name, ROW_NAME_MAX, "%s", beside->name);

@@ -13,13 +13,12 @@
 #include "bench/peers/rival.h"
 
 static const char help_head[] =
-        "Usage: gpumem-bench [OPTION]... COMMAND [FILE]...\n"
+        "Usage: gpumem-bench [OPTION]... COMMAND [FILE]... | --version | --help\n"
         "Measures the client library of a running gpumemd, beside other allocators.\n";
 
 static const char help_tail[] =
-        "  --json, --output FILE  an array of figures for programs; that, and the table\n"
+        "  --json, --output FILE: for programs; --quick: few repetitions; --socket PATH\n"
         "  --streams --lag --line --pinned: trace, node; --peers --only --seconds: peers\n"
-        "  --quick: few repetitions; --socket PATH: of gpumemd; --version; --help\n"
         "Exit status: 0 bounds are kept, 1 one is not, 2 wrong option, 3 not measured\n";
 
 enum exit_status {

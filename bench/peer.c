@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
+#include "bench/cold.h"
 #include "bench/replace.h"
 #include "bench/timing.h"
 
@@ -191,6 +192,12 @@ static int host_replace_steps(void *state, unsigned n_steps)
         return replace_steps(state, n_steps, host_alloc, host_free, NULL);
 }
 
+static int host_cold(void *state, double *ret_ns)
+{
+        return cold_repetition(state, host_alloc, host_free, NULL, ret_ns);
+}
+
+/* PEER_COLD times itself. */
 static const struct {
         timed_steps *steps;
         enum replace_sizes sizes;
@@ -212,10 +219,17 @@ static const char *allocator_name(void)
         return peer_name(allocator);
 }
 
-static int answer(timed_steps *steps, void *state)
+struct host {
+        struct replace replace;
+        struct cold cold;
+};
+
+static int answer(enum peer_pattern pattern, struct host *host)
 {
         double ns;
-        int r = time_repetition(steps, state, N_STEPS, &ns);
+        int r = pattern == PEER_COLD
+                        ? host_cold(&host->cold, &ns)
+                        : time_repetition(patterns[pattern].steps, &host->replace, N_STEPS, &ns);
 
         if (!r && (printf("%.4f\n", ns) < 0 || fflush(stdout) == EOF))
                 r = err_errno();
@@ -224,18 +238,20 @@ static int answer(timed_steps *steps, void *state)
 
 static int serve(enum peer_pattern pattern, uint32_t n_live)
 {
-        struct replace replace = {.n_live = 0};
+        struct host host = {.replace = {.n_live = 0}};
         int r = start_sleeper();
 
-        if (!r && patterns[pattern].divisor)
-                r = replace_init(&replace, n_live, patterns[pattern].sizes,
+        if (!r && pattern == PEER_COLD)
+                r = cold_init(&host.cold);
+        else if (!r && patterns[pattern].divisor)
+                r = replace_init(&host.replace, n_live, patterns[pattern].sizes,
                                  patterns[pattern].divisor);
         if (!r)
-                r = replace_fill(&replace, host_alloc, NULL);
+                r = replace_fill(&host.replace, host_alloc, NULL);
         if (!r && (puts(allocator_name()) == EOF || fflush(stdout) == EOF))
                 r = err_errno();
         while (!r && getchar() != EOF)
-                r = answer(patterns[pattern].steps, &replace);
+                r = answer(pattern, &host);
         return r;
 }
 

@@ -13,6 +13,7 @@ enum peer_pattern {
         PEER_PAIR,  /* malloc and free of 64 B */
         PEER_WIDE,  /* the pattern of random.c, sizes / 1024 */
         PEER_SMALL, /* the pattern of growth.c, sizes / 64 */
+        PEER_COLD,  /* the pattern of cold.h */
         PEER_N_PATTERNS,
 };
 

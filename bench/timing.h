@@ -31,6 +31,9 @@ double median_of(double *values, unsigned n);
 /* Does n_steps of a pattern. */
 typedef int timed_steps(void *state, unsigned n_steps);
 
+/* Does one repetition, and times it. */
+typedef int timed_repetition(void *state, double *ret_ns);
+
 /* One repetition: nanoseconds for each step. The first batch warms up. */
 int time_repetition(timed_steps *steps, void *state, unsigned n_steps, double *ret_ns);
 

@@ -212,6 +212,7 @@ static ALWAYS_INLINE int alloc_hit(struct gpumem_client *client,
         if (request->kind != GPUMEM_DEVICE || request->flags & ~GPUMEM_AT_PLACE ||
             !client->has_cuda)
                 return GPUMEM_E_REFUSED;
+        recent_heaps_prefetch(&client->recent, request->n_bytes);
         r = look(client, request->stream, &mark);
         if (r)
                 return r;
@@ -271,7 +272,7 @@ static int alloc_before_deferred(struct gpumem_client *client, const struct gpum
         struct gpumem_request now = *request;
         int r = GPUMEM_E_REFUSED;
 
-        if (deferred_free_none(&client->deferred) && stream_uses_none_deferred(&client->uses) &&
+        if (capture_frees_none(&client->capture_frees) && deferred_frees_none(&client->deferred) &&
             captures_are_all_settled(&client->captures))
                 return r;
         now.wait_ms = 0;
@@ -423,10 +424,11 @@ FLAT int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request 
                 return r;
         if (switches_any())
                 return alloc_watched(client, request, ret_pointer);
-        if (request->struct_size != sizeof(*request) || alloc_hit(client, request, ret_pointer))
+        if (__builtin_expect(request->struct_size != sizeof(*request) ||
+                                     alloc_hit(client, request, ret_pointer),
+                             0))
                 return alloc_slow(client, request, ret_pointer);
-        client_settle(client);
-        return 0;
+        return client_settled(client, 0);
 }
 
 int gpumem_malloc(uint64_t n_bytes, void *stream, void **ret_pointer)

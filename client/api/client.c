@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "client/blocks/binding.h"
+#include "client/pool/nearest_node.h"
 
 struct pool *client_pool(struct gpumem_client *client, uint32_t index)
 {
@@ -88,7 +89,7 @@ struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind,
         struct pool *found = NULL;
 
         if (kind == GPUMEM_PINNED && place == GPUMEM_NEAREST)
-                found = pool_nearest_pinned(client->pools, client->n_pools, client_cuda(client));
+                found = nearest_node_pool(client->pools, client->n_pools, client_cuda(client));
         for (uint32_t i = 0; !found && i < client->n_pools; i++) {
                 if (is_at(&client->pools[i], kind, place) && !client->pools[i].binding.is_missing)
                         found = &client->pools[i];

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "client/capture/captures.h"
-#include "client/capture/deferred_free.h"
+#include "client/capture/capture_frees.h"
 #include "client/connection/reconnect.h"
 #include "client/api/primary_context.h"
 #include "client/pool/stream_handles.h"
@@ -18,6 +18,7 @@
 #include "client/runtime/events.h"
 #include "client/runtime/fork_guard.h"
 #include "client/runtime/service_thread.h"
+#include "client/streams/deferred_frees.h"
 #include "client/streams/stream_uses.h"
 #include "client/streams/streams.h"
 #include "client/watch/debug.h"
@@ -25,27 +26,30 @@
 #include "driver/capture.h"
 #include "gpumem.h"
 
+/* What each allocation and free reads is in the first two lines, and in that of two functions of `cuda`. The alignment
+ * keeps these in one page. */
 struct gpumem_client {
-        uint64_t number;
-        struct fork_guard fork_guard;
+        _Alignas(1024) struct fork_guard fork_guard;
         struct after_call after_call;
+        _Atomic uint32_t n_pools;
+        struct pool *pools; /* room for all that may ever be added */
+        bool has_cuda;
+        struct recent_heaps recent;
+        struct capture_frees capture_frees;
+        struct cuda cuda;
+        uint64_t number;
         struct events events;
         struct reconnector reconnector;
         struct service_thread service;
         struct streams streams;
         _Atomic bool is_urgent; /* the daemon asks that idle leases be marked at once */
         struct stream_uses uses;
-        struct captures captures;
         struct deferred_frees deferred;
-        struct cuda cuda;
-        bool has_cuda;
+        struct captures captures;
         _Atomic uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
-        struct recent_heaps recent;
         struct stream_handles handles;
         double fraction; /* the part of each device's memory that GPUMEM_MEMORY_FRACTION allows */
         uint64_t n_limit_bytes; /* of GPUMEM_MEMORY_LIMIT, on each device */
-        struct pool *pools;     /* room for all that may ever be added */
-        _Atomic uint32_t n_pools;
         struct debug debug;
         struct tags tags;
         struct primary_contexts primaries;
@@ -101,18 +105,29 @@ void client_free_captured(struct gpumem_client *client, void *stream);
  * gone. */
 void client_wait_for_freed(struct gpumem_client *client);
 
-/* Does what a capture held up, if it has ended: marks of streams.h and stream_uses.h. Then tells events. */
+/* Does what a capture held up, if it has ended: marks of streams.h and deferred_frees.h. Then tells events. */
 COLD void client_do_after_call(struct gpumem_client *client);
 
 /* Records earlier frees that did not know their stream: `stream` is that of the allocation at `pointer`, and is
  * alive. */
 void client_record_frees(struct gpumem_client *client, const void *pointer, void *stream);
 
+/* The same, for the last line of a hit: returns r. */
+COLD int client_end_call(struct gpumem_client *client, int r);
+
 /* Called at the end of a public call, without locks. */
 static inline void client_settle(struct gpumem_client *client)
 {
         if (__builtin_expect(after_call_is_any(&client->after_call), 0))
                 client_do_after_call(client);
+}
+
+/* The same in calls that hit: their code stays in one piece. */
+static ALWAYS_INLINE int client_settled(struct gpumem_client *client, int r)
+{
+        if (__builtin_expect(after_call_is_any(&client->after_call), 0))
+                return client_end_call(client, r);
+        return r;
 }
 
 /* Was it freed, and is its free deferred? */

@@ -35,16 +35,16 @@ int free_or_defer(struct gpumem_client *client, struct stream_heap *heap,
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
-        enum stream_uses_end end;
+        enum deferred_frees_end end;
         int r;
 
         r = pool_find(heap->pool, how->pointer);
         if (!r)
-                r = stream_uses_defer(&client->uses, &client->streams, how, &end);
+                r = deferred_frees_add(&client->deferred, &client->streams, how, &end);
         if (r)
                 return r;
-        if (end != STREAM_USES_DEFERRED)
-                return free_in(heap, how->pointer, end == STREAM_USES_NONE ? own_stream : NULL);
+        if (end != DEFERRED_FREES_DEFERRED)
+                return free_in(heap, how->pointer, end == DEFERRED_FREES_NONE ? own_stream : NULL);
         if (!service_thread_wake(&client->service))
                 client_end_deferred(client, false);
         return 0;
@@ -55,7 +55,7 @@ static void free_over_ones(struct gpumem_client *client, uint32_t n_looks_max)
         struct stream_use *use;
 
         streams_poll(&client->streams);
-        while ((use = stream_uses_next_over(&client->uses, &client->streams, n_looks_max))) {
+        while ((use = deferred_frees_next_over(&client->deferred, &client->streams, n_looks_max))) {
                 struct stream_heap *heap = heap_of(client, use->pointer);
 
                 if (heap)
@@ -66,13 +66,13 @@ static void free_over_ones(struct gpumem_client *client, uint32_t n_looks_max)
 
 void client_end_deferred(struct gpumem_client *client, bool wait)
 {
-        if (stream_uses_none_deferred(&client->uses))
+        if (deferred_frees_none(&client->deferred))
                 return;
-        free_over_ones(client, wait ? STREAM_USES_LOOKS_ALL : STREAM_USES_LOOKS_MAX);
-        if (!wait || stream_uses_none_deferred(&client->uses))
+        free_over_ones(client, wait ? DEFERRED_FREES_LOOKS_ALL : DEFERRED_FREES_LOOKS_MAX);
+        if (!wait || deferred_frees_none(&client->deferred))
                 return;
-        stream_uses_wait_deferred(&client->uses, &client->cuda);
-        free_over_ones(client, STREAM_USES_LOOKS_ALL);
+        deferred_frees_wait(&client->deferred, &client->cuda);
+        free_over_ones(client, DEFERRED_FREES_LOOKS_ALL);
 }
 
 bool client_has_deferred(struct gpumem_client *client, const void *pointer)
@@ -80,9 +80,9 @@ bool client_has_deferred(struct gpumem_client *client, const void *pointer)
         struct stream_heap *heap;
         const struct heap_block *block = block_of(client, pointer, &heap);
 
-        return (block && is_used(block) && stream_uses_has_deferred(&client->uses, pointer)) ||
-               (!deferred_free_none(&client->deferred) &&
-                deferred_free_has(&client->deferred, pointer));
+        return (block && is_used(block) && deferred_frees_has(&client->deferred, pointer)) ||
+               (!capture_frees_none(&client->capture_frees) &&
+                capture_frees_has(&client->capture_frees, pointer));
 }
 
 static void catch_up(struct gpumem_client *client)
@@ -91,14 +91,20 @@ static void catch_up(struct gpumem_client *client)
         struct capture_spared spared = client_spare_captures(client);
 
         streams_catch_up(&client->streams);
-        if (atomic_load(&client->uses.n_unmarked))
-                stream_uses_mark(&client->uses, &client->cuda);
+        if (atomic_load(&client->deferred.n_unmarked))
+                deferred_frees_mark(&client->deferred, &client->cuda);
 }
 
 void client_do_after_call(struct gpumem_client *client)
 {
         catch_up(client);
         events_tell(&client->events);
+}
+
+int client_end_call(struct gpumem_client *client, int r)
+{
+        client_do_after_call(client);
+        return r;
 }
 
 /* Frees an allocation of a heap in the order of `stream`, which is not the memory's own. Returns 0 also if it is no
@@ -132,32 +138,32 @@ static int free_over(struct gpumem_client *client, const void *pointer)
 /* Deferred frees name the stream by its handle: the driver does not tell the id of a capturing stream. */
 void client_free_captured(struct gpumem_client *client, void *stream)
 {
-        struct deferred_free *deferred;
+        struct capture_free *deferred;
         struct stream_key key, by_handle;
         bool more = true;
         int ordinal;
 
-        if (deferred_free_none(&client->deferred) ||
+        if (capture_frees_none(&client->capture_frees) ||
             stream_identify(&client->cuda, stream, &key, &ordinal))
                 return;
         by_handle = key;
         by_handle.id = stream_captured_id(stream);
-        while (more && (deferred = deferred_free_take_of(&client->deferred, &by_handle)))
-                more = deferred_free_end(&client->deferred, deferred,
+        while (more && (deferred = capture_frees_take_of(&client->capture_frees, &by_handle)))
+                more = capture_frees_end(&client->capture_frees, deferred,
                                          free_ordered(client, deferred->pointer, stream, &key));
 }
 
 static void wait_for_gone(struct gpumem_client *client)
 {
-        struct deferred_free *deferred;
+        struct capture_free *deferred;
         bool more = true;
 
-        while (more && (deferred = deferred_free_take_gone(&client->deferred))) {
+        while (more && (deferred = capture_frees_take_gone(&client->capture_frees))) {
                 int r = stream_synchronize_context(&client->cuda, deferred->order.context);
 
                 if (!r)
                         r = free_over(client, deferred->pointer);
-                more = deferred_free_end(&client->deferred, deferred, r);
+                more = capture_frees_end(&client->capture_frees, deferred, r);
         }
 }
 

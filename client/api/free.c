@@ -126,12 +126,14 @@ static int free_in_order(struct gpumem_client *client, struct stream_heap *heap,
 static ALWAYS_INLINE int free_hit(struct gpumem_client *client, const void *pointer, void *stream)
 {
         struct stream_heap *heap;
-        const struct heap_block *block = block_of(client, pointer, &heap);
+        struct heap_block *block = block_of(client, pointer, &heap);
         struct stream_mark mark;
 
         if (!heap || heap->pool->memory.kind != GPUMEM_DEVICE || !heap->key.context ||
-            is_used(block) || !deferred_free_none(&client->deferred) ||
-            look_at_stream(client, stream, &mark) || !pool_has_mark(heap, &mark))
+            is_used(block) || !capture_frees_none(&client->capture_frees))
+                return GPUMEM_E_REFUSED;
+        heap_prefetch(heap_in(heap));
+        if (look_at_stream(client, stream, &mark) || !pool_has_mark(heap, &mark))
                 return GPUMEM_E_REFUSED;
         return free_found(heap, block, pointer, &stream);
 }
@@ -142,7 +144,7 @@ static NOINLINE int free_slow(struct gpumem_client *client, void *pointer, void 
         struct heap_block *block;
 
         before_wait_begin();
-        if (!deferred_free_none(&client->deferred))
+        if (!capture_frees_none(&client->capture_frees))
                 end_deferred(client, stream);
         if (client_has_deferred(client, pointer))
                 return GPUMEM_E_NOT_OURS;
@@ -210,8 +212,7 @@ FLAT int gpumem_free(struct gpumem_client *client, void *pointer, void *stream)
         r = free_hit(client, pointer, stream);
         if (r == GPUMEM_E_REFUSED)
                 r = free_slow(client, pointer, stream);
-        client_settle(client);
-        return r;
+        return client_settled(client, r);
 }
 
 /* Waits for all work on devices, then frees. */

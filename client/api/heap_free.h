@@ -48,7 +48,7 @@ COLD void look_at_captured(struct pool *pool);
 
 /* Frees it. `block`: where the caller has found it. Its last use is ordered in `own_stream`, the heap's; NULL: that
  * use is over. */
-static inline int free_found(struct stream_heap *heap, const struct heap_block *block,
+static inline int free_found(struct stream_heap *heap, struct heap_block *block,
                              const void *pointer, void *const *own_stream)
 {
         uint64_t generation = heap->generation;

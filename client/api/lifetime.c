@@ -87,7 +87,7 @@ static int look_at_pools(void *owner)
 
         client_end_deferred(client, false);
         captures_look(&client->captures);
-        again_ms = stream_uses_none_deferred(&client->uses) ? -1 : SERVICE_THREAD_SOON_MS;
+        again_ms = deferred_frees_none(&client->deferred) ? -1 : SERVICE_THREAD_SOON_MS;
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 struct pool *pool = &client->pools[i];
 
@@ -192,16 +192,17 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         int r, setting = service_thread_init(&client->service, &service_thread_owner, client);
         int fence = streams_init(&client->streams, &client->after_call);
 
-        stream_uses_init(&client->uses, &client->after_call);
+        stream_uses_init(&client->uses);
+        deferred_frees_init(&client->deferred, &client->uses, &client->after_call);
         recent_heaps_init(&client->recent);
         stream_handles_init(&client->handles);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
         captures_init(&client->captures, &(struct captures_env){.cuda = &client->cuda,
                                                                 .service = &client->service,
-                                                                .deferred = &client->deferred,
+                                                                .frees = &client->capture_frees,
                                                                 .pools = client->pools,
                                                                 .n_pools = &client->n_pools});
-        deferred_free_init(&client->deferred);
+        capture_frees_init(&client->capture_frees);
         debug_init(&client->debug);
         primary_contexts_init(&client->primaries);
         tags_init(&client->tags);
@@ -261,9 +262,10 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
                 r = take_struct(options, options->struct_size, &ours, sizeof(ours));
         if (r)
                 return refuse_struct(options->struct_size, r);
-        client = calloc(1, sizeof(*client));
+        client = aligned_alloc(_Alignof(struct gpumem_client), sizeof(*client));
         if (!client)
                 return -ENOMEM;
+        memset(client, 0, sizeof(*client));
         settings_read_log();
         events_init(&client->events, &client->after_call);
         r = open_client(client, &ours);
@@ -294,12 +296,13 @@ static void end_pools(struct gpumem_client *client)
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
 
+        deferred_frees_deinit(&client->deferred, &client->cuda);
         stream_uses_deinit(&client->uses, &client->cuda);
         debug_deinit(&client->debug);
         tags_deinit(&client->tags);
         for (uint32_t i = 0; i < client->n_pools; i++)
                 pool_deinit(&client->pools[i]);
-        deferred_free_deinit(&client->deferred);
+        capture_frees_deinit(&client->capture_frees);
         captures_deinit(&client->captures);
         streams_deinit(&client->streams);
         recent_heaps_deinit(&client->recent);

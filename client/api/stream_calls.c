@@ -170,7 +170,10 @@ static ALWAYS_INLINE int alloc_hit(struct gpumem_stream *handle, uint64_t n_byte
 {
         struct stream_heap *heap = atomic_load_explicit(&handle->heap, memory_order_acquire);
 
-        if (!heap || !is_simple(handle) || may_capture(handle))
+        if (!heap || !is_simple(handle))
+                return GPUMEM_E_REFUSED;
+        pool_prefetch(heap, n_bytes);
+        if (may_capture(handle))
                 return GPUMEM_E_REFUSED;
         return pool_hit(heap, &handle->mark, n_bytes, ret_pointer);
 }
@@ -179,16 +182,14 @@ FLAT int stream_handle_hit(struct gpumem_stream *handle, uint64_t n_bytes, void 
 {
         if (alloc_hit(handle, n_bytes, ret_pointer))
                 return GPUMEM_E_REFUSED;
-        client_settle(handle->client);
-        return 0;
+        return client_settled(handle->client, 0);
 }
 
 FLAT int gpumem_stream_alloc(struct gpumem_stream *stream, uint64_t n_bytes, void **ret_pointer)
 {
-        if (alloc_hit(stream, n_bytes, ret_pointer))
+        if (__builtin_expect(alloc_hit(stream, n_bytes, ret_pointer), 0))
                 return alloc_slow(stream, n_bytes, ret_pointer);
-        client_settle(stream->client);
-        return 0;
+        return client_settled(stream->client, 0);
 }
 
 static int free_plain(const struct cuda *cuda, void *argument)
@@ -239,15 +240,17 @@ static COLD void look_at_own(struct gpumem_stream *handle, struct stream_heap *h
 static ALWAYS_INLINE int free_hit(struct gpumem_stream *handle, const void *pointer)
 {
         struct stream_heap *heap = atomic_load_explicit(&handle->heap, memory_order_acquire);
-        const struct heap_block *block;
+        struct heap_block *block;
         uint64_t generation;
         int r;
 
         if (!heap || !is_simple(handle))
                 return GPUMEM_E_REFUSED;
+        heap_prefetch(heap_in(heap));
         block = pool_block_of(heap->pool, pointer);
         if (!block || block->heap != heap_in(heap) || is_used(block) ||
-            !deferred_free_none(&handle->client->deferred) || !pool_has_mark(heap, &handle->mark))
+            !capture_frees_none(&handle->client->capture_frees) ||
+            !pool_has_mark(heap, &handle->mark))
                 return GPUMEM_E_REFUSED;
         generation = heap->generation;
         r = pool_give_in(heap, block, pointer, POOL_USE_ORDERED);
@@ -266,17 +269,14 @@ FLAT int gpumem_stream_free(struct gpumem_stream *stream, void *pointer)
         r = free_hit(stream, pointer);
         if (r == GPUMEM_E_REFUSED)
                 return free_slow(stream, pointer);
-        client_settle(stream->client);
-        return r;
+        return client_settled(stream->client, r);
 }
 
 FLAT int stream_handle_give(struct gpumem_stream *handle, const void *pointer)
 {
         int r = free_hit(handle, pointer);
 
-        if (r != GPUMEM_E_REFUSED)
-                client_settle(handle->client);
-        return r;
+        return r == GPUMEM_E_REFUSED ? r : client_settled(handle->client, r);
 }
 
 /* The stream is still alive, so frees in it can be marked for the last time. */

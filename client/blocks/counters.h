@@ -46,7 +46,7 @@ enum counter_event { COUNTER_HIT, COUNTER_MISS };
 /* A counter rose above its mark. */
 COLD void counters_pass_mark(struct counters *counters);
 
-static inline uint64_t counter_add(_Atomic uint64_t *number, uint64_t n, bool shared)
+static ALWAYS_INLINE uint64_t counter_add(_Atomic uint64_t *number, uint64_t n, bool shared)
 {
         uint64_t sum;
 
@@ -57,10 +57,16 @@ static inline uint64_t counter_add(_Atomic uint64_t *number, uint64_t n, bool sh
         return sum;
 }
 
+/* Fetches what counting will write, for a caller that has other work before it. As counters_count. */
+static ALWAYS_INLINE void counters_prefetch(const struct counter *counter)
+{
+        __builtin_prefetch(atomic_load_explicit(&counter->board, memory_order_relaxed), 1);
+}
+
 /* Counts an allocation. The caller has the lock of the counter's heap, or for the default counter the pool's. */
-static inline void counters_count(struct counters *counters, struct counter *counter,
-                                  enum counter_event event, uint64_t n_requested_bytes,
-                                  uint64_t n_allocated_bytes)
+static ALWAYS_INLINE void counters_count(struct counters *counters, struct counter *counter,
+                                         enum counter_event event, uint64_t n_requested_bytes,
+                                         uint64_t n_allocated_bytes)
 {
         struct board_lane *board = atomic_load_explicit(&counter->board, memory_order_relaxed);
         bool shared = atomic_load_explicit(&counter->shared, memory_order_relaxed);
@@ -75,8 +81,8 @@ static inline void counters_count(struct counters *counters, struct counter *cou
 }
 
 /* Counts a free. */
-static inline void counters_discount(const struct counter *counter, uint64_t n_requested_bytes,
-                                     uint64_t n_allocated_bytes)
+static ALWAYS_INLINE void counters_discount(const struct counter *counter,
+                                            uint64_t n_requested_bytes, uint64_t n_allocated_bytes)
 {
         struct board_lane *board = atomic_load_explicit(&counter->board, memory_order_relaxed);
         bool shared = atomic_load_explicit(&counter->shared, memory_order_relaxed);

@@ -39,19 +39,20 @@ struct heap_mark {
         _Atomic uint64_t id;
 };
 
-/* The heap of a stream. The alignment keeps the heaps of threads that allocate at the same time in cache lines of
- * their own, with a line between them: processors fetch the next line, too. */
+/* The heap of a stream. What a hit reads is in one line, what a free reads besides in the next, and the heap's own
+ * fields follow. The alignment keeps the heaps of threads that allocate at the same time in cache lines of their own,
+ * with a line between them: processors fetch the next line, too. */
 struct stream_heap {
-        _Alignas(128) struct set_heap in_set; /* the heap; its lock guards the next five fields */
-        struct heap_mark mark;
-        uint64_t generation; /* changes for each stream that gets the record */
-        bool live;
-        struct trim_trigger trigger;
-        uint64_t n_flush_epochs; /* the epochs that a pending flush waits for */
+        _Alignas(128) struct heap_mark mark; /* the heap's lock guards the mark, and what says so */
         struct counter *counter;
         struct pool *pool;
         struct stream_key key; /* context 0: made without one; capture not 0: the capture's heap */
-        struct fences fences;  /* guarded by the pool's lock */
+        bool live;             /* under the lock, as the next three */
+        _Alignas(64) uint64_t generation; /* changes for each stream that gets the record */
+        struct trim_trigger trigger;
+        uint64_t n_flush_epochs; /* the epochs that a pending flush waits for */
+        _Alignas(128) struct set_heap in_set;
+        struct fences fences; /* guarded by the pool's lock */
         UT_hash_handle hh;
 };
 
@@ -104,8 +105,10 @@ struct pool_addresses {
 };
 
 struct pool {
+        _Atomic(struct arena *) arena; /* NULL until the first block; never changes afterwards */
+        struct memory memory;          /* a device that this process does not see has ordinal -1 */
+        _Atomic bool is_cache_bounded; /* see pool_bound_cache; read without the lock */
         struct pool_row row;
-        struct memory memory; /* a device that this process does not see has ordinal -1 */
         struct peer_access peer_access;
         struct reconnector *reconnector;
         struct service_thread *service;
@@ -114,7 +117,6 @@ struct pool {
         pthread_mutex_t lock;         /* guards what follows, but the counters, and row.id */
         struct binding binding;       /* to the daemon */
         struct counters counters;
-        _Atomic(struct arena *) arena; /* NULL until the first block; never changes afterwards */
         uint64_t arena_start;
         uint64_t n_arena_bytes;      /* with `more` */
         struct pool_addresses *more; /* further ranges of an arena that was short at first */
@@ -182,11 +184,19 @@ static inline struct heap *heap_in(struct stream_heap *heap)
 }
 
 /* Has the stream with that mark the heap? True also if it had it when this was called. */
-static inline bool pool_has_mark(const struct stream_heap *heap, const struct stream_mark *mark)
+static ALWAYS_INLINE bool pool_has_mark(const struct stream_heap *heap,
+                                        const struct stream_mark *mark)
 {
         return atomic_load_explicit(&heap->mark.scope, memory_order_acquire) == mark->scope &&
                atomic_load_explicit(&heap->mark.id, memory_order_acquire) == mark->id &&
                atomic_load_explicit(&heap->mark.scope, memory_order_relaxed) == mark->scope;
+}
+
+/* Fetches the lines that an allocation of n_bytes in the heap is going to use, all at once. */
+static ALWAYS_INLINE void pool_prefetch(const struct stream_heap *heap, uint64_t n_bytes)
+{
+        __builtin_prefetch(heap);
+        heap_prefetch_alloc(&heap->in_set.heap, n_bytes);
 }
 
 /* The order of an allocation that was made without a context and registered later: an id that no stream has. */
@@ -200,6 +210,9 @@ void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_b
 /* A block is added or removed; the caller has the lock. */
 void pool_count_block(struct pool *pool, uint64_t n_bytes);
 void pool_discount_block(struct pool *pool, uint64_t n_bytes);
+
+/* So many bytes of empty blocks at most; UINT64_MAX: no separate bound. The caller has the lock, or the pool alone. */
+void pool_bound_cache(struct pool *pool, uint64_t n_cache_bytes);
 
 /* The pool's clock, which stops while blocks are leased and returned. The caller has the lock. */
 uint64_t pool_now_us(const struct pool *pool);

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/table.h"
-#include "client/capture/deferred_free.h"
+#include "client/capture/capture_frees.h"
 #include "client/pool/stream_heaps.h"
 #include "client/runtime/last_error.h"
 #include "client/runtime/service_thread.h"
@@ -142,7 +142,7 @@ int captures_defer(struct captures *captures, const void *pointer, void *stream)
                 r = capture_look(captures->env.cuda, stream, &mark, &capture);
         if (!r)
                 r = lifetime_of(captures, &capture, &lifetime);
-        return r ? r : deferred_free_add(captures->env.deferred, pointer, stream, &key, lifetime);
+        return r ? r : capture_frees_add(captures->env.frees, pointer, stream, &key, lifetime);
 }
 
 /* Finds which of the pool's heaps the stream has in this capture. */

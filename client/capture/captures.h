@@ -21,7 +21,7 @@
 #include "gpumem.h"
 
 struct captured;
-struct deferred_frees;
+struct capture_frees;
 struct pool;
 struct pool_request;
 struct service_thread;
@@ -30,7 +30,7 @@ struct service_thread;
 struct captures_env {
         const struct cuda *cuda; /* loaded before the first capture is seen */
         struct service_thread *service;
-        struct deferred_frees *deferred;
+        struct capture_frees *frees;
         struct pool *pools;
         const _Atomic uint32_t *n_pools;
 };

@@ -11,10 +11,11 @@
 
 int arena_new_span(uint64_t start, uint64_t n_bytes, struct arena **ret_arena)
 {
-        struct arena *arena = calloc(1, sizeof(*arena));
+        struct arena *arena = aligned_alloc(_Alignof(struct arena), sizeof(*arena));
 
         if (!arena)
                 return -ENOMEM;
+        memset(arena, 0, sizeof(*arena));
         arena->granules = calloc(n_bytes / ARENA_GRANULE, sizeof(*arena->granules));
         if (!arena->granules) {
                 free(arena);

@@ -29,9 +29,9 @@ struct arena_range {
         uint64_t end;
 };
 
-/* Defined here for arena_find only, which every free calls. */
+/* Defined here for arena_find only, which every free calls; what that reads is in one line. */
 struct arena {
-        uint64_t start; /* of the span */
+        _Alignas(64) uint64_t start; /* of the span */
         uint64_t n_bytes;
         _Atomic(struct arena_block *) *granules; /* zero pages until used */
         struct arena_block **blocks;             /* by address */

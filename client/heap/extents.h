@@ -72,7 +72,7 @@ void extents_deinit(struct extents *extents);
 /* Makes room for n extents, so that the calls that make them need no memory. -ENOMEM. */
 COLD int extents_grow(struct extents *extents, uint32_t n);
 
-static inline int extents_reserve(struct extents *extents, uint32_t n)
+static ALWAYS_INLINE int extents_reserve(struct extents *extents, uint32_t n)
 {
         bool is_room = extents->n_unused + (extents->n_extents - extents->n_touched) >= n;
 

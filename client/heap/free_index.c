@@ -19,6 +19,12 @@ void free_index_open(struct extents *extents)
                 extents->starts[class] = free_index_order(UINT32_MAX);
 }
 
+/* Of a class without holes nothing but this bit is read. */
+static inline bool has_holes(const struct extents *extents, unsigned class)
+{
+        return extents->words[class / 64] >> (class % 64) & 1;
+}
+
 /* The lowest class with a hole at or above `from`, or -1. */
 static int next_class(const struct extents *extents, unsigned from)
 {
@@ -283,15 +289,17 @@ static uint32_t find_in(const struct extents *extents, unsigned class, uint32_t 
 static ALWAYS_INLINE uint32_t find_first(const struct extents *extents, unsigned class,
                                          uint32_t n_units)
 {
-        uint32_t head = extents->heads[class];
         int32_t start = INT32_MAX;
+        uint32_t head = 0;
         unsigned lowest;
 
-        if (head && extents_at(extents, head)->n_units == n_units)
-                return head;
-        if (head)
-                start = extents_at(extents, head)->n_units > n_units ? extents->starts[class]
-                                                                     : INT32_MAX;
+        if (has_holes(extents, class)) {
+                head = extents->heads[class];
+                if (extents_at(extents, head)->n_units == n_units)
+                        return head;
+                if (extents_at(extents, head)->n_units > n_units)
+                        start = extents->starts[class];
+        }
         lowest = lowest_above(extents, class, start);
         if (lowest != class)
                 return extents->heads[lowest];

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "client/heap/free_index.h"
 #include "client/heap/heap_blocks.h"
 #include "client/heap/heap_slabs.h"
 #include "gpumem.h"
@@ -114,14 +115,23 @@ int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address)
         return 0;
 }
 
-/* Notes the epoch in each block of the allocation; most have one block. The records of the others are found in a loop
- * of their own, so that the processor can fetch them in parallel. */
-static ALWAYS_INLINE void date(const struct heap *heap, const struct heap_block *first,
-                               uint64_t address, uint64_t n_bytes)
+void heap_prefetch_alloc(const struct heap *heap, uint64_t n_bytes)
 {
-        struct heap_block *const *block = &heap->blocks[first->place];
+        heap_prefetch(heap);
+        free_index_prefetch(&heap->extents, (uint32_t)(heap_round_up(n_bytes) / HEAP_UNIT));
+}
 
-        (*block)->epoch = heap->epoch;
+/* Notes the epoch in each block of the allocation; most have one block, whose record is at hand. The records of the
+ * others are found in a loop of their own, so that the processor can fetch them in parallel. */
+static ALWAYS_INLINE void date(const struct heap *heap, struct heap_block *first, uint64_t address,
+                               uint64_t n_bytes)
+{
+        struct heap_block *const *block;
+
+        first->epoch = heap->epoch;
+        if (heap_block_end(first) >= address + n_bytes)
+                return;
+        block = &heap->blocks[first->place];
         while (heap_block_end(*block) < address + n_bytes)
                 (*++block)->epoch = heap->epoch;
 }
@@ -167,8 +177,8 @@ static ALWAYS_INLINE void count_freed(struct heap *heap, const struct heap_freed
         heap->n_requested_bytes -= freed->n_requested_bytes;
 }
 
-static ALWAYS_INLINE void note_use(struct heap *heap, const struct heap_block *block,
-                                   uint64_t address, const struct heap_freed *freed)
+static ALWAYS_INLINE void note_use(struct heap *heap, struct heap_block *block, uint64_t address,
+                                   const struct heap_freed *freed)
 {
         date(heap, block, address, freed->n_allocated_bytes);
         heap->n_freed_bytes += freed->n_allocated_bytes;
@@ -176,7 +186,7 @@ static ALWAYS_INLINE void note_use(struct heap *heap, const struct heap_block *b
 
 /* Blocks are dated before the hole is made: their records come from memory while the hole is made, which does not
  * need them. */
-static ALWAYS_INLINE int end(struct heap *heap, const struct heap_block *block, uint64_t address,
+static ALWAYS_INLINE int end(struct heap *heap, struct heap_block *block, uint64_t address,
                              bool is_idle, struct heap_freed *ret_freed)
 {
         struct heap_freed freed;
@@ -205,7 +215,7 @@ int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed)
         return end(heap, heap_block_at(heap->arena, address), address, false, ret_freed);
 }
 
-int heap_free_in(struct heap *heap, const struct heap_block *block, uint64_t address,
+int heap_free_in(struct heap *heap, struct heap_block *block, uint64_t address,
                  struct heap_freed *ret_freed)
 {
         return end(heap, block, address, false, ret_freed);

@@ -54,8 +54,8 @@ struct heap_block {
         uint32_t place;                     /* index into its heap's `blocks` */
         struct run_edges edges;             /* of the run, if the block is its first or last */
         _Atomic uint32_t
-                n_uses; /* kept by the caller: allocations in it with uses in stream_uses.h */
-        uint64_t lease; /* 0: not leased yet */
+                n_uses; /* kept by the caller: allocations in it that stream_uses.h or deferred_frees.h has */
+        uint64_t lease;          /* 0: not leased yet */
         _Atomic uint64_t *word;  /* the lease's word on the board; NULL: none, or no more */
         struct heap_block *next; /* see idle_list.h */
         bool is_pledged;         /* see heap_set_pledge; under the heap's lock */
@@ -73,26 +73,28 @@ static inline struct heap_block *heap_block_at(const struct arena *arena, uint64
 
 enum heap_runs { HEAP_JOINED, HEAP_SPLIT };
 
+/* What a large allocation and its free use is in the first two lines, with the first fields of `extents`, and in the
+ * lines of the classes that they meet. */
 struct heap {
         struct spinlock lock;
-        uint64_t epoch;            /* of frees; heap_new_epoch begins the next one */
+        uint64_t epoch; /* of frees; heap_new_epoch begins the next one */
+        uint64_t base;
+        uint64_t n_requested_bytes;
+        _Atomic uint64_t n_allocated_bytes; /* read without the lock too */
+        uint64_t n_freed_bytes;             /* in this epoch */
+        struct alloc_table alloc_table;
+        struct extents extents;
+        struct slabs slabs;
         uint64_t n_done_epochs;    /* the work of epochs below it is over */
         uint64_t n_settled_epochs; /* those below it were over for a while; see heap_set_settle */
         uint64_t n_adds;           /* blocks that were ever added */
         uint64_t n_settled_adds;   /* the first so many have been here for a while */
-        uint64_t base;
         const struct arena *arena;
         enum heap_runs runs;
         struct heap_block **blocks; /* by address */
         uint32_t n_blocks;
         uint32_t n_block_room;
-        uint64_t n_requested_bytes;
-        _Atomic uint64_t n_allocated_bytes; /* read without the lock too */
         uint64_t n_reserved_bytes;
-        uint64_t n_freed_bytes; /* in this epoch */
-        struct alloc_table alloc_table;
-        struct extents extents;
-        struct slabs slabs;
 };
 
 /* Its blocks will stand in that arena. The heap must not be moved afterwards. */
@@ -134,6 +136,16 @@ struct heap_block *heap_abandon_block(struct heap *heap);
  * is 0. -ENOMEM. */
 int heap_alloc(struct heap *heap, uint64_t n_bytes, uint64_t *ret_address);
 
+/* For a caller that knows the heap some time before it takes the lock: fetches the lines that an allocation of n_bytes,
+ * or a free, is going to use, all at once. It reads no field, so it needs no lock. */
+void heap_prefetch_alloc(const struct heap *heap, uint64_t n_bytes);
+
+static ALWAYS_INLINE void heap_prefetch(const struct heap *heap)
+{
+        __builtin_prefetch(&heap->lock, 1);
+        __builtin_prefetch(&heap->extents, 1);
+}
+
 struct heap_freed {
         uint64_t n_requested_bytes;
         uint64_t n_allocated_bytes;
@@ -144,7 +156,7 @@ struct heap_freed {
 int heap_free(struct heap *heap, uint64_t address, struct heap_freed *ret_freed);
 
 /* The same, where the caller has looked the block up, maybe before it had the lock. NULL: there was none. */
-int heap_free_in(struct heap *heap, const struct heap_block *block, uint64_t address,
+int heap_free_in(struct heap *heap, struct heap_block *block, uint64_t address,
                  struct heap_freed *ret_freed);
 
 /* As heap_free, if no work uses the allocation any more. Work of earlier owners of the memory may still be pending: the

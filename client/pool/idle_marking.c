@@ -32,7 +32,7 @@ static void recall_idle(struct pool *pool)
 void idle_marking_resize(struct pool *pool, uint64_t n_cache_bytes)
 {
         pthread_mutex_lock(&pool->lock);
-        pool->heap_set.budget.n_empty_max = n_cache_bytes;
+        pool_bound_cache(pool, n_cache_bytes);
         if (n_cache_bytes != UINT64_MAX)
                 recall_idle(pool);
         pthread_mutex_unlock(&pool->lock);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pool/pool.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -9,10 +8,7 @@
 #include "client/blocks/lease.h"
 #include "client/pool/shared_alloc.h"
 #include "client/pool/trim.h"
-#include "driver/host.h"
 #include "gpumem.h"
-
-#define NODE_UNKNOWN (-1)
 
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
                struct reconnector *reconnector, struct service_thread *service,
@@ -27,7 +23,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
         peer_access_init(&pool->peer_access);
         counters_init(&pool->counters);
         heap_set_init(&pool->heap_set);
-        pool->heap_set.budget.n_empty_max = n_cache_bytes;
+        pool_bound_cache(pool, n_cache_bytes);
         retained_init(&pool->retained);
         LIST_INIT(&pool->spare_leased);
         LIST_INIT(&pool->stuck_leased);
@@ -48,8 +44,10 @@ static ALWAYS_INLINE int cut(struct stream_heap *heap, uint64_t n_bytes, enum co
                              void **ret_pointer)
 {
         uint64_t address;
-        int r = heap_alloc(heap_in(heap), n_bytes, &address);
+        int r;
 
+        counters_prefetch(heap->counter);
+        r = heap_alloc(heap_in(heap), n_bytes, &address);
         if (r)
                 return r;
         counters_count(&heap->pool->counters, heap->counter, event, n_bytes,
@@ -110,23 +108,24 @@ struct stream_key pool_order_of(const struct stream_heap *heap, const void *poin
         return (struct stream_key){.context = leased->context, .id = POOL_ANY_STREAM};
 }
 
-static inline int take_back(struct stream_heap *heap, const struct heap_block *block,
-                            uint64_t address, enum pool_use use, struct heap_freed *ret_freed)
+static inline int take_back(struct stream_heap *heap, struct heap_block *block, uint64_t address,
+                            enum pool_use use, struct heap_freed *ret_freed)
 {
         return use == POOL_USE_OVER ? heap_free_idle(heap_in(heap), address, ret_freed)
                                     : heap_free_in(heap_in(heap), block, address, ret_freed);
 }
 
 /* With a cache size, every hole that may cover a block makes a look due. */
-static inline bool is_time_to_look(struct stream_heap *heap, const struct heap_freed *freed)
+static ALWAYS_INLINE bool is_time_to_look(struct stream_heap *heap, const struct heap_freed *freed)
 {
         bool is_counted = trim_trigger_count_free(&heap->trigger, heap_in(heap));
+        bool is_bounded = heap->pool->is_cache_bounded;
 
-        return is_counted || (freed->n_extent_bytes >= HEAP_BLOCK_UNIT &&
-                              heap->pool->heap_set.budget.n_empty_max != UINT64_MAX);
+        return __builtin_expect(is_counted, false) ||
+               (__builtin_expect(is_bounded, false) && freed->n_extent_bytes >= HEAP_BLOCK_UNIT);
 }
 
-int pool_give_in(struct stream_heap *heap, const struct heap_block *block, const void *pointer,
+int pool_give_in(struct stream_heap *heap, struct heap_block *block, const void *pointer,
                  enum pool_use use)
 {
         uint64_t address = (uint64_t)(uintptr_t)pointer;
@@ -140,7 +139,7 @@ int pool_give_in(struct stream_heap *heap, const struct heap_block *block, const
                 trim_trigger_note_free(&heap->trigger, heap_in(heap), freed.n_allocated_bytes,
                                        use == POOL_USE_OVER ? TRIM_TRIGGER_FREE_OVER
                                                             : TRIM_TRIGGER_FREE_ORDERED);
-                if (__builtin_expect(is_time_to_look(heap, &freed), false))
+                if (is_time_to_look(heap, &freed))
                         r = POOL_LOOK;
         }
         spin_unlock(&heap_in(heap)->lock);
@@ -275,38 +274,4 @@ void pool_deinit(struct pool *pool)
         pthread_mutex_destroy(&pool->flushing);
         pthread_mutex_destroy(&pool->lock);
         pthread_mutex_destroy(&pool->declare_lock);
-}
-
-static int nearest_node(const struct cuda *cuda)
-{
-        unsigned cpu, node;
-        int of_device;
-
-        if (cuda && host_device_node(cuda, &of_device) == 0)
-                return of_device;
-        return getcpu(&cpu, &node) == 0 ? (int)node : NODE_UNKNOWN;
-}
-
-static struct pool *next_pinned(struct pool *pool, const struct pool *end)
-{
-        while (pool < end && (pool->row.kind != GPUMEM_PINNED || pool->binding.is_missing))
-                pool++;
-        return pool < end ? pool : NULL;
-}
-
-/* With one pinned pool, as on most machines, the node does not matter. */
-struct pool *pool_nearest_pinned(struct pool *pools, uint32_t n_pools, const struct cuda *cuda)
-{
-        struct pool *end = pools + n_pools;
-        struct pool *first = next_pinned(pools, end), *pool;
-        int node;
-
-        if (!first || !next_pinned(first + 1, end))
-                return first;
-        node = nearest_node(cuda);
-        for (pool = first; pool; pool = next_pinned(pool + 1, end)) {
-                if (pool->memory.node == node)
-                        return pool;
-        }
-        return first;
 }

@@ -59,7 +59,7 @@ enum pool_use { POOL_USE_ORDERED, POOL_USE_OVER };
 int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use);
 
 /* The same, where the caller has looked the block up. */
-int pool_give_in(struct stream_heap *heap, const struct heap_block *block, const void *pointer,
+int pool_give_in(struct stream_heap *heap, struct heap_block *block, const void *pointer,
                  enum pool_use use);
 
 void pool_reset_peaks(struct pool *pool);
@@ -67,8 +67,3 @@ void pool_reset_peaks(struct pool *pool);
 /* Makes an allocation in the heap, and counts it. As heap_alloc. */
 NOINLINE int pool_cut(struct stream_heap *heap, uint64_t n_bytes, enum counter_event event,
                       void **ret_pointer);
-
-/* The pinned pool on the node of the current context's device. Without a context, or if the driver does not know the
- * node: on the node of the calling thread's CPU. If that node has none, any other pinned pool; NULL: the daemon has
- * none. `cuda` may be NULL. */
-struct pool *pool_nearest_pinned(struct pool *pools, uint32_t n_pools, const struct cuda *cuda);

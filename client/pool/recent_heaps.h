@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "client/blocks/pool_state.h"
 
 /* A stream's place is one of these, from the one that its tag names. */
@@ -29,7 +30,9 @@ struct recent_table {
 
 struct recent_heaps {
         _Atomic(struct recent_table *) table; /* NULL until the first heap is noted */
-        pthread_mutex_t lock;                 /* of all that write */
+        _Atomic(struct stream_heap *)
+                latest;       /* that was noted: of a program with one stream, its heap */
+        pthread_mutex_t lock; /* of all that write */
 };
 
 void recent_heaps_init(struct recent_heaps *recent);
@@ -48,6 +51,16 @@ static inline uint64_t recent_heaps_tag(const struct stream_mark *mark)
         return mark->id ^ mark->scope >> 8 ^ mark->scope << 56;
 }
 
+/* For a caller that does not know its stream's mark yet: fetches what is probably needed once it does. */
+static ALWAYS_INLINE void recent_heaps_prefetch(const struct recent_heaps *recent, uint64_t n_bytes)
+{
+        struct stream_heap *latest = atomic_load_explicit(&recent->latest, memory_order_relaxed);
+
+        __builtin_prefetch(atomic_load_explicit(&recent->table, memory_order_relaxed));
+        if (latest)
+                pool_prefetch(latest, n_bytes);
+}
+
 /* Ids count up, and contexts are addresses: the product spreads both. */
 static inline uint64_t recent_heaps_index(const struct recent_table *table, uint64_t tag)
 {
@@ -55,8 +68,8 @@ static inline uint64_t recent_heaps_index(const struct recent_table *table, uint
 }
 
 /* NULL: none is known. */
-static inline struct stream_heap *recent_heaps_find(const struct recent_heaps *recent,
-                                                    const struct stream_mark *mark)
+static ALWAYS_INLINE struct stream_heap *recent_heaps_find(const struct recent_heaps *recent,
+                                                           const struct stream_mark *mark)
 {
         const struct recent_table *table = atomic_load_explicit(&recent->table,
                                                                 memory_order_acquire);

@@ -21,14 +21,14 @@
 struct trim_trigger {
         uint32_t n_until; /* frees */
         uint32_t n_lacks;
-        uint64_t n_bytes;        /* freed in the epoch before a look is due */
-        uint64_t n_record_bytes; /* how much is freed from one record to the next */
-        uint64_t n_top_bytes;    /* most bytes allocated since the last record */
+        uint64_t n_bytes;       /* freed in the epoch before a look is due */
+        uint64_t n_top_bytes;   /* most bytes allocated since the last record */
+        uint64_t n_below_bytes; /* falls that end below it count; 0: the idle list is not used */
         uint64_t
                 n_low_bytes; /* least bytes allocated at a record since the last look at the pool */
-        uint32_t n_falls;    /* records since then for falls to no new low */
-        uint64_t n_below_bytes; /* falls that end below it count; 0: the idle list is not used */
-        bool has_others;        /* there are other heaps, or were */
+        uint64_t n_record_bytes; /* how much is freed from one record to the next */
+        uint32_t n_falls;        /* records since the last look for falls to no new low */
+        bool has_others;         /* there are other heaps, or were */
 };
 
 void trim_trigger_init(struct trim_trigger *trigger);
@@ -68,7 +68,8 @@ static inline bool trim_trigger_is_lowest(const struct trim_trigger *trigger, ui
         return n_bytes + TRIM_TRIGGER_RECORD_BYTES <= trigger->n_low_bytes;
 }
 
-static inline bool trim_trigger_fell(const struct trim_trigger *trigger, const struct heap *heap)
+static ALWAYS_INLINE bool trim_trigger_fell(const struct trim_trigger *trigger,
+                                            const struct heap *heap)
 {
         uint64_t n_bytes = trim_trigger_allocated(heap);
 

@@ -16,13 +16,13 @@ struct spinlock {
 
 COLD void spin_wait(struct spinlock *lock);
 
-static inline void spin_lock(struct spinlock *lock)
+static ALWAYS_INLINE void spin_lock(struct spinlock *lock)
 {
         if (atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire))
                 spin_wait(lock);
 }
 
-static inline void spin_unlock(struct spinlock *lock)
+static ALWAYS_INLINE void spin_unlock(struct spinlock *lock)
 {
         atomic_store_explicit(&lock->taken, 0, memory_order_release);
 }

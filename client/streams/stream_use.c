@@ -14,6 +14,17 @@ void stream_use_free(struct stream_use *use, const struct cuda *cuda)
         free(use);
 }
 
+void stream_use_free_all(struct stream_use **table, const struct cuda *cuda)
+{
+        struct stream_use *use, *next;
+
+        HASH_ITER(hh, *table, use, next)
+        {
+                HASH_DEL(*table, use);
+                stream_use_free(use, cuda);
+        }
+}
+
 struct stream_use *stream_use_new(const void *pointer, _Atomic uint32_t *n_uses)
 {
         struct stream_use *use = calloc(1, sizeof(*use));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The streams that use one allocation, and so what its free must wait for: recorded streams (gpumem_record_use), the
  * stream that orders the free, and rounds of registered streams. From the free on, marks tell which of them are done.
- * The caller has the lock of stream_uses.h, or is the only one with the use. */
+ * The caller has the lock of stream_uses.h or deferred_frees.h, or is the only one with the use. */
 #pragma once
 
 #include <stdatomic.h>
@@ -38,7 +38,7 @@ struct stream_use {
         _Atomic uint32_t *n_uses;
         struct stream_use_round rounds[STREAM_USE_CONTEXTS];
         bool is_freed;
-        bool is_unmarked; /* it is in the list `unmarked` of stream_uses.h */
+        bool is_unmarked; /* it is in the list `unmarked` of deferred_frees.h */
         uint32_t n_streams;
         uint32_t n_recorded; /* of n_streams */
         uint32_t n_room;
@@ -65,6 +65,7 @@ struct stream_use_end {
 struct stream_use *stream_use_new(const void *pointer, _Atomic uint32_t *n_uses);
 void stream_use_drop(const struct cuda *cuda, struct stream_use *use);
 void stream_use_free(struct stream_use *use, const struct cuda *cuda); /* does not lower n_uses */
+void stream_use_free_all(struct stream_use **table, const struct cuda *cuda); /* likewise */
 
 /* Adds a stream, once however often it is called. -ENOMEM. */
 int stream_use_add(struct stream_use *use, const struct used_in *in);

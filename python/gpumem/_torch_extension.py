@@ -23,6 +23,8 @@ import tempfile
 from . import _errors, _notice
 
 SOURCE = pathlib.Path(__file__).parent / "torch" / "extension.cc"
+# The headers of the package that it includes.
+PARTS = (SOURCE.with_name("allocator.h"), SOURCE.with_name("library.h"))
 COMMAND = "python -m gpumem torch-extension"
 GIVES = ("torch.OutOfMemoryError, cudnn.benchmark, memory snapshots, MemPool, and tensors sent to "
          "other processes")  # fmt: skip
@@ -41,9 +43,10 @@ exit status: 0 built, 1 not, 2 for a wrong call
 
 
 def path() -> pathlib.Path:
-    """The file for this torch and this source. PackageNotFoundError: no torch."""
+    """The file for this torch and these sources. PackageNotFoundError: no torch."""
     version = importlib.metadata.version("torch")
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
+    texts = b"".join(part.read_bytes() for part in (SOURCE, *PARTS))
+    digest = hashlib.sha256(texts).hexdigest()[:12]
     cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(cache) / "gpumem" / f"torch-{version}-{digest}.so"
 

@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tomllib
 import unittest
 import unittest.mock
 
@@ -89,6 +90,24 @@ class Extension(unittest.TestCase):
         where = self.command('--where')
         self.assertEqual(where.stdout.strip(), str(_torch_extension.path()))
         self.assertFalse(_torch_extension.path().exists())
+
+    def test_1_each_source_counts(self):
+        """The file is another one after any change, and the package has all that is compiled."""
+        from gpumem import _torch_extension
+        sources = (_torch_extension.SOURCE, *_torch_extension.PARTS)
+        folder = _torch_extension.SOURCE.parent
+        self.assertEqual({*sources}, {*folder.glob('*.cc'), *folder.glob('*.h')})
+        project = tomllib.loads((world.PACKAGE_FOLDER / 'pyproject.toml').read_text())
+        self.assertEqual({source.name for source in sources},
+                         {*project['tool']['setuptools']['package-data']['gpumem.torch']})
+        for source in sources:
+            changed = MACHINE.folder / source.name
+            changed.write_bytes(source.read_bytes() + b'\n')
+            others = [changed if other == source else other for other in sources]
+            with self.subTest(source.name), \
+                    unittest.mock.patch.multiple(_torch_extension, SOURCE=others[0], PARTS=others[1:]):
+                named = _torch_extension.path()
+            self.assertNotEqual(named, _torch_extension.path())
 
     def test_1_what_is_missing_is_named(self):
         for arguments, environment, status, text in (

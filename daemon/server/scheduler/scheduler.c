@@ -156,12 +156,11 @@ static void on_idle(uv_idle_t *idle)
 
         if (is_clock_due(scheduler, now_ns))
                 read_clocks(scheduler, now_ns);
-        while (now_ns < end_ns) {
-                if (!take_step(scheduler, &now_ns)) {
-                        (void)uv_idle_stop(idle);
-                        return;
-                }
-        }
+        while (now_ns < end_ns && take_step(scheduler, &now_ns))
+                ;
+        /* A turn of its own to find out would cost a look for news. */
+        if (!scheduler_has_work(scheduler))
+                (void)uv_idle_stop(idle);
 }
 
 void scheduler_put(struct scheduler *scheduler, struct payer *payer, struct task *task)

@@ -88,6 +88,38 @@ TEST(sizes_at_their_edges, .to = ARRAY_SIZE(alloc_rows))
         }
 }
 
+static uint64_t takes(uint64_t n_bytes)
+{
+        uint64_t address = 0;
+
+        ck_assert_int_eq(heap_alloc(&heap, n_bytes, &address), 0);
+        return address;
+}
+
+static void ends(uint64_t address)
+{
+        struct heap_freed freed;
+
+        ck_assert_int_eq(heap_free(&heap, address, &freed), 0);
+}
+
+/* A larger hole is lower; an exact fit is chosen all the same, and the lower one where there is none. */
+TEST(a_hole_of_the_exact_size_goes_first)
+{
+        uint64_t larger, exact;
+
+        (void)world_add(&world, &heap, 0, 4 * MIB);
+        larger = takes(300 * KIB);
+        (void)takes(64 * KIB);
+        exact = takes(100 * KIB);
+        (void)takes(64 * KIB);
+        ends(larger);
+        ends(exact);
+        ck_assert_uint_eq(takes(100 * KIB), exact);
+        ck_assert_uint_eq(takes(100 * KIB), larger);
+        heap_check(&heap);
+}
+
 TEST(what_is_not_the_start_of_an_allocation_is_not_freed)
 {
         (void)world_add(&world, &heap, 2 * MIB, 2 * MIB);

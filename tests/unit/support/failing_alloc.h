@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that runs out when a test says so. The linker leads malloc, calloc and realloc of all that is
- * linked with it through this module (--wrap). One thread. */
+/* Memory that runs out when a test says so. The linker leads malloc, calloc, aligned_alloc and realloc of
+ * all that is linked with it through this module (--wrap). One thread. */
 #pragma once
 
 #include <stdbool.h>

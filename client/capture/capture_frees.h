@@ -16,7 +16,7 @@
 
 struct graph_lifetime;
 
-struct deferred_free {
+struct capture_free {
         const void *pointer;
         void *stream;
         struct stream_key order;
@@ -24,32 +24,32 @@ struct deferred_free {
         UT_hash_handle hh;
 };
 
-struct deferred_frees {
+struct capture_frees {
+        _Atomic uint32_t n; /* read without the lock too */
         pthread_mutex_t lock;
-        struct deferred_free *all; /* by pointer */
-        _Atomic uint32_t n;        /* read without the lock too */
+        struct capture_free *all; /* by pointer */
 };
 
-static inline bool deferred_free_none(const struct deferred_frees *deferred)
+static inline bool capture_frees_none(const struct capture_frees *frees)
 {
-        return atomic_load_explicit(&deferred->n, memory_order_relaxed) == 0;
+        return atomic_load_explicit(&frees->n, memory_order_relaxed) == 0;
 }
 
-void deferred_free_init(struct deferred_frees *deferred);
-void deferred_free_deinit(struct deferred_frees *deferred);
+void capture_frees_init(struct capture_frees *frees);
+void capture_frees_deinit(struct capture_frees *frees);
 
 /* Defers the free of `pointer` in `stream`, which captures as `order` says. GPUMEM_E_NOT_OURS: it is deferred
  * already; -ENOMEM. The lifetime is consumed. */
-int deferred_free_add(struct deferred_frees *deferred, const void *pointer, void *stream,
+int capture_frees_add(struct capture_frees *frees, const void *pointer, void *stream,
                       const struct stream_key *order, struct graph_lifetime *take_lifetime);
 
-bool deferred_free_has(struct deferred_frees *deferred, const void *pointer);
+bool capture_frees_has(struct capture_frees *frees, const void *pointer);
 
 /* Takes out a free that was made in captures of the stream with that order, or one whose capture's graphs are gone.
- * The caller frees the allocation, then calls deferred_free_end. NULL: there is none. */
-struct deferred_free *deferred_free_take_of(struct deferred_frees *deferred,
-                                            const struct stream_key *order);
-struct deferred_free *deferred_free_take_gone(struct deferred_frees *deferred);
+ * The caller frees the allocation, then calls capture_frees_end. NULL: there is none. */
+struct capture_free *capture_frees_take_of(struct capture_frees *frees,
+                                           const struct stream_key *order);
+struct capture_free *capture_frees_take_gone(struct capture_frees *frees);
 
 /* `r` is the result of the free. False: it has failed, and is deferred again. */
-bool deferred_free_end(struct deferred_frees *deferred, struct deferred_free *take_free, int r);
+bool capture_frees_end(struct capture_frees *frees, struct capture_free *take_free, int r);
