@@ -10,6 +10,9 @@
 
 static_assert(HEAP_SET_LOOK_US == SERVICE_THREAD_SOON_MS * 1000, "with a thread or without");
 
+/* How often small records are granted (trim_trigger.h): they take less than a hundredth of the time. */
+#define GRANT_US 250000
+
 bool idle_marking_is_on(const struct pool *pool)
 {
         return pool->heap_set.budget.n_empty_max == UINT64_MAX;
@@ -38,12 +41,12 @@ void idle_marking_resize(struct pool *pool, uint64_t n_cache_bytes)
         pthread_mutex_unlock(&pool->lock);
 }
 
-static bool is_due(struct stream_heap *heap)
+static bool begin_record(struct stream_heap *heap)
 {
         bool due;
 
         spin_lock(&heap_in(heap)->lock);
-        due = trim_trigger_is_due(&heap->trigger, heap_in(heap));
+        due = trim_trigger_begin_record(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         return due;
 }
@@ -56,7 +59,7 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         if (!trim_is_still(heap, generation))
                 return false;
         (void)heap_set_excess(&pool->heap_set, 0, pool_now_us(pool));
-        if (!is_due(heap))
+        if (!begin_record(heap))
                 return false;
         if (own_stream && trim_is_fenced(heap))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
@@ -67,22 +70,22 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         return true;
 }
 
-/* Usually a later free tries again, so this does not wait for the lock. After a large fall there may be no later
- * free, and no other thread can make the record, so this waits. Such falls are counted, and are few between two
- * looks. */
+/* Usually a later free tries again, so this does not wait for the lock. After a large fall, or when a block became
+ * empty, there may be no later free, and no other thread can make the record, so this waits. Such records are counted,
+ * and are few between two looks. */
 static bool take_lock(struct stream_heap *heap)
 {
         struct pool *pool = heap->pool;
-        bool fell;
+        bool is_pressing;
 
         if (pthread_mutex_trylock(&pool->lock) == 0)
                 return true;
         spin_lock(&heap_in(heap)->lock);
-        fell = trim_trigger_fell(&heap->trigger, heap_in(heap));
+        is_pressing = trim_trigger_is_pressing(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
-        if (fell)
+        if (is_pressing)
                 pthread_mutex_lock(&pool->lock);
-        return fell;
+        return is_pressing;
 }
 
 void idle_marking_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
@@ -115,6 +118,34 @@ static void lower_thresholds(struct pool *pool)
 }
 
 /* The caller has the lock. */
+static void grant_records(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                spin_lock(&heap_in(heap)->lock);
+                trim_trigger_grant(&heap->trigger);
+                spin_unlock(&heap_in(heap)->lock);
+        }
+}
+
+/* The caller has the lock, which guards what is granted; the trigger's other fields are the heap's. */
+static bool are_all_granted(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+        bool are_granted = true;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                spin_lock(&heap_in(heap)->lock);
+                are_granted = are_granted && trim_trigger_is_granted(&heap->trigger);
+                spin_unlock(&heap_in(heap)->lock);
+        }
+        return are_granted;
+}
+
+/* The caller has the lock. */
 static bool is_pending(const struct pool *pool)
 {
         const struct stream_heap *heap;
@@ -126,10 +157,12 @@ static bool is_pending(const struct pool *pool)
 }
 
 /* The caller has the lock. */
-static int ms_until_next(const struct pool *pool)
+static int ms_until_next(struct pool *pool)
 {
         uint64_t at_us = retained_next_us(pool), now_us = clock_now_us();
 
+        if (!are_all_granted(pool) && pool->next_grant_us < at_us)
+                at_us = pool->next_grant_us;
         if (at_us == UINT64_MAX)
                 return -1;
         return at_us > now_us ? (int)((at_us - now_us) / 1000) + SERVICE_THREAD_SOON_MS + 1
@@ -146,14 +179,19 @@ static bool is_time(struct pool *pool, enum idle_marking_urgency urgency)
 /* The caller has the lock. */
 static int look(struct pool *pool, enum idle_marking_urgency urgency, struct leased_list *list)
 {
+        uint64_t now_us = clock_now_us();
         bool more;
 
         trim_poll(pool);
         if (urgency == IDLE_MARKING_URGENT)
                 (void)heap_set_settle(&pool->heap_set);
-        more = heap_set_put_idle(&pool->heap_set, clock_now_us());
+        more = heap_set_put_idle(&pool->heap_set, now_us);
         more = heap_set_settle(&pool->heap_set) || more || is_pending(pool);
         lower_thresholds(pool);
+        if (now_us >= pool->next_grant_us) {
+                grant_records(pool);
+                pool->next_grant_us = now_us + GRANT_US;
+        }
         /* Opened blocks are not closed when others want them, so a thread of this process that waits must not wait
          * for its own. */
         if (ipc_mapping_is_way(pool) && pool->n_waiting)

@@ -117,8 +117,10 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->key = request->key;
         pool_set_mark(heap, &request->mark);
         trim_trigger_init(&heap->trigger);
-        if (idle_marking_is_on(pool))
+        if (idle_marking_is_on(pool)) {
                 trim_trigger_lower(&heap->trigger);
+                trim_trigger_grant(&heap->trigger);
+        }
         if (pool->heaps)
                 trim_trigger_note_other(&heap->trigger);
         heap->n_flush_epochs = 0;

@@ -4,12 +4,17 @@
 /* With another heap in need, a look is due when this part of what the heap holds was freed. */
 #define RECORD_PART 16
 
+/* With small records: what is not recorded is this part of what is allocated, at most. */
+#define SMALL_SHARE 8
+
 /* No record since the last look: any fall is to a new low. */
 #define TRIM_TRIGGER_NO_LOW (UINT64_MAX / 2)
 
 void trim_trigger_init(struct trim_trigger *trigger)
 {
-        *trigger = (struct trim_trigger){.n_until = TRIM_TRIGGER_FREES, .n_bytes = UINT64_MAX};
+        *trigger = (struct trim_trigger){.n_until = TRIM_TRIGGER_FREES,
+                                         .n_bytes = UINT64_MAX,
+                                         .n_small_bytes = UINT64_MAX};
 }
 
 void trim_trigger_note_other(struct trim_trigger *trigger)
@@ -73,6 +78,39 @@ static bool fell_lowest(const struct trim_trigger *trigger, const struct heap *h
                trim_trigger_is_lowest(trigger, trim_trigger_allocated(heap));
 }
 
+void trim_trigger_grant(struct trim_trigger *trigger)
+{
+        trigger->n_small = TRIM_TRIGGER_SMALL;
+        trigger->n_small_bytes = 0;
+}
+
+bool trim_trigger_begin_record(struct trim_trigger *trigger, const struct heap *heap)
+{
+        bool is_due = heap->n_freed_bytes >= trigger->n_bytes || trim_trigger_fell(trigger, heap) ||
+                      trim_trigger_is_last(trigger, heap);
+
+        trigger->is_small = !is_due;
+        return is_due || trim_trigger_has_rest(trigger, heap);
+}
+
+/* How much must be freed before the next small record. */
+static uint64_t small_step(const struct trim_trigger *trigger, const struct heap *heap)
+{
+        unsigned n_parts = (TRIM_TRIGGER_SMALL - trigger->n_small) / TRIM_TRIGGER_SMALL_PART;
+        uint64_t n_bytes = n_parts ? HEAP_BLOCK_UNIT << (n_parts - 1) : 0;
+
+        return least(least(n_bytes, TRIM_TRIGGER_RECORD_BYTES),
+                     trim_trigger_allocated(heap) / SMALL_SHARE);
+}
+
+/* What was freed meanwhile, or could not be recorded, is left for the next record. */
+static void settle_small(struct trim_trigger *trigger, const struct heap *heap)
+{
+        trigger->has_emptied = trigger->has_emptied && heap->n_freed_bytes;
+        trigger->n_small_bytes = trigger->n_small ? heap->n_freed_bytes + small_step(trigger, heap)
+                                                  : UINT64_MAX;
+}
+
 /* The next fall is measured from what is allocated now. */
 static void count_record(struct trim_trigger *trigger, const struct heap *heap)
 {
@@ -85,7 +123,7 @@ static void count_record(struct trim_trigger *trigger, const struct heap *heap)
         trigger->n_below_bytes = falls_below(trigger);
 }
 
-void trim_trigger_raise(struct trim_trigger *trigger, const struct heap_set *set,
+static void raise_bytes(struct trim_trigger *trigger, const struct heap_set *set,
                         const struct heap *heap)
 {
         count_record(trigger, heap);
@@ -95,4 +133,14 @@ void trim_trigger_raise(struct trim_trigger *trigger, const struct heap_set *set
         trigger->n_lacks--;
         if (set->n_heaps > 1)
                 trigger->n_bytes = least(trigger->n_bytes, bytes_until(heap));
+}
+
+void trim_trigger_raise(struct trim_trigger *trigger, const struct heap_set *set,
+                        const struct heap *heap)
+{
+        if (trigger->is_small)
+                trigger->n_small--;
+        else
+                raise_bytes(trigger, set, heap);
+        settle_small(trigger, heap);
 }

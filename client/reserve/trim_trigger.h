@@ -4,6 +4,8 @@
  *   - If other heaps lacked blocks: for a while, whenever a part of what the heap holds was freed.
  *   - If there are other heaps: also when nothing is allocated any more. That may be the last free of a stream that is
  *     about to end, and without an event its memory could never be known to be idle.
+ *   - With an idle list: when much less is allocated than before, and when a block may have become empty, as often as
+ *     this is granted. The program may make no call after any free, and no other thread may make the record.
  * Pure; the caller has the heap's lock. */
 #pragma once
 
@@ -29,6 +31,10 @@ struct trim_trigger {
         uint32_t n_falls;    /* records since then for falls to no new low */
         uint64_t n_below_bytes; /* falls that end below it count; 0: the idle list is not used */
         bool has_others;        /* there are other heaps, or were */
+        bool has_emptied; /* blocks may have become empty since the last record */
+        bool is_small;    /* the record that is under way is of that alone */
+        uint32_t n_small; /* of these records are left */
+        uint64_t n_small_bytes; /* freed in the epoch before the next one is due */
 };
 
 void trim_trigger_init(struct trim_trigger *trigger);
@@ -78,24 +84,41 @@ static inline bool trim_trigger_fell(const struct trim_trigger *trigger, const s
                 trim_trigger_is_lowest(trigger, n_bytes));
 }
 
-/* So much was freed: in the order of the heap's stream, whose work may not be over; or after all work was over. */
+/* Small records: of blocks that may have become empty, however little was freed. So many are granted at a time. With
+ * each part of them, more must be freed before the next one, so that a loop does not use all of them up at once. As
+ * less is left in the heap, less needs to be freed: so a burst is recorded to its end. */
+#define TRIM_TRIGGER_SMALL      160
+#define TRIM_TRIGGER_SMALL_PART 16
+
+static inline bool trim_trigger_has_rest(const struct trim_trigger *trigger,
+                                         const struct heap *heap)
+{
+        return trigger->has_emptied && heap->n_freed_bytes >= trigger->n_small_bytes;
+}
+
+/* This was freed: in the order of the heap's stream, whose work may not be over; or after all work was over. */
 enum trim_trigger_free { TRIM_TRIGGER_FREE_ORDERED, TRIM_TRIGGER_FREE_OVER };
 static inline void trim_trigger_note_free(struct trim_trigger *trigger, const struct heap *heap,
-                                          uint64_t n_bytes, enum trim_trigger_free how)
+                                          const struct heap_freed *freed,
+                                          enum trim_trigger_free how)
 {
-        uint64_t n_before = trim_trigger_allocated(heap) + n_bytes;
+        uint64_t n_before = trim_trigger_allocated(heap) + freed->n_allocated_bytes;
 
         if (trigger->n_top_bytes < n_before)
                 trigger->n_top_bytes = n_before;
         if (how == TRIM_TRIGGER_FREE_OVER)
-                trigger->n_top_bytes -= n_bytes;
+                trigger->n_top_bytes -= freed->n_allocated_bytes;
+        else if (freed->n_extent_bytes >= HEAP_BLOCK_UNIT)
+                trigger->has_emptied = true;
 }
 
 /* Called after a free: is a look due? */
 static inline bool trim_trigger_count_free(struct trim_trigger *trigger, const struct heap *heap)
 {
         bool is_early = --trigger->n_until && heap->n_freed_bytes < trigger->n_bytes &&
-                        !trim_trigger_fell(trigger, heap) && !trim_trigger_is_last(trigger, heap);
+                        !trim_trigger_fell(trigger, heap) &&
+                        !trim_trigger_is_last(trigger, heap) &&
+                        !trim_trigger_has_rest(trigger, heap);
 
         if (__builtin_expect(is_early, true))
                 return false;
@@ -113,14 +136,26 @@ static inline bool trim_trigger_asks(const struct trim_trigger *trigger, const s
 void trim_trigger_done(struct trim_trigger *trigger, const struct heap_set *set,
                        const struct heap *heap, uint64_t n_excess_bytes);
 
-static inline bool trim_trigger_is_due(const struct trim_trigger *trigger, const struct heap *heap)
+/* Is a record due that no later free may make up for? */
+static inline bool trim_trigger_is_pressing(const struct trim_trigger *trigger,
+                                            const struct heap *heap)
 {
-        return heap->n_freed_bytes >= trigger->n_bytes || trim_trigger_fell(trigger, heap) ||
-               trim_trigger_is_last(trigger, heap);
+        return trim_trigger_fell(trigger, heap) || trim_trigger_has_rest(trigger, heap);
 }
 
 /* The pool was looked at: the next record is due after TRIM_TRIGGER_RECORD_BYTES, or sooner. */
 void trim_trigger_lower(struct trim_trigger *trigger);
+
+/* Small records are granted, as many as there may be. */
+void trim_trigger_grant(struct trim_trigger *trigger);
+
+static inline bool trim_trigger_is_granted(const struct trim_trigger *trigger)
+{
+        return trigger->n_small == TRIM_TRIGGER_SMALL;
+}
+
+/* Is a record due? If so, trim_trigger_raise must follow. */
+bool trim_trigger_begin_record(struct trim_trigger *trigger, const struct heap *heap);
 
 /* A record was made, or cannot be made. Until the next look, each record is due after half more than the one before;
  * falls to a new low do not count. So a loop that frees much in little time makes a few records only. If another heap

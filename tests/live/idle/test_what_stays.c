@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stays of a burst in a process that goes on living, keeps a few small pieces, and asks for nothing. */
+#include "base/err.h"
+#include "tests/live/support/world.h"
+#include "tests/live/worlds/solo.h"
+
+#define BURST_BYTES (4 * GIB)
+#define PIECE_BYTES (4 * MIB - 4096)
+#define N_PIECES    (BURST_BYTES / PIECE_BYTES)
+#define N_KEPT      5
+
+static struct cuda cuda;
+static void *kept[N_KEPT];
+static void *pieces[N_PIECES];
+
+static void start(void)
+{
+        daemon_start_configured(
+                &gpumemd, "devices=1,bytes=8GiB", OPTIONS("--log", "info"),
+                "{\"pools\": [{\"device\": 0, \"return_after_seconds\": 1}, {\"pinned\": 0, "
+                "\"max_bytes\": \"1GiB\", \"return_after_seconds\": 1}]}");
+        /* The tests' default is that a client keeps nothing. */
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        load_driver(&cuda);
+        solo_open(getuid());
+}
+
+static void stop(void)
+{
+        solo_close();
+        daemon_stop(&gpumemd);
+}
+
+static void *alloc_in(void *stream, enum gpumem_kind kind, uint64_t n_bytes)
+{
+        struct gpumem_request request = request_in(stream, kind, n_bytes);
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        return pointer;
+}
+
+/* Small pieces, which live on. Returns what the pool has for them. */
+static uint64_t keep_some(void *stream)
+{
+        for (unsigned i = 0; i < N_KEPT; i++)
+                kept[i] = alloc_in(stream, GPUMEM_DEVICE, 4096);
+        return daemon_figure(FIGURE_reserved);
+}
+
+static void fill(void *stream)
+{
+        for (unsigned i = 0; i < N_PIECES; i++)
+                pieces[i] = alloc_in(stream, GPUMEM_DEVICE, PIECE_BYTES);
+        ck_assert_uint_ge(daemon_figure(FIGURE_reserved), N_PIECES * PIECE_BYTES);
+}
+
+/* From here on the process makes no call: its memory is looked at from outside. */
+static void await_reserved(uint64_t n_bytes)
+{
+        uint64_t n_reserved_bytes = UINT64_MAX;
+
+        for (unsigned ms = 0; n_reserved_bytes > n_bytes && ms < 8000; ms += 10) {
+                sleep_ms(10);
+                n_reserved_bytes = daemon_figure(FIGURE_reserved);
+        }
+        ck_assert_msg(n_reserved_bytes <= n_bytes, "%llu bytes stay, %llu are used",
+                      (unsigned long long)n_reserved_bytes, (unsigned long long)n_bytes);
+}
+
+static void free_kept(void *stream)
+{
+        for (unsigned i = 0; i < N_KEPT; i++)
+                ck_assert_int_eq(gpumem_free(client, kept[i], stream), 0);
+}
+
+/* The burst in one stream, each piece freed there. */
+static void burst_in(void *stream)
+{
+        uint64_t n_kept_bytes = keep_some(stream);
+
+        fill(stream);
+        for (unsigned i = 0; i < N_PIECES; i++)
+                ck_assert_int_eq(gpumem_free(client, pieces[i], stream), 0);
+        await_reserved(n_kept_bytes);
+        free_kept(stream);
+}
+
+TEST(of_frees_in_a_stream_nothing_stays)
+{
+        burst_in(gpu_stream(gpu));
+}
+
+TEST(of_frees_in_the_default_stream_nothing_stays)
+{
+        burst_in(NULL);
+}
+
+/* As garbage collectors and Python's buffers free. */
+static void burst_in_order(void *stream)
+{
+        uint64_t n_kept_bytes = keep_some(stream);
+
+        fill(stream);
+        for (unsigned i = 0; i < N_PIECES; i++)
+                ck_assert_int_eq(gpumem_free_in_order(client, pieces[i]), 0);
+        await_reserved(n_kept_bytes);
+        free_kept(stream);
+}
+
+TEST(of_frees_in_order_in_the_default_stream_nothing_stays)
+{
+        burst_in_order(NULL);
+}
+
+TEST(of_frees_in_order_in_a_registered_stream_nothing_stays)
+{
+        ck_assert_int_eq(gpumem_stream_register(client, gpu_stream(gpu)), 0);
+        burst_in_order(gpu_stream(gpu));
+        ck_assert_int_eq(gpumem_stream_unregister(client, gpu_stream(gpu)), 0);
+}
+
+TESTS_MAIN("what_stays", .limit_s = 60, .start = start, .stop = stop)
