@@ -51,6 +51,7 @@ struct stream_heap {
         struct counter *counter;
         struct pool *pool;
         struct stream_key key; /* context 0: made without one; capture not 0: the capture's heap */
+        bool is_legacy;        /* its stream is the context's default stream */
         struct fences fences;  /* guarded by the pool's lock */
         UT_hash_handle hh;
 };

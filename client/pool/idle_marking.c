@@ -130,7 +130,7 @@ static void grant_records(struct pool *pool)
         }
 }
 
-/* The caller has the lock, which guards what is granted; the trigger's other fields are the heap's. */
+/* The caller has the lock. */
 static bool are_all_granted(struct pool *pool)
 {
         struct stream_heap *heap, *next;
