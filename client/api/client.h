@@ -101,7 +101,11 @@ void client_free_captured(struct gpumem_client *client, void *stream);
  * gone. */
 void client_wait_for_freed(struct gpumem_client *client);
 
-/* Does what a capture held up, if it has ended: marks of streams.h and stream_uses.h. Then tells events. */
+/* Makes the marks that a capture held up, if it has ended (streams.h and stream_uses.h), and those of frees that are
+ * not recorded yet (idle_marking.h). */
+COLD void client_catch_up(struct gpumem_client *client);
+
+/* Does the same. Then tells events. */
 COLD void client_do_after_call(struct gpumem_client *client);
 
 /* Records earlier frees that did not know their stream: `stream` is that of the allocation at `pointer`, and is
@@ -113,6 +117,13 @@ static inline void client_settle(struct gpumem_client *client)
 {
         if (__builtin_expect(after_call_is_any(&client->after_call), 0))
                 client_do_after_call(client);
+}
+
+/* The same for calls that tell no events. */
+static inline void client_settle_marks(struct gpumem_client *client)
+{
+        if (__builtin_expect(after_call_is_any(&client->after_call), 0))
+                client_catch_up(client);
 }
 
 /* Was it freed, and is its free deferred? */

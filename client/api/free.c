@@ -408,6 +408,7 @@ int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *s
 
         if (r)
                 return r;
+        client_settle_marks(client);
         if (!is_allocation(client, pointer))
                 return GPUMEM_E_NOT_OURS;
         if (!client->has_cuda)

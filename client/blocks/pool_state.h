@@ -127,6 +127,7 @@ struct pool {
         uint64_t n_blocked_us;     /* time that leases and returns took, without theirs */
         unsigned n_waiting;        /* requests that may wait for others' memory */
         uint64_t next_grant_us;    /* when heaps may make small records again; see trim_trigger.h */
+        _Atomic bool is_owing;     /* see idle_marking_catch_up; read without the lock, too */
         struct stream_heap *heaps; /* hash table */
         struct stream_heap *spare_heaps;
         struct leased_list spare_leased;

@@ -104,6 +104,80 @@ void idle_marking_note(struct stream_heap *heap, uint64_t generation, void *cons
                 (void)idle_marking_look(pool, IDLE_MARKING_WHEN_DUE);
 }
 
+/* Any thread may record in such a stream. */
+static bool is_known(const struct stream_heap *heap)
+{
+        return trim_is_fenced(heap) &&
+               (heap->is_legacy || streams_cover(heap->pool->streams, &heap->key));
+}
+
+/* The caller has the lock. */
+static bool owes(struct stream_heap *heap)
+{
+        bool owed;
+
+        spin_lock(&heap_in(heap)->lock);
+        owed = trim_trigger_is_owed(&heap->trigger, heap_in(heap));
+        spin_unlock(&heap_in(heap)->lock);
+        return owed && is_known(heap);
+}
+
+/* The caller has the lock. */
+static void record_owed(struct stream_heap *heap)
+{
+        struct streams *streams = heap->pool->streams;
+
+        if (heap->is_legacy || streams->way == FENCE_CONTEXT)
+                fences_record(&heap->fences, heap_in(heap), streams, heap->key.context,
+                              CU_STREAM_LEGACY);
+        else
+                fences_record_round(&heap->fences, heap_in(heap), streams, heap->key.context);
+        spin_lock(&heap_in(heap)->lock);
+        trim_trigger_note_record(&heap->trigger, heap_in(heap));
+        spin_unlock(&heap_in(heap)->lock);
+}
+
+/* The caller has the lock. */
+static void set_owing(struct pool *pool, bool is_owing)
+{
+        if (is_owing && !pool->is_owing)
+                after_call_add(pool->streams->after_call, 1);
+        if (!is_owing && pool->is_owing)
+                after_call_sub(pool->streams->after_call, 1);
+        atomic_store(&pool->is_owing, is_owing);
+}
+
+/* What cannot be recorded now is owed again after the next grant. */
+void idle_marking_catch_up(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        if (pthread_mutex_trylock(&pool->lock))
+                return;
+        set_owing(pool, false);
+        pool->next_grant_us = clock_now_us() + GRANT_US;
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (owes(heap))
+                        record_owed(heap);
+        }
+        pthread_mutex_unlock(&pool->lock);
+        (void)service_thread_wake(pool->service);
+}
+
+/* The caller has the lock. */
+static bool is_owed(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+        bool is_any = false;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                is_any = is_any || owes(heap);
+        }
+        return is_any;
+}
+
 /* The caller has the lock. */
 static void lower_thresholds(struct pool *pool)
 {
@@ -145,6 +219,12 @@ static bool are_all_granted(struct pool *pool)
         return are_granted;
 }
 
+/* Is there something to do at the next grant? The caller has the lock. */
+static bool waits_for_grant(struct pool *pool)
+{
+        return !are_all_granted(pool) || (!pool->is_owing && is_owed(pool));
+}
+
 /* The caller has the lock. */
 static bool is_pending(const struct pool *pool)
 {
@@ -161,7 +241,7 @@ static int ms_until_next(struct pool *pool)
 {
         uint64_t at_us = retained_next_us(pool), now_us = clock_now_us();
 
-        if (!are_all_granted(pool) && pool->next_grant_us < at_us)
+        if (waits_for_grant(pool) && pool->next_grant_us < at_us)
                 at_us = pool->next_grant_us;
         if (at_us == UINT64_MAX)
                 return -1;
@@ -190,6 +270,7 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         lower_thresholds(pool);
         if (now_us >= pool->next_grant_us) {
                 grant_records(pool);
+                set_owing(pool, is_owed(pool));
                 pool->next_grant_us = now_us + GRANT_US;
         }
         /* Opened blocks are not closed when others want them, so a thread of this process that waits must not wait

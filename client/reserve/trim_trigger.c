@@ -106,7 +106,7 @@ static uint64_t small_step(const struct trim_trigger *trigger, const struct heap
 /* What was freed meanwhile, or could not be recorded, is left for the next record. */
 static void settle_small(struct trim_trigger *trigger, const struct heap *heap)
 {
-        trigger->has_emptied = trigger->has_emptied && heap->n_freed_bytes;
+        trim_trigger_note_record(trigger, heap);
         trigger->n_small_bytes = trigger->n_small ? heap->n_freed_bytes + small_step(trigger, heap)
                                                   : UINT64_MAX;
 }

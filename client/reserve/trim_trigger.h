@@ -154,6 +154,18 @@ static inline bool trim_trigger_is_granted(const struct trim_trigger *trigger)
         return trigger->n_small == TRIM_TRIGGER_SMALL;
 }
 
+/* Is there an empty block, perhaps, that no record covers? */
+static inline bool trim_trigger_is_owed(const struct trim_trigger *trigger, const struct heap *heap)
+{
+        return trigger->has_emptied && heap->n_freed_bytes;
+}
+
+/* A record was made unasked. */
+static inline void trim_trigger_note_record(struct trim_trigger *trigger, const struct heap *heap)
+{
+        trigger->has_emptied = trim_trigger_is_owed(trigger, heap);
+}
+
 /* Is a record due? If so, trim_trigger_raise must follow. */
 bool trim_trigger_begin_record(struct trim_trigger *trigger, const struct heap *heap);
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What stays of a burst in a process that goes on living, keeps a few small pieces, and asks for nothing. */
+#include <pthread.h>
+
 #include "base/err.h"
+#include "tests/live/support/capturer.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/solo.h"
 
@@ -118,6 +121,95 @@ TEST(of_frees_in_order_in_a_registered_stream_nothing_stays)
         ck_assert_int_eq(gpumem_stream_register(client, gpu_stream(gpu)), 0);
         burst_in_order(gpu_stream(gpu));
         ck_assert_int_eq(gpumem_stream_unregister(client, gpu_stream(gpu)), 0);
+}
+
+/* A loop frees more often than it may be recorded, and its last frees are not. The next call of any kind records them,
+ * of any thread. */
+static void *call_without_a_context(void *unused)
+{
+        (void)unused;
+        (void)device_stats();
+        return NULL;
+}
+
+static void await_with_calls(uint64_t n_bytes)
+{
+        pthread_t thread;
+
+        do {
+                sleep_ms(10);
+                ck_assert_int_eq(pthread_create(&thread, NULL, call_without_a_context, NULL), 0);
+                ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        } while (daemon_figure(FIGURE_reserved) > n_bytes);
+}
+
+static void loop(void *stream)
+{
+        for (unsigned i = 0; i < 5000; i++) {
+                void *pointer = alloc_in(stream, GPUMEM_DEVICE, PIECE_BYTES);
+
+                ck_assert_int_eq(gpumem_free_in_order(client, pointer), 0);
+        }
+}
+
+TEST(what_a_loop_leaves_in_the_default_stream_goes_with_the_next_call)
+{
+        uint64_t n_kept_bytes = keep_some(NULL);
+
+        loop(NULL);
+        await_with_calls(n_kept_bytes);
+        free_kept(NULL);
+}
+
+TEST(what_it_leaves_in_a_registered_stream_does_too)
+{
+        uint64_t n_kept_bytes = keep_some(gpu_stream(gpu));
+
+        ck_assert_int_eq(gpumem_stream_register(client, gpu_stream(gpu)), 0);
+        loop(gpu_stream(gpu));
+        await_with_calls(n_kept_bytes);
+        free_kept(gpu_stream(gpu));
+        ck_assert_int_eq(gpumem_stream_unregister(client, gpu_stream(gpu)), 0);
+}
+
+/* The default stream cannot be marked while a blocking stream captures. The capture is well, and the next call after
+ * it marks. */
+TEST(a_capture_puts_it_off, NEEDS_EMULATOR)
+{
+        uint64_t n_kept_bytes = keep_some(NULL);
+        struct capturer capturer;
+        CUstream blocking;
+
+        DRIVER(cuStreamCreate, &blocking, CU_STREAM_DEFAULT);
+        capturer_init(&capturer, &cuda);
+        fill(NULL);
+        capturer_begin(&capturer, blocking, CU_STREAM_CAPTURE_MODE_GLOBAL);
+        for (unsigned i = 0; i < N_PIECES; i++)
+                ck_assert_int_eq(gpumem_free_in_order(client, pieces[i]), 0);
+        for (unsigned i = 0; i < 100; i++) {
+                sleep_ms(10);
+                (void)call_without_a_context(NULL);
+        }
+        ck_assert_uint_ge(daemon_figure(FIGURE_reserved), N_PIECES * PIECE_BYTES);
+        capturer_destroy(&capturer, capturer_end(&capturer, blocking));
+        await_with_calls(n_kept_bytes);
+        free_kept(NULL);
+        DRIVER(cuStreamDestroy, blocking);
+}
+
+/* A stream that is not registered may be destroyed, so only a call that names it can mark it. */
+TEST(in_order_in_an_unknown_stream_it_goes_with_the_next_free_there)
+{
+        uint64_t n_kept_bytes = keep_some(gpu_stream(gpu));
+
+        fill(gpu_stream(gpu));
+        for (unsigned i = 0; i < N_PIECES; i++)
+                ck_assert_int_eq(gpumem_free_in_order(client, pieces[i]), 0);
+        sleep_ms(300);
+        ck_assert_int_eq(gpumem_free(client, kept[0], gpu_stream(gpu)), 0);
+        await_reserved(n_kept_bytes);
+        for (unsigned i = 1; i < N_KEPT; i++)
+                must_free(kept[i]);
 }
 
 TESTS_MAIN("what_stays", .limit_s = 60, .start = start, .stop = stop)
