@@ -10,9 +10,6 @@
 
 static_assert(HEAP_SET_LOOK_US == SERVICE_THREAD_SOON_MS * 1000, "with a thread or without");
 
-/* How often small records are granted (trim_trigger.h): they take less than a hundredth of the time. */
-#define GRANT_US 250000
-
 bool idle_marking_is_on(const struct pool *pool)
 {
         return pool->heap_set.budget.n_empty_max == UINT64_MAX;
@@ -155,7 +152,7 @@ void idle_marking_catch_up(struct pool *pool)
         if (pthread_mutex_trylock(&pool->lock))
                 return;
         set_owing(pool, false);
-        pool->next_grant_us = clock_now_us() + GRANT_US;
+        pool->next_grant_us = clock_now_us() + TRIM_TRIGGER_GRANT_US;
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 if (owes(heap))
@@ -271,7 +268,7 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         if (now_us >= pool->next_grant_us) {
                 grant_records(pool);
                 set_owing(pool, is_owed(pool));
-                pool->next_grant_us = now_us + GRANT_US;
+                pool->next_grant_us = now_us + TRIM_TRIGGER_GRANT_US;
         }
         /* Opened blocks are not closed when others want them, so a thread of this process that waits must not wait
          * for its own. */

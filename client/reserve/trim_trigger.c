@@ -12,9 +12,8 @@
 
 void trim_trigger_init(struct trim_trigger *trigger)
 {
-        *trigger = (struct trim_trigger){.n_until = TRIM_TRIGGER_FREES,
-                                         .n_bytes = UINT64_MAX,
-                                         .n_small_bytes = UINT64_MAX};
+        *trigger = (struct trim_trigger){
+                .n_until = TRIM_TRIGGER_FREES, .n_bytes = UINT64_MAX, .n_small_bytes = UINT64_MAX};
 }
 
 void trim_trigger_note_other(struct trim_trigger *trigger)

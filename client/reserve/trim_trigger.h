@@ -31,9 +31,9 @@ struct trim_trigger {
         uint32_t n_falls;    /* records since then for falls to no new low */
         uint64_t n_below_bytes; /* falls that end below it count; 0: the idle list is not used */
         bool has_others;        /* there are other heaps, or were */
-        bool has_emptied; /* blocks may have become empty since the last record */
-        bool is_small;    /* the record that is under way is of that alone */
-        uint32_t n_small; /* of these records are left */
+        bool has_emptied;       /* blocks may have become empty since the last record */
+        bool is_small;          /* the record that is under way is of that alone */
+        uint32_t n_small;       /* of these records are left */
         uint64_t n_small_bytes; /* freed in the epoch before the next one is due */
 };
 
@@ -90,6 +90,9 @@ static inline bool trim_trigger_fell(const struct trim_trigger *trigger, const s
 #define TRIM_TRIGGER_SMALL      160
 #define TRIM_TRIGGER_SMALL_PART 16
 
+/* They are granted so often that they take less than a hundredth of the time. */
+#define TRIM_TRIGGER_GRANT_US 250000
+
 static inline bool trim_trigger_has_rest(const struct trim_trigger *trigger,
                                          const struct heap *heap)
 {
@@ -116,8 +119,7 @@ static inline void trim_trigger_note_free(struct trim_trigger *trigger, const st
 static inline bool trim_trigger_count_free(struct trim_trigger *trigger, const struct heap *heap)
 {
         bool is_early = --trigger->n_until && heap->n_freed_bytes < trigger->n_bytes &&
-                        !trim_trigger_fell(trigger, heap) &&
-                        !trim_trigger_is_last(trigger, heap) &&
+                        !trim_trigger_fell(trigger, heap) && !trim_trigger_is_last(trigger, heap) &&
                         !trim_trigger_has_rest(trigger, heap);
 
         if (__builtin_expect(is_early, true))
