@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "client/reserve/heap_set.h"
 
 #define TRIM_TRIGGER_FREES      128
@@ -20,21 +21,23 @@
 /* For so many looks, the lack of another heap counts. */
 #define TRIM_TRIGGER_LACKS 16
 
+/* The fields that every free reads come first. */
 struct trim_trigger {
         uint32_t n_until; /* frees */
-        uint32_t n_lacks;
-        uint64_t n_bytes;        /* freed in the epoch before a look is due */
-        uint64_t n_record_bytes; /* how much is freed from one record to the next */
-        uint64_t n_top_bytes;    /* most bytes allocated since the last record */
-        uint64_t
-                n_low_bytes; /* least bytes allocated at a record since the last look at the pool */
-        uint32_t n_falls;    /* records since then for falls to no new low */
+        bool has_others;  /* there are other heaps, or were */
+        bool has_emptied; /* blocks may have become empty since the last record */
+        bool is_small;    /* the record that is under way is for that alone */
+        uint64_t n_due_bytes;     /* freed in the epoch before a look is due */
+        uint64_t n_watched_bytes; /* a hole of this size may be the first to empty a block */
+        uint64_t n_top_bytes;     /* most bytes allocated since the last record */
         uint64_t n_below_bytes; /* falls that end below it count; 0: the idle list is not used */
-        bool has_others;        /* there are other heaps, or were */
-        bool has_emptied;       /* blocks may have become empty since the last record */
-        bool is_small;          /* the record that is under way is of that alone */
-        uint32_t n_small;       /* of these records are left */
-        uint64_t n_small_bytes; /* freed in the epoch before the next one is due */
+        uint32_t n_lacks;
+        uint32_t n_falls;        /* records for falls to no new low since the last look at the pool */
+        uint64_t n_bytes;        /* n_due_bytes, if no block has become empty */
+        uint64_t n_record_bytes; /* how much is freed from one record to the next */
+        uint64_t n_low_bytes;    /* least bytes allocated at a record since that look */
+        uint32_t n_small;        /* records of empty blocks are left */
+        uint64_t n_small_bytes;  /* n_due_bytes for the next one */
 };
 
 void trim_trigger_init(struct trim_trigger *trigger);
@@ -93,11 +96,8 @@ static inline bool trim_trigger_fell(const struct trim_trigger *trigger, const s
 /* They are granted so often that they take less than a hundredth of the time. */
 #define TRIM_TRIGGER_GRANT_US 250000
 
-static inline bool trim_trigger_has_rest(const struct trim_trigger *trigger,
-                                         const struct heap *heap)
-{
-        return trigger->has_emptied && heap->n_freed_bytes >= trigger->n_small_bytes;
-}
+/* A block may have become empty. */
+COLD void trim_trigger_note_empty(struct trim_trigger *trigger);
 
 /* This was freed: in the order of the heap's stream, whose work may not be over; or after all work was over. */
 enum trim_trigger_free { TRIM_TRIGGER_FREE_ORDERED, TRIM_TRIGGER_FREE_OVER };
@@ -111,16 +111,15 @@ static inline void trim_trigger_note_free(struct trim_trigger *trigger, const st
                 trigger->n_top_bytes = n_before;
         if (how == TRIM_TRIGGER_FREE_OVER)
                 trigger->n_top_bytes -= freed->n_allocated_bytes;
-        else if (freed->n_extent_bytes >= HEAP_BLOCK_UNIT)
-                trigger->has_emptied = true;
+        else if (__builtin_expect(freed->n_extent_bytes >= trigger->n_watched_bytes, false))
+                trim_trigger_note_empty(trigger);
 }
 
 /* Called after a free: is a look due? */
 static inline bool trim_trigger_count_free(struct trim_trigger *trigger, const struct heap *heap)
 {
-        bool is_early = --trigger->n_until && heap->n_freed_bytes < trigger->n_bytes &&
-                        !trim_trigger_fell(trigger, heap) && !trim_trigger_is_last(trigger, heap) &&
-                        !trim_trigger_has_rest(trigger, heap);
+        bool is_early = --trigger->n_until && heap->n_freed_bytes < trigger->n_due_bytes &&
+                        !trim_trigger_fell(trigger, heap) && !trim_trigger_is_last(trigger, heap);
 
         if (__builtin_expect(is_early, true))
                 return false;
@@ -134,16 +133,17 @@ static inline bool trim_trigger_asks(const struct trim_trigger *trigger, const s
         return trigger->n_lacks || trim_trigger_is_last(trigger, heap);
 }
 
-/* A look was made; n_excess_bytes more than the budget are still held. */
-void trim_trigger_done(struct trim_trigger *trigger, const struct heap_set *set,
-                       const struct heap *heap, uint64_t n_excess_bytes);
-
 /* Is a record due that no later free may make up for? */
 static inline bool trim_trigger_is_pressing(const struct trim_trigger *trigger,
                                             const struct heap *heap)
 {
-        return trim_trigger_fell(trigger, heap) || trim_trigger_has_rest(trigger, heap);
+        return trim_trigger_fell(trigger, heap) ||
+               (trigger->has_emptied && heap->n_freed_bytes >= trigger->n_small_bytes);
 }
+
+/* A look was made; n_excess_bytes more than the budget are still held. */
+void trim_trigger_done(struct trim_trigger *trigger, const struct heap_set *set,
+                       const struct heap *heap, uint64_t n_excess_bytes);
 
 /* The pool was looked at: the next record is due after TRIM_TRIGGER_RECORD_BYTES, or sooner. */
 void trim_trigger_lower(struct trim_trigger *trigger);
@@ -162,11 +162,8 @@ static inline bool trim_trigger_is_owed(const struct trim_trigger *trigger, cons
         return trigger->has_emptied && heap->n_freed_bytes;
 }
 
-/* A record was made unasked. */
-static inline void trim_trigger_note_record(struct trim_trigger *trigger, const struct heap *heap)
-{
-        trigger->has_emptied = trim_trigger_is_owed(trigger, heap);
-}
+/* A record was made that was not due. */
+void trim_trigger_note_record(struct trim_trigger *trigger, const struct heap *heap);
 
 /* Is a record due? If so, trim_trigger_raise must follow. */
 bool trim_trigger_begin_record(struct trim_trigger *trigger, const struct heap *heap);
