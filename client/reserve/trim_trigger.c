@@ -4,8 +4,9 @@
 /* With another heap in need, a look is due when this part of what the heap holds was freed. */
 #define RECORD_PART 16
 
-/* With small records: what is not recorded is this part of what is allocated, at most. */
-#define SMALL_SHARE 8
+/* With small records: what is not recorded is this part of what is allocated, at most. Where that is hardly a block,
+ * each block is recorded. */
+#define SMALL_SHARE 32
 
 /* No record since the last look: any fall is to a new low. */
 #define TRIM_TRIGGER_NO_LOW (UINT64_MAX / 2)
@@ -125,10 +126,12 @@ void trim_trigger_note_record(struct trim_trigger *trigger, const struct heap *h
 static uint64_t small_step(const struct trim_trigger *trigger, const struct heap *heap)
 {
         unsigned n_parts = (TRIM_TRIGGER_SMALL - trigger->n_small) / TRIM_TRIGGER_SMALL_PART;
-        uint64_t n_bytes = n_parts ? HEAP_BLOCK_UNIT << (n_parts - 1) : 0;
+        uint64_t n_share_bytes = trim_trigger_allocated(heap) / SMALL_SHARE;
 
-        return least(least(n_bytes, TRIM_TRIGGER_RECORD_BYTES),
-                     trim_trigger_allocated(heap) / SMALL_SHARE);
+        if (!n_parts || n_share_bytes < 2 * HEAP_BLOCK_UNIT)
+                return 0;
+        return least(least(HEAP_BLOCK_UNIT << (n_parts - 1), TRIM_TRIGGER_RECORD_BYTES),
+                     n_share_bytes);
 }
 
 /* What was freed meanwhile, or could not be recorded, is left for the next record. */

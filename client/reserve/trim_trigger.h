@@ -23,17 +23,17 @@
 
 /* The fields that every free reads come first. */
 struct trim_trigger {
-        uint32_t n_until; /* frees */
-        bool has_others;  /* there are other heaps, or were */
-        bool has_emptied; /* blocks may have become empty since the last record */
-        bool is_small;    /* the record that is under way is for that alone */
+        uint32_t n_until;         /* frees */
+        bool has_others;          /* there are other heaps, or were */
+        bool has_emptied;         /* blocks may have become empty since the last record */
+        bool is_small;            /* the record that is under way is for that alone */
         uint64_t n_due_bytes;     /* freed in the epoch before a look is due */
         uint64_t n_watched_bytes; /* a hole of this size may be the first to empty a block */
         uint64_t n_top_bytes;     /* most bytes allocated since the last record */
-        uint64_t n_below_bytes; /* falls that end below it count; 0: the idle list is not used */
+        uint64_t n_below_bytes;   /* falls that end below it count; 0: the idle list is not used */
         uint32_t n_lacks;
-        uint32_t n_falls;        /* records for falls to no new low since the last look at the pool */
-        uint64_t n_bytes;        /* n_due_bytes, if no block has become empty */
+        uint32_t n_falls; /* records for falls to no new low since the last look at the pool */
+        uint64_t n_bytes; /* n_due_bytes, if no block has become empty */
         uint64_t n_record_bytes; /* how much is freed from one record to the next */
         uint64_t n_low_bytes;    /* least bytes allocated at a record since that look */
         uint32_t n_small;        /* records of empty blocks are left */
@@ -90,10 +90,10 @@ static inline bool trim_trigger_fell(const struct trim_trigger *trigger, const s
 /* Small records: of blocks that may have become empty, however little was freed. So many are granted at a time. With
  * each part of them, more must be freed before the next one, so that a loop does not use all of them up at once. As
  * less is left in the heap, less needs to be freed: so a burst is recorded to its end. */
-#define TRIM_TRIGGER_SMALL      160
+#define TRIM_TRIGGER_SMALL      256
 #define TRIM_TRIGGER_SMALL_PART 16
 
-/* They are granted so often that they take less than a hundredth of the time. */
+/* They are granted so often that they take a hundredth of the time at most: one in 64 registered streams takes 10 us. */
 #define TRIM_TRIGGER_GRANT_US 250000
 
 /* A block may have become empty. */
