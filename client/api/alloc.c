@@ -365,6 +365,16 @@ static int take_request(struct gpumem_client *client, const struct gpumem_reques
         return r;
 }
 
+/* The stream is alive now, so earlier frees in it can be recorded. */
+static inline void settle_in(struct gpumem_client *client, const struct gpumem_request *request,
+                             const void *pointer)
+{
+        if (__builtin_expect(!after_call_is_any(&client->after_call), 1))
+                return;
+        client_record_frees(client, pointer, request->stream);
+        client_do_after_call(client);
+}
+
 /* Keeps and reports the result of a request. */
 static int conclude(struct gpumem_client *client, int r, const struct gpumem_request *asked)
 {
@@ -385,6 +395,8 @@ static NOINLINE int alloc_slow(struct gpumem_client *client, const struct gpumem
         if (r)
                 return r;
         r = alloc_until_deadline(client, &ours, ret_pointer);
+        if (!r)
+                settle_in(client, &ours, *ret_pointer);
         return conclude(client, r, &ours);
 }
 
@@ -425,7 +437,7 @@ FLAT int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request 
                 return alloc_watched(client, request, ret_pointer);
         if (request->struct_size != sizeof(*request) || alloc_hit(client, request, ret_pointer))
                 return alloc_slow(client, request, ret_pointer);
-        client_settle(client);
+        settle_in(client, request, *ret_pointer);
         return 0;
 }
 

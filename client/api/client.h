@@ -108,9 +108,9 @@ COLD void client_catch_up(struct gpumem_client *client);
 /* Does the same. Then tells events. */
 COLD void client_do_after_call(struct gpumem_client *client);
 
-/* Records earlier frees that did not know their stream: `stream` is that of the allocation at `pointer`, and is
- * alive. */
-void client_record_frees(struct gpumem_client *client, const void *pointer, void *stream);
+/* Records earlier frees that did not know their stream, or were more than may be recorded at a time: `stream` is that
+ * of the allocation at `pointer`, and is alive. */
+COLD void client_record_frees(struct gpumem_client *client, const void *pointer, void *stream);
 
 /* Called at the end of a public call, without locks. */
 static inline void client_settle(struct gpumem_client *client)

@@ -101,14 +101,7 @@ void idle_marking_note(struct stream_heap *heap, uint64_t generation, void *cons
                 (void)idle_marking_look(pool, IDLE_MARKING_WHEN_DUE);
 }
 
-/* Any thread may record in such a stream. */
-static bool is_known(const struct stream_heap *heap)
-{
-        return trim_is_fenced(heap) &&
-               (heap->is_legacy || streams_cover(heap->pool->streams, &heap->key));
-}
-
-/* The caller has the lock. */
+/* Are there frees that no record covers? The caller has the lock. */
 static bool owes(struct stream_heap *heap)
 {
         bool owed;
@@ -116,7 +109,13 @@ static bool owes(struct stream_heap *heap)
         spin_lock(&heap_in(heap)->lock);
         owed = trim_trigger_is_owed(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
-        return owed && is_known(heap);
+        return owed && trim_is_fenced(heap);
+}
+
+/* May any thread record in its stream? */
+static bool is_known(const struct stream_heap *heap)
+{
+        return heap->is_legacy || streams_cover(heap->pool->streams, &heap->key);
 }
 
 /* The caller has the lock. */
@@ -155,7 +154,7 @@ void idle_marking_catch_up(struct pool *pool)
         pool->next_grant_us = clock_now_us() + TRIM_TRIGGER_GRANT_US;
         HASH_ITER(hh, pool->heaps, heap, next)
         {
-                if (owes(heap))
+                if (owes(heap) && is_known(heap))
                         record_owed(heap);
         }
         pthread_mutex_unlock(&pool->lock);

@@ -25,8 +25,9 @@ void idle_marking_resize(struct pool *pool, uint64_t n_cache_bytes);
  * it had this generation. `own_stream`: its stream, which is alive; NULL: the caller does not have it. */
 void idle_marking_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
 
-/* Records earlier frees that could not be recorded, or were more than may be at a time, in streams that live and that
- * the library knows: default streams, and registered ones. Called at the end of a public call, without locks. */
+/* Are there earlier frees that could not be recorded, or were more than may be at a time? Any thread records those in
+ * default streams and registered ones, which live, at the end of a public call. In any other stream a call that names
+ * it does. Without locks. */
 static inline bool idle_marking_owes(const struct pool *pool)
 {
         return atomic_load_explicit(&pool->is_owing, memory_order_relaxed);

@@ -198,18 +198,55 @@ TEST(a_capture_puts_it_off, NEEDS_EMULATOR)
 }
 
 /* A stream that is not registered may be destroyed, so only a call that names it can mark it. */
-TEST(in_order_in_an_unknown_stream_it_goes_with_the_next_free_there)
+static uint64_t free_in_unknown_order(void)
 {
         uint64_t n_kept_bytes = keep_some(gpu_stream(gpu));
 
         fill(gpu_stream(gpu));
         for (unsigned i = 0; i < N_PIECES; i++)
                 ck_assert_int_eq(gpumem_free_in_order(client, pieces[i]), 0);
-        sleep_ms(300);
-        ck_assert_int_eq(gpumem_free(client, kept[0], gpu_stream(gpu)), 0);
-        await_reserved(n_kept_bytes);
-        for (unsigned i = 1; i < N_KEPT; i++)
-                must_free(kept[i]);
+        return n_kept_bytes;
+}
+
+TEST(in_order_in_an_unknown_stream_it_goes_with_frees_there)
+{
+        uint64_t n_kept_bytes = free_in_unknown_order();
+
+        do {
+                must_free(kept[0]);
+                kept[0] = must_alloc(GPUMEM_DEVICE, 4096);
+                sleep_ms(10);
+        } while (daemon_figure(FIGURE_reserved) > n_kept_bytes);
+        free_kept(gpu_stream(gpu));
+}
+
+TEST(in_order_in_an_unknown_stream_it_goes_with_allocations_there)
+{
+        uint64_t n_kept_bytes = free_in_unknown_order();
+        void *more[1000];
+        unsigned n = 0;
+
+        do {
+                ck_assert_uint_lt(n, ARRAY_SIZE(more));
+                more[n++] = must_alloc(GPUMEM_DEVICE, 512);
+                sleep_ms(10);
+        } while (daemon_figure(FIGURE_reserved) > n_kept_bytes);
+        while (n)
+                must_free(more[--n]);
+        free_kept(gpu_stream(gpu));
+}
+
+/* To unregister it would wait for kernels. */
+TEST(pinned_memory_stays_registered_until_a_flush)
+{
+        void *pointer = must_alloc(GPUMEM_PINNED, 64 * MIB);
+
+        must_free(pointer);
+        must_free(must_alloc(GPUMEM_DEVICE, 64 * MIB));
+        daemon_await_first(FIGURE_reserved, 0, 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_reserved), 64 * MIB);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        daemon_await(FIGURE_reserved, 0);
 }
 
 TESTS_MAIN("what_stays", .limit_s = 60, .start = start, .stop = stop)
