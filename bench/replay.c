@@ -249,7 +249,7 @@ void replay_hear(struct replay *replay)
 {
         enum member_news news = member_take_news(replay->member);
 
-        /* Without a service thread nobody hears of it: the next look is as soon as the next free that is due. */
+        /* Without a service thread the message waits for a look that is due. */
         if (news != MEMBER_NONE && replay->service == REPLAY_THREAD)
                 let_service_look(replay,
                                  news == MEMBER_MARK ? IDLE_MARKING_URGENT : IDLE_MARKING_IN_TIME);

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "tests/live/support/capturer.h"
+#include "tests/live/support/gate.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/solo.h"
 
@@ -169,6 +170,41 @@ TEST(what_it_leaves_in_a_registered_stream_does_too)
         loop(gpu_stream(gpu));
         await_with_calls(n_kept_bytes);
         free_kept(gpu_stream(gpu));
+        ck_assert_int_eq(gpumem_stream_unregister(client, gpu_stream(gpu)), 0);
+}
+
+/* Neither the frees' marks nor those of later calls are over before the work that was there at the frees. */
+static void expect_held_up(void *stream)
+{
+        uint64_t n_kept_bytes = keep_some(stream);
+        void *piece = alloc_in(stream, GPUMEM_DEVICE, PIECE_BYTES);
+        struct gate gate;
+
+        gate_init(&gate, &cuda);
+        gate_hold(&gate, stream);
+        ck_assert_int_eq(gpumem_free_in_order(client, piece), 0);
+        loop(stream);
+        for (unsigned i = 0; i < 60; i++) {
+                sleep_ms(10);
+                (void)call_without_a_context(NULL);
+        }
+        ck_assert_uint_eq(daemon_figure(FIGURE_idle), 0);
+        ck_assert_uint_ge(daemon_figure(FIGURE_leased), n_kept_bytes + PIECE_BYTES);
+        gate_open(&gate);
+        await_with_calls(n_kept_bytes);
+        free_kept(stream);
+        gate_deinit(&gate);
+}
+
+TEST(work_in_the_default_stream_holds_it_up)
+{
+        expect_held_up(NULL);
+}
+
+TEST(work_in_a_registered_stream_holds_it_up)
+{
+        ck_assert_int_eq(gpumem_stream_register(client, gpu_stream(gpu)), 0);
+        expect_held_up(gpu_stream(gpu));
         ck_assert_int_eq(gpumem_stream_unregister(client, gpu_stream(gpu)), 0);
 }
 
