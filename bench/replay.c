@@ -103,6 +103,30 @@ static int step_alloc(struct replay *replay, const struct trace_event *event)
         return 0;
 }
 
+static void grant(struct replay *replay)
+{
+        if (replay->now_us < replay->next_grant_us)
+                return;
+        for (unsigned i = 0; i < replay->n_streams; i++) {
+                if (replay->streams[i].is_met)
+                        trim_trigger_grant(&replay->streams[i].trigger);
+        }
+        replay->next_grant_us = replay->now_us + TRIM_TRIGGER_GRANT_US;
+}
+
+static bool are_all_granted(const struct replay *replay)
+{
+        bool are_granted = true;
+
+        for (unsigned i = 0; i < replay->n_streams; i++) {
+                const struct stream *stream = &replay->streams[i];
+
+                are_granted = are_granted &&
+                              (!stream->is_met || trim_trigger_is_granted(&stream->trigger));
+        }
+        return are_granted;
+}
+
 /* The work of the service thread. */
 static bool look_for_all(struct replay *replay, enum idle_marking_urgency urgency)
 {
@@ -118,6 +142,7 @@ static bool look_for_all(struct replay *replay, enum idle_marking_urgency urgenc
                 if (replay->streams[i].is_met)
                         trim_trigger_lower(&replay->streams[i].trigger);
         }
+        grant(replay);
         return more;
 }
 
@@ -132,7 +157,7 @@ static void wake_service(struct replay *replay)
 {
         if (replay->service == REPLAY_NO_THREAD)
                 look_when_due(replay);
-        else if (!replay->next_look_us)
+        else if (!replay->next_look_us || replay->next_look_us > replay->now_us + REPLAY_LOOK_US)
                 replay->next_look_us = replay->now_us;
 }
 
@@ -140,7 +165,10 @@ static void let_service_look(struct replay *replay, enum idle_marking_urgency ur
 {
         bool more = look_for_all(replay, urgency);
 
-        replay->next_look_us = more ? replay->now_us + REPLAY_LOOK_US : 0;
+        if (more)
+                replay->next_look_us = replay->now_us + REPLAY_LOOK_US;
+        else
+                replay->next_look_us = are_all_granted(replay) ? 0 : replay->next_grant_us;
 }
 
 static void run_service(struct replay *replay)
@@ -154,7 +182,7 @@ static void look(struct replay *replay, struct stream *stream)
         struct heap *heap = replay_heap(stream);
 
         (void)heap_set_excess(&replay->heap_set, 0, (uint64_t)replay->now_us);
-        if (!trim_trigger_is_due(&stream->trigger, heap)) {
+        if (!trim_trigger_begin_record(&stream->trigger, heap)) {
                 if (replay->service == REPLAY_NO_THREAD)
                         look_when_due(replay);
                 return;
@@ -170,8 +198,8 @@ static int free_in(struct stream *stream, uint64_t address)
         int r = heap_free(replay_heap(stream), address, &freed);
 
         if (!r)
-                trim_trigger_note_free(&stream->trigger, replay_heap(stream),
-                                       freed.n_allocated_bytes, TRIM_TRIGGER_FREE_ORDERED);
+                trim_trigger_note_free(&stream->trigger, replay_heap(stream), &freed,
+                                       TRIM_TRIGGER_FREE_ORDERED);
         return r;
 }
 
@@ -221,7 +249,8 @@ void replay_hear(struct replay *replay)
 {
         enum member_news news = member_take_news(replay->member);
 
-        if (news != MEMBER_NONE)
+        /* Without a service thread the message waits for a look that is due. */
+        if (news != MEMBER_NONE && replay->service == REPLAY_THREAD)
                 let_service_look(replay,
                                  news == MEMBER_MARK ? IDLE_MARKING_URGENT : IDLE_MARKING_IN_TIME);
 }

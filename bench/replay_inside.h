@@ -42,6 +42,7 @@ struct replay {
         uint32_t n_blocks;
         enum replay_service service;
         double next_look_us;   /* of the service thread; 0: it sleeps */
+        double next_grant_us;  /* of small records; see client/reserve/trim_trigger.h */
         struct node *own_node; /* NULL: the caller owns the node */
         struct member *member;
         struct replay_figures figures;

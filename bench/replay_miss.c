@@ -215,6 +215,7 @@ static void meet(struct replay *replay, struct stream *stream)
         want(replay, stream);
         trim_trigger_init(&stream->trigger);
         trim_trigger_lower(&stream->trigger);
+        trim_trigger_grant(&stream->trigger);
         for (unsigned i = 0; replay->heap_set.n_heaps && i < replay->n_streams; i++)
                 trim_trigger_note_other(&replay->streams[i].trigger);
         heap_set_add(&replay->heap_set, &stream->in_set, replay_runs(replay));

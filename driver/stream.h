@@ -47,6 +47,12 @@ static inline bool stream_is_created(const void *stream)
         return stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD;
 }
 
+/* Is it the default stream of a context, which lives as long as that? */
+static inline bool stream_is_legacy(const void *stream)
+{
+        return !stream || stream == CU_STREAM_LEGACY;
+}
+
 /* GPUMEM_E_UNSUPPORTED: it captures; then use capture_look and capture_identify. */
 static inline int stream_check(const struct cuda *cuda, void *stream)
 {

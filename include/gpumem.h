@@ -328,10 +328,12 @@ GPUMEM_API int gpumem_record_use(struct gpumem_client *client, const void *point
 /* Frees memory in the order of the stream that it was allocated for. It is for callers that have neither that stream
  * nor a context, such as garbage collectors. The memory's last use must be in that stream, or be ordered before the
  * call there. For device memory the call does not wait, and the stream can use the memory again at once. If the stream
- * is registered or open (gpumem_stream_open), this is gpumem_free in it, and it must stay so during the call. Any other
- * stream may be destroyed already. Then other streams and processes get the memory after the next gpumem_free in that
- * stream, or when the library waits for the whole context. It does so in gpumem_flush, and in an allocation that would
- * be refused otherwise. If GPUMEM_CACHE_SIZE is exceeded, the call waits for the context.
+ * is registered or open (gpumem_stream_open), this is gpumem_free in it, and it must stay so during the call. In a
+ * context's default stream the call may record an event, and so may later calls of any thread; see
+ * gpumem_stream_register. Any other stream may be destroyed already. Then other streams and processes get the memory
+ * after the next allocation or free in that stream, or when the library waits for the whole context. It does so in
+ * gpumem_flush, and in an allocation that would be refused otherwise. If GPUMEM_CACHE_SIZE is exceeded, the call waits
+ * for the context.
  * This is gpumem_free_sync for pinned memory, for shareable memory, and for memory of an unregistered stream with
  * recorded uses (gpumem_record_use). Errors: as gpumem_free_sync. */
 GPUMEM_API int gpumem_free_in_order(struct gpumem_client *client, void *pointer);
@@ -350,8 +352,9 @@ GPUMEM_API int gpumem_free_later(struct gpumem_client *client, void *pointer);
  * registered stream. A stream may be registered several times, and is then unregistered as often. While a registered
  * stream captures, memory that is freed in its context stays in its streams. The next gpumem_alloc, gpumem_free or
  * gpumem_flush of any thread after the capture lets it go. The library ends no capture, with one exception. Each thread
- * that frees records an event in a registered default stream. Like any work there, this ends captures that other
- * threads begin in blocking streams at that moment.
+ * that frees records an event in a registered default stream. Calls of any thread may record one in a default stream in
+ * which memory was freed. Like any work there, this ends captures that other threads begin in blocking streams at that
+ * moment.
  * While work of a registered stream does not end, memory that is freed in its context stays in its streams. Other
  * streams and processes do not get it, and calls that wait for all work, such as gpumem_flush, do not return.
  * Errors: GPUMEM_E_CAPTURES (it captures), _UNSUPPORTED (CU_STREAM_PER_THREAD), _NO_CONTEXT (a default stream without a

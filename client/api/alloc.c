@@ -366,6 +366,15 @@ static int take_request(struct gpumem_client *client, const struct gpumem_reques
         return r;
 }
 
+/* The stream is alive now, so earlier frees in it can be recorded. */
+static COLD int settle_in(struct gpumem_client *client, const struct gpumem_request *request,
+                          const void *pointer)
+{
+        client_record_frees(client, pointer, request->stream);
+        client_do_after_call(client);
+        return 0;
+}
+
 /* Keeps and reports the result of a request. */
 static int conclude(struct gpumem_client *client, int r, const struct gpumem_request *asked)
 {
@@ -386,6 +395,8 @@ static NOINLINE int alloc_slow(struct gpumem_client *client, const struct gpumem
         if (r)
                 return r;
         r = alloc_until_deadline(client, &ours, ret_pointer);
+        if (!r && after_call_is_any(&client->after_call))
+                (void)settle_in(client, &ours, *ret_pointer);
         return conclude(client, r, &ours);
 }
 
@@ -428,7 +439,9 @@ FLAT int gpumem_alloc(struct gpumem_client *client, const struct gpumem_request 
                                      alloc_hit(client, request, ret_pointer),
                              0))
                 return alloc_slow(client, request, ret_pointer);
-        return client_settled(client, 0);
+        if (__builtin_expect(after_call_is_any(&client->after_call), 0))
+                return settle_in(client, request, *ret_pointer);
+        return 0;
 }
 
 int gpumem_malloc(uint64_t n_bytes, void *stream, void **ret_pointer)

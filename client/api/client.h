@@ -105,15 +105,19 @@ void client_free_captured(struct gpumem_client *client, void *stream);
  * gone. */
 void client_wait_for_freed(struct gpumem_client *client);
 
-/* Does what a capture held up, if it has ended: marks of streams.h and deferred_frees.h. Then tells events. */
-COLD void client_do_after_call(struct gpumem_client *client);
+/* Makes the marks that a capture held up, if it has ended (streams.h and deferred_frees.h), and those of frees that are
+ * not recorded yet (idle_marking.h). */
+COLD void client_catch_up(struct gpumem_client *client);
 
-/* Records earlier frees that did not know their stream: `stream` is that of the allocation at `pointer`, and is
- * alive. */
-void client_record_frees(struct gpumem_client *client, const void *pointer, void *stream);
+/* Does the same. Then tells events. */
+COLD void client_do_after_call(struct gpumem_client *client);
 
 /* The same, for the last line of a hit: returns r. */
 COLD int client_end_call(struct gpumem_client *client, int r);
+
+/* Records earlier frees that did not know their stream, or were more than may be recorded at a time: `stream` is that
+ * of the allocation at `pointer`, and is alive. */
+COLD void client_record_frees(struct gpumem_client *client, const void *pointer, void *stream);
 
 /* Called at the end of a public call, without locks. */
 static inline void client_settle(struct gpumem_client *client)
@@ -128,6 +132,13 @@ static ALWAYS_INLINE int client_settled(struct gpumem_client *client, int r)
         if (__builtin_expect(after_call_is_any(&client->after_call), 0))
                 return client_end_call(client, r);
         return r;
+}
+
+/* The same for calls that tell no events. */
+static inline void client_settle_marks(struct gpumem_client *client)
+{
+        if (__builtin_expect(after_call_is_any(&client->after_call), 0))
+                client_catch_up(client);
 }
 
 /* Was it freed, and is its free deferred? */

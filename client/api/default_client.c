@@ -93,6 +93,7 @@ int client_find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_
 
         if (r)
                 return r;
+        client_settle_marks(client);
         if (kind != GPUMEM_DEVICE && kind != GPUMEM_PINNED)
                 return GPUMEM_E_BAD_REQUEST;
         cuda = client_cuda(client);

@@ -35,7 +35,7 @@ static ALWAYS_INLINE int client_enter_present(struct gpumem_client **client)
  * GPUMEM_E_CAPTURES, GPUMEM_E_UNSUPPORTED (CU_STREAM_PER_THREAD); GPUMEM_E_NO_DRIVER; as stream_identify. */
 int client_enter_stream(struct gpumem_client **client, void *stream, struct stream_key *ret_key);
 
-/* Begins a public call about a pool, as client_enter, which gpumem_alloc would name by kind and place. Errors as
- * gpumem_get_stats. */
+/* Begins a public call about a pool, as client_enter, which gpumem_alloc would name by kind and place. Makes marks as
+ * client_settle_marks does. Errors as gpumem_get_stats. */
 int client_find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                      struct pool **ret_pool);

@@ -85,11 +85,15 @@ bool client_has_deferred(struct gpumem_client *client, const void *pointer)
                 capture_frees_has(&client->capture_frees, pointer));
 }
 
-static void catch_up(struct gpumem_client *client)
+void client_catch_up(struct gpumem_client *client)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
 
+        for (uint32_t i = 0; i < client->n_pools; i++) {
+                if (idle_marking_owes(&client->pools[i]))
+                        idle_marking_catch_up(&client->pools[i]);
+        }
         streams_catch_up(&client->streams);
         if (atomic_load(&client->deferred.n_unmarked))
                 deferred_frees_mark(&client->deferred, &client->cuda);
@@ -97,7 +101,7 @@ static void catch_up(struct gpumem_client *client)
 
 void client_do_after_call(struct gpumem_client *client)
 {
-        catch_up(client);
+        client_catch_up(client);
         events_tell(&client->events);
 }
 

@@ -248,17 +248,27 @@ static bool is_of_device(const struct stream_heap *heap)
         return heap && heap->key.context && heap->pool->memory.kind == GPUMEM_DEVICE;
 }
 
-/* The stream may be destroyed, so nothing is recorded. The stream's own heap can use the memory again at once. It
- * leaves the heap after the next record there, or after a wait for the whole context. */
+/* Where a free can be recorded, though its caller has no stream: in a default stream, which lives as long as its context;
+ * or in the context. NULL: the stream may be destroyed. */
+static void *const *living_stream(const struct stream_heap *heap)
+{
+        static void *const legacy = CU_STREAM_LEGACY;
+
+        return heap->is_legacy || heap->pool->streams->way == FENCE_CONTEXT ? &legacy : NULL;
+}
+
+/* The stream's own heap can use the memory again at once. If the stream may be destroyed, the memory leaves the heap
+ * after the next record there, or after a wait for the whole context. */
 static int free_unrecorded(struct stream_heap *heap, const void *pointer)
 {
+        void *const *stream = idle_marking_is_on(heap->pool) ? living_stream(heap) : NULL;
         uint64_t generation = heap->generation;
         int r = pool_give(heap, pointer, POOL_USE_ORDERED);
 
         if (pool_is_captured(heap))
                 look_at_captured(heap->pool);
-        else if (r == POOL_LOOK && !idle_marking_is_on(heap->pool))
-                look_at_heap(heap, generation, NULL);
+        else if (r == POOL_LOOK)
+                look_at_heap(heap, generation, stream);
         return r == POOL_LOOK ? 0 : r;
 }
 
@@ -399,6 +409,7 @@ int gpumem_record_use(struct gpumem_client *client, const void *pointer, void *s
 
         if (r)
                 return r;
+        client_settle_marks(client);
         if (!is_allocation(client, pointer))
                 return GPUMEM_E_NOT_OURS;
         if (!client->has_cuda)

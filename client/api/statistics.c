@@ -283,6 +283,7 @@ uint64_t gpumem_pressure(struct gpumem_client *client)
 {
         if (client_enter_present(&client))
                 return 0;
+        client_settle_marks(client);
         client_listen(client);
         return count_events(client, GPUMEM_EVENT_PRESSURE);
 }

@@ -36,6 +36,7 @@ int gpumem_stream_wait(struct gpumem_client *client, void *stream, void *produce
 
         if (r)
                 return r;
+        client_settle_marks(client);
         if (!client->has_cuda)
                 return GPUMEM_E_NO_DRIVER;
         if (stream == producer)

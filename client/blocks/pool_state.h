@@ -47,6 +47,7 @@ struct stream_heap {
         struct counter *counter;
         struct pool *pool;
         struct stream_key key; /* context 0: made without one; capture not 0: the capture's heap */
+        bool is_legacy;        /* its stream is the context's default stream */
         bool live;             /* under the lock, as the next three */
         _Alignas(64) uint64_t generation; /* changes for each stream that gets the record */
         struct trim_trigger trigger;
@@ -127,6 +128,8 @@ struct pool {
         uint64_t blocked_at_us;    /* when the first of them began */
         uint64_t n_blocked_us;     /* time that leases and returns took, without theirs */
         unsigned n_waiting;        /* requests that may wait for others' memory */
+        uint64_t next_grant_us;    /* when heaps may make small records again; see trim_trigger.h */
+        _Atomic bool is_owing;     /* see idle_marking_catch_up; read without the lock, too */
         struct stream_heap *heaps; /* hash table */
         struct stream_heap *spare_heaps;
         struct leased_list spare_leased;

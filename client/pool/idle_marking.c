@@ -38,12 +38,12 @@ void idle_marking_resize(struct pool *pool, uint64_t n_cache_bytes)
         pthread_mutex_unlock(&pool->lock);
 }
 
-static bool is_due(struct stream_heap *heap)
+static bool begin_record(struct stream_heap *heap)
 {
         bool due;
 
         spin_lock(&heap_in(heap)->lock);
-        due = trim_trigger_is_due(&heap->trigger, heap_in(heap));
+        due = trim_trigger_begin_record(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         return due;
 }
@@ -56,7 +56,7 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         if (!trim_is_still(heap, generation))
                 return false;
         (void)heap_set_excess(&pool->heap_set, 0, pool_now_us(pool));
-        if (!is_due(heap))
+        if (!begin_record(heap))
                 return false;
         if (own_stream && trim_is_fenced(heap))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
@@ -67,22 +67,22 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         return true;
 }
 
-/* Usually a later free tries again, so this does not wait for the lock. After a large fall there may be no later
- * free, and no other thread can make the record, so this waits. Such falls are counted, and are few between two
- * looks. */
+/* Usually a later free tries again, so this does not wait for the lock. After a large fall, or when a block became
+ * empty, there may be no later free, and no other thread can make the record, so this waits. Such records are counted,
+ * and are few between two looks. */
 static bool take_lock(struct stream_heap *heap)
 {
         struct pool *pool = heap->pool;
-        bool fell;
+        bool is_pressing;
 
         if (pthread_mutex_trylock(&pool->lock) == 0)
                 return true;
         spin_lock(&heap_in(heap)->lock);
-        fell = trim_trigger_fell(&heap->trigger, heap_in(heap));
+        is_pressing = trim_trigger_is_pressing(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
-        if (fell)
+        if (is_pressing)
                 pthread_mutex_lock(&pool->lock);
-        return fell;
+        return is_pressing;
 }
 
 void idle_marking_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
@@ -101,6 +101,79 @@ void idle_marking_note(struct stream_heap *heap, uint64_t generation, void *cons
                 (void)idle_marking_look(pool, IDLE_MARKING_WHEN_DUE);
 }
 
+/* Are there frees that no record covers? The caller has the lock. */
+static bool owes(struct stream_heap *heap)
+{
+        bool owed;
+
+        spin_lock(&heap_in(heap)->lock);
+        owed = trim_trigger_is_owed(&heap->trigger, heap_in(heap));
+        spin_unlock(&heap_in(heap)->lock);
+        return owed && trim_is_fenced(heap);
+}
+
+/* May any thread record in its stream? */
+static bool is_known(const struct stream_heap *heap)
+{
+        return heap->is_legacy || streams_cover(heap->pool->streams, &heap->key);
+}
+
+/* The caller has the lock. */
+static void record_owed(struct stream_heap *heap)
+{
+        struct streams *streams = heap->pool->streams;
+
+        if (heap->is_legacy || streams->way == FENCE_CONTEXT)
+                fences_record(&heap->fences, heap_in(heap), streams, heap->key.context,
+                              CU_STREAM_LEGACY);
+        else
+                fences_record_round(&heap->fences, heap_in(heap), streams, heap->key.context);
+        spin_lock(&heap_in(heap)->lock);
+        trim_trigger_note_record(&heap->trigger, heap_in(heap));
+        spin_unlock(&heap_in(heap)->lock);
+}
+
+/* The caller has the lock. */
+static void set_owing(struct pool *pool, bool is_owing)
+{
+        if (is_owing && !pool->is_owing)
+                after_call_add(pool->streams->after_call, 1);
+        if (!is_owing && pool->is_owing)
+                after_call_sub(pool->streams->after_call, 1);
+        atomic_store(&pool->is_owing, is_owing);
+}
+
+/* What cannot be recorded now is owed again after the next grant. */
+void idle_marking_catch_up(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        if (pthread_mutex_trylock(&pool->lock))
+                return;
+        set_owing(pool, false);
+        pool->next_grant_us = clock_now_us() + TRIM_TRIGGER_GRANT_US;
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (owes(heap) && is_known(heap))
+                        record_owed(heap);
+        }
+        pthread_mutex_unlock(&pool->lock);
+        (void)service_thread_wake(pool->service);
+}
+
+/* The caller has the lock. */
+static bool is_owed(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+        bool is_any = false;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                is_any = is_any || owes(heap);
+        }
+        return is_any;
+}
+
 /* The caller has the lock. */
 static void lower_thresholds(struct pool *pool)
 {
@@ -115,6 +188,40 @@ static void lower_thresholds(struct pool *pool)
 }
 
 /* The caller has the lock. */
+static void grant_records(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                spin_lock(&heap_in(heap)->lock);
+                trim_trigger_grant(&heap->trigger);
+                spin_unlock(&heap_in(heap)->lock);
+        }
+}
+
+/* The caller has the lock. */
+static bool are_all_granted(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+        bool are_granted = true;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                spin_lock(&heap_in(heap)->lock);
+                are_granted = are_granted && trim_trigger_is_granted(&heap->trigger);
+                spin_unlock(&heap_in(heap)->lock);
+        }
+        return are_granted;
+}
+
+/* Is there something to do at the next grant? The caller has the lock. */
+static bool waits_for_grant(struct pool *pool)
+{
+        return !are_all_granted(pool) || (!pool->is_owing && is_owed(pool));
+}
+
+/* The caller has the lock. */
 static bool is_pending(const struct pool *pool)
 {
         const struct stream_heap *heap;
@@ -126,10 +233,12 @@ static bool is_pending(const struct pool *pool)
 }
 
 /* The caller has the lock. */
-static int ms_until_next(const struct pool *pool)
+static int ms_until_next(struct pool *pool)
 {
         uint64_t at_us = retained_next_us(pool), now_us = clock_now_us();
 
+        if (waits_for_grant(pool) && pool->next_grant_us < at_us)
+                at_us = pool->next_grant_us;
         if (at_us == UINT64_MAX)
                 return -1;
         return at_us > now_us ? (int)((at_us - now_us) / 1000) + SERVICE_THREAD_SOON_MS + 1
@@ -146,14 +255,20 @@ static bool is_time(struct pool *pool, enum idle_marking_urgency urgency)
 /* The caller has the lock. */
 static int look(struct pool *pool, enum idle_marking_urgency urgency, struct leased_list *list)
 {
+        uint64_t now_us = clock_now_us();
         bool more;
 
         trim_poll(pool);
         if (urgency == IDLE_MARKING_URGENT)
                 (void)heap_set_settle(&pool->heap_set);
-        more = heap_set_put_idle(&pool->heap_set, clock_now_us());
+        more = heap_set_put_idle(&pool->heap_set, now_us);
         more = heap_set_settle(&pool->heap_set) || more || is_pending(pool);
         lower_thresholds(pool);
+        if (now_us >= pool->next_grant_us) {
+                grant_records(pool);
+                set_owing(pool, is_owed(pool));
+                pool->next_grant_us = now_us + TRIM_TRIGGER_GRANT_US;
+        }
         /* Opened blocks are not closed when others want them, so a thread of this process that waits must not wait
          * for its own. */
         if (ipc_mapping_is_way(pool) && pool->n_waiting)

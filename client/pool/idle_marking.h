@@ -9,8 +9,10 @@
  * their own: their empty blocks are returned instead. Any thread, without locks. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/err.h"
 #include "client/blocks/pool_state.h"
 
 /* Are the pool's empty blocks put on the idle list? */
@@ -22,6 +24,16 @@ void idle_marking_resize(struct pool *pool, uint64_t n_cache_bytes);
 /* Records the heap's frees in its stream and arranges a look at the pool soon. The heap was freed to just now, when
  * it had this generation. `own_stream`: its stream, which is alive; NULL: the caller does not have it. */
 void idle_marking_note(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
+
+/* Are there earlier frees that could not be recorded, or were more than may be at a time? Any thread records those in
+ * default streams and registered ones, which live, at the end of a public call. In any other stream a call that names
+ * it does. Without locks. */
+static inline bool idle_marking_owes(const struct pool *pool)
+{
+        return atomic_load_explicit(&pool->is_owing, memory_order_relaxed);
+}
+
+COLD void idle_marking_catch_up(struct pool *pool);
 
 /* Looks at the pool. Puts blocks on the idle list that have been idle since the last look, or all idle blocks. Unmaps
  * revoked blocks that are not retained. Returns in how many ms to look again, as service_thread.h defines it.

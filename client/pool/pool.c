@@ -136,7 +136,7 @@ int pool_give_in(struct stream_heap *heap, struct heap_block *block, const void 
         r = heap->live ? take_back(heap, block, address, use, &freed) : GPUMEM_E_NOT_OURS;
         if (!r) {
                 counters_discount(heap->counter, freed.n_requested_bytes, freed.n_allocated_bytes);
-                trim_trigger_note_free(&heap->trigger, heap_in(heap), freed.n_allocated_bytes,
+                trim_trigger_note_free(&heap->trigger, heap_in(heap), &freed,
                                        use == POOL_USE_OVER ? TRIM_TRIGGER_FREE_OVER
                                                             : TRIM_TRIGGER_FREE_ORDERED);
                 if (is_time_to_look(heap, &freed))

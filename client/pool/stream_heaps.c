@@ -115,10 +115,13 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
                        struct stream_heap *heap)
 {
         heap->key = request->key;
+        heap->is_legacy = request->key.context && stream_is_legacy(request->stream);
         pool_set_mark(heap, &request->mark);
         trim_trigger_init(&heap->trigger);
-        if (idle_marking_is_on(pool))
+        if (idle_marking_is_on(pool)) {
                 trim_trigger_lower(&heap->trigger);
+                trim_trigger_grant(&heap->trigger);
+        }
         if (pool->heaps)
                 trim_trigger_note_other(&heap->trigger);
         heap->n_flush_epochs = 0;

@@ -4,12 +4,45 @@
 /* With another heap in need, a look is due when this part of what the heap holds was freed. */
 #define RECORD_PART 16
 
+/* With small records: what is not recorded is this part of what is allocated, at most. Where that is hardly a block,
+ * each block is recorded. */
+#define SMALL_SHARE 32
+
 /* No record since the last look: any fall is to a new low. */
 #define TRIM_TRIGGER_NO_LOW (UINT64_MAX / 2)
 
 void trim_trigger_init(struct trim_trigger *trigger)
 {
-        *trigger = (struct trim_trigger){.n_until = TRIM_TRIGGER_FREES, .n_bytes = UINT64_MAX};
+        *trigger = (struct trim_trigger){.n_until = TRIM_TRIGGER_FREES,
+                                         .n_due_bytes = UINT64_MAX,
+                                         .n_watched_bytes = UINT64_MAX,
+                                         .n_bytes = UINT64_MAX,
+                                         .n_small_bytes = UINT64_MAX};
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+        return a < b ? a : b;
+}
+
+static void set_bytes(struct trim_trigger *trigger, uint64_t n_bytes)
+{
+        trigger->n_bytes = n_bytes;
+        trigger->n_due_bytes = trigger->has_emptied ? least(n_bytes, trigger->n_small_bytes)
+                                                    : n_bytes;
+}
+
+/* Holes are watched only while a small record is left. Otherwise a block counts as emptied. */
+static void set_emptied(struct trim_trigger *trigger, bool has_emptied)
+{
+        trigger->has_emptied = has_emptied || !trigger->n_small;
+        trigger->n_watched_bytes = trigger->has_emptied ? UINT64_MAX : HEAP_BLOCK_UNIT;
+        set_bytes(trigger, trigger->n_bytes);
+}
+
+void trim_trigger_note_empty(struct trim_trigger *trigger)
+{
+        set_emptied(trigger, true);
 }
 
 void trim_trigger_note_other(struct trim_trigger *trigger)
@@ -20,7 +53,7 @@ void trim_trigger_note_other(struct trim_trigger *trigger)
 void trim_trigger_note_lack(struct trim_trigger *trigger)
 {
         if (!trigger->n_lacks)
-                trigger->n_bytes = 0;
+                set_bytes(trigger, 0);
         trigger->n_lacks = TRIM_TRIGGER_LACKS;
 }
 
@@ -38,12 +71,7 @@ void trim_trigger_done(struct trim_trigger *trigger, const struct heap_set *set,
         trigger->n_until = n_excess_bytes ? TRIM_TRIGGER_FREES_SOON : TRIM_TRIGGER_FREES;
         if (trigger->n_lacks)
                 trigger->n_lacks--;
-        trigger->n_bytes = trigger->n_lacks && set->n_heaps > 1 ? bytes_until(heap) : UINT64_MAX;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-        return a < b ? a : b;
+        set_bytes(trigger, trigger->n_lacks && set->n_heaps > 1 ? bytes_until(heap) : UINT64_MAX);
 }
 
 static uint64_t falls_below(const struct trim_trigger *trigger)
@@ -60,7 +88,7 @@ static uint64_t falls_below(const struct trim_trigger *trigger)
 void trim_trigger_lower(struct trim_trigger *trigger)
 {
         trigger->n_record_bytes = TRIM_TRIGGER_RECORD_BYTES;
-        trigger->n_bytes = least(trigger->n_bytes, TRIM_TRIGGER_RECORD_BYTES);
+        set_bytes(trigger, least(trigger->n_bytes, TRIM_TRIGGER_RECORD_BYTES));
         trigger->n_low_bytes = TRIM_TRIGGER_NO_LOW;
         trigger->n_falls = 0;
         trigger->n_below_bytes = falls_below(trigger);
@@ -71,6 +99,47 @@ static bool fell_lowest(const struct trim_trigger *trigger, const struct heap *h
 {
         return trim_trigger_fell(trigger, heap) &&
                trim_trigger_is_lowest(trigger, trim_trigger_allocated(heap));
+}
+
+void trim_trigger_grant(struct trim_trigger *trigger)
+{
+        trigger->n_small = TRIM_TRIGGER_SMALL;
+        trigger->n_small_bytes = 0;
+        set_emptied(trigger, trigger->has_emptied);
+}
+
+bool trim_trigger_begin_record(struct trim_trigger *trigger, const struct heap *heap)
+{
+        bool is_due = heap->n_freed_bytes >= trigger->n_bytes || trim_trigger_fell(trigger, heap) ||
+                      trim_trigger_is_last(trigger, heap);
+
+        trigger->is_small = !is_due;
+        return is_due || heap->n_freed_bytes >= trigger->n_due_bytes;
+}
+
+void trim_trigger_note_record(struct trim_trigger *trigger, const struct heap *heap)
+{
+        set_emptied(trigger, trim_trigger_is_owed(trigger, heap));
+}
+
+/* How much must be freed before the next small record. */
+static uint64_t small_step(const struct trim_trigger *trigger, const struct heap *heap)
+{
+        unsigned n_parts = (TRIM_TRIGGER_SMALL - trigger->n_small) / TRIM_TRIGGER_SMALL_PART;
+        uint64_t n_share_bytes = trim_trigger_allocated(heap) / SMALL_SHARE;
+
+        if (!n_parts || n_share_bytes < 2 * HEAP_BLOCK_UNIT)
+                return 0;
+        return least(least(HEAP_BLOCK_UNIT << (n_parts - 1), TRIM_TRIGGER_RECORD_BYTES),
+                     n_share_bytes);
+}
+
+/* What was freed meanwhile, or could not be recorded, is left for the next record. */
+static void settle_small(struct trim_trigger *trigger, const struct heap *heap)
+{
+        trigger->n_small_bytes = trigger->n_small ? heap->n_freed_bytes + small_step(trigger, heap)
+                                                  : UINT64_MAX;
+        trim_trigger_note_record(trigger, heap);
 }
 
 /* The next fall is measured from what is allocated now. */
@@ -85,14 +154,24 @@ static void count_record(struct trim_trigger *trigger, const struct heap *heap)
         trigger->n_below_bytes = falls_below(trigger);
 }
 
-void trim_trigger_raise(struct trim_trigger *trigger, const struct heap_set *set,
+static void raise_bytes(struct trim_trigger *trigger, const struct heap_set *set,
                         const struct heap *heap)
 {
         count_record(trigger, heap);
-        trigger->n_bytes = heap->n_freed_bytes + trigger->n_record_bytes;
+        set_bytes(trigger, heap->n_freed_bytes + trigger->n_record_bytes);
         if (!trigger->n_lacks)
                 return;
         trigger->n_lacks--;
         if (set->n_heaps > 1)
-                trigger->n_bytes = least(trigger->n_bytes, bytes_until(heap));
+                set_bytes(trigger, least(trigger->n_bytes, bytes_until(heap)));
+}
+
+void trim_trigger_raise(struct trim_trigger *trigger, const struct heap_set *set,
+                        const struct heap *heap)
+{
+        if (trigger->is_small)
+                trigger->n_small--;
+        else
+                raise_bytes(trigger, set, heap);
+        settle_small(trigger, heap);
 }

@@ -4,12 +4,15 @@
  *   - If other heaps lacked blocks: for a while, whenever a part of what the heap holds was freed.
  *   - If there are other heaps: also when nothing is allocated any more. That may be the last free of a stream that is
  *     about to end, and without an event its memory could never be known to be idle.
+ *   - With an idle list: when much less is allocated than before, and when a block may have become empty, as often as
+ *     this is granted. The program may make no call after any free, and no other thread may make the record.
  * Pure; the caller has the heap's lock. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "client/reserve/heap_set.h"
 
 #define TRIM_TRIGGER_FREES      128
@@ -18,17 +21,23 @@
 /* For so many looks, the lack of another heap counts. */
 #define TRIM_TRIGGER_LACKS 16
 
+/* The fields that every free reads come first. */
 struct trim_trigger {
-        uint32_t n_until; /* frees */
+        uint32_t n_until;         /* frees */
+        bool has_others;          /* there are other heaps, or were */
+        bool has_emptied;         /* blocks may have become empty since the last record */
+        bool is_small;            /* the record that is under way is for that alone */
+        uint64_t n_due_bytes;     /* freed in the epoch before a look is due */
+        uint64_t n_watched_bytes; /* a hole of this size may be the first to empty a block */
+        uint64_t n_top_bytes;     /* most bytes allocated since the last record */
+        uint64_t n_below_bytes;   /* falls that end below it count; 0: the idle list is not used */
         uint32_t n_lacks;
-        uint64_t n_bytes;       /* freed in the epoch before a look is due */
-        uint64_t n_top_bytes;   /* most bytes allocated since the last record */
-        uint64_t n_below_bytes; /* falls that end below it count; 0: the idle list is not used */
-        uint64_t
-                n_low_bytes; /* least bytes allocated at a record since the last look at the pool */
+        uint32_t n_falls; /* records for falls to no new low since the last look at the pool */
+        uint64_t n_bytes; /* n_due_bytes, if no block has become empty */
         uint64_t n_record_bytes; /* how much is freed from one record to the next */
-        uint32_t n_falls;        /* records since the last look for falls to no new low */
-        bool has_others;         /* there are other heaps, or were */
+        uint64_t n_low_bytes;    /* least bytes allocated at a record since that look */
+        uint32_t n_small;        /* records of empty blocks are left */
+        uint64_t n_small_bytes;  /* n_due_bytes for the next one */
 };
 
 void trim_trigger_init(struct trim_trigger *trigger);
@@ -79,23 +88,38 @@ static ALWAYS_INLINE bool trim_trigger_fell(const struct trim_trigger *trigger,
                 trim_trigger_is_lowest(trigger, n_bytes));
 }
 
-/* So much was freed: in the order of the heap's stream, whose work may not be over; or after all work was over. */
+/* Small records: of blocks that may have become empty, however little was freed. So many are granted at a time. With
+ * each part of them, more must be freed before the next one, so that a loop does not use all of them up at once. As
+ * less is left in the heap, less needs to be freed: so a burst is recorded to its end. */
+#define TRIM_TRIGGER_SMALL      256
+#define TRIM_TRIGGER_SMALL_PART 16
+
+/* They are granted so often that they take a hundredth of the time at most: one in 64 registered streams takes 10 us. */
+#define TRIM_TRIGGER_GRANT_US 250000
+
+/* A block may have become empty. */
+COLD void trim_trigger_note_empty(struct trim_trigger *trigger);
+
+/* This was freed: in the order of the heap's stream, whose work may not be over; or after all work was over. */
 enum trim_trigger_free { TRIM_TRIGGER_FREE_ORDERED, TRIM_TRIGGER_FREE_OVER };
 static inline void trim_trigger_note_free(struct trim_trigger *trigger, const struct heap *heap,
-                                          uint64_t n_bytes, enum trim_trigger_free how)
+                                          const struct heap_freed *freed,
+                                          enum trim_trigger_free how)
 {
-        uint64_t n_before = trim_trigger_allocated(heap) + n_bytes;
+        uint64_t n_before = trim_trigger_allocated(heap) + freed->n_allocated_bytes;
 
         if (trigger->n_top_bytes < n_before)
                 trigger->n_top_bytes = n_before;
         if (how == TRIM_TRIGGER_FREE_OVER)
-                trigger->n_top_bytes -= n_bytes;
+                trigger->n_top_bytes -= freed->n_allocated_bytes;
+        else if (__builtin_expect(freed->n_extent_bytes >= trigger->n_watched_bytes, false))
+                trim_trigger_note_empty(trigger);
 }
 
 /* Called after a free: is a look due? */
 static inline bool trim_trigger_count_free(struct trim_trigger *trigger, const struct heap *heap)
 {
-        bool is_early = --trigger->n_until && heap->n_freed_bytes < trigger->n_bytes &&
+        bool is_early = --trigger->n_until && heap->n_freed_bytes < trigger->n_due_bytes &&
                         !trim_trigger_fell(trigger, heap) && !trim_trigger_is_last(trigger, heap);
 
         if (__builtin_expect(is_early, true))
@@ -110,18 +134,40 @@ static inline bool trim_trigger_asks(const struct trim_trigger *trigger, const s
         return trigger->n_lacks || trim_trigger_is_last(trigger, heap);
 }
 
+/* Is a record due that no later free may make up for? */
+static inline bool trim_trigger_is_pressing(const struct trim_trigger *trigger,
+                                            const struct heap *heap)
+{
+        return trim_trigger_fell(trigger, heap) ||
+               (trigger->has_emptied && heap->n_freed_bytes >= trigger->n_small_bytes);
+}
+
 /* A look was made; n_excess_bytes more than the budget are still held. */
 void trim_trigger_done(struct trim_trigger *trigger, const struct heap_set *set,
                        const struct heap *heap, uint64_t n_excess_bytes);
 
-static inline bool trim_trigger_is_due(const struct trim_trigger *trigger, const struct heap *heap)
-{
-        return heap->n_freed_bytes >= trigger->n_bytes || trim_trigger_fell(trigger, heap) ||
-               trim_trigger_is_last(trigger, heap);
-}
-
 /* The pool was looked at: the next record is due after TRIM_TRIGGER_RECORD_BYTES, or sooner. */
 void trim_trigger_lower(struct trim_trigger *trigger);
+
+/* Small records are granted, as many as there may be. */
+void trim_trigger_grant(struct trim_trigger *trigger);
+
+static inline bool trim_trigger_is_granted(const struct trim_trigger *trigger)
+{
+        return trigger->n_small == TRIM_TRIGGER_SMALL;
+}
+
+/* Is there an empty block, perhaps, that no record covers? */
+static inline bool trim_trigger_is_owed(const struct trim_trigger *trigger, const struct heap *heap)
+{
+        return trigger->has_emptied && heap->n_freed_bytes;
+}
+
+/* A record was made that was not due. */
+void trim_trigger_note_record(struct trim_trigger *trigger, const struct heap *heap);
+
+/* Is a record due? If so, trim_trigger_raise must follow. */
+bool trim_trigger_begin_record(struct trim_trigger *trigger, const struct heap *heap);
 
 /* A record was made, or cannot be made. Until the next look, each record is due after half more than the one before;
  * falls to a new low do not count. So a loop that frees much in little time makes a few records only. If another heap

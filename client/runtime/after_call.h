@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The work that the end of a public call still has to do, counted in one number. A call with nothing to do reads one
- * word. The number counts event kinds to deliver (events.h), rounds that are owed (streams.h), and stream uses that
- * are not marked yet (deferred_frees.h). Any thread. */
+ * word. The number counts event kinds to deliver (events.h), rounds that are owed (streams.h), stream uses that are
+ * not marked yet (deferred_frees.h), and pools with frees that are not recorded (idle_marking.h). Any thread. */
 #pragma once
 
 #include <stdatomic.h>

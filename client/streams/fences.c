@@ -35,21 +35,35 @@ static void take_back(struct heap *heap, uint64_t n_bytes)
 }
 
 /* The epoch ends before the mark is recorded, so that frees made meanwhile belong to the next one. */
+static void record(struct fences *fences, struct heap *heap, struct streams *streams,
+                   struct mark_place *place)
+{
+        uint64_t n_bytes = end_epoch(heap, &place->number);
+
+        if (!n_bytes)
+                return;
+        place->round = streams_begin_round(streams, place->context);
+        if ((place->is_round_only && !place->round) ||
+            marks_add(&fences->marks, streams->cuda, place))
+                take_back(heap, n_bytes);
+}
+
 void fences_record(struct fences *fences, struct heap *heap, struct streams *streams,
                    uint64_t context, void *stream)
 {
         struct mark_place place = {.context = context,
                                    .stream = stream,
                                    .is_context_wide = streams->way == FENCE_CONTEXT};
-        uint64_t n_bytes, epoch;
 
-        n_bytes = end_epoch(heap, &epoch);
-        if (!n_bytes)
-                return;
-        place.number = epoch;
-        place.round = streams_begin_round(streams, context);
-        if (marks_add(&fences->marks, streams->cuda, &place))
-                take_back(heap, n_bytes);
+        record(fences, heap, streams, &place);
+}
+
+void fences_record_round(struct fences *fences, struct heap *heap, struct streams *streams,
+                         uint64_t context)
+{
+        struct mark_place place = {.context = context, .is_round_only = true};
+
+        record(fences, heap, streams, &place);
 }
 
 static void pass(struct heap *heap, uint64_t n_done_epochs)

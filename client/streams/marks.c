@@ -14,6 +14,7 @@ struct mark {
         uint64_t number;
         uint64_t round;
         bool is_lost;
+        bool is_round_only;
         struct work_event event;
         TAILQ_ENTRY(mark) link;
 };
@@ -86,13 +87,16 @@ static void fail(struct marks *marks, const struct cuda *cuda, struct mark *mark
 
 static int check(const struct cuda *cuda, const struct mark_place *place)
 {
-        int r = place->is_context_wide ? 0 : stream_check(cuda, place->stream);
+        int r = place->is_context_wide || place->is_round_only ? 0
+                                                               : stream_check(cuda, place->stream);
 
         return r == GPUMEM_E_UNSUPPORTED ? GPUMEM_E_CAPTURES : r;
 }
 
 static int record(const struct cuda *cuda, const struct mark_place *place, struct work_event *event)
 {
+        if (place->is_round_only)
+                return 0;
         if (place->is_context_wide)
                 return event_record_all(cuda, place->context, event);
         if (place->is_seen)
@@ -110,6 +114,8 @@ struct adding {
  * and the stream is still alive, so that the mark can be recorded in it again. */
 static int check_caught(const struct cuda *cuda, const struct mark *mark)
 {
+        if (mark->is_round_only)
+                return 0;
         return event_ask(cuda, &mark->event) == EVENT_LOST ? GPUMEM_E_CAPTURES : 0;
 }
 
@@ -136,6 +142,7 @@ static int add(const struct cuda *cuda, void *argument)
         mark->number = place->number;
         mark->first = mark->first ? mark->first : place->number;
         mark->round = place->round;
+        mark->is_round_only = place->is_round_only;
         r = check(cuda, place);
         if (!r && !place->is_seen)
                 r = check_caught(cuda, mark);
@@ -178,7 +185,7 @@ static enum event_state ask(struct mark *mark, const struct cuda *cuda, uint64_t
         if (mark->is_lost)
                 return EVENT_LOST;
         if (mark->round <= n_done_rounds)
-                state = event_ask(cuda, &mark->event);
+                state = mark->is_round_only ? EVENT_OVER : event_ask(cuda, &mark->event);
         mark->is_lost = state == EVENT_LOST;
         return state;
 }

@@ -32,6 +32,7 @@ struct mark_place {
         uint64_t context;
         void *stream; /* alive during the call; may be NULL, for the context's default stream */
         bool is_context_wide; /* covers all work of the context; `stream` is not used */
+        bool is_round_only;   /* its round covers the stream, so there is no event */
         /* The context with this id is current, and the stream was just seen not to capture. The caller can mark the
          * stream again later, so that a lost mark may be found then. For any other mark, marks_add finds out itself
          * whether it is lost. */

@@ -22,7 +22,7 @@ struct marked {
 LIST_HEAD(marked_list, marked);
 
 /* The most rounds that may be pending; each is an event in every registered stream. If a stream is busy for long, the
- * next round is owed, and covers all frees until it begins. */
+ * last round is begun again instead of another one, since no call may follow that could begin that later. */
 #define ROUNDS_MAX 64
 
 /* Kept until the client ends, so that the numbers of its rounds grow. */
@@ -284,9 +284,10 @@ int streams_unregister(struct streams *streams, const struct stream_key *key)
         return r;
 }
 
-/* A set whose streams are to be marked, and the stream that could not be. */
+/* A set whose streams are to be marked, for which round, and the stream that could not be. */
 struct attempt {
         struct stream_set *set;
+        uint64_t number;
         struct marked *failed;
 };
 
@@ -307,15 +308,14 @@ static int check_all(const struct cuda *cuda, struct attempt *attempt)
         return 0;
 }
 
-/* The round has failed, so none of its marks counts: the next attempt records them again. */
-static void lose(struct stream_set *set)
+/* None of the marks of that round counts: the next attempt records them again. */
+static void lose(struct stream_set *set, uint64_t number)
 {
         struct marked *marked;
         bool is_lost;
 
         LIST_FOREACH (marked, &set->all, link) {
-                if (marked->n_registered &&
-                    marks_last(&marked->marks, &is_lost) == set->n_begun + 1)
+                if (marked->n_registered && marks_last(&marked->marks, &is_lost) == number)
                         marks_lose_last(&marked->marks);
         }
 }
@@ -329,23 +329,43 @@ static int mark_all(const struct cuda *cuda, void *argument)
 
         if (r)
                 return r;
+        lose(set, attempt->number);
         LIST_FOREACH (marked, &set->all, link) {
                 struct mark_place place = {.context = set->context,
                                            .context_id = set->context_id,
                                            .stream = marked->stream,
                                            .is_seen = true,
-                                           .number = set->n_begun + 1};
+                                           .number = attempt->number};
 
                 if (!marked->n_registered)
                         continue;
                 r = marks_add(&marked->marks, cuda, &place);
                 if (r) {
                         attempt->failed = marked;
-                        lose(set);
+                        lose(set, attempt->number);
                         return r;
                 }
         }
         return 0;
+}
+
+/* Finds marks that a capture caught: their round is owed again. The caller has the lock. */
+static void poll_set(struct streams *streams, struct stream_set *set)
+{
+        struct marked *marked, *next;
+
+        for (marked = LIST_FIRST(&set->all); marked; marked = next) {
+                bool is_lost;
+
+                next = LIST_NEXT(marked, link);
+                (void)marks_poll(&marked->marks, streams->cuda, UINT64_MAX);
+                (void)marks_last(&marked->marks, &is_lost);
+                if (!marked->n_registered && !marks_first(&marked->marks))
+                        free_marked(streams, marked);
+                else if (marked->n_registered && is_lost && !set->is_owed)
+                        set_owed(streams, set, true, marked);
+        }
+        count_done(set);
 }
 
 static bool is_full(const struct stream_set *set)
@@ -353,15 +373,22 @@ static bool is_full(const struct stream_set *set)
         return set->n_begun - set->n_done >= ROUNDS_MAX;
 }
 
-/* Returns the number of the round that covers all present work. The caller has the lock. */
+/* Returns the number of the round that covers all present work. If the last round is begun again and that fails, its
+ * marks are lost, and the next round takes its place. The caller has the lock. */
 static uint64_t begin_round(struct streams *streams, struct stream_set *set)
 {
         struct attempt attempt = {.set = set};
-        int r = is_full(set) ? GPUMEM_E_REFUSED
-                             : context_run(streams->cuda, set->context, mark_all, &attempt);
+        int r;
 
+        if (is_full(set))
+                poll_set(streams, set);
+        attempt.number = set->n_begun + !is_full(set);
+        r = context_run(streams->cuda, set->context, mark_all, &attempt);
         set_owed(streams, set, r != 0, attempt.failed);
-        return r ? set->n_begun + 1 : ++set->n_begun;
+        if (r)
+                return set->n_begun + 1;
+        set->n_begun = attempt.number;
+        return set->n_begun;
 }
 
 uint64_t streams_begin_round(struct streams *streams, uint64_t context)
@@ -390,25 +417,6 @@ uint64_t streams_done_rounds(struct streams *streams, uint64_t context)
                 n_done = set->n_done;
         pthread_mutex_unlock(&streams->lock);
         return n_done;
-}
-
-/* Finds marks that a capture caught: their round is owed again. The caller has the lock. */
-static void poll_set(struct streams *streams, struct stream_set *set)
-{
-        struct marked *marked, *next;
-
-        for (marked = LIST_FIRST(&set->all); marked; marked = next) {
-                bool is_lost;
-
-                next = LIST_NEXT(marked, link);
-                (void)marks_poll(&marked->marks, streams->cuda, UINT64_MAX);
-                (void)marks_last(&marked->marks, &is_lost);
-                if (!marked->n_registered && !marks_first(&marked->marks))
-                        free_marked(streams, marked);
-                else if (marked->n_registered && is_lost && !set->is_owed)
-                        set_owed(streams, set, true, marked);
-        }
-        count_done(set);
 }
 
 static bool is_any_left(const struct stream_set *set)
@@ -482,7 +490,7 @@ void streams_pay(struct streams *streams)
         HASH_ITER(hh, streams->sets, set, next)
         {
                 /* find() notices that the context has ended */
-                if (set->is_owed && !is_full(set) && find(streams, set->context)->is_owed)
+                if (set->is_owed && find(streams, set->context)->is_owed)
                         pay(streams, set);
         }
         pthread_mutex_unlock(&streams->lock);

@@ -8,9 +8,9 @@
  * then wait for that work before it uses the memory again. PyTorch's allocator allows that, and programs rely on it.
  *
  * A round marks each registered stream of a context. While one of them captures, no mark is possible: the round is
- * owed, and the next public call of any thread after the capture begins it. A round is also owed while too many
- * rounds are pending, because a registered stream is busy: the next begins when one of them is known to be over. Only
- * streams that must be alive are marked, since a driver may crash on the handle of a destroyed stream.
+ * owed, and the next public call of any thread after the capture begins it. While too many rounds are pending, because
+ * a registered stream is busy, the last one is begun again, and covers later work, too. Only streams that must be
+ * alive are marked, since a driver may crash on the handle of a destroyed stream.
  *
  * GPUMEM_FENCE says what a round is. `streams`: as above. `context`: one mark of all work of the context; while any
  * stream captures, the driver refuses it and ends the capture. `own`: no rounds.

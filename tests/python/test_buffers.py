@@ -268,9 +268,11 @@ class Buffers(unittest.TestCase):
             stays = MACHINE.ctl('free-all')['stays']
             return next(((stay['bytes'], stay['allocated_bytes']) for stay in stays
                          if (stay['what'], stay['pid']) == ('held', os.getpid())), (0, 0))
+        # In such a stream the library does not know at the free that the work is over.
+        stream = self.cuda.stream()
         self.gpumem.flush()
         before = held()
-        buffer = self.gpumem.empty(40 << 20, device=0)
+        buffer = self.gpumem.empty(40 << 20, device=0, stream=stream)
         used = held()
         buffer.free()
         freed = held()
@@ -278,6 +280,7 @@ class Buffers(unittest.TestCase):
         self.assertEqual(freed, (used[0], before[1]))
         self.gpumem.flush()
         self.assertEqual(held(), before)
+        self.cuda.destroy(stream)
 
     def test_numbers_that_c_would_cut_are_refused(self):
         gpumem = self.gpumem

@@ -106,6 +106,13 @@ TEST(the_last_free_looks_where_there_are_others)
         ck_assert(trim_trigger_asks(&trigger, &heap));
 }
 
+static void note_free(uint64_t n_bytes, enum trim_trigger_free how)
+{
+        const struct heap_freed freed = {.n_allocated_bytes = n_bytes};
+
+        trim_trigger_note_free(&trigger, &heap, &freed, how);
+}
+
 /* As if so much were allocated, and freed in parts. Says how many of the frees are recorded. */
 static unsigned fall(uint64_t n_from, uint64_t n_to, uint64_t n_part)
 {
@@ -113,10 +120,10 @@ static unsigned fall(uint64_t n_from, uint64_t n_to, uint64_t n_part)
 
         for (heap.n_allocated_bytes = n_from; heap.n_allocated_bytes > n_to;) {
                 heap.n_allocated_bytes -= n_part;
-                trim_trigger_note_free(&trigger, &heap, n_part, TRIM_TRIGGER_FREE_ORDERED);
+                note_free(n_part, TRIM_TRIGGER_FREE_ORDERED);
                 if (!trim_trigger_fell(&trigger, &heap))
                         continue;
-                ck_assert(trim_trigger_is_due(&trigger, &heap));
+                ck_assert(trim_trigger_begin_record(&trigger, &heap));
                 trim_trigger_raise(&trigger, &set, &heap);
                 n++;
         }
@@ -169,10 +176,10 @@ TEST(what_is_over_needs_no_record)
 {
         trim_trigger_lower(&trigger);
         heap.n_allocated_bytes = GIB;
-        trim_trigger_note_free(&trigger, &heap, 0, TRIM_TRIGGER_FREE_ORDERED);
+        note_free(0, TRIM_TRIGGER_FREE_ORDERED);
         for (unsigned i = 0; i < 8; i++) {
                 heap.n_allocated_bytes -= 64 * MIB;
-                trim_trigger_note_free(&trigger, &heap, 64 * MIB, TRIM_TRIGGER_FREE_OVER);
+                note_free(64 * MIB, TRIM_TRIGGER_FREE_OVER);
                 ck_assert(!trim_trigger_fell(&trigger, &heap));
         }
         ck_assert_uint_eq(fall(512 * MIB, 448 * MIB, 64 * MIB), 1);
@@ -181,6 +188,94 @@ TEST(what_is_over_needs_no_record)
 TEST(where_nothing_is_put_idle_no_fall_counts)
 {
         ck_assert_uint_eq(fall(GIB, 0, 64 * MIB), 0);
+}
+
+/* As if so much were freed, in pieces, each of which empties a block. Returns how many bytes the last record left. */
+static uint64_t empty(uint64_t n_from, uint64_t n_to, uint64_t n_part, unsigned *ret_n_records)
+{
+        const struct heap_freed freed = {.n_allocated_bytes = n_part,
+                                         .n_extent_bytes = HEAP_BLOCK_UNIT};
+
+        *ret_n_records = 0;
+        for (heap.n_allocated_bytes = n_from; heap.n_allocated_bytes > n_to;) {
+                heap.n_allocated_bytes -= n_part;
+                heap.n_freed_bytes += n_part;
+                trim_trigger_note_free(&trigger, &heap, &freed, TRIM_TRIGGER_FREE_ORDERED);
+                if (!trim_trigger_begin_record(&trigger, &heap))
+                        continue;
+                heap.n_freed_bytes = 0;
+                trim_trigger_raise(&trigger, &set, &heap);
+                ++*ret_n_records;
+        }
+        return heap.n_freed_bytes;
+}
+
+TEST(of_a_few_blocks_each_is_recorded)
+{
+        unsigned n;
+
+        trim_trigger_lower(&trigger);
+        trim_trigger_grant(&trigger);
+        ck_assert_uint_eq(empty(GIB + 8 * 2 * MIB, GIB, 2 * MIB, &n), 0);
+        ck_assert_uint_eq(n, 8);
+        ck_assert(!trim_trigger_is_granted(&trigger));
+}
+
+static const uint64_t bursts[] = {GIB, 4 * GIB, 16 * GIB, 100 * GIB};
+
+TEST(of_a_large_burst_the_last_block_is_recorded, .to = ARRAY_SIZE(bursts))
+{
+        unsigned n;
+
+        trim_trigger_lower(&trigger);
+        trim_trigger_grant(&trigger);
+        ck_assert_uint_eq(empty(bursts[_i], 0, 2 * MIB, &n), 0);
+        ck_assert_uint_le(n, bursts[_i] / TRIM_TRIGGER_RECORD_BYTES + TRIM_TRIGGER_SMALL);
+}
+
+/* Where much stays allocated it is as with large falls. */
+TEST(above_much_memory_little_is_left_out)
+{
+        unsigned n;
+
+        trim_trigger_lower(&trigger);
+        trim_trigger_grant(&trigger);
+        ck_assert_uint_lt(empty(16 * GIB, 12 * GIB, 2 * MIB, &n), TRIM_TRIGGER_RECORD_BYTES);
+        ck_assert_uint_le(n, 4 * GIB / TRIM_TRIGGER_RECORD_BYTES + TRIM_TRIGGER_SMALL);
+}
+
+TEST(a_loop_that_empties_a_block_is_recorded_as_often_as_is_granted)
+{
+        unsigned n, n_all = 0;
+
+        trim_trigger_lower(&trigger);
+        trim_trigger_grant(&trigger);
+        for (unsigned i = 0; i < 10000; i++) {
+                (void)empty(4096, 0, 4096, &n);
+                n_all += n;
+        }
+        ck_assert_uint_eq(n_all, TRIM_TRIGGER_SMALL);
+        trim_trigger_grant(&trigger);
+        (void)empty(4096, 0, 4096, &n);
+        ck_assert_uint_eq(n, 1);
+}
+
+/* Without a mark the free is still to be recorded, by the next one. */
+TEST(what_was_not_recorded_stays_due)
+{
+        const struct heap_freed freed = {.n_allocated_bytes = 4096,
+                                         .n_extent_bytes = HEAP_BLOCK_UNIT};
+
+        trim_trigger_grant(&trigger);
+        heap.n_freed_bytes = 4096;
+        trim_trigger_note_free(&trigger, &heap, &freed, TRIM_TRIGGER_FREE_ORDERED);
+        for (unsigned i = 0; i < TRIM_TRIGGER_SMALL_PART; i++) {
+                ck_assert(trim_trigger_begin_record(&trigger, &heap));
+                trim_trigger_raise(&trigger, &set, &heap);
+        }
+        heap.n_freed_bytes = 0;
+        trim_trigger_raise(&trigger, &set, &heap);
+        ck_assert(!trim_trigger_begin_record(&trigger, &heap));
 }
 
 TESTS_MAIN("trim_trigger", .start = start, .stop = stop)
