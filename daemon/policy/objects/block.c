@@ -159,7 +159,7 @@ bool block_may_be_idle(const struct block *block)
 static bool has_word(const struct block *block)
 {
         return block->state == BLOCK_LEASED && block->n_busy &&
-               !(block->bin->properties & POLICY_SHAREABLE) &&
+               !(block->bin->properties & POLICY_FRESH) &&
                TAILQ_FIRST(&block->leases)->client->words;
 }
 
@@ -419,7 +419,7 @@ void block_transfer_charge(struct block *block)
 
 void block_return_to_cache(struct block *block)
 {
-        if (block->bin->properties & POLICY_SHAREABLE || block->unusable ||
+        if (block->bin->properties & POLICY_FRESH || block->unusable ||
             block_its_pool(block)->closing || pool_excess(block_its_pool(block))) {
                 block_release(block);
                 return;
