@@ -472,7 +472,7 @@ GPUMEM_API int gpumem_graph_pool_end(struct gpumem_client *client, uint64_t id, 
  * ibv_reg_dmabuf_mr. `pointer` is the allocation or lies in it, at a multiple of the host's page size. n_bytes is
  * rounded up to whole pages, which are the allocation's alone.
  * The caller owns the fd, which is close-on-exec. The driver keeps the memory until the fd, its copies and its imports
- * are closed, also after the free and the end of the process. Until then nobody else gets these bytes. gpumemd counts
+ * are closed, also after the free and the end of the process. Until then no other process gets these bytes. gpumemd counts
  * them no longer after the free, but the device lacks them: close the fd and end the imports first.
  * Errors: GPUMEM_E_NOT_OURS (also memory that was freed), _UNSUPPORTED (memory without GPUMEM_REGISTERED, pinned
  * memory, attached memory; a driver or a device without dma-bufs), _BAD_REQUEST (n_bytes is 0 or reaches beyond the

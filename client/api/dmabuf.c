@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpumem_export_dmabuf: only memory whose block nobody else gets can be given to devices that gpumem does not know. */
+/* gpumem_export_dmabuf: only memory whose block no other allocation gets can be given to other devices than GPUs. */
 #include <stdio.h>
 #include <unistd.h>
 

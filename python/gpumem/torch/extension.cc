@@ -60,8 +60,8 @@ struct {
 #undef MEMBER
 } library;
 
-// Whether this thread's allocations can be sent to other processes. Each takes blocks of its own then.
-thread_local bool is_shareable;
+// Of gpumem_alloc: GPUMEM_SHAREABLE and GPUMEM_REGISTERED, where this thread's allocations take blocks of their own.
+thread_local uint32_t own_block_flags;
 
 constexpr char handle_start[] = "gpumem:"; // of what travels in place of a CUDA IPC handle
 constexpr size_t rounded_to = 512;
@@ -123,7 +123,7 @@ uint64_t figure(DeviceIndex device, const char *name)
         return 0;
 }
 
-void *allocate_shareable(size_t n_bytes, int device, void *stream)
+void *allocate_own_block(size_t n_bytes, int device, void *stream)
 {
         gpumem_request request{};
         void *pointer = nullptr;
@@ -132,7 +132,7 @@ void *allocate_shareable(size_t n_bytes, int device, void *stream)
         request.place = device;
         request.stream = stream;
         request.n_bytes = n_bytes;
-        request.flags = GPUMEM_AT_PLACE | GPUMEM_PRIMARY | GPUMEM_SHAREABLE;
+        request.flags = GPUMEM_AT_PLACE | GPUMEM_PRIMARY | own_block_flags;
         return library.gpumem_alloc(nullptr, &request, &pointer) ? nullptr : pointer;
 }
 
@@ -392,8 +392,8 @@ void *Allocator::make(size_t n_bytes, int device, cudaStream_t stream)
         if (!n_bytes)
                 return nullptr;
         const std::optional<PoolKey> pool = open_pool(index, stream);
-        pointer = is_shareable ? allocate_shareable(n_bytes, device, stream)
-                               : library.gpumem_torch_pool_alloc(n_bytes, device, stream);
+        pointer = own_block_flags ? allocate_own_block(n_bytes, device, stream)
+                                  : library.gpumem_torch_pool_alloc(n_bytes, device, stream);
         if (!pointer)
                 refuse(n_bytes, device);
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -598,10 +598,10 @@ EXPORT const char *gpumem_torch_extension_install(void)
         }
 }
 
-// Whether memory that this thread allocates from now on can be sent to other processes. Gives what held before.
-EXPORT int gpumem_torch_extension_set_shareable(int value)
+// Sets the flags of what this thread allocates from now on. Gives those before.
+EXPORT uint32_t gpumem_torch_extension_set_flags(uint32_t flags)
 {
-        const bool before = is_shareable;
-        is_shareable = value != 0;
+        const uint32_t before = own_block_flags;
+        own_block_flags = flags;
         return before;
 }

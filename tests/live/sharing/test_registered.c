@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registered memory: a block of its own that nobody else gets, its way back to the driver, memory for RDMA, and dma-bufs. */
+/* Registered memory: a block of its own that no other allocation gets, its way back to the driver, memory for RDMA, and dma-bufs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -57,7 +57,7 @@ POLICY_TEST(it_is_never_idle, 4 * MIB, .to = ARRAY_SIZE(kinds))
         expect_totals(4 * MIB, 0, 0);
 }
 
-/* Nobody waits for it any more when the driver has made it. */
+/* No client waits for it any more when the driver has made it. */
 POLICY_TEST(one_that_comes_too_late_is_not_cached, 64 * MIB, .to = ARRAY_SIZE(kinds))
 {
         struct client *a = join(1);
