@@ -11,7 +11,6 @@ values are wrong, milliseconds a replay, and whether torch registered the pool. 
 import argparse
 import os
 
-import torch
 import torch.distributed as dist
 import torch.multiprocessing
 

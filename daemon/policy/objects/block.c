@@ -65,6 +65,7 @@ void block_count(const struct block *block, struct totals *totals)
         case BLOCK_CREATING:
         case BLOCK_LEASED:
                 totals->leased += n_bytes;
+                totals->registered += block->bin->properties & POLICY_REGISTERED ? n_bytes : 0;
                 break;
         case BLOCK_CREATING_FOR_CACHE:
                 totals->cached += n_bytes;
@@ -99,6 +100,7 @@ void block_count(const struct block *block, struct totals *totals)
 static void replace(struct totals *totals, const struct totals *before, const struct totals *after)
 {
         totals->leased += after->leased - before->leased;
+        totals->registered += after->registered - before->registered;
         totals->cached += after->cached - before->cached;
         totals->lingering += after->lingering - before->lingering;
         totals->evictable += after->evictable - before->evictable;

@@ -104,7 +104,8 @@ TEST(it_has_a_block_of_its_own_and_goes_back_at_once, .to = ARRAY_SIZE(ways))
         other = alloc(ways[_i].kind, 1000, 0);
         ck_assert_uint_eq(block_of(other), block_of(small));
         must_free(registered);
-        ck_assert_uint_eq(daemon_figure(FIGURE_leased), daemon_figure(FIGURE_reserved));
+        ck_assert_uint_eq(daemon_figure(FIGURE_cached), 0);
+        daemon_await(FIGURE_lingering, 0);
         /* The next one is a new block, too, and so is one of the same size that is not registered. */
         registered = alloc(ways[_i].kind, 1000, ways[_i].flags);
         ck_assert_uint_eq(daemon_figure(FIGURE_creates), n_creates + 1);
@@ -137,6 +138,7 @@ TEST(nobody_else_gets_it)
 
         ck_assert_int_eq(gpumem_flush(client, &n_freed), 0);
         ck_assert_int_eq(try_with(GPUMEM_DEVICE, 100 * MIB, 0, &pointer), GPUMEM_E_REFUSED);
+        must_say("200.00 MiB registered");
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
         ck_assert_int_eq(try_with(GPUMEM_DEVICE, 100 * MIB, 0, &pointer), GPUMEM_E_REFUSED);
         ck_assert_int_eq(gpumem_free_all_blocks(client, GPUMEM_SCOPE_TENANT, &n_freed), 0);
@@ -154,10 +156,19 @@ TEST(its_properties_are_listed, .to = ARRAY_SIZE(ways))
                 PROTO_PROPERTY_REGISTERED | PROTO_PROPERTY_SHAREABLE, PROTO_PROPERTY_REGISTERED};
         char *registered = alloc(ways[_i].kind, N_BYTES, ways[_i].flags);
         struct listed listed = listed_now(MESSAGE_BLOCKS);
+        uint64_t n_device_bytes = 0, n_pinned_bytes = 0;
 
         ck_assert_uint_eq(listed.n_rows, 1);
         ck_assert_uint_eq(listed.blocks[0].properties, properties[_i]);
         listed_free(&listed);
+        listed = listed_now(MESSAGE_CLIENTS);
+        for (uint32_t i = 0; i < listed.n_rows; i++) {
+                n_device_bytes += listed.clients[i].device_registered;
+                n_pinned_bytes += listed.clients[i].pinned_registered;
+        }
+        listed_free(&listed);
+        ck_assert_uint_eq(n_device_bytes, ways[_i].kind == GPUMEM_DEVICE ? N_BLOCK : 0);
+        ck_assert_uint_eq(n_pinned_bytes, ways[_i].kind == GPUMEM_PINNED ? N_BLOCK : 0);
         must_free(registered);
 }
 
