@@ -476,7 +476,7 @@ GPUMEM_API int gpumem_graph_pool_end(struct gpumem_client *client, uint64_t id, 
  * them no longer after the free, but the device lacks them: close the fd and end the imports first.
  * Errors: GPUMEM_E_NOT_OURS (also memory that was freed), _UNSUPPORTED (memory without GPUMEM_REGISTERED, pinned
  * memory, attached memory; a driver or a device without dma-bufs), _BAD_REQUEST (n_bytes is 0 or reaches beyond the
- * allocation; `pointer` within a page), _NO_DRIVER, _FORKED, -EIO. gpumem_last_refusal names the reason. */
+ * allocation; `pointer` within a page), _FORKED, -EIO. gpumem_last_refusal names the reason. */
 GPUMEM_API int gpumem_export_dmabuf(struct gpumem_client *client, const void *pointer,
                                     uint64_t n_bytes, int *ret_fd);
 

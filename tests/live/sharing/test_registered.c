@@ -361,4 +361,26 @@ TEST(other_memory_is_not_exported)
         must_free(both);
 }
 
+static const struct {
+        const char *fault;
+        int code;
+} failures[] = {{"fail=cuMemGetHandleForAddressRange:*:801\n", GPUMEM_E_UNSUPPORTED},
+                {"fail=cuMemGetHandleForAddressRange:*:1\n", -EINVAL},
+                {"fail=cuMemGetHandleForAddressRange:*:999\n", -EIO}};
+
+TEST(what_the_driver_does_not_export_stays, .to = ARRAY_SIZE(failures), NEEDS_EMULATOR)
+{
+        char *memory = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_REGISTERED);
+        int fd = UNTOUCHED;
+
+        daemon_fault(&gpumemd, getpid(), failures[_i].fault);
+        ck_assert_int_eq(gpumem_export_dmabuf(client, memory, N_BYTES, &fd), failures[_i].code);
+        ck_assert_int_eq(fd, UNTOUCHED);
+        if (failures[_i].code == GPUMEM_E_UNSUPPORTED)
+                must_say("dma-buf");
+        daemon_fault(&gpumemd, getpid(), "");
+        fill(memory, 1, N_BYTES);
+        must_free(memory);
+}
+
 TESTS_MAIN("registered", .limit_s = 60, .start = start, .stop = stop)
