@@ -44,8 +44,8 @@ GPUMEM_API void *gpumem_torch_alloc(size_t n_bytes, int device, void *stream);
  * for a refusal. */
 GPUMEM_API void *gpumem_torch_pool_alloc(size_t n_bytes, int device, void *stream);
 
-/* gpumem_torch_pool_alloc with GPUMEM_RDMA, or GPUMEM_REGISTERED where the device has no GPUDirect RDMA: for pools whose
- * memory NCCL registers. Streams that capture get none. */
+/* gpumem_torch_pool_alloc with GPUMEM_RDMA, or GPUMEM_REGISTERED where the device has no GPUDirect RDMA: for pools
+ * whose memory NCCL registers. Streams that capture get none. */
 GPUMEM_API void *gpumem_torch_registered_alloc(size_t n_bytes, int device, void *stream);
 
 /* Frees memory of these functions in the order of `stream`. NULL pointers are legal. */

@@ -18,7 +18,7 @@ extern "C" {
 
 /* What this client holds, in bytes: n_requested <= n_allocated <= n_reserved, and
  * n_reserved = n_allocated + n_inactive_split + n_cached + the rest of the blocks of shareable and registered
- * allocations, which no other allocation can have. Peaks are those since the client began, or since gpumem_reset_peaks. */
+ * allocations, which no other allocation can have. Peaks are since the client began, or since gpumem_reset_peaks. */
 struct gpumem_stats {
         size_t struct_size;
         uint64_t n_requested_bytes;

@@ -116,8 +116,8 @@ struct gpumem_refusal {
 };
 
 /* Describes the calling thread's last failure in gpumem_alloc, gpumem_reserve, gpumem_share, gpumem_attach,
- * gpumem_export_dmabuf or gpumem_enable_peer with this client. Calls that succeed do not change it. `client` NULL is the default client; before
- * it has connected, this is gpumem_connect_refusal.
+ * gpumem_export_dmabuf or gpumem_enable_peer with this client. Calls that succeed do not change it. `client` NULL is
+ * the default client; before it has connected, this is gpumem_connect_refusal.
  * If the daemon refused the call, the text is the daemon's. Without a daemon the text names the socket. After a wrong
  * call (GPUMEM_E_BAD_REQUEST, _NO_POOL, _WRONG_STREAM, _UNSUPPORTED, -EINVAL of struct_size) the text names the value
  * and what is allowed, as far as the library knows it. Otherwise it is the text of gpumem_strerror.
@@ -157,8 +157,8 @@ GPUMEM_API int gpumem_connect_refusal(struct gpumem_refusal *ret_refusal);
 #define GPUMEM_REGISTERED UINT32_C(8)
 
 /* Flag of a request for device memory: GPUMEM_REGISTERED, and the driver makes the block such that network adapters can
- * reach it (gpuDirectRDMACapable). GPUMEM_E_UNSUPPORTED: the device has no GPUDirect RDMA for such memory, or the memory
- * is pinned. */
+ * reach it (gpuDirectRDMACapable). GPUMEM_E_UNSUPPORTED: the device has no GPUDirect RDMA for such memory, or the
+ * memory is pinned. */
 #define GPUMEM_RDMA UINT32_C(16)
 
 /* Set struct_size, kind and n_bytes; the others may be 0. */
@@ -212,8 +212,8 @@ GPUMEM_API int gpumem_malloc_pinned(uint64_t n_bytes, void **ret_pointer);
  * whole context where a stream is registered.
  * Errors, with which nothing is freed: GPUMEM_E_NOT_OURS, _ATTACHED (the pointer belongs to gpumem_detach), _NO_CONTEXT
  * (a default stream without a current context), _UNSUPPORTED (a capture that is invalid; shareable or registered memory
- * in a stream that captures), _FORKED, -EINVAL (no such stream, if the driver notices), -EIO (the GPU's work failed), -ENOMEM (in a
- * stream that captures). */
+ * in a stream that captures), _FORKED, -EINVAL (no such stream, if the driver notices), -EIO (the GPU's work failed),
+ * -ENOMEM (in a stream that captures). */
 GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *stream);
 
 /* Frees memory for a caller that has no stream. It waits for all work of the context in which the memory was allocated,
@@ -350,7 +350,7 @@ GPUMEM_API int gpumem_free_in_order(struct gpumem_client *client, void *pointer)
 /* Frees memory as cuMemFree does, but does not wait. No stream gets the memory again, not even its own, before the work
  * is over that is now in the registered streams of its context. Its own stream must be one of them, or GPUMEM_FENCE
  * must be "context". The default stream, if it is registered, stands for all blocking streams. Otherwise, and for
- * pinned, shareable and registered memory, and memory of graphs, this is gpumem_free_sync. Errors: as gpumem_free_sync. */
+ * pinned, shareable and registered memory and memory of graphs, this is gpumem_free_sync. Errors: as gpumem_free_sync. */
 GPUMEM_API int gpumem_free_later(struct gpumem_client *client, void *pointer);
 
 /* Registers a stream, which must live until gpumem_stream_unregister. NULL is the default stream of the current
@@ -472,8 +472,8 @@ GPUMEM_API int gpumem_graph_pool_end(struct gpumem_client *client, uint64_t id, 
  * ibv_reg_dmabuf_mr. `pointer` is the allocation or lies in it, at a multiple of the host's page size. n_bytes is
  * rounded up to whole pages, which are the allocation's alone.
  * The caller owns the fd, which is close-on-exec. The driver keeps the memory until the fd, its copies and its imports
- * are closed, also after the free and the end of the process. Until then no other process gets these bytes. gpumemd counts
- * them no longer after the free, but the device lacks them: close the fd and end the imports first.
+ * are closed, also after the free and the end of the process. Until then no other process gets these bytes. gpumemd
+ * counts them no longer after the free, but the device lacks them: close the fd and end the imports first.
  * Errors: GPUMEM_E_NOT_OURS (also memory that was freed), _UNSUPPORTED (memory without GPUMEM_REGISTERED, pinned
  * memory, attached memory; a driver or a device without dma-bufs), _BAD_REQUEST (n_bytes is 0 or reaches beyond the
  * allocation; `pointer` within a page), _FORKED, -EIO. gpumem_last_refusal names the reason. */
