@@ -350,7 +350,7 @@ GPUMEM_API int gpumem_free_in_order(struct gpumem_client *client, void *pointer)
 /* Frees memory as cuMemFree does, but does not wait. No stream gets the memory again, not even its own, before the work
  * is over that is now in the registered streams of its context. Its own stream must be one of them, or GPUMEM_FENCE
  * must be "context". The default stream, if it is registered, stands for all blocking streams. Otherwise, and for
- * pinned, shareable and registered memory and memory of graphs, this is gpumem_free_sync. Errors: as gpumem_free_sync. */
+ * pinned, shareable and registered memory and memory of graphs this is gpumem_free_sync. Errors: as gpumem_free_sync. */
 GPUMEM_API int gpumem_free_later(struct gpumem_client *client, void *pointer);
 
 /* Registers a stream, which must live until gpumem_stream_unregister. NULL is the default stream of the current
