@@ -11,6 +11,14 @@ int device_count(const struct cuda *cuda, int *ret_count)
         return CUDA_CALL(cuda, cuDeviceGetCount, ret_count);
 }
 
+/* A driver that does not know the attribute has not what it tells of. */
+static bool has(const struct cuda *cuda, CUdevice handle, CUdevice_attribute attribute)
+{
+        int value;
+
+        return !CUDA_CALL(cuda, cuDeviceGetAttribute, &value, attribute, handle) && value;
+}
+
 static int describe_handle(const struct cuda *cuda, CUdevice handle, struct device *device)
 {
         CUuuid uuid;
@@ -31,6 +39,8 @@ static int describe_handle(const struct cuda *cuda, CUdevice handle, struct devi
         if (CUDA_CALL(cuda, cuDeviceGetAttribute, &device->numa_node,
                       CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, handle))
                 device->numa_node = -1;
+        device->has_rdma = has(cuda, handle,
+                               CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
         return vmm_granularity(cuda, device->ordinal, &device->n_granularity_bytes);
 }
 

@@ -17,6 +17,7 @@ struct device {
         uint64_t n_bytes;
         uint64_t n_granularity_bytes; /* of blocks */
         int numa_node;                /* -1: unknown */
+        bool has_rdma; /* network adapters can reach memory of vmm_allocate with VMM_RDMA */
 };
 
 int device_count(const struct cuda *cuda, int *ret_count);

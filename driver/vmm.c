@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/vmm.h"
 
+#include <fcntl.h>
+
 #include "base/err.h"
+#include "base/fdset.h"
+#include "gpumem.h"
 
 static CUmemAllocationProp properties_at(CUmemLocation location)
 {
@@ -41,28 +45,33 @@ int vmm_granularity(const struct cuda *cuda, int ordinal, uint64_t *ret_bytes)
         return 0;
 }
 
-static int allocate_at(const struct cuda *cuda, CUmemLocation location, uint64_t n_bytes,
-                       uint64_t *ret_handle)
+static int allocate(const struct cuda *cuda, const CUmemAllocationProp *properties,
+                    uint64_t n_bytes, uint64_t *ret_handle)
 {
-        CUmemAllocationProp properties = properties_at(location);
         CUmemGenericAllocationHandle handle;
         int r;
 
-        r = CUDA_CALL(cuda, cuMemCreate, &handle, n_bytes, &properties, 0);
+        r = CUDA_CALL(cuda, cuMemCreate, &handle, n_bytes, properties, 0);
         if (r)
                 return r;
         *ret_handle = handle;
         return 0;
 }
 
-int vmm_allocate(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t *ret_handle)
+int vmm_allocate(const struct cuda *cuda, int ordinal, uint64_t n_bytes, enum vmm_reach reach,
+                 uint64_t *ret_handle)
 {
-        return allocate_at(cuda, device_at(ordinal), n_bytes, ret_handle);
+        CUmemAllocationProp properties = properties_at(device_at(ordinal));
+
+        properties.allocFlags.gpuDirectRDMACapable = reach == VMM_RDMA;
+        return allocate(cuda, &properties, n_bytes, ret_handle);
 }
 
 int vmm_allocate_host(const struct cuda *cuda, int node, uint64_t n_bytes, uint64_t *ret_handle)
 {
-        return allocate_at(cuda, node_at(node), n_bytes, ret_handle);
+        CUmemAllocationProp properties = properties_at(node_at(node));
+
+        return allocate(cuda, &properties, n_bytes, ret_handle);
 }
 
 int vmm_export(const struct cuda *cuda, uint64_t handle, int *ret_fd)
@@ -83,7 +92,7 @@ int vmm_create(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t 
         uint64_t handle;
         int fd, r;
 
-        r = vmm_allocate(cuda, ordinal, n_bytes, &handle);
+        r = vmm_allocate(cuda, ordinal, n_bytes, VMM_DEVICES, &handle);
         if (r)
                 return r;
         r = vmm_export(cuda, handle, &fd);
@@ -178,6 +187,25 @@ int vmm_map_host(const struct cuda *cuda, int node, uint64_t address, uint64_t n
         for (int ordinal = 0; ordinal < count; ordinal++)
                 access[1 + ordinal] = access_from(device_at(ordinal));
         return map_for(cuda, address, n_bytes, handle, access, 1 + (size_t)count);
+}
+
+int vmm_export_dma_buf(const struct cuda *cuda, uint64_t address, uint64_t n_bytes, int *ret_fd)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        int r;
+
+        if (!cuda->cuMemGetHandleForAddressRange)
+                return GPUMEM_E_UNSUPPORTED;
+        r = CUDA_CALL(cuda, cuMemGetHandleForAddressRange, &fd, address, n_bytes,
+                      CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+        if (r)
+                return r;
+        /* NVIDIA's kernel module makes it close-on-exec; the header of CUDA does not promise that. */
+        r = fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ? err_errno() : 0;
+        if (!r)
+                *ret_fd = steal_fd(&fd);
+        return r;
 }
 
 int vmm_unmap(const struct cuda *cuda, uint64_t address, uint64_t n_bytes)

@@ -13,8 +13,10 @@
 int vmm_granularity(const struct cuda *cuda, int ordinal, uint64_t *ret_bytes);
 
 /* vmm_allocate makes a block of a device's memory, vmm_allocate_host one of a NUMA node's; GPUMEM_E_DEVICE_FULL:
- * there is no room. vmm_export exports it. */
-int vmm_allocate(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t *ret_handle);
+ * there is no room. VMM_RDMA: network adapters can reach it, on a device that has that. vmm_export exports it. */
+enum vmm_reach { VMM_DEVICES, VMM_RDMA };
+int vmm_allocate(const struct cuda *cuda, int ordinal, uint64_t n_bytes, enum vmm_reach reach,
+                 uint64_t *ret_handle);
 int vmm_allocate_host(const struct cuda *cuda, int node, uint64_t n_bytes, uint64_t *ret_handle);
 int vmm_export(const struct cuda *cuda, uint64_t handle, int *ret_fd);
 
@@ -51,6 +53,11 @@ static inline uint64_t vmm_device(int ordinal)
 /* Lets further devices read and write a mapped block of a device; they must be its peers (device_reaches). Waits for
  * no work, and takes no access away. */
 int vmm_allow(const struct cuda *cuda, uint64_t devices, uint64_t address, uint64_t n_bytes);
+
+/* Exports mapped memory as a dma-buf, by which other devices than GPUs reach it. Address and size are multiples of the
+ * page size of the host. The caller owns the fd, and the memory lives as long as it, too. GPUMEM_E_UNSUPPORTED: the
+ * driver has no such call, or cannot. */
+int vmm_export_dma_buf(const struct cuda *cuda, uint64_t address, uint64_t n_bytes, int *ret_fd);
 
 /* Unmaps a block. Does not wait: work that uses it must be over. */
 int vmm_unmap(const struct cuda *cuda, uint64_t address, uint64_t n_bytes);

@@ -44,7 +44,11 @@ GPUMEM_API void *gpumem_torch_alloc(size_t n_bytes, int device, void *stream);
  * for a refusal. */
 GPUMEM_API void *gpumem_torch_pool_alloc(size_t n_bytes, int device, void *stream);
 
-/* Frees memory of gpumem_torch_alloc and gpumem_torch_pool_alloc in the order of `stream`. NULL pointers are legal. */
+/* gpumem_torch_pool_alloc with GPUMEM_RDMA, or GPUMEM_REGISTERED where the device has no GPUDirect RDMA: for pools
+ * whose memory NCCL registers. Streams that capture get none. */
+GPUMEM_API void *gpumem_torch_registered_alloc(size_t n_bytes, int device, void *stream);
+
+/* Frees memory of these functions in the order of `stream`. NULL pointers are legal. */
 GPUMEM_API void gpumem_torch_free(void *pointer, size_t n_bytes, int device, void *stream);
 
 /* Serve Tensor.record_stream (gpumem_record_use), torch.cuda.empty_cache (gpumem_flush) and the allocator's start,

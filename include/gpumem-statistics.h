@@ -17,8 +17,8 @@ extern "C" {
  * as in gpumem_request; for devices it is that of the current context. */
 
 /* What this client holds, in bytes: n_requested <= n_allocated <= n_reserved, and
- * n_reserved = n_allocated + n_inactive_split + n_cached + the rest of shareable allocations' blocks, which no other
- * allocation can have. Peaks are those since the client began, or since gpumem_reset_peaks. */
+ * n_reserved = n_allocated + n_inactive_split + n_cached + the rest of the blocks of shareable and registered
+ * allocations, which no other allocation can have. Peaks are since the client began, or since gpumem_reset_peaks. */
 struct gpumem_stats {
         size_t struct_size;
         uint64_t n_requested_bytes;
@@ -32,9 +32,10 @@ struct gpumem_stats {
         uint64_t n_blocks;
         uint64_t n_splits; /* of free pieces of memory, by allocations, in streams that are known */
         uint64_t n_merges; /* of free pieces, by frees */
-        /* Free: what is reserved and not allocated, without the rest of blocks of shareable allocations. Some of it is in
-         * blocks that are cached here: nothing uses them, and the daemon may take them at any time. gpumemctl calls these
-         * IDLE; what it calls CACHED is in no lease. The rest, inactive_split, is in blocks that streams have. */
+        /* Free: what is reserved and not allocated, without the rest of blocks of shareable and registered allocations.
+         * Some of it is in blocks that are cached here: nothing uses them, and the daemon may take them at any time.
+         * gpumemctl calls these IDLE; what it calls CACHED is in no lease. The rest, inactive_split, is in blocks that
+         * streams have. */
         uint64_t n_free_bytes;
         uint64_t n_inactive_split_bytes;
         uint64_t n_cached_bytes;

@@ -115,9 +115,9 @@ struct gpumem_refusal {
         char text[GPUMEM_TEXT_BYTES];
 };
 
-/* Describes the calling thread's last failure in gpumem_alloc, gpumem_reserve, gpumem_share, gpumem_attach or
- * gpumem_enable_peer with this client. Calls that succeed do not change it. `client` NULL is the default client; before
- * it has connected, this is gpumem_connect_refusal.
+/* Describes the calling thread's last failure in gpumem_alloc, gpumem_reserve, gpumem_share, gpumem_attach,
+ * gpumem_export_dmabuf or gpumem_enable_peer with this client. Calls that succeed do not change it. `client` NULL is
+ * the default client; before it has connected, this is gpumem_connect_refusal.
  * If the daemon refused the call, the text is the daemon's. Without a daemon the text names the socket. After a wrong
  * call (GPUMEM_E_BAD_REQUEST, _NO_POOL, _WRONG_STREAM, _UNSUPPORTED, -EINVAL of struct_size) the text names the value
  * and what is allowed, as far as the library knows it. Otherwise it is the text of gpumem_strerror.
@@ -151,6 +151,16 @@ GPUMEM_API int gpumem_connect_refusal(struct gpumem_refusal *ret_refusal);
  * context. */
 #define GPUMEM_PRIMARY UINT32_C(4)
 
+/* Flag of a request: others than this process's GPU work will know the memory, such as a network adapter, or NCCL with
+ * ncclCommRegister. It gets a new block of its own, aligned to 2 MiB, for as long as it lives. At its free the block is
+ * unmapped and goes back to the driver. See gpumem-registered(3). */
+#define GPUMEM_REGISTERED UINT32_C(8)
+
+/* Flag of a request for device memory: GPUMEM_REGISTERED, and the driver makes the block such that network adapters can
+ * reach it (gpuDirectRDMACapable). GPUMEM_E_UNSUPPORTED: the device has no GPUDirect RDMA for such memory, or the
+ * memory is pinned. */
+#define GPUMEM_RDMA UINT32_C(16)
+
 /* Set struct_size, kind and n_bytes; the others may be 0. */
 struct gpumem_request {
         size_t struct_size;
@@ -161,7 +171,7 @@ struct gpumem_request {
         /* CUstream or cudaStream_t that will use the memory; NULL: the current context's legacy default stream. */
         void *stream;
         uint64_t n_bytes; /* at least 1 */
-        uint32_t flags;   /* GPUMEM_SHAREABLE, GPUMEM_AT_PLACE and GPUMEM_PRIMARY, or 0 */
+        uint32_t flags;   /* GPUMEM_SHAREABLE, _AT_PLACE, _PRIMARY, _REGISTERED and _RDMA, or 0 */
         /* How long to wait for memory that others hold, or for a daemon that is away. 600,000 at most; larger values
          * count as that. 0: do not wait. */
         uint32_t wait_ms;
@@ -178,7 +188,8 @@ struct gpumem_request {
  * memory. That holds even if other clients of the tenant used idle blocks of it meanwhile.
  * Errors: GPUMEM_E_REFUSED, _LIMIT, _TOO_LARGE, _DEVICE_FULL, _TIMED_OUT, _NO_POOL, _NO_DRIVER, _NO_CONTEXT,
  * _WRONG_STREAM (also: the current context, whose default stream NULL is, is of another device than `place`),
- * _UNSUPPORTED (unknown flags; shareable memory in a stream that captures; a capture that is invalid), _BAD_REQUEST
+ * _UNSUPPORTED (unknown flags; shareable or registered memory in a stream that captures; a capture that is invalid;
+ * GPUMEM_RDMA or GPUMEM_REGISTERED where gpumemd cannot make such memory), _BAD_REQUEST
  * (n_bytes 0, an unknown kind, a `place` without GPUMEM_AT_PLACE), _DENIED (the user may not use the GPU, or gpumemd
  * serves one tenant only there), _DRIVER (it failed, or the device is in error, or lost), _STALLED (the driver does not
  * answer gpumemd, and the request needs it), _TOO_MANY (blocks, leases or requests: gpumem_last_refusal says which),
@@ -196,13 +207,13 @@ GPUMEM_API int gpumem_malloc_pinned(uint64_t n_bytes, void **ret_pointer);
  * `stream` does next, by events or waits. `stream` must exist; NULL is the current context's default stream. Pinned
  * memory that was allocated without a context needs no context. `pointer` may be NULL.
  * Device memory that is freed in the stream that it was allocated for is available there at once. The call waits for
- * `stream` first if the memory is pinned or shareable, if it was allocated for another stream, or if GPUMEM_CACHE_SIZE
- * is exceeded. For shareable memory, and beyond GPUMEM_CACHE_SIZE, it waits for the whole context where a stream is
- * registered.
+ * `stream` first if the memory is pinned, shareable or registered, if it was allocated for another stream, or if
+ * GPUMEM_CACHE_SIZE is exceeded. For shareable and registered memory, and beyond GPUMEM_CACHE_SIZE, it waits for the
+ * whole context where a stream is registered.
  * Errors, with which nothing is freed: GPUMEM_E_NOT_OURS, _ATTACHED (the pointer belongs to gpumem_detach), _NO_CONTEXT
- * (a default stream without a current context), _UNSUPPORTED (a capture that is invalid; shareable memory in a stream
- * that captures), _FORKED, -EINVAL (no such stream, if the driver notices), -EIO (the GPU's work failed), -ENOMEM (in a
- * stream that captures). */
+ * (a default stream without a current context), _UNSUPPORTED (a capture that is invalid; shareable or registered memory
+ * in a stream that captures), _FORKED, -EINVAL (no such stream, if the driver notices), -EIO (the GPU's work failed),
+ * -ENOMEM (in a stream that captures). */
 GPUMEM_API int gpumem_free(struct gpumem_client *client, void *pointer, void *stream);
 
 /* Frees memory for a caller that has no stream. It waits for all work of the context in which the memory was allocated,
@@ -334,14 +345,14 @@ GPUMEM_API int gpumem_record_use(struct gpumem_client *client, const void *point
  * after the next allocation or free in that stream, or when the library waits for the whole context. It does so in
  * gpumem_flush, and in an allocation that would be refused otherwise. If GPUMEM_CACHE_SIZE is exceeded, the call waits
  * for the context.
- * This is gpumem_free_sync for pinned memory, for shareable memory, and for memory of an unregistered stream with
+ * This is gpumem_free_sync for pinned, shareable and registered memory, and for memory of an unregistered stream with
  * recorded uses (gpumem_record_use). Errors: as gpumem_free_sync. */
 GPUMEM_API int gpumem_free_in_order(struct gpumem_client *client, void *pointer);
 
 /* Frees memory as cuMemFree does, but does not wait. No stream gets the memory again, not even its own, before the work
  * is over that is now in the registered streams of its context. Its own stream must be one of them, or GPUMEM_FENCE
  * must be "context". The default stream, if it is registered, stands for all blocking streams. Otherwise, and for
- * pinned memory, shareable memory and memory of graphs, this is gpumem_free_sync. Errors: as gpumem_free_sync. */
+ * pinned, shareable and registered memory and memory of graphs this is gpumem_free_sync. Errors: as gpumem_free_sync. */
 GPUMEM_API int gpumem_free_later(struct gpumem_client *client, void *pointer);
 
 /* Registers a stream, which must live until gpumem_stream_unregister. NULL is the default stream of the current
@@ -447,6 +458,30 @@ GPUMEM_API int gpumem_graph_pool_begin(struct gpumem_client *client, uint64_t id
  * stream, if the driver notices). Any other error is the driver's, of waiting: the pool is closed. Its memory is then
  * not reused before gpumem_flush has waited for all work, or the context is gone. */
 GPUMEM_API int gpumem_graph_pool_end(struct gpumem_client *client, uint64_t id, void *stream);
+
+/* gpumem-registered(3): memory that network adapters and NCCL know
+ *
+ * Memory that is allocated with GPUMEM_REGISTERED has a block of its own, until it is freed. The block is never idle,
+ * moved, joined with others, or used for another allocation, of this process or another. So what a network adapter or a
+ * communication library keeps of the address stays true until the free. Such memory is charged and limited like other
+ * memory. Each allocation takes 2 MiB at least, and calls of gpumemd and of the driver. So allocate few and large ones,
+ * before a stream captures.
+ * The program ends what it has registered elsewhere before it frees the memory: it deregisters memory regions, calls
+ * ncclCommDeregister and destroys graphs that use it. A free waits for the GPU's work, and for nothing else.
+ * Fabric handles, for processes of other nodes, are not served: the driver makes them only where an IMEX channel is
+ * set up. Memory of CUDA IPC handles (a pool whose "ipc" is "legacy") cannot be registered: GPUMEM_E_UNSUPPORTED. */
+
+/* Exports device memory with GPUMEM_REGISTERED as a dma-buf. A network adapter imports that to reach the memory, by
+ * ibv_reg_dmabuf_mr. `pointer` is the allocation or lies in it, at a multiple of the host's page size. n_bytes is
+ * rounded up to whole pages, which are the allocation's alone.
+ * The caller owns the fd, which is close-on-exec. The driver keeps the memory until the fd, its copies and its imports
+ * are closed, also after the free and the end of the process. Until then no other process gets these bytes. gpumemd
+ * counts them no longer after the free, but the device lacks them: close the fd and end the imports first.
+ * Errors: GPUMEM_E_NOT_OURS (also memory that was freed), _UNSUPPORTED (memory without GPUMEM_REGISTERED, pinned
+ * memory, attached memory; a driver or a device without dma-bufs), _BAD_REQUEST (n_bytes is 0 or reaches beyond the
+ * allocation; `pointer` within a page), _FORKED, -EIO. gpumem_last_refusal names the reason. */
+GPUMEM_API int gpumem_export_dmabuf(struct gpumem_client *client, const void *pointer,
+                                    uint64_t n_bytes, int *ret_fd);
 
 /* gpumem-share(3): share memory between processes
  *

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "proto/proto.h"
 
-static_assert(sizeof(struct client_row) == 312, "rows have no padding");
+static_assert(sizeof(struct client_row) == 328, "rows have no padding");
 static_assert(sizeof(struct block_row) == 88, "rows have no padding");
 static_assert(sizeof(struct tenant_row) == 136, "rows have no padding");
 static_assert(sizeof(struct event_row) == 552, "rows have no padding");

@@ -20,11 +20,13 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_BOARD_MAX (UINT64_C(1) << 30)
 #define PROTO_LEASE_MAX ((UINT64_C(1) << 56) - 1)
 
-/* LEASE properties: fixed when the block is made. RDMA and fabric are not served yet. */
-#define PROTO_PROPERTY_SHAREABLE UINT32_C(1)
-#define PROTO_PROPERTY_RDMA      UINT32_C(2)
-#define PROTO_PROPERTY_FABRIC    UINT32_C(4)
-#define PROTO_PROPERTIES         UINT32_C(7)
+/* LEASE properties: fixed when the block is made. A block with any of them is made for its LEASE and ends with it. Fabric
+ * is not served. */
+#define PROTO_PROPERTY_SHAREABLE  UINT32_C(1)
+#define PROTO_PROPERTY_RDMA       UINT32_C(2)
+#define PROTO_PROPERTY_FABRIC     UINT32_C(4)
+#define PROTO_PROPERTY_REGISTERED UINT32_C(8)
+#define PROTO_PROPERTIES          UINT32_C(15)
 
 /* PROTO_POOL_VMM: a pinned pool's blocks are host memory that the driver has made and exported, imported as device
  * blocks are; without it they are memfds. A client that does not know a bit cannot map the pool's blocks, and does
@@ -37,14 +39,15 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_LEGACY_HANDLE_BYTES 64
 
 /* Features: each is a bit of HELLO, and in force if WELCOME has it, too. */
-#define PROTO_FEATURE_REFUSED  UINT64_C(1)  /* a LEASE is answered by REFUSED, not by ERROR */
-#define PROTO_FEATURE_LEGACY   UINT64_C(2)  /* pools may be PROTO_POOL_LEGACY */
-#define PROTO_FEATURE_LOSS     UINT64_C(4)  /* NOTICE tells of devices that are lost, and back */
-#define PROTO_FEATURE_GROUPS   UINT64_C(8)  /* LEASEs may be served together: PROTO_LEASE_MORE */
-#define PROTO_FEATURE_PARTS    UINT64_C(16) /* PROTO_LEASE_ONLY_CACHED, PROTO_RETURN_UNUSED */
-#define PROTO_FEATURE_PRESSURE UINT64_C(32) /* NOTICE tells that others lack memory */
-#define PROTO_FEATURE_REPORTS  UINT64_C(64) /* FAILED tells of the library's own refusals */
-#define PROTO_FEATURES         UINT64_C(127)
+#define PROTO_FEATURE_REFUSED    UINT64_C(1)   /* a LEASE is answered by REFUSED, not by ERROR */
+#define PROTO_FEATURE_LEGACY     UINT64_C(2)   /* pools may be PROTO_POOL_LEGACY */
+#define PROTO_FEATURE_LOSS       UINT64_C(4)   /* NOTICE tells of devices that are lost, and back */
+#define PROTO_FEATURE_GROUPS     UINT64_C(8)   /* LEASEs may be served together: PROTO_LEASE_MORE */
+#define PROTO_FEATURE_PARTS      UINT64_C(16)  /* PROTO_LEASE_ONLY_CACHED, PROTO_RETURN_UNUSED */
+#define PROTO_FEATURE_PRESSURE   UINT64_C(32)  /* NOTICE tells that others lack memory */
+#define PROTO_FEATURE_REPORTS    UINT64_C(64)  /* FAILED tells of the library's own refusals */
+#define PROTO_FEATURE_REGISTERED UINT64_C(128) /* LEASE's properties may be REGISTERED and RDMA */
+#define PROTO_FEATURES           UINT64_C(255)
 
 /* Why a LEASE was refused. */
 enum proto_refused {

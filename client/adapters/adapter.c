@@ -39,7 +39,7 @@ static bool wants_context(int r)
         return r == GPUMEM_E_NO_CONTEXT || r == GPUMEM_E_WRONG_STREAM;
 }
 
-int adapter_alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)
+int adapter_alloc_with(uint32_t flags, size_t n_bytes, int device, void *stream, void **ret_pointer)
 {
         struct gpumem_request request = {
                 .struct_size = sizeof(request),
@@ -47,7 +47,7 @@ int adapter_alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)
                 .place = device,
                 .stream = stream,
                 .n_bytes = n_bytes,
-                .flags = GPUMEM_AT_PLACE,
+                .flags = GPUMEM_AT_PLACE | flags,
                 .wait_ms = atomic_load_explicit(&wait_ms, memory_order_relaxed)};
         int r = gpumem_alloc(NULL, &request, ret_pointer);
 
@@ -55,6 +55,11 @@ int adapter_alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)
                 return r;
         request.flags |= GPUMEM_PRIMARY;
         return gpumem_alloc(NULL, &request, ret_pointer);
+}
+
+int adapter_alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)
+{
+        return adapter_alloc_with(0, n_bytes, device, stream, ret_pointer);
 }
 
 void adapter_free_in_order(void *pointer)

@@ -9,6 +9,10 @@
 /* Allocates device memory for use in the order of `stream`, whatever context is current. As gpumem_alloc. */
 int adapter_alloc(size_t n_bytes, int device, void *stream, void **ret_pointer);
 
+/* The same with flags of gpumem_alloc. */
+int adapter_alloc_with(uint32_t flags, size_t n_bytes, int device, void *stream,
+                       void **ret_pointer);
+
 /* Frees in the order of `stream`, if the stream belongs to the memory's context or its context can be found; else in
  * the order of the memory's own stream. */
 void adapter_free(void *pointer, void *stream);

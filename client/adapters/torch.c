@@ -105,6 +105,23 @@ void *gpumem_torch_pool_alloc(size_t n_bytes, int device, void *stream)
         return pointer;
 }
 
+/* As ncclMemAlloc makes its memory: for RDMA where the device has that. */
+void *gpumem_torch_registered_alloc(size_t n_bytes, int device, void *stream)
+{
+        void *pointer = NULL;
+        int r;
+
+        if (!n_bytes)
+                return NULL;
+        r = adapter_alloc_with(GPUMEM_RDMA, n_bytes, device, stream, &pointer);
+        if (r == GPUMEM_E_UNSUPPORTED)
+                r = adapter_alloc_with(GPUMEM_REGISTERED, n_bytes, device, stream, &pointer);
+        if (r)
+                return NULL;
+        register_default(device);
+        return pointer;
+}
+
 void gpumem_torch_free(void *pointer, size_t n_bytes, int device, void *stream)
 {
         struct gpumem_stream *handle = handle_of(device, stream);

@@ -12,7 +12,7 @@
 #include "client/runtime/last_error.h"
 #include "client/watch/trace.h"
 
-#define FLAGS_ALL (GPUMEM_SHAREABLE | GPUMEM_AT_PLACE | GPUMEM_PRIMARY)
+#define FLAGS_ALL (SHARED_ALLOC_FLAGS | GPUMEM_AT_PLACE | GPUMEM_PRIMARY)
 
 /* Names the place that was requested, and the places that have pools. */
 static int refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
@@ -77,12 +77,12 @@ static int check_request(const struct gpumem_request *request)
         }
         if (!(request->flags & ~FLAGS_ALL))
                 return 0;
-        (void)snprintf(
-                text, sizeof(text),
-                "flags are 0x%x; allowed are GPUMEM_SHAREABLE (%u), GPUMEM_AT_PLACE (%u) and "
-                "GPUMEM_PRIMARY (%u)",
-                (unsigned)request->flags, (unsigned)GPUMEM_SHAREABLE, (unsigned)GPUMEM_AT_PLACE,
-                (unsigned)GPUMEM_PRIMARY);
+        (void)snprintf(text, sizeof(text),
+                       "flags are 0x%x; allowed are GPUMEM_SHAREABLE (%u), GPUMEM_AT_PLACE (%u), "
+                       "GPUMEM_PRIMARY (%u), GPUMEM_REGISTERED (%u) and GPUMEM_RDMA (%u)",
+                       (unsigned)request->flags, (unsigned)GPUMEM_SHAREABLE,
+                       (unsigned)GPUMEM_AT_PLACE, (unsigned)GPUMEM_PRIMARY,
+                       (unsigned)GPUMEM_REGISTERED, (unsigned)GPUMEM_RDMA);
         last_error_set(GPUMEM_E_UNSUPPORTED, text);
         return GPUMEM_E_UNSUPPORTED;
 }
@@ -101,7 +101,7 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
                 r = captures_place(&client->captures, request, ret_asked, &ordinal);
         if (r)
                 return r;
-        if (!(request->flags & GPUMEM_SHAREABLE) && !ret_asked->key.capture)
+        if (!(request->flags & SHARED_ALLOC_FLAGS) && !ret_asked->key.capture)
                 captures_divert(&client->captures, ret_asked, &ret_asked->key);
         if (request->place != GPUMEM_NEAREST && request->place != ordinal)
                 return client_pool_at(client, GPUMEM_DEVICE, request->place)
@@ -139,9 +139,8 @@ static int alloc_from(struct gpumem_client *client, struct pool *pool,
         r = pool_check_size(pool, request->n_bytes);
         if (r)
                 return r;
-        if (request->flags & GPUMEM_SHAREABLE)
-                return shared_alloc_new(pool, &asked->key, request->n_bytes, request->wait_ms,
-                                        ret_pointer);
+        if (request->flags & SHARED_ALLOC_FLAGS)
+                return shared_alloc_new(pool, &asked->key, request, ret_pointer);
         heap = pool_find_heap(pool, asked);
         r = heap ? pool_hit(heap, &asked->mark, request->n_bytes, ret_pointer) : GPUMEM_E_REFUSED;
         if (r == GPUMEM_E_REFUSED)

@@ -124,7 +124,7 @@ static int share_pointer(struct gpumem_client *client, const void *pointer,
                 r = find(client, pointer, &pool, &info);
         if (r == GPUMEM_E_NOT_OURS && is_in_heap(client, pointer))
                 r = GPUMEM_E_NOT_SHAREABLE;
-        if (!r && info.kind != SHARED_ALLOC_OWN)
+        if (!r && !(info.properties & PROTO_PROPERTY_SHAREABLE))
                 r = GPUMEM_E_NOT_SHAREABLE;
         if (r)
                 return r;

@@ -225,11 +225,10 @@ void leased_trim(struct pool *pool, struct leased *leased, uint64_t n_bytes)
         shrink(pool, leased, n_bytes);
 }
 
-int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,
-                            uint32_t wait_ms)
+int leased_obtain_new(struct pool *pool, struct leased *leased, uint64_t n_bytes,
+                      uint32_t properties, uint32_t wait_ms)
 {
-        struct lease_request request = {n_bytes, n_bytes, n_bytes, PROTO_PROPERTY_SHAREABLE,
-                                        wait_ms, 0};
+        struct lease_request request = {n_bytes, n_bytes, n_bytes, properties, wait_ms, 0};
 
         return obtain(pool, leased, &request);
 }

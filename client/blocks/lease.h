@@ -27,9 +27,10 @@ void leased_trim(struct pool *pool, struct leased *leased, uint64_t n_bytes);
 int leased_obtain_together(struct pool *pool, struct leased *const *leased, unsigned n,
                            uint32_t wait_ms);
 
-/* The same for a block that may be shared: a new one of exactly n_bytes. */
-int leased_obtain_shareable(struct pool *pool, struct leased *leased, uint64_t n_bytes,
-                            uint32_t wait_ms);
+/* The same for a block with properties (PROTO_PROPERTY_*): a new one of exactly n_bytes. GPUMEM_E_UNSUPPORTED: the
+ * daemon is too old for them, or cannot make such a block. */
+int leased_obtain_new(struct pool *pool, struct leased *leased, uint64_t n_bytes,
+                      uint32_t properties, uint32_t wait_ms);
 
 /* Gives up a record and its addresses, where nothing is mapped. */
 void leased_cancel(struct pool *pool, struct leased *leased);

@@ -24,11 +24,11 @@ static int check_leased(const struct message_leased *answer, const struct lease_
         return 0;
 }
 
-/* A block that may be shared is never idle, and needs no word. */
+/* A block with properties is never idle, and needs no word. */
 static _Atomic uint64_t *word_of(const struct connection *connection, uint32_t slot,
                                  const struct lease_request *request)
 {
-        if (request->properties & PROTO_PROPERTY_SHAREABLE)
+        if (request->properties)
                 return NULL;
         return board_words(connection->board, connection->n_rows) + slot;
 }
@@ -43,6 +43,20 @@ static bool knows_unused(const struct connection *connection)
         return connection->features & PROTO_FEATURE_PARTS;
 }
 
+/* Whether the daemon knows such requests. */
+static int check_features(const struct connection *connection, const struct lease_request *request)
+{
+        if (request->flags && !(connection->features & PROTO_FEATURE_PARTS))
+                return GPUMEM_E_UNSUPPORTED;
+        if (!(request->properties & (PROTO_PROPERTY_REGISTERED | PROTO_PROPERTY_RDMA)) ||
+            connection->features & PROTO_FEATURE_REGISTERED)
+                return 0;
+        last_error_set(GPUMEM_E_UNSUPPORTED,
+                       "gpumemd is older than this library and has no registered memory: update "
+                       "gpumemd, or allocate without GPUMEM_REGISTERED and GPUMEM_RDMA");
+        return GPUMEM_E_UNSUPPORTED;
+}
+
 static int request_on(struct pool *pool, const struct connection *connection,
                       const struct lease_request *request, struct leased *leased,
                       uint64_t *ret_n_bytes, int *ret_fd)
@@ -50,10 +64,10 @@ static int request_on(struct pool *pool, const struct connection *connection,
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
         struct frame message = FRAME_NULL, reply = FRAME_NULL;
-        int r;
+        int r = check_features(connection, request);
 
-        if (request->flags && !(connection->features & PROTO_FEATURE_PARTS))
-                return GPUMEM_E_UNSUPPORTED;
+        if (r)
+                return r;
         message.lease.n_bytes = request->n_bytes;
         message.lease.n_most_units = (uint32_t)(request->n_most_bytes / ARENA_GRANULE);
         message.lease.n_least_units = (uint32_t)(request->n_least_bytes / ARENA_GRANULE);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/table.h"
 #include "client/capture/capture_frees.h"
+#include "client/pool/shared_alloc.h"
 #include "client/pool/stream_heaps.h"
 #include "client/runtime/last_error.h"
 #include "client/runtime/service_thread.h"
@@ -191,13 +192,11 @@ int captures_place(struct captures *captures, const struct gpumem_request *reque
         struct stream_key key;
         int ordinal, r;
 
-        if (request->flags & GPUMEM_SHAREABLE) {
-                last_error_set(
-                        GPUMEM_E_UNSUPPORTED,
-                        "shareable memory cannot be allocated in a stream that captures, since "
-                        "other "
-                        "processes may hold it and do not know the graph; allocate it before the "
-                        "capture begins");
+        if (request->flags & SHARED_ALLOC_FLAGS) {
+                last_error_set(GPUMEM_E_UNSUPPORTED,
+                               "shareable and registered memory cannot be allocated in a stream "
+                               "that captures, since other processes or devices may reach it and "
+                               "do not know the graph; allocate it before the capture begins");
                 return GPUMEM_E_UNSUPPORTED;
         }
         r = capture_identify(captures->env.cuda, request->stream, &key, &ordinal);

@@ -7,7 +7,6 @@
 #include "base/fdset.h"
 #include "client/blocks/lease.h"
 #include "client/heap/heap.h"
-#include "gpumem.h"
 
 struct shared_alloc {
         struct shared_alloc_info info;
@@ -43,37 +42,50 @@ static struct leased *take_out(struct pool *pool, struct shared_alloc *shared)
         return leased;
 }
 
-static int record_new(enum shared_alloc_kind kind, uint64_t n_bytes, const struct stream_key *key,
-                      struct shared_alloc **ret_shared)
+static int record_new(const struct shared_alloc_info *info, struct shared_alloc **ret_shared)
 {
         struct shared_alloc *shared = calloc(1, sizeof(*shared));
 
         if (!shared)
                 return -ENOMEM;
-        shared->info = (struct shared_alloc_info){.kind = kind, .n_bytes = n_bytes, .key = *key};
+        shared->info = *info;
         *ret_shared = shared;
         return 0;
 }
 
-int shared_alloc_new(struct pool *pool, const struct stream_key *key, uint64_t n_bytes,
-                     uint32_t wait_ms, void **ret_pointer)
+static uint32_t properties_of(uint32_t flags)
 {
+        uint32_t properties = flags & GPUMEM_SHAREABLE ? PROTO_PROPERTY_SHAREABLE : 0;
+
+        if (flags & GPUMEM_RDMA)
+                return properties | PROTO_PROPERTY_REGISTERED | PROTO_PROPERTY_RDMA;
+        return flags & GPUMEM_REGISTERED ? properties | PROTO_PROPERTY_REGISTERED : properties;
+}
+
+int shared_alloc_new(struct pool *pool, const struct stream_key *key,
+                     const struct gpumem_request *request, void **ret_pointer)
+{
+        const struct shared_alloc_info info = {.kind = SHARED_ALLOC_OWN,
+                                               .properties = properties_of(request->flags),
+                                               .n_bytes = request->n_bytes,
+                                               .key = *key};
         CLEANUP(freep)
         struct shared_alloc *shared = NULL;
         struct leased *leased;
         uint64_t n_block_bytes;
         int r;
 
-        if (size_round_up(n_bytes, HEAP_BLOCK_UNIT, &n_block_bytes))
+        if (size_round_up(request->n_bytes, HEAP_BLOCK_UNIT, &n_block_bytes))
                 return GPUMEM_E_TOO_LARGE;
-        r = record_new(SHARED_ALLOC_OWN, n_bytes, key, &shared);
+        r = record_new(&info, &shared);
         if (r)
                 return r;
         pthread_mutex_lock(&pool->lock);
         r = leased_reserve(pool, 0, n_block_bytes, &leased);
         pthread_mutex_unlock(&pool->lock);
         if (!r)
-                r = leased_obtain_shareable(pool, leased, n_block_bytes, wait_ms);
+                r = leased_obtain_new(pool, leased, n_block_bytes, info.properties,
+                                      request->wait_ms);
         if (r)
                 return r;
         *ret_pointer = add(pool, steal_ptr(shared), leased);
@@ -84,12 +96,14 @@ int shared_alloc_attach(struct pool *pool, const struct stream_key *key, uint64_
                         const struct message_attached *answer, int take_fd, bool *ret_is_stuck,
                         void **ret_pointer)
 {
+        const struct shared_alloc_info info = {
+                .kind = SHARED_ALLOC_ATTACHED, .n_bytes = answer->n_bytes, .key = *key};
         CLEANUP(freep)
         struct shared_alloc *shared = NULL;
         struct leased *leased;
         int r;
 
-        r = record_new(SHARED_ALLOC_ATTACHED, answer->n_bytes, key, &shared);
+        r = record_new(&info, &shared);
         if (r) {
                 closep(&take_fd);
                 return r;
@@ -135,17 +149,43 @@ int shared_alloc_find(struct pool *pool, const void *pointer, struct shared_allo
         return shared ? 0 : GPUMEM_E_NOT_OURS;
 }
 
-int shared_alloc_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info)
+/* The block of the allocation in which the address lies, or NULL; the caller has the lock. */
+static const struct leased *block_around(const struct pool *pool, uint64_t address)
+{
+        const struct leased *leased = NULL;
+
+        if (pool->arena)
+                leased = leased_of(arena_find(pool->arena, address));
+        return leased && leased->shared &&
+                               address - leased_address(leased) < leased->shared->info.n_bytes
+                       ? leased
+                       : NULL;
+}
+
+int shared_alloc_find_within(struct pool *pool, const void *pointer,
+                             struct shared_alloc_info *ret_info, uint64_t *ret_n_bytes)
 {
         uint64_t address = (uint64_t)(uintptr_t)pointer;
-        const struct leased *leased = NULL;
+        const struct leased *leased;
+
+        pthread_mutex_lock(&pool->lock);
+        leased = block_around(pool, address);
+        if (leased) {
+                *ret_info = info_of(leased->shared);
+                *ret_n_bytes = leased_address(leased) + ret_info->n_bytes - address;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        return leased ? 0 : GPUMEM_E_NOT_OURS;
+}
+
+int shared_alloc_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info)
+{
+        const struct leased *leased;
         int r = GPUMEM_E_NOT_OURS;
 
         pthread_mutex_lock(&pool->lock);
-        if (pool->arena)
-                leased = leased_of(arena_find(pool->arena, address));
-        if (leased && leased->shared &&
-            address - leased_address(leased) < leased->shared->info.n_bytes) {
+        leased = block_around(pool, (uint64_t)(uintptr_t)pointer);
+        if (leased) {
                 leased_describe(pool, leased, ret_info);
                 ret_info->base = (void *)(uintptr_t)leased_address(leased);
                 ret_info->n_requested_bytes = leased->shared->info.n_bytes;

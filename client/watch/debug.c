@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/table.h"
 #include "client/pool/pool.h"
+#include "client/pool/shared_alloc.h"
 #include "client/runtime/last_error.h"
 #include "client/watch/switches.h"
 #include "driver/capture.h"
@@ -279,7 +280,7 @@ uint64_t debug_n_more_bytes(const struct debug *debug, const struct gpumem_reque
 {
         bool is_wrong = asked->n_bytes == 0 || asked->n_bytes > UINT64_MAX - DEBUG_GUARD_BYTES;
 
-        return debug->checks & DEBUG_GUARD && !(asked->flags & GPUMEM_SHAREABLE) && !is_wrong
+        return debug->checks & DEBUG_GUARD && !(asked->flags & SHARED_ALLOC_FLAGS) && !is_wrong
                        ? DEBUG_GUARD_BYTES
                        : 0;
 }
@@ -293,11 +294,11 @@ void debug_alloc(struct debug *debug, const struct gpumem_request *asked, uint64
         struct debugged *debugged;
         int r = 0;
 
-        if (asked->flags & GPUMEM_SHAREABLE && debug->checks & DEBUG_FILL)
-                r = debug_memory_fill_shareable(&debug->filler, asked, pointer);
+        if (asked->flags & SHARED_ALLOC_FLAGS && debug->checks & DEBUG_FILL)
+                r = debug_memory_fill_own_block(&debug->filler, asked, pointer);
         if (r)
                 complain(r, "an allocation is not filled");
-        if (asked->flags & GPUMEM_SHAREABLE && !keeps_stacks(debug))
+        if (asked->flags & SHARED_ALLOC_FLAGS && !keeps_stacks(debug))
                 return;
         debugged = malloc(sizeof(*debugged));
         if (!debugged) {

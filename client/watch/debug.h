@@ -11,8 +11,9 @@
  * Each client reads the setting, and has a table of its live allocations. A free takes its allocation out of the
  * table before it writes anything. So of two frees of one pointer only one finds it, and nothing is written to a
  * pointer that is not in the table. Memory of captures and of graph pools is in the table, but is neither filled nor
- * guarded: a graph may run at any time, even after the free. Shareable memory is filled at its
- * allocation only, since other processes may hold it; it is in the table for stacks and leaks alone.
+ * guarded: a graph may run at any time, even after the free. Shareable and registered
+ * memory is filled at its allocation only, since other processes or devices may reach it; it is in the table for stacks
+ * and leaks alone.
  *
  * A forked child does not use its parent's clients, and so not their tables. Any thread. */
 #pragma once

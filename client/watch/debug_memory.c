@@ -23,7 +23,7 @@ static int fill(const struct debug_filler *filler, enum gpumem_kind kind, void *
 
 /* The block is new, so no stream orders the fill. The fill must be over at the end of the call: other processes may
  * write there then. */
-int debug_memory_fill_shareable(const struct debug_filler *filler,
+int debug_memory_fill_own_block(const struct debug_filler *filler,
                                 const struct gpumem_request *asked, void *pointer)
 {
         const struct cuda *cuda = filler->cuda;

@@ -46,8 +46,8 @@ struct debug_memory {
 int debug_memory_begin(const struct debug_filler *filler, const struct gpumem_request *asked,
                        uint64_t n_more_bytes, struct debug_memory *memory);
 
-/* The same for shareable memory, which has no guard and whose work is over at the end. */
-int debug_memory_fill_shareable(const struct debug_filler *filler,
+/* The same for memory with a block of its own, which has no guard and whose work is over at the end. */
+int debug_memory_fill_own_block(const struct debug_filler *filler,
                                 const struct gpumem_request *asked, void *pointer);
 
 /* Before its free in `stream`, or after all work, as gpumem_free_sync: checks the guard, and fills it. Aborts the

@@ -120,6 +120,7 @@ static const char clients_help[] =
         "  ATTACHED    leased by a token, and charged to another client\n"
         "  LINGERING   taken from the client, but perhaps still mapped by it\n"
         "  REQUESTED   in allocations, as the client reports\n"
+        "  REGISTERED  part of LEASED: in registered blocks, which are never idle\n"
         "  KEPT        in the cache, but kept mapped by the client\n"
         "  STATE       ready; left: it may still map memory; orphaned: a child process\n"
         "              holds its connection\n"

@@ -31,8 +31,9 @@ void listed_deinit(struct listed *listed)
 
 static void format_properties(char *cell, uint64_t properties)
 {
-        (void)snprintf(cell, TABLE_CELL_MAX, "%s%s%s",
+        (void)snprintf(cell, TABLE_CELL_MAX, "%s%s%s%s",
                        properties & PROTO_PROPERTY_SHAREABLE ? "shareable " : "",
+                       properties & PROTO_PROPERTY_REGISTERED ? "registered " : "",
                        properties & PROTO_PROPERTY_RDMA ? "rdma " : "",
                        properties & PROTO_PROPERTY_FABRIC ? "fabric " : "");
         if (*cell)

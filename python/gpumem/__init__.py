@@ -45,15 +45,15 @@ from ._version import __version__
 __all__ = [
     "Buffer", "DType", "DeviceBuffer", "Error", "Info", "Monitor", "NoDaemon", "NoDriver",
     "NotOurs", "OutOfMemory", "PinnedBuffer", "Stats", "TagStats", "Unsupported", "__version__",
-    "attach", "connect", "describe", "empty", "figures", "flush", "free_all_blocks", "from_dlpack",
-    "monitor", "pinned", "pressure", "reserve", "reset_peaks", "set_cache_size", "set_limit",
+    "attach", "connect", "describe", "empty", "export_dmabuf", "figures", "flush",
+    "free_all_blocks", "from_dlpack", "monitor", "pinned", "pressure", "reserve", "reset_peaks", "set_cache_size", "set_limit",
     "set_memory_fraction", "share", "stats", "stream_register", "stream_unregister", "tag",
     "tag_stats", "trim", "trim_idle", "unshare", "version",
 ]  # fmt: skip
 
 # Imported when they are first asked for: a program's start waits for what is above.
 _LATER = {"Info": "_figures", "Monitor": "_monitor", "Stats": "_figures", "TagStats": "_figures",
-          "attach": "_share", "share": "_share", "unshare": "_share"}  # fmt: skip
+          "attach": "_share", "export_dmabuf": "_dmabuf", "share": "_share", "unshare": "_share"}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -11,7 +11,7 @@ import _thread
 import os
 import sys
 
-from . import _client, _dtypes, _streams
+from . import _client, _dtypes, _streams, _structs
 from ._dtypes import DType
 from ._library import load
 from ._structs import PINNED
@@ -230,9 +230,15 @@ def _end_attached(buffer: Buffer) -> int:
     return load().detach(None, buffer.pointer, buffer.stream or None)
 
 
+def _flags(shareable: bool, registered: bool, rdma: bool = False) -> int:
+    """Of gpumem_alloc, for memory with a block of its own."""
+    asked = ((shareable, _structs.SHAREABLE), (registered, _structs.REGISTERED), (rdma, _structs.RDMA))
+    return sum(flag for is_asked, flag in asked if is_asked)
+
+
 def empty(
     shape: Shape, dtype: Any = "uint8", *, device: int | None = None, stream: Any = None,
-    shareable: bool = False, wait: float = 10.0,
+    shareable: bool = False, registered: bool = False, rdma: bool = False, wait: float = 10.0,
 ) -> DeviceBuffer:  # fmt: skip
     """Device memory for `shape` elements of `dtype`; contents undefined.
 
@@ -241,20 +247,23 @@ def empty(
     stream: a handle or a stream object in whose order the memory is allocated, used and freed;
     None: the legacy default stream.
     shareable: share() may give it to other processes.
+    registered: it has a block of its own, which is never reused; export_dmabuf() may export it.
+    rdma: registered, and made for GPUDirect RDMA. Unsupported where the device has none.
     wait: seconds to wait for memory that others hold. Raises OutOfMemory.
     """
     made_shape, made_dtype = shape_of(shape), _dtypes.parse(dtype)
     number = _streams.handle(stream)
     n_bytes = n_elements(made_shape) * made_dtype.itemsize
-    pointer = _client.allocate(n_bytes, place=device, stream=number, shareable=shareable, wait=wait)
+    flags = _flags(shareable, registered, rdma)
+    pointer = _client.allocate(n_bytes, place=device, stream=number, flags=flags, wait=wait)
     place = device if device is not None else _client.place_of(pointer) if pointer else 0
     return DeviceBuffer(pointer, made_shape, made_dtype, place=place, stream=number,
-                        end=_end_waiting if shareable else _end_device)
+                        end=_end_waiting if flags else _end_device)
 
 
 def pinned(
     shape: Shape, dtype: Any = "uint8", *, node: int | None = None, shareable: bool = False,
-    wait: float = 10.0,
+    registered: bool = False, wait: float = 10.0,
 ) -> PinnedBuffer:  # fmt: skip
     """Pinned host memory for `shape` elements of `dtype`; contents undefined.
 
@@ -264,8 +273,8 @@ def pinned(
     """
     made_shape, made_dtype = shape_of(shape), _dtypes.parse(dtype)
     n_bytes = n_elements(made_shape) * made_dtype.itemsize
-    pointer = _client.allocate(n_bytes, kind=PINNED, place=node, shareable=shareable,
-                               wait=wait)
+    flags = _flags(shareable, registered)
+    pointer = _client.allocate(n_bytes, kind=PINNED, place=node, flags=flags, wait=wait)
     place = node if node is not None else _client.place_of(pointer) if pointer else 0
     return PinnedBuffer(pointer, made_shape, made_dtype, place=place, end=_end_waiting)
 

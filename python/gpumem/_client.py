@@ -76,13 +76,12 @@ def wait_ms(seconds: float) -> int:
 
 def allocate(
     n_bytes: int, *, kind: int = DEVICE, place: int | None = None, stream: int = 0,
-    shareable: bool = False, wait: float = 0.0,
+    flags: int = 0, wait: float = 0.0,
 ) -> int:  # fmt: skip
-    """The address of new memory; 0 for no bytes. `wait` in seconds."""
+    """The address of new memory; 0 for no bytes. `flags`: of gpumem_alloc. `wait` in seconds."""
     if n_bytes <= 0:
         return 0
     within("the number of bytes", n_bytes, _structs.BYTES_MAX)
-    flags = _structs.SHAREABLE if shareable else 0
     if place is not None:
         flags |= _structs.AT_PLACE
         within("the device or node", place, _structs.PLACE_MAX)

@@ -18,7 +18,7 @@ from typing import Any
 
 from numba import cuda
 
-from . import _client, _errors, _notice, _share, kernels
+from . import _client, _errors, _notice, _share, _structs, kernels
 from ._library import load
 from ._structs import DEVICE, PINNED
 
@@ -118,12 +118,13 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
             self._is_ready = False
 
     def _allocate(self, kind: int, size: int, shareable: bool = False) -> int:
+        flags = _structs.SHAREABLE if shareable else 0
         try:
-            return _client.allocate(max(size, 1), kind=kind, shareable=shareable)
+            return _client.allocate(max(size, 1), kind=kind, flags=flags)
         except (_errors.OutOfMemory, _errors.NoDaemon):  # the next daemon is waited for, too
             self.deallocations.clear()
         try:
-            return _client.allocate(max(size, 1), kind=kind, shareable=shareable, wait=WAIT)
+            return _client.allocate(max(size, 1), kind=kind, flags=flags, wait=WAIT)
         except _errors.OutOfMemory as error:
             raise CudaAPIError(_OUT_OF_MEMORY, str(error)) from None
 

@@ -67,7 +67,7 @@ static void say_hello(struct world *world, struct peer_process *process)
 
         frame.hello.magic = PROTO_MAGIC;
         frame.hello.version = PROTO_VERSION + how % 2;
-        frame.hello.features = how / 2 % 4;
+        frame.hello.features = how / 2 % 4 | (how & 32 ? PROTO_FEATURE_REGISTERED : 0);
         frame.hello.incarnation = how & 8 ? peers.incarnation : how & 16;
         frame.hello.n_held_bytes = frame.hello.incarnation ? deeds_any_bytes(world) : 0;
         proto_put_text(frame.hello.program, sizeof(frame.hello.program), "fuzz");
@@ -123,7 +123,9 @@ static void lease(struct world *world)
 
         frame.lease.n_bytes = deeds_any_bytes(world);
         frame.lease.pool = any_pool(world);
-        frame.lease.properties = how % 4 == 0 ? PROTO_PROPERTY_SHAREABLE : how % 32 == 1 ? 7 : 0;
+        frame.lease.properties = how % 4 == 0   ? PROTO_PROPERTY_SHAREABLE
+                                 : how % 8 == 1 ? how / 16 & PROTO_PROPERTIES
+                                                : 0;
         frame.lease.wait_ms = how & 4 ? input_byte(world->input) * 8u : 0;
         if (how == 254)
                 frame.lease.wait_ms = UINT32_MAX;

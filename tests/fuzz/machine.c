@@ -183,7 +183,8 @@ int __wrap_device_describe(const struct cuda *cuda, int ordinal, struct device *
                                       .name = "a device",
                                       .n_bytes = DEVICE_BYTES,
                                       .n_granularity_bytes = 2 * MIB,
-                                      .numa_node = 0};
+                                      .numa_node = 0,
+                                      .has_rdma = ordinal == 0};
         return 0;
 }
 

@@ -50,8 +50,8 @@ pages_are_there() {
         local mandir page
         mandir=$(find "$root" -type d -name man)
         for page in gpumemd gpumemctl gpumem-bench gpumemd.conf gpumem gpumem-connect gpumem-allocate gpumem-streams \
-                gpumem-capture gpumem-share gpumem-statistics gpumem-events gpumem-adapters gpumem-cpp gpumem-protocol \
-                gpumem_alloc gpumem_flush gpumem_torch_alloc; do
+                gpumem-capture gpumem-registered gpumem-share gpumem-statistics gpumem-events gpumem-adapters gpumem-cpp \
+                gpumem-protocol gpumem_alloc gpumem_flush gpumem_torch_alloc; do
                 MANPATH=$mandir man -w "$page" || return 1
         done
         MANPATH=$mandir MANPAGER=cat man gpumem_alloc | grep -q "allocate and free device memory" ||

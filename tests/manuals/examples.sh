@@ -94,8 +94,8 @@ run_examples_of gpumem-bench.1
 start_daemon
 run_examples_of gpumemctl.1
 prepare_programs
-for page in gpumem gpumem-connect gpumem-allocate gpumem-streams gpumem-capture gpumem-share gpumem-statistics \
-        gpumem-events gpumem-adapters gpumem-cpp; do
+for page in gpumem gpumem-connect gpumem-allocate gpumem-streams gpumem-capture gpumem-registered gpumem-share \
+        gpumem-statistics gpumem-events gpumem-adapters gpumem-cpp; do
         run_examples_of "$page.3"
 done
 for command in events leaks limits; do

@@ -18,8 +18,8 @@ import tap
 
 # The library's: the overview, and one for each group of functions.
 OVERVIEW = 'gpumem.3'
-GROUPS = [f'gpumem-{name}.3' for name in ('connect', 'allocate', 'streams', 'capture', 'share', 'statistics', 'events',
-                                          'adapters')]
+GROUPS = [f'gpumem-{name}.3' for name in ('connect', 'allocate', 'streams', 'capture', 'registered', 'share', 'statistics',
+                                          'events', 'adapters')]
 CPP = 'gpumem-cpp.3'
 PAGES = ['gpumemd.8', 'gpumemctl.1', 'gpumemd-exporter.8', 'gpumemd.conf.5', OVERVIEW, *GROUPS, CPP, 'gpumem-protocol.7',
          'gpumem-bench.1']

@@ -61,7 +61,16 @@ static uint32_t any_serial(struct play *play, const struct model_client *client)
 
 static void ask(struct play *play)
 {
-        static const uint32_t properties[] = {0, 0, 0, 0, 0, 0, 4, POLICY_SHAREABLE};
+        static const uint32_t properties[] = {0,
+                                              0,
+                                              0,
+                                              0,
+                                              0,
+                                              0,
+                                              4,
+                                              POLICY_SHAREABLE,
+                                              POLICY_REGISTERED,
+                                              POLICY_RDMA | POLICY_REGISTERED};
         struct model_client *client = play_any_speaker(play);
         struct policy_ask ask;
 

@@ -205,7 +205,7 @@ void model_cache(struct model *model, struct model_block *block)
 {
         block->request = NULL;
         /* With actions standing the policy knows more: then an action to release it may come. */
-        if (block->properties & POLICY_SHAREABLE || block->unusable || model->closing ||
+        if (block->properties & POLICY_FRESH || block->unusable || model->closing ||
             (model->kind == MODEL_EXACT && model_excess(model, block->pool))) {
                 model_release(model, block);
                 return;

@@ -374,7 +374,7 @@ unsigned model_n_candidates(const struct model *model, uint32_t pool)
 
         LIST_FOREACH (block, &model->blocks, link)
                 n += block->pool == pool && block->state == MODEL_HELD &&
-                     !(block->properties & POLICY_SHAREABLE) && model_oldest_user(block)->words;
+                     !(block->properties & POLICY_FRESH) && model_oldest_user(block)->words;
         return n;
 }
 

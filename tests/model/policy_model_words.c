@@ -15,7 +15,7 @@ bool model_is_idle(const struct model_lease *lease)
 {
         const struct model_client *client = lease->client;
 
-        return lease->busy && client->words && !(lease->block->properties & POLICY_SHAREABLE) &&
+        return lease->busy && client->words && !(lease->block->properties & POLICY_FRESH) &&
                board_is(&client->words[lease->slot], lease->id, BOARD_IDLE);
 }
 
@@ -42,7 +42,7 @@ static void note(struct model *model, struct model_client *client, struct model_
 
         must(model, model_speaks(client));
         must(model, client->said[lease->slot] == board_word(lease->id, BOARD_IDLE));
-        must(model, block->state == MODEL_HELD && !(block->properties & POLICY_SHAREABLE));
+        must(model, block->state == MODEL_HELD && !(block->properties & POLICY_FRESH));
         client->said[lease->slot] = board_word(lease->id, BOARD_REVOKED);
         lease->revoked = true;
         model_end_use(model, lease);

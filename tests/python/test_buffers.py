@@ -210,6 +210,30 @@ class Buffers(unittest.TestCase):
         self.assertEqual(self.requested(), before)
         self.assertEqual(self.requested('pinned', 0), 0)
 
+    def test_registered_memory_has_a_block_of_its_own(self):
+        before = self.requested()
+        buffers = [self.gpumem.empty(1000), self.gpumem.empty(1000, registered=True),
+                   self.gpumem.empty(1000, rdma=True), self.gpumem.pinned(1000),
+                   self.gpumem.pinned(1000, registered=True)]
+        blocks = [self.gpumem.describe(buffer).block for buffer in buffers]
+        self.assertEqual(len(set(blocks)), 5)
+        for buffer in buffers:
+            buffer.free()
+        self.assertEqual(self.requested(), before)
+
+    def test_a_dma_buf(self):
+        """The emulated one is the memory's file, at its place."""
+        with self.gpumem.empty(5000, registered=True) as buffer:
+            self.cuda.fill(buffer.pointer, 0x5a, 5000)
+            fd = self.gpumem.export_dmabuf(buffer)
+            self.assertFalse(os.get_inheritable(fd))
+            self.assertEqual(os.pread(fd, 5000, os.lseek(fd, 0, os.SEEK_CUR)), b'\x5a' * 5000)
+            os.close(fd)
+        for wrong in (self.gpumem.empty(5000), self.gpumem.empty(5000, shareable=True),
+                      self.gpumem.pinned(5000, registered=True)):
+            with self.assertRaises(self.gpumem.Unsupported):
+                self.gpumem.export_dmabuf(wrong)
+
     def test_pinned_memory_is_registered(self):
         buffer = self.gpumem.pinned((3, 4), 'f8')
         self.assertTrue(self.gpumem.describe(buffer).is_registered)

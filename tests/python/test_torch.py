@@ -148,7 +148,11 @@ class Torch(unittest.TestCase):
 
     def test_2_pool(self):
         import gpumem.torch
-        self.assertIsInstance(gpumem.torch.pool(), self.torch.cuda.MemPool)
+        from gpumem import _library
+        for options, function in (({}, 'pool'), ({'registered': True}, 'registered')):
+            self.assertIsInstance(gpumem.torch.pool(**options), self.torch.cuda.MemPool)
+            self.assertEqual(gpumem.torch._kept[-1].alloc,
+                             _library.load().address(f'gpumem_torch_{function}_alloc'))
         self.assertEqual(calls, [])
 
     def looks(self):
@@ -197,8 +201,9 @@ class Torch(unittest.TestCase):
             gpumem.torch.install()
         self.assertEqual(seen, ['built', False, False, True, {}])
         self.assertEqual(self.looks(), before)
-        with self.assertRaisesRegex(gpumem.Unsupported, 'torch-extension'), gpumem.torch.shareable():
-            pass
+        for asked in (gpumem.torch.shareable, gpumem.torch.registered):
+            with self.assertRaisesRegex(gpumem.Unsupported, 'torch-extension'), asked():
+                pass
 
     def test_3_install(self):
         import gpumem.torch
@@ -339,6 +344,19 @@ class Torch(unittest.TestCase):
             said(lambda given=given: made.update(got=self.torch.compile('m', **given)))
             self.assertEqual(made['got'], ('m', wanted))
 
+    def check_registered(self, alloc, free):
+        """Each has a block of its own, and is made for RDMA."""
+        import gpumem
+        self.assertIsNone(alloc(0, 0, None))
+        pointers = [alloc(1000, 0, None), alloc(1000, 0, None)]
+        infos = [gpumem.describe(pointer) for pointer in pointers]
+        self.assertNotEqual(infos[0].block, infos[1].block)
+        self.assertEqual([info.block_bytes for info in infos], [2 << 20] * 2)
+        for pointer in pointers:
+            free(pointer, 1000, 0, None)
+            with self.assertRaises(gpumem.NotOurs):
+                gpumem.describe(pointer)
+
     def test_4_the_functions_are_torchs(self):
         """As torch would call them."""
         import gpumem
@@ -348,6 +366,8 @@ class Torch(unittest.TestCase):
         free = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
                                 ctypes.c_void_p)
         self.assertIsNone(alloc(allocator.alloc)(0, 0, None))
+        self.check_registered(alloc(_library.load().address('gpumem_torch_registered_alloc')),
+                              free(allocator.free))
         pointer = alloc(allocator.alloc)(1000, 1, None)
         self.assertEqual(gpumem.describe(pointer).place, 1)
         free(allocator.free)(pointer, 1000, 1, None)

@@ -276,15 +276,34 @@ class Extension(unittest.TestCase):
         problem = self.torch_cuda.stand_in_receive(handle, ctypes.byref(pointer))
         return problem or pointer.value
 
+    def test_5_registered_memory(self):
+        """Which has a block of its own, and may be exported."""
+        import gpumem
+        from gpumem import _library, _structs
+        set_flags = self.extension.gpumem_torch_extension_set_flags
+        set_flags(_structs.REGISTERED)
+        pointer, other = self.alloc(1000), self.alloc(1000)
+        set_flags(0)
+        plain = self.alloc(1000)
+        blocks = {gpumem.describe(each).block for each in (pointer, other, plain)}
+        self.assertEqual(len(blocks), 3)
+        fd = ctypes.c_int(-1)
+        export = _library.load().export_dmabuf
+        self.assertEqual(export(None, pointer, 1000, fd), 0)
+        os.close(fd.value)
+        self.assertNotEqual(export(None, plain, 1000, fd), 0)
+        for each in (pointer, other, plain):
+            self.free(each)
+
     def test_5_other_processes(self):
         import gpumem
         plain = self.alloc(1000)
         self.assertIn(b'with gpumem.torch.shareable()', self.share(plain)[0])
         self.free(plain)
-        set_shareable = self.extension.gpumem_torch_extension_set_shareable
-        self.assertEqual((set_shareable(1), set_shareable(1)), (0, 1))
+        set_flags = self.extension.gpumem_torch_extension_set_flags
+        self.assertEqual((set_flags(1), set_flags(1)), (0, 1))
         pointer = self.alloc(1000)
-        set_shareable(0)
+        set_flags(0)
         self.cuda.fill(pointer, 7, 1000)
         problem, offset, handle = self.share(pointer + 100)
         self.assertEqual((problem, offset), (None, 100))

@@ -29,7 +29,8 @@ static int allocate(const struct vmm_backing *self, struct backing_block *block)
         return self->at.kind == ON_NODE
                        ? vmm_allocate_host(self->cuda, self->at.number, block->n_bytes,
                                            &block->handle)
-                       : vmm_allocate(self->cuda, self->at.number, block->n_bytes, &block->handle);
+                       : vmm_allocate(self->cuda, self->at.number, block->n_bytes,
+                                      block->is_rdma ? VMM_RDMA : VMM_DEVICES, &block->handle);
 }
 
 static int create(struct backing *backing, struct backing_block *block,

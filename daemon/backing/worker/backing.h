@@ -72,6 +72,7 @@ struct backing_block {
         LIST_ENTRY(backing_block) link; /* for the submitter */
         atomic_bool abandoned; /* no client wants the block any more: its creation may be aborted */
         bool may_be_used; /* released by a process that lost its connection and may use the memory: its bytes stay */
+        bool is_rdma; /* device: to be made such that network adapters can reach it */
         uint64_t n_bytes;
         uint64_t handle;           /* device: the driver's; pinned: 0 */
         int fd;                    /* what clients are given; -1: none */

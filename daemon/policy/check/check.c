@@ -90,7 +90,7 @@ static void check_block(const struct block *block)
         if (state == BLOCK_CREATING || state == BLOCK_CREATING_FOR_CACHE)
                 assert(!block_is_mapped(block) && !block->backing);
         if (state == BLOCK_CACHED)
-                assert(!(block->bin->properties & POLICY_SHAREABLE) && !block->unusable &&
+                assert(!(block->bin->properties & POLICY_FRESH) && !block->unusable &&
                        !block_its_pool(block)->closing);
         if (action_is_queued(&block->action))
                 assert(block->action.kind == ACTION_RELEASE
@@ -154,7 +154,7 @@ static void check_cached(const struct pool *pool)
 static bool has_word(const struct block *block)
 {
         return block->state == BLOCK_LEASED && block->n_busy &&
-               !(block->bin->properties & POLICY_SHAREABLE) &&
+               !(block->bin->properties & POLICY_FRESH) &&
                TAILQ_FIRST(&block->leases)->client->words;
 }
 

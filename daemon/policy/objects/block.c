@@ -65,6 +65,7 @@ void block_count(const struct block *block, struct totals *totals)
         case BLOCK_CREATING:
         case BLOCK_LEASED:
                 totals->leased += n_bytes;
+                totals->registered += block->bin->properties & POLICY_REGISTERED ? n_bytes : 0;
                 break;
         case BLOCK_CREATING_FOR_CACHE:
                 totals->cached += n_bytes;
@@ -99,6 +100,7 @@ void block_count(const struct block *block, struct totals *totals)
 static void replace(struct totals *totals, const struct totals *before, const struct totals *after)
 {
         totals->leased += after->leased - before->leased;
+        totals->registered += after->registered - before->registered;
         totals->cached += after->cached - before->cached;
         totals->lingering += after->lingering - before->lingering;
         totals->evictable += after->evictable - before->evictable;
@@ -159,7 +161,7 @@ bool block_may_be_idle(const struct block *block)
 static bool has_word(const struct block *block)
 {
         return block->state == BLOCK_LEASED && block->n_busy &&
-               !(block->bin->properties & POLICY_SHAREABLE) &&
+               !(block->bin->properties & POLICY_FRESH) &&
                TAILQ_FIRST(&block->leases)->client->words;
 }
 
@@ -419,7 +421,7 @@ void block_transfer_charge(struct block *block)
 
 void block_return_to_cache(struct block *block)
 {
-        if (block->bin->properties & POLICY_SHAREABLE || block->unusable ||
+        if (block->bin->properties & POLICY_FRESH || block->unusable ||
             block_its_pool(block)->closing || pool_excess(block_its_pool(block))) {
                 block_release(block);
                 return;

@@ -52,6 +52,7 @@ int policy_pool_stats(const struct policy *policy, uint32_t pool_id, struct pool
         *ret_stats = (struct pool_stats){
                 .max = pool->settings.max_bytes,
                 .leased = pool->totals.leased,
+                .registered = pool->totals.registered,
                 .cached = pool->totals.cached,
                 .lingering = pool->totals.lingering,
                 .timed_out = pool->totals.timed_out,

@@ -34,6 +34,7 @@ bool block_is_unowned(const struct block *block);
 struct pool_stats {
         uint64_t max;
         uint64_t leased;
+        uint64_t registered; /* part of it, which is never idle */
         uint64_t cached;
         uint64_t lingering;
         uint64_t

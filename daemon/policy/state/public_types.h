@@ -10,8 +10,12 @@
 
 #define POLICY_ALL_POOLS UINT32_MAX
 
-/* A property: several clients may map the block, so it is never cached. */
-#define POLICY_SHAREABLE (UINT32_C(1) << 0)
+/* Properties. A block with one of POLICY_FRESH is made for its request. It is never idle, and never cached: several
+ * clients may map it, or a network adapter may still reach it when its client has returned it. */
+#define POLICY_SHAREABLE  (UINT32_C(1) << 0)
+#define POLICY_RDMA       (UINT32_C(1) << 1) /* made such that network adapters can reach it */
+#define POLICY_REGISTERED (UINT32_C(1) << 3) /* its client gives it to others than the driver */
+#define POLICY_FRESH      (POLICY_SHAREABLE | POLICY_RDMA | POLICY_REGISTERED)
 
 struct policy;
 

@@ -10,6 +10,8 @@ struct totals {
         uint64_t cached;    /* in no lease, or being created for the cache */
         uint64_t lingering; /* being released, but not back at the driver */
 
+        uint64_t registered; /* leased, and never idle: see POLICY_REGISTERED */
+
         uint64_t evictable; /* cached and mapped by no client: a release brings it back */
         uint64_t
                 mapped_cached; /* cached, but only the clients that map it can bring it back, when asked */

@@ -53,6 +53,7 @@ struct server_pool {
         LIST_HEAD(, backing_block) being_made;
         uint64_t min_bytes; /* see settings_pool_min */
         unsigned n_jobs;    /* submitted to the worker and not yet taken back */
+        bool has_rdma; /* of a device: its blocks can be made such that network adapters can reach them */
         bool is_full; /* the driver had no memory for the last block, though the pool has room */
         struct {
                 struct driver_state state;

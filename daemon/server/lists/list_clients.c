@@ -10,7 +10,7 @@
 
 /* One half of a row: a client's numbers for one kind of memory. */
 struct half {
-        uint64_t leased, idle, attached, charged, lingering, declared, kept;
+        uint64_t leased, idle, registered, attached, charged, lingering, declared, kept;
         uint64_t requested, requested_peak, allocated, allocated_peak;
         uint64_t hits, misses, waiting;
 };
@@ -18,6 +18,7 @@ struct half {
 #define EACH_FIGURE(FIGURE)    \
         FIGURE(leased)         \
         FIGURE(idle)           \
+        FIGURE(registered)     \
         FIGURE(attached)       \
         FIGURE(charged)        \
         FIGURE(lingering)      \
@@ -149,6 +150,8 @@ static void add_block(const struct block_listing *block, void *argument)
                 return;
         if (block->state == BLOCK_IS_LEASED)
                 half.leased = block->n_bytes;
+        if (block->state == BLOCK_IS_LEASED && block->properties & POLICY_REGISTERED)
+                half.registered = block->n_bytes;
         if (block->is_idle)
                 half.idle = block->n_bytes;
         if (block->state == BLOCK_IS_LINGERING)

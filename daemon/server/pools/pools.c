@@ -98,6 +98,7 @@ static int add_device(struct server *server, const struct server_options *option
         r = add_pool(server, backing, &row);
         if (r)
                 return r;
+        server->pools[row.id].has_rdma = device.has_rdma;
         gpu_file_access_find(&server->pools[row.id]);
         if (ordinal < CANARY_DEVICES_MAX && options->canaries[ordinal] == CANARY_DIRTY)
                 device_watch_mark_dirty(server, &server->pools[row.id]);

@@ -170,40 +170,70 @@ static void take_hello(struct session *session, const struct frame *frame)
         walk_begin(session, frame, &hello->walk, parts, hello_free);
 }
 
-/* Why a LEASE cannot be served from a pool of CUDA IPC handles; NULL: it can, or the pool is another one. */
-static const char *not_for_legacy(const struct session *session, const struct frame *frame)
+/* Why a LEASE cannot be served from a pool of CUDA IPC handles; NULL: it can. */
+static const char *not_for_legacy(const struct session *session, uint32_t properties)
 {
-        const struct server *server = session->server;
-
-        if (frame->lease.pool >= server->n_pools ||
-            !(server->pools[frame->lease.pool].row.properties & PROTO_POOL_LEGACY))
-                return NULL;
         if (!(session->features & PROTO_FEATURE_LEGACY))
                 return "this pool's blocks are CUDA IPC handles, which this client does not know";
-        return frame->lease.properties & PROTO_PROPERTY_SHAREABLE
-                       ? "memory of a pool whose \"ipc\" is \"legacy\" cannot be shared"
-                       : NULL;
+        if (properties & PROTO_PROPERTY_SHAREABLE)
+                return "memory of a pool whose \"ipc\" is \"legacy\" cannot be shared";
+        return properties ? "a pool whose \"ipc\" is \"legacy\" has no registered memory: take it "
+                            "from the driver, with cuMemAlloc"
+                          : NULL;
+}
+
+/* Why no block of the pool can be reached by network adapters. */
+static const char *not_for_rdma(const struct server_pool *pool)
+{
+        return pool->row.kind == GPUMEM_PINNED
+                       ? "GPUMEM_RDMA is for device memory; network adapters can reach any pinned "
+                         "memory: ask for GPUMEM_REGISTERED"
+                       : "this device has no GPUDirect RDMA for virtual memory: ask for "
+                         "GPUMEM_REGISTERED, and copy through pinned memory";
+}
+
+/* Why the pool cannot make such a block; NULL: it can, or there is no such pool. */
+static const char *not_of_pool(const struct session *session, const struct frame *frame)
+{
+        const struct server *server = session->server;
+        const struct server_pool *pool;
+        uint32_t properties = frame->lease.properties;
+
+        if (properties & PROTO_PROPERTY_FABRIC)
+                return "fabric handles are not served, since they need an IMEX channel: share by "
+                       "GPUMEM_SHAREABLE, within the node";
+        if (frame->lease.pool >= server->n_pools)
+                return NULL;
+        pool = &server->pools[frame->lease.pool];
+        if (pool->row.properties & PROTO_POOL_LEGACY)
+                return not_for_legacy(session, properties);
+        return properties & PROTO_PROPERTY_RDMA && !pool->has_rdma ? not_for_rdma(pool) : NULL;
+}
+
+/* Which feature the LEASE requires and the client did not name, in words; NULL: none. */
+static const char *lacks_feature(const struct session *session, const struct message_lease *lease)
+{
+        if (lease->flags & PROTO_LEASE_MORE && !(session->features & PROTO_FEATURE_GROUPS))
+                return "a LEASE with the flag MORE requires feature bit 3 in HELLO";
+        if (lease->flags & PROTO_LEASE_ONLY_CACHED && !(session->features & PROTO_FEATURE_PARTS))
+                return "a LEASE with the flag ONLY_CACHED requires feature bit 4 in HELLO";
+        if (lease->properties & (PROTO_PROPERTY_RDMA | PROTO_PROPERTY_REGISTERED) &&
+            !(session->features & PROTO_FEATURE_REGISTERED))
+                return "a LEASE of a RDMA or REGISTERED block requires feature bit 7 in HELLO";
+        return NULL;
 }
 
 /* Whether this client may lease such a block. If not, the refusal has been sent. */
 static bool admits(struct session *session, const struct frame *frame)
 {
         struct server *server = session->server;
-        const char *why = not_for_legacy(session, frame);
+        const char *lacking = lacks_feature(session, &frame->lease);
+        const char *why = not_of_pool(session, frame);
 
         if (!session_may_lease(session)) {
                 refuse_user(session, frame);
-        } else if (frame->lease.flags & PROTO_LEASE_MORE &&
-                   !(session->features & PROTO_FEATURE_GROUPS)) {
-                refuse(session, frame, GPUMEM_E_BAD_REQUEST,
-                       "a LEASE with the flag MORE requires feature bit 3 in HELLO");
-        } else if (frame->lease.flags & PROTO_LEASE_ONLY_CACHED &&
-                   !(session->features & PROTO_FEATURE_PARTS)) {
-                refuse(session, frame, GPUMEM_E_BAD_REQUEST,
-                       "a LEASE with the flag ONLY_CACHED requires feature bit 4 in HELLO");
-        } else if (frame->lease.properties & ~PROTO_PROPERTY_SHAREABLE) {
-                refuse(session, frame, GPUMEM_E_UNSUPPORTED,
-                       "RDMA and fabric blocks are not supported by this version");
+        } else if (lacking) {
+                refuse(session, frame, GPUMEM_E_BAD_REQUEST, lacking);
         } else if (why) {
                 refuse(session, frame, GPUMEM_E_UNSUPPORTED, why);
         } else if (gpu_file_access_refuse(session, frame->serial, frame->lease.pool)) {

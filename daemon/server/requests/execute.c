@@ -52,6 +52,7 @@ static void create(struct server *server, const struct action *action)
                                                   : "out of memory in gpumemd");
                 return;
         }
+        backing->is_rdma = block_properties(block) & POLICY_RDMA;
         backing->life.n_losses = server->pools[pool].driver.state.n_losses;
         backing->job = (struct job){.kind = JOB_CREATE, .block = backing, .owner = block};
         LIST_INSERT_HEAD(&server->pools[pool].being_made, backing, link);

@@ -216,11 +216,16 @@ static void append_stats(struct text *text, const struct server *server,
 {
         char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
         char idle[SIZE_TEXT_MAX], lingering[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
+        char registered[SIZE_TEXT_MAX];
 
-        append(text, "%s: %s of %s reserved, %s leased (%s idle), %s lingering; %s asked",
+        append(text, "%s: %s of %s reserved, %s leased (%s idle",
                server->pools[action->pool].row.name, size_format(stats->reserved, reserved),
                size_format(stats->max, max), size_format(stats->leased, leased),
-               size_format(n_idle_bytes, idle), size_format(stats->lingering, lingering),
+               size_format(n_idle_bytes, idle));
+        if (stats->registered)
+                append(text, ", %s registered: never taken",
+                       size_format(stats->registered, registered));
+        append(text, "), %s lingering; %s asked", size_format(stats->lingering, lingering),
                size_format(action->n_bytes, asked));
 }
 

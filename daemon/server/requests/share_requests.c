@@ -12,7 +12,8 @@
 #include "daemon/server/session/event_log.h"
 #include "gpumem.h"
 
-static_assert(POLICY_SHAREABLE == PROTO_PROPERTY_SHAREABLE,
+static_assert(POLICY_SHAREABLE == PROTO_PROPERTY_SHAREABLE && POLICY_RDMA == PROTO_PROPERTY_RDMA &&
+                      POLICY_REGISTERED == PROTO_PROPERTY_REGISTERED,
               "properties are passed on as they come");
 static_assert(POLICY_TOKEN_BYTES == 2 * sizeof(uint64_t), "a token is two halves on the wire");
 

@@ -123,6 +123,8 @@ EMULATOR_API CUresult CUDAAPI cuDeviceGetAttribute(int *ret_value, CUdevice_attr
                 return CUDA_ERROR_INVALID_VALUE;
         if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
                 *ret_value = (int)emulator_get()->physical[device] + 1;
+        else if (attribute == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED)
+                *ret_value = (int)emulator_get()->config.has_rdma;
         else
                 *ret_value = attributes[attribute];
         return CUDA_SUCCESS;

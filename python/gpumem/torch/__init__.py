@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from .. import _client, _errors, _notice, _torch_extension, kernels
+from .. import _client, _errors, _notice, _structs, _torch_extension, kernels
 from .._buffer import pinned as _pinned
 from .._buffer import shape_of as _shape_of
 from .._library import load
@@ -117,31 +117,48 @@ def install(*, wait: float = 10.0) -> str:
     return "every CUDA tensor"
 
 
-def pool(**options: Any) -> Any:
+def pool(*, registered: bool = False, **options: Any) -> Any:
     """A torch.cuda.MemPool whose segments are gpumemd's, for torch.cuda.use_mem_pool(pool).
 
     Torch cuts them, keeps them and counts them; torch.cuda.empty_cache() or the pool's end gives
     them back. Of this thread only: backward passes run on threads of their own. `options` are
-    MemPool's. Not after install()."""
+    MemPool's. Not after install(); registered() is for that.
+    registered: its segments have blocks of their own, for RDMA where the device has that. A process
+    group registers it: ProcessGroupNCCL's register_mem_pool(pool). Fill it before a capture."""
     if _is_installed:
-        raise _errors.Unsupported("gpumem.torch.install() serves every tensor already: no pool")
+        raise _errors.Unsupported("gpumem.torch.install() serves every tensor already: no pool. "
+                                  "`with gpumem.torch.registered():` is for memory that NCCL registers")
     _client.connect()
-    return torch.cuda.MemPool(_allocator("gpumem_torch_pool_alloc", "gpumem_torch_free"), **options)
+    alloc = "gpumem_torch_registered_alloc" if registered else "gpumem_torch_pool_alloc"
+    return torch.cuda.MemPool(_allocator(alloc, "gpumem_torch_free"), **options)
 
 
 @contextlib.contextmanager
-def shareable() -> Iterator[None]:
-    """What this thread allocates inside can be sent to other processes by torch.multiprocessing.
-
-    Each such allocation takes blocks of its own, 2 MiB at least. Needs the extension."""
+def _allocating(flag: int, what: str) -> Iterator[None]:
+    """This thread's allocations have the flag too."""
     if _extension is None:
-        raise _errors.Unsupported("tensors can be sent to other processes with torch's extension "
-                                  f"only: `{_torch_extension.COMMAND}` builds it")
-    before = _extension.gpumem_torch_extension_set_shareable(1)
+        raise _errors.Unsupported(f"{what} with torch's extension only, after install(): "
+                                  f"`{_torch_extension.COMMAND}` builds it")
+    before = _extension.gpumem_torch_extension_set_flags(0)
+    _extension.gpumem_torch_extension_set_flags(before | flag)
     try:
         yield
     finally:
-        _extension.gpumem_torch_extension_set_shareable(before)
+        _extension.gpumem_torch_extension_set_flags(before)
+
+
+def shareable() -> contextlib.AbstractContextManager[None]:
+    """What this thread allocates inside can be sent to other processes by torch.multiprocessing.
+
+    Each such allocation takes blocks of its own, 2 MiB at least. Needs the extension."""
+    return _allocating(_structs.SHAREABLE, "tensors can be sent to other processes")
+
+
+def registered() -> contextlib.AbstractContextManager[None]:
+    """What this thread allocates inside has blocks of its own, 2 MiB at least, which are not reused.
+
+    For memory that NCCL or a network adapter registers. Needs the extension, and install()."""
+    return _allocating(_structs.REGISTERED, "tensors have blocks of their own")
 
 
 def pinned(shape: Any, dtype: Any = torch.float32) -> Any:
@@ -161,4 +178,4 @@ def failures() -> int:
     return load().adapters_failures()
 
 
-__all__ = ["failures", "install", "pinned", "pool", "shareable"]
+__all__ = ["failures", "install", "pinned", "pool", "registered", "shareable"]

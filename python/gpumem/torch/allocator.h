@@ -265,8 +265,8 @@ inline void *Allocator::make(size_t n_bytes, int device, cudaStream_t stream)
         if (!n_bytes)
                 return nullptr;
         const std::optional<PoolKey> pool = open_pool(index, stream);
-        pointer = is_shareable ? allocate_shareable(n_bytes, device, stream)
-                               : library.gpumem_torch_pool_alloc(n_bytes, device, stream);
+        pointer = own_block_flags ? allocate_own_block(n_bytes, device, stream)
+                                  : library.gpumem_torch_pool_alloc(n_bytes, device, stream);
         if (!pointer)
                 refuse(n_bytes, device);
         const std::lock_guard<std::mutex> lock(mutex_);

@@ -206,10 +206,10 @@ EXPORT const char *gpumem_torch_extension_install(void)
         }
 }
 
-// Whether memory that this thread allocates from now on can be sent to other processes. Gives what held before.
-EXPORT int gpumem_torch_extension_set_shareable(int value)
+// Sets the flags of what this thread allocates from now on. Gives those before.
+EXPORT uint32_t gpumem_torch_extension_set_flags(uint32_t flags)
 {
-        const bool before = gpumem_torch::is_shareable;
-        gpumem_torch::is_shareable = value != 0;
+        const uint32_t before = gpumem_torch::own_block_flags;
+        gpumem_torch::own_block_flags = flags;
         return before;
 }

@@ -47,8 +47,8 @@ struct Library {
 };
 inline Library library;
 
-// Whether this thread's allocations can be sent to other processes. Each takes blocks of its own then.
-inline thread_local bool is_shareable;
+// Of gpumem_alloc: GPUMEM_SHAREABLE and GPUMEM_REGISTERED, where this thread's allocations take blocks of their own.
+inline thread_local uint32_t own_block_flags;
 
 constexpr size_t rounded_to = 512;
 
@@ -109,7 +109,7 @@ inline uint64_t figure(DeviceIndex device, const char *name)
         return 0;
 }
 
-inline void *allocate_shareable(size_t n_bytes, int device, void *stream)
+inline void *allocate_own_block(size_t n_bytes, int device, void *stream)
 {
         gpumem_request request{};
         void *pointer = nullptr;
@@ -118,7 +118,7 @@ inline void *allocate_shareable(size_t n_bytes, int device, void *stream)
         request.place = device;
         request.stream = stream;
         request.n_bytes = n_bytes;
-        request.flags = GPUMEM_AT_PLACE | GPUMEM_PRIMARY | GPUMEM_SHAREABLE;
+        request.flags = GPUMEM_AT_PLACE | GPUMEM_PRIMARY | own_block_flags;
         return library.gpumem_alloc(nullptr, &request, &pointer) ? nullptr : pointer;
 }
 

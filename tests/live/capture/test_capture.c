@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "base/err.h"
+#include "base/fdset.h"
 #include "tests/live/worlds/capture_world.h"
 #include "tests/suite.h"
 
@@ -36,6 +37,8 @@ static void use_everything(CUstream stream)
         void *used = world_must_alloc(stream, 2 * MIB);
         void *pinned = world_alloc_as(GPUMEM_PINNED, stream, 2 * MIB, 0);
         void *shared = world_alloc_as(GPUMEM_DEVICE, stream, 2 * MIB, GPUMEM_SHAREABLE);
+        void *registered = world_alloc_as(GPUMEM_DEVICE, stream, 2 * MIB, GPUMEM_RDMA);
+        int dma_buf = -1;
 
         world_fill(plain, 0x11, 6 * MIB, stream);
         ck_assert_int_eq(gpumem_record_use(client, used, side), 0);
@@ -44,6 +47,9 @@ static void use_everything(CUstream stream)
         world_must_free(used, stream);
         world_must_free(pinned, stream);
         world_must_free(shared, stream);
+        ck_assert_int_eq(gpumem_export_dmabuf(client, registered, 2 * MIB, &dma_buf), 0);
+        closep(&dma_buf);
+        world_must_free(registered, stream);
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
         plain = world_must_alloc(stream, 3 * MIB);
         ck_assert_int_eq(gpumem_free_sync(client, plain), 0);

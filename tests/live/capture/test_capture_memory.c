@@ -166,14 +166,14 @@ TEST(a_graph_may_outlive_the_client)
         capturer_destroy(&capturer, graph);
 }
 
-TEST(what_has_no_place_in_a_graph_is_told, .to = 2)
+TEST(what_has_no_place_in_a_graph_is_told, .to = 4)
 {
         struct gpumem_request request = {.struct_size = sizeof(request),
-                                         .kind = _i ? GPUMEM_PINNED : GPUMEM_DEVICE,
+                                         .kind = _i & 1 ? GPUMEM_PINNED : GPUMEM_DEVICE,
                                          .place = GPUMEM_NEAREST,
                                          .stream = captured,
                                          .n_bytes = N_BYTES,
-                                         .flags = GPUMEM_SHAREABLE};
+                                         .flags = _i & 2 ? GPUMEM_REGISTERED : GPUMEM_SHAREABLE};
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         void *pointer;
 

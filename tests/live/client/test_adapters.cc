@@ -79,6 +79,27 @@ bool pool_gives_null()
         return !gpumem_torch_pool_alloc(500 * mib, 0, nullptr) && !gpumem_torch_alloc(0, 0, nullptr);
 }
 
+uint64_t block_of(const void *pointer)
+{
+        gpumem_info info{};
+        info.struct_size = sizeof(info);
+        return gpumem_describe(nullptr, pointer, &info) ? 0 : info.block;
+}
+
+// Each has a block of its own, which no other allocation shares.
+bool registered_memory_is_apart()
+{
+        void *small = gpumem_torch_pool_alloc(1000, 0, nullptr);
+        void *one = gpumem_torch_registered_alloc(1000, 0, nullptr);
+        void *other = gpumem_torch_registered_alloc(1000, 0, nullptr);
+        bool is_apart = block_of(one) && block_of(other) && block_of(one) != block_of(other) &&
+                        block_of(one) != block_of(small) && block_of(other) != block_of(small);
+        for (void *pointer : {small, one, other})
+                gpumem_torch_free(pointer, 1000, 0, nullptr);
+        return is_apart && !gpumem_torch_registered_alloc(500 * mib, 0, nullptr) &&
+               !gpumem_torch_registered_alloc(0, 0, nullptr) && gpumem_adapters_failures() == 0;
+}
+
 intptr_t default_stream() { return 0; }
 
 bool cupy_allocates_and_frees()
@@ -145,11 +166,13 @@ int main()
         gpumem_adapters_set_wait_ms(0);
         check("torch's functions work by address on a thread without a context", [] {
                 return alloc_and_free(reinterpret_cast<void *>(&gpumem_torch_alloc)) &&
-                       alloc_and_free(reinterpret_cast<void *>(&gpumem_torch_pool_alloc));
+                       alloc_and_free(reinterpret_cast<void *>(&gpumem_torch_pool_alloc)) &&
+                       alloc_and_free(reinterpret_cast<void *>(&gpumem_torch_registered_alloc));
         });
         check("what is refused to torch is thrown, with torch's first words", torch_refuses);
         check("other faults do not say that memory is lacking", other_faults_are_no_lack_of_memory);
         check("a MemPool gets NULL for what is refused, and for 0 bytes", pool_gives_null);
+        check("registered memory has blocks of its own", registered_memory_is_apart);
         check("CuPy's functions work, and free on other threads", cupy_allocates_and_frees);
         check("a memory fraction limits the process", a_fraction_limits);
         check("a DLPack tensor owns the memory until its deleter", dlpack_owns_the_memory);

@@ -33,7 +33,7 @@ TEST(bad_requests_are_told_apart)
         EXPECT(n_bytes, 258 * MIB, GPUMEM_E_TOO_LARGE, "258.00 MiB")
         EXPECT(kind, (enum gpumem_kind)9, GPUMEM_E_BAD_REQUEST, "kind is 9", "GPUMEM_PINNED (2)")
         EXPECT(place, 1000, GPUMEM_E_NO_POOL, "CUDA device 1000", "it has pools for 0")
-        EXPECT(flags, 8, GPUMEM_E_UNSUPPORTED, "flags are 0x8", "GPUMEM_SHAREABLE")
+        EXPECT(flags, 32, GPUMEM_E_UNSUPPORTED, "flags are 0x20", "GPUMEM_SHAREABLE")
         EXPECT(struct_size, 0, -EINVAL, "struct_size is 0", "sizeof(struct gpumem_request)")
         EXPECT(struct_size, 4, -EINVAL, "struct_size is 4")
         good.kind = GPUMEM_PINNED;

@@ -177,7 +177,8 @@ static void welcome(int socket, const struct frame *hello)
                 .version = lie == LIE_WELCOME_OF_ANOTHER_VERSION ? PROTO_VERSION + 1
                                                                  : PROTO_VERSION,
                 .n_slots = N_SLOTS,
-                .features = hello->hello.features & PROTO_FEATURES,
+                .features = lie == LIE_KNOWS_NO_FEATURES ? 0
+                                                         : hello->hello.features & PROTO_FEATURES,
                 .incarnation = 1,
                 .n_board_bytes = lie == LIE_BOARD_IS_CLAIMED_SMALL ? 4096 : n_bytes,
                 .n_pools = N_POOLS,

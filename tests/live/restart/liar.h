@@ -59,6 +59,8 @@ enum lie {
         LIE_NOTICES_FOR_EVER,
         /* instead of LEASED */
         LIE_NOTICES_AND_NO_ANSWER,
+        /* in WELCOME, and no lie: an older daemon knows no features */
+        LIE_KNOWS_NO_FEATURES,
         /* in the answer to EVENTS: there is always more */
         LIE_EVENTS_FOR_EVER,
         /* in the answers to CLIENTS, BLOCKS, TENANTS and EVENTS */

@@ -113,6 +113,27 @@ TEST(a_daemon_that_does_not_lie_is_served_by, .from = GPUMEM_DEVICE, .to = GPUME
         lease_all_the_same(LIE_NONE, (enum gpumem_kind)_i);
 }
 
+/* It would end the connection of a client that asks all the same. */
+TEST(an_older_daemon_is_not_asked_for_registered_memory, .from = GPUMEM_DEVICE,
+     .to = GPUMEM_PINNED + 1)
+{
+        static const uint32_t flags[] = {GPUMEM_REGISTERED, GPUMEM_RDMA};
+        void *pointer = NULL;
+
+        start_and_connect(LIE_KNOWS_NO_FEATURES);
+        for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+                struct gpumem_request request = request_in(gpu_stream(gpu), (enum gpumem_kind)_i,
+                                                           PIECE);
+
+                request.flags = flags[i];
+                ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), GPUMEM_E_UNSUPPORTED);
+                ck_assert_ptr_null(pointer);
+                last_refusal_says(client, GPUMEM_E_UNSUPPORTED, "update gpumemd");
+        }
+        ck_assert_int_eq(alloc((enum gpumem_kind)_i, &pointer), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+}
+
 TEST(what_was_not_asked_for_does_no_harm, .from = LIE_ANSWER_TO_NOBODY,
      .to = LIE_NOTICES_AND_NO_ANSWER)
 {

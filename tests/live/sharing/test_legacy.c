@@ -68,6 +68,19 @@ TEST(it_cannot_be_shared)
         ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 0), 0);
 }
 
+TEST(it_cannot_be_registered)
+{
+        static const uint32_t flags[] = {GPUMEM_REGISTERED, GPUMEM_RDMA};
+
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+                ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, flags[i]), GPUMEM_E_UNSUPPORTED);
+                must_contain(refusal_of(client).text, "cuMemAlloc");
+        }
+        ck_assert_int_eq(try_alloc(GPUMEM_PINNED, GPUMEM_REGISTERED), 0);
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 0), 0);
+}
+
 /* Also of devices that could. */
 TEST(another_device_does_not_reach_it, NEEDS_TWO_DEVICES)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sharing past the library: wrong frames are answered, each with its own error, and change nothing. */
+#include "base/fdset.h"
 #include "tests/live/support/world.h"
 
 static struct link *one, *other;
@@ -73,18 +74,24 @@ static void expect_no_lease(struct link *on, enum message_kind kind, uint64_t le
         ck_assert_int_eq(ask_over(on, &request, kind, NULL), GPUMEM_E_NO_LEASE);
 }
 
-TEST(properties_that_are_not_served_are_refused)
+TEST(fabric_handles_are_refused_with_a_reason)
 {
-        uint64_t id;
+        static const uint32_t others[] = {0, PROTO_PROPERTY_SHAREABLE, PROTO_PROPERTY_RDMA,
+                                          PROTO_PROPERTY_REGISTERED};
 
-        for (uint32_t bit = PROTO_PROPERTY_RDMA; bit & PROTO_PROPERTIES; bit <<= 1) {
-                ck_assert_int_eq(lease(one, bit, &id), GPUMEM_E_UNSUPPORTED);
-                ck_assert_int_eq(lease(one, bit | PROTO_PROPERTY_SHAREABLE, &id),
-                                 GPUMEM_E_UNSUPPORTED);
+        for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+                struct frame request = {.lease = {.n_bytes = 2 * MIB,
+                                                  .properties = others[i] | PROTO_PROPERTY_FABRIC}},
+                             reply;
+                struct fdset fds = FDSET_NULL;
+
+                ck_assert_int_eq(
+                        link_call(one, &request, MESSAGE_LEASE, MESSAGE_LEASED, &reply, &fds),
+                        GPUMEM_E_UNSUPPORTED);
+                fdset_deinit(&fds);
+                must_contain(reply.error.text, "IMEX channel");
         }
         ck_assert_uint_eq(daemon_figure(FIGURE_creates), 0);
-        ck_assert_int_eq(lease(one, PROTO_PROPERTY_SHAREABLE, &id), 0);
-        return_over(one, id, PROTO_RETURN_UNMAPPED);
 }
 
 TEST(only_ones_own_shareable_lease_is_shared)

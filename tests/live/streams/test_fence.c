@@ -215,6 +215,7 @@ static const struct way ways[] = {
         {"disconnected", NULL, &owner, disconnect, NULL, "", "", 0, true, false},
         {"returned", NULL, &owner, NULL, NULL, "0", "", 0, false, false},
         {"shared", NULL, &owner, NULL, NULL, "", "", GPUMEM_SHAREABLE, true, false},
+        {"registered", NULL, &owner, NULL, NULL, "", "", GPUMEM_REGISTERED, true, false},
         {"freed in a third stream", NULL, &third, NULL, &owner, "", "", 0, true, false},
         {"recorded", record, &owner, NULL, &third, "", "", 0, true, false},
         {"of a stream that goes", unregister_user, &owner, renew_user, &third, "", "", 0, true,

@@ -118,6 +118,23 @@ TEST(an_unknown_kind_is_answered_and_no_more)
         ck_assert_uint_eq(expect(fd, MESSAGE_STATS_REPLY).serial, 3);
 }
 
+/* What an older client cannot mean. */
+TEST(registered_blocks_require_the_feature)
+{
+        static const uint32_t properties[] = {PROTO_PROPERTY_REGISTERED, PROTO_PROPERTY_RDMA,
+                                              PROTO_PROPERTY_SHAREABLE | PROTO_PROPERTY_RDMA};
+        int fd = connect_ready();
+
+        for (uint32_t i = 0; i < ARRAY_SIZE(properties); i++) {
+                struct frame lease = lease_frame(0, 2 * MIB, 0);
+
+                lease.lease.properties = properties[i];
+                send_frame(fd, &lease, MESSAGE_LEASE, 2 + i);
+                expect_error(fd, 2 + i, GPUMEM_E_BAD_REQUEST);
+        }
+        give_back(fd, take_lease(fd, 2 * MIB), PROTO_RETURN_UNMAPPED, 9);
+}
+
 /* Well-formed requests that cannot be: the connection goes on. */
 TEST(impossible_requests_are_refused)
 {
