@@ -12,7 +12,7 @@
 /* The CPU's clock is slow. It is read so often while there is work, after so much idle time, and after steps that took
  * longer than this. */
 #define READ_NS    UINT64_C(1000000)
-#define IDLE_NS    UINT64_C(50000)
+#define IDLE_NS    UINT64_C(250000)
 #define SUSPECT_NS UINT64_C(20000)
 
 /* For each nanosecond of the admin socket's others have so many: it is guaranteed a tenth of all time. */

@@ -16,7 +16,7 @@
 #include "base/log.h"
 
 /* The kernel lets connections in by their order, and knows of no user's turn: each that stands before another is time
- * that the other waits. One more than these may stand there; whoever comes then waits in connect(). */
+ * that the other waits. One more than these may stand there. Later ones wait in connect(). */
 #define BACKLOG 4
 
 /* Linux 6.16; missing in the headers of some systems with such a kernel. */

@@ -105,7 +105,7 @@ TEST(frames_of_no_kind_are_answered_each)
         must_serve(fd);
 }
 
-/* Whoever came before this one has been let in, too: the kernel keeps the order. */
+/* Connections that came before this one have been let in, too: the kernel keeps the order. */
 static void come_after_them(void)
 {
         int fd = connect_ready();
@@ -113,7 +113,7 @@ static void come_after_them(void)
         closep(&fd);
 }
 
-/* The queue in front of the daemon is short: nobody stands there behind many of another user. */
+/* The queue in front of the daemon is short: no user stands there behind many of another. */
 TEST(few_connect_while_the_daemon_stands_still)
 {
         struct sockaddr_un address;
