@@ -41,18 +41,56 @@ uint64_t size_class_floor(unsigned size_class)
 
 static const char *const unit_names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
+/* Hundredths of the unit, rounded as printf does: a half to the even one. */
+static uint64_t hundredths(uint64_t n_bytes, unsigned unit_bits)
+{
+        uint64_t unit = UINT64_C(1) << unit_bits, n = n_bytes >> unit_bits,
+                 rest = n_bytes & (unit - 1);
+        bool is_above = false; /* of a half, by what is dropped here: 100 times the rest must fit */
+
+        for (; unit_bits > 40; unit_bits -= 10) {
+                is_above |= (rest & 1023) != 0;
+                rest >>= 10;
+        }
+        n = 100 * n + (100 * rest >> unit_bits);
+        unit = UINT64_C(1) << unit_bits;
+        rest = 100 * rest & (unit - 1);
+        if (rest == unit / 2)
+                return n + (is_above || n % 2);
+        return n + (rest > unit / 2);
+}
+
+static char *put_digits(char *text, uint64_t n, unsigned n_least)
+{
+        char digits[20];
+        unsigned i = 0;
+
+        for (; n || i < n_least; n /= 10)
+                digits[i++] = (char)('0' + n % 10);
+        while (i)
+                *text++ = digits[--i];
+        return text;
+}
+
+/* Without printf: a refusal has ten sizes, and is made on the daemon's loop. */
 const char *size_format(uint64_t n_bytes, char text[static SIZE_TEXT_MAX])
 {
         unsigned unit = 0;
+        char *end = text;
+        uint64_t n;
 
         while (unit < 6 && n_bytes >> (10 * (unit + 1)))
                 unit++;
-        if (unit == 0)
-                (void)snprintf(text, SIZE_TEXT_MAX, "%" PRIu64 " B", n_bytes);
-        else
-                (void)snprintf(text, SIZE_TEXT_MAX, "%.2f %s",
-                               (double)n_bytes / (double)(UINT64_C(1) << (10 * unit)),
-                               unit_names[unit]);
+        if (unit) {
+                n = hundredths(n_bytes, 10 * unit);
+                end = put_digits(end, n / 100, 1);
+                *end++ = '.';
+                end = put_digits(end, n % 100, 2);
+        } else {
+                end = put_digits(end, n_bytes, 1);
+        }
+        *end++ = ' ';
+        (void)strcpy(end, unit_names[unit]);
         return text;
 }
 

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
@@ -28,7 +27,8 @@ struct listen_socket {
         struct sockaddr_un address;
         int fd;
         uv_poll_t poll;
-        bool has_file; /* the file is this daemon's, which removes it */
+        struct task accepting; /* one connection a step */
+        bool has_file;         /* the file is this daemon's, which removes it */
 };
 
 /* A connection that was accepted: who it is, is found out at its user's expense. */
@@ -123,18 +123,17 @@ static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
         return 0;
 }
 
-/* It is accepted before its user is known, who then pays for that, too. */
-static void arrive(struct listen_socket *socket, int fd, uint64_t since_ns)
+/* Who connects pays for the step, too. */
+static void arrive(struct listen_socket *socket, int fd)
 {
         struct server *server = socket->listener->server;
-        struct payer *payer = &server->scheduler.admin;
         struct user *user = NULL;
         int r = 0;
 
-        if (socket->way == SESSION_AS_CLIENT) {
+        if (socket->way == SESSION_AS_CLIENT)
                 r = find_user(server, fd, &user);
-                payer = r ? &server->scheduler.node : &user->payer;
-        }
+        if (user)
+                scheduler_charge_also(&server->scheduler, &user->payer);
         if (!r)
                 r = arrival_new(socket, user, fd);
         if (r) {
@@ -143,23 +142,36 @@ static void arrive(struct listen_socket *socket, int fd, uint64_t since_ns)
                         "too many processes of this user connect at this moment; try again");
                 socket_close(server, fd);
         }
-        scheduler_charge(&server->scheduler, payer, since_ns);
         (void)user_unref(user);
+}
+
+static void go_on_accepting(struct listen_socket *socket)
+{
+        struct scheduler *scheduler = &socket->listener->server->scheduler;
+
+        scheduler_put(scheduler,
+                      socket->way == SESSION_AS_ADMIN ? &scheduler->admin : &scheduler->arriving,
+                      &socket->accepting);
+}
+
+static void accept_one(struct task *task)
+{
+        struct listen_socket *socket = CONTAINER_OF(task, struct listen_socket, accepting);
+        int fd = accept4(socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (fd >= 0) {
+                arrive(socket, fd);
+                go_on_accepting(socket);
+        } else if (errno == EMFILE || errno == ENFILE) {
+                turn_away(socket);
+        }
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
-        struct listen_socket *socket = CONTAINER_OF(poll, struct listen_socket, poll);
-        uint64_t since_ns = clock_now_ns();
-        int fd;
-
         (void)status;
         (void)events;
-        fd = accept4(socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0)
-                arrive(socket, fd, since_ns);
-        else if (errno == EMFILE || errno == ENFILE)
-                turn_away(socket);
+        go_on_accepting(CONTAINER_OF(poll, struct listen_socket, poll));
 }
 
 static const char *address_fault(int r)
@@ -235,9 +247,10 @@ static int adopt_sockets(struct listener *listener, const struct server_options 
                 if (fds[way] < 0)
                         continue;
                 socket->fd = fds[way];
-                socket_file_adopt(socket->fd);
                 (void)getsockname(socket->fd, (struct sockaddr *)&socket->address, &n);
-                r = watch_socket(socket);
+                r = socket_file_adopt(socket->fd);
+                if (!r)
+                        r = watch_socket(socket);
         }
         warn_of_vain(&listener->sockets[SESSION_AS_CLIENT], options);
         return r;
@@ -298,6 +311,7 @@ struct listener *listener_close(struct listener *listener)
 
                 if (socket->has_file)
                         (void)unlink(socket->address.sun_path);
+                scheduler_take_out(&socket->accepting);
                 if (socket->poll.loop)
                         uv_close((uv_handle_t *)&socket->poll, on_closed);
         }
@@ -330,8 +344,10 @@ int listener_new(struct server *server, const struct server_options *options,
         LIST_INIT(&listener->arrivals);
         listener->lock_fd = -1;
         for (unsigned way = 0; way < SESSION_N_WAYS; way++)
-                listener->sockets[way] = (struct listen_socket){
-                        .listener = listener, .way = (enum session_way)way, .fd = -1};
+                listener->sockets[way] = (struct listen_socket){.listener = listener,
+                                                                .way = (enum session_way)way,
+                                                                .fd = -1,
+                                                                .accepting = {.step = accept_one}};
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         r = guard_loop(server, options);
         if (!r)

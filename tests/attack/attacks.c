@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "gpumem.h"
 #include "tests/attack/works.h"
 
 #define ATTACKER  65010
@@ -29,6 +30,9 @@
                 .n = 1, .uid = HOLDER, .work = work_hold, .amount = N_HELD, .n_bytes = HELD_BYTES \
         }
 
+#define ARE_REFUSED(error) .answers = ATTACKERS_ARE_REFUSED, .refused_with = (error)
+#define ARE_EITHER         .answers = ATTACKERS_ARE_EITHER
+
 #define ATTACK(...)               .n_gangs = 1, .gangs = {{__VA_ARGS__}}
 #define ATTACK_BESIDE(first, ...) .n_gangs = 2, .gangs = {first, {__VA_ARGS__}}
 
@@ -43,14 +47,14 @@ const struct attack attacks[] = {
         {"none", ATTACK_LATENCY, .n_gangs = 0},
 
         /* The findings. */
-        {"refused", ATTACK_LATENCY, .seconds = 8,
+        {"refused", ATTACK_LATENCY, ARE_REFUSED(GPUMEM_E_REFUSED), .seconds = 8,
          ATTACK_BESIDE(HELD_BY_ANOTHER, CROWD, .work = work_lease, .window = 60, .held = 2,
                        .n_bytes = NOT_FREE)},
-        {"refused-users", ATTACK_LATENCY, .seconds = 8,
+        {"refused-users", ATTACK_LATENCY, ARE_REFUSED(GPUMEM_E_REFUSED), .seconds = 8,
          ATTACK_BESIDE(HELD_BY_ANOTHER, .n = 8, .uid = ATTACKERS, .each_a_user = true,
                        .work = work_lease, .amount = 240, .window = 60, .held = 2,
                        .n_bytes = NOT_FREE)},
-        {"too-large", ATTACK_LATENCY, .seconds = 8,
+        {"too-large", ATTACK_LATENCY, ARE_REFUSED(GPUMEM_E_TOO_LARGE), .seconds = 8,
          ATTACK(CROWD, .work = work_lease, .window = 60, .held = 2, .n_bytes = TOO_LARGE)},
         {"never-read", ATTACK_LATENCY, .seconds = 8, ATTACK(CROWD, .work = work_never_read)},
         {"attach", ATTACK_LATENCY, ATTACK(CROWD, .work = work_attach, .window = 4)},
@@ -63,7 +67,7 @@ const struct attack attacks[] = {
         /* The figures. */
         {"killed", ATTACK_NEAR, .kills = true, .seconds = 2,
          ATTACK(.n = 64, .uid = ATTACKER, .work = work_await_death, .amount = 4096)},
-        {"deadlines", ATTACK_NEAR, .seconds = 2,
+        {"deadlines", ATTACK_NEAR, ARE_EITHER, .seconds = 2,
          ATTACK_BESIDE(HELD_BY_ANOTHER, .n = 60, .uid = ATTACKERS, .each_a_user = true,
                        .work = work_deadlines, .amount = 16, .n_bytes = NOT_FREE)},
         {"connect-20000", ATTACK_NEAR, ATTACK(PRESS, .work = work_connect, .amount = 2500)},
@@ -71,10 +75,10 @@ const struct attack attacks[] = {
          ATTACK_BESIDE(NEIGHBOUR_ASKS(NEIGHBOUR), .n = 256, .uid = ATTACKER,
                        .place = GANG_IN_CONTAINERS, .work = work_lease, .amount = 1, .window = 4,
                        .n_bytes = 2 * MIB)},
-        {"returning", ATTACK_SHARE, .percent = 45, .returns = true, .seconds = 8,
+        {"returning", ATTACK_SHARE, ARE_EITHER, .percent = 45, .returns = true, .seconds = 8,
          ATTACK_BESIDE(NEIGHBOUR_ASKS(NEIGHBOUR), .n = 4, .uid = ATTACKER, .work = work_lease,
                        .amount = 8, .window = 8, .n_bytes = 2 * MIB)},
-        {"one-process", ATTACK_SHARE, .percent = 40,
+        {"one-process", ATTACK_SHARE, ARE_EITHER, .percent = 40,
          ATTACK_BESIDE(NEIGHBOUR_ASKS(ATTACKER), .n = 1, .uid = ATTACKER, .work = work_lease,
                        .amount = 255, .window = 4, .n_bytes = 2 * MIB)},
         {"container-root", ATTACK_SHARE, .percent = 40,
@@ -90,12 +94,13 @@ const struct attack attacks[] = {
         {"one-client", ATTACK_LATENCY,
          ATTACK(.n = 1, .uid = ATTACKER, .work = work_lease, .amount = 1, .window = 64,
                 .n_bytes = 2 * MIB)},
-        {"churn", ATTACK_LATENCY, ATTACK(CROWD, .work = work_churn, .window = 2)},
-        {"free-all", ATTACK_LATENCY,
+        {"churn", ATTACK_LATENCY, ARE_EITHER, ATTACK(CROWD, .work = work_churn, .window = 2)},
+        {"free-all", ATTACK_LATENCY, ARE_EITHER,
          ATTACK(CROWD, .work = work_free_all, .window = 4, .n_bytes = 2 * MIB)},
-        {"denied", ATTACK_LATENCY, ATTACK(CROWD, .work = work_denied, .window = 16)},
+        {"denied", ATTACK_LATENCY, ARE_REFUSED(GPUMEM_E_DENIED),
+         ATTACK(CROWD, .work = work_denied, .window = 16)},
         {"tokens", ATTACK_LATENCY, ATTACK(PRESS, .work = work_tokens, .amount = 64)},
-        {"waiting", ATTACK_LATENCY,
+        {"waiting", ATTACK_LATENCY, ARE_EITHER,
          ATTACK_BESIDE(HELD_BY_ANOTHER, .n = 16, .uid = ATTACKERS, .each_a_user = true,
                        .work = work_wait, .amount = 15, .window = 2, .n_bytes = NOT_FREE)},
         {"silent", ATTACK_LATENCY, .seconds = 7, ATTACK(CROWD, .work = work_silent)},

@@ -14,9 +14,18 @@ enum attack_figure {
         ATTACK_RATES, /* leases a second beside an echo's; no gang */
 };
 
+/* What the last gang is answered, as far as that can be said. */
+enum attack_answers {
+        ATTACKERS_ARE_SERVED,  /* each request */
+        ATTACKERS_ARE_REFUSED, /* each, from when the attack begins, and first with `refused_with` */
+        ATTACKERS_ARE_EITHER,
+};
+
 struct attack {
         const char *name;
         enum attack_figure figure;
+        enum attack_answers answers;
+        int refused_with;
         unsigned seconds; /* 0: ATTACK_SECONDS */
         unsigned percent;
         bool kills;   /* the attack is that the last gang is killed */

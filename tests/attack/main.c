@@ -35,8 +35,9 @@ struct fight {
         const struct attack *attack;
         struct gang *gangs[ATTACK_GANGS_MAX];
         struct victims *victims;
-        struct steps steps;      /* before the attack, */
-        uint64_t n_asked, at_ns; /* what the attackers had done then, and when that was */
+        struct steps steps;                          /* before the attack, */
+        struct gang_counts before[ATTACK_GANGS_MAX]; /* what had been done then, */
+        uint64_t at_ns;                              /* and when that was */
 };
 
 static void wait_us(unsigned us)
@@ -134,35 +135,44 @@ static void judge_answers(struct fight *fight, bool have_all)
                   error ? text_of(error) : "", have_all ? "" : ", one is missing");
 }
 
-static uint64_t n_asked_by(const struct gang *gang)
+/* Requests that were answered since the attack began. */
+static uint64_t n_asked_by(const struct fight *fight, unsigned gang)
 {
-        struct gang_counts counts = gang_count(gang);
+        struct gang_counts now = gang_count(fight->gangs[gang]), before = fight->before[gang];
 
-        return counts.n_done + counts.n_refused;
+        return now.n_done + now.n_refused - before.n_done - before.n_refused;
 }
 
 static void begin_counting(struct fight *fight)
 {
         if (steps_read(&fight->steps))
                 fight->steps = (struct steps){.n = UINT64_MAX};
-        fight->n_asked = fight->attack->n_gangs ? n_asked_by(last_gang(fight)) : 0;
+        for (unsigned i = 0; i < fight->attack->n_gangs; i++)
+                fight->before[i] = gang_count(fight->gangs[i]);
         fight->at_ns = clock_now_ns();
 }
 
-static unsigned n_answers(const struct fight *fight)
+/* Connections that no step has accepted yet count as done by who connects. */
+#define IN_FRONT_MAX 8
+
+/* Requests of all for which there was a step at least. Who never reads counts what was sent. */
+static uint64_t n_steps_of(const struct fight *fight)
 {
-        unsigned n = 0;
+        const struct gang *attackers = last_gang(fight);
+        uint64_t n = 0, n_asked;
 
         for (unsigned i = 0; i < VICTIM_N_QUESTIONS; i++)
                 n += victims_times(fight->victims, VICTIM_ATTACKED, (enum victim_question)i).n;
-        return n;
+        if (!attackers || fight->attack->gangs[fight->attack->n_gangs - 1].work == work_never_read)
+                return n;
+        n_asked = n_asked_by(fight, fight->attack->n_gangs - 1);
+        return n_asked > IN_FRONT_MAX ? n + n_asked - IN_FRONT_MAX : n;
 }
 
-/* No step does the work of two requests: each question of others is a step at
- * least. */
-static void judge_steps(const struct fight *fight)
+/* No step does the work of two requests: each that was answered is a step at least. */
+static void judge_steps(const struct fight *fight, uint64_t n_least)
 {
-        uint64_t n_least = n_answers(fight), n, n_late;
+        uint64_t n, n_late;
         struct steps now;
 
         if (steps_read(&now) || fight->steps.n > now.n) {
@@ -171,8 +181,8 @@ static void judge_steps(const struct fight *fight)
         }
         n = now.n - fight->steps.n;
         n_late = now.n_late - fight->steps.n_late;
-        table_row(fight->attack->name, "steps", verdict_of(n >= n_least), "one an answer, at least",
-                  "%" PRIu64 " steps, %" PRIu64 " answers", n, n_least);
+        table_row(fight->attack->name, "steps", verdict_of(n >= n_least), "one a request, at least",
+                  "%" PRIu64 " steps, %" PRIu64 " requests", n, n_least);
         table_row(fight->attack->name, "late steps", time_verdict(10000 * n_late <= n),
                   "0.01 % above 0.1 ms", "%" PRIu64 " of %" PRIu64, n_late, n);
 }
@@ -187,21 +197,46 @@ static void judge_rate(const struct fight *fight)
 
         if (fight->attack->n_gangs != 1 || rule->work != work_connect || !rule->amount)
                 return;
-        rate = (double)(n_asked_by(fight->gangs[0]) - fight->n_asked) / seconds;
+        rate = (double)n_asked_by(fight, 0) / seconds;
         (void)snprintf(text, sizeof(text), ">= %.0f a second", 0.95 * wanted);
         table_row(fight->attack->name, "rate reached", time_verdict(rate >= 0.95 * wanted), text,
                   "%.0f connections a second", rate);
 }
 
+static bool are_answered_so(const struct fight *fight, const struct gang_counts *counts)
+{
+        const struct attack *attack = fight->attack;
+
+        if (counts->n_failed)
+                return false;
+        switch (attack->answers) {
+        case ATTACKERS_ARE_SERVED:
+                return counts->n_done && !counts->n_refused;
+        case ATTACKERS_ARE_REFUSED:
+                return counts->n_refused && counts->first_error == attack->refused_with &&
+                       counts->n_done == fight->before[attack->n_gangs - 1].n_done;
+        case ATTACKERS_ARE_EITHER:
+                break;
+        }
+        return counts->n_done + counts->n_refused;
+}
+
+/* The long form has more attackers than the machine may have time or room for. */
 static void tell_attackers(const struct fight *fight)
 {
+        static const char *const wanted[] = {
+                [ATTACKERS_ARE_SERVED] = "all done",
+                [ATTACKERS_ARE_REFUSED] = "refused",
+                [ATTACKERS_ARE_EITHER] = "none failed",
+        };
         struct gang_counts counts;
 
         if (!fight->attack->n_gangs)
                 return;
         counts = gang_count(last_gang(fight));
         table_row(fight->attack->name, "attackers",
-                  is_short ? verdict_of(counts.n_done + counts.n_refused > 0) : NO_VERDICT, "",
+                  is_short ? verdict_of(are_answered_so(fight, &counts)) : NO_VERDICT,
+                  is_short ? wanted[fight->attack->answers] : "",
                   "%" PRIu64 " done, %" PRIu64 " refused, %" PRIu64 " failed", counts.n_done,
                   counts.n_refused, counts.n_failed);
         if (counts.n_refused + counts.n_failed)
@@ -239,6 +274,7 @@ static uint64_t victims_pause(const struct attack *attack)
 /* What is seen beside an attack. */
 static void watch(struct fight *fight)
 {
+        uint64_t n_steps;
         bool have_all;
 
         fight->victims = victims_start(victims_pause(fight->attack));
@@ -260,12 +296,13 @@ static void watch(struct fight *fight)
                 await_attackers(fight);
         judge_rate(fight);
         have_all = victims_enter(fight->victims, VICTIM_RESTS, ANSWER_S);
+        n_steps = n_steps_of(fight);
         if (fight->attack->figure == ATTACK_NEAR)
                 judge_nearness(fight);
         for (unsigned i = 0; fight->attack->figure == ATTACK_LATENCY && i < VICTIM_N_QUESTIONS; i++)
                 judge_latency(fight, (enum victim_question)i);
         judge_answers(fight, have_all);
-        judge_steps(fight);
+        judge_steps(fight, n_steps);
         tell_attackers(fight);
         victims_end(fight->victims);
 }
@@ -300,6 +337,26 @@ static void rest(struct fight *fight)
         gang_pause(last_gang(fight), false);
 }
 
+/* In both forms: the neighbour is served, and each frame is a step. It may be refused what waits for a driver's call, where
+ * too many of its user's requests do. */
+static void judge_shared(const struct fight *fight)
+{
+        struct gang_counts first = gang_count(fight->gangs[0]);
+        uint64_t n_served = first.n_done - fight->before[0].n_done, n_steps = 0;
+
+        /* Each lease is two frames, LEASE and RETURN, but for those of which the RETURN is not read yet. */
+        for (unsigned i = 0; i < fight->attack->n_gangs; i++) {
+                const struct gang_rule *rule = &fight->attack->gangs[i];
+                uint64_t n_under_way = (uint64_t)rule->n * rule->amount * rule->window;
+                uint64_t n_done = gang_count(fight->gangs[i]).n_done - fight->before[i].n_done;
+
+                n_steps += n_asked_by(fight, i) + (n_done > n_under_way ? n_done - n_under_way : 0);
+        }
+        table_row(fight->attack->name, "answers", verdict_of(n_served && !first.n_failed),
+                  "served, no error", "%" PRIu64 ", %" PRIu64 " errors", n_served, first.n_failed);
+        judge_steps(fight, n_steps);
+}
+
 /* Who asks as much as another has its share of the loop: requests of one kind cost the same. */
 static void share(struct fight *fight)
 {
@@ -309,6 +366,7 @@ static void share(struct fight *fight)
         double percent;
 
         prepare(fight);
+        begin_counting(fight);
         go(fight);
         wait_us(SETTLE_US);
         for (unsigned i = 0; i < n_slices; i++) {
@@ -326,6 +384,7 @@ static void share(struct fight *fight)
         table_row(fight->attack->name, "share",
                   time_verdict(percent >= (double)fight->attack->percent), wanted,
                   "%.1f %% of %" PRIu64 " leases", percent, all.n_all);
+        judge_shared(fight);
         tell_attackers(fight);
 }
 

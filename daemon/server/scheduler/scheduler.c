@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/scheduler/scheduler.h"
 
+#include <assert.h>
+
 #include "base/clock.h"
 #include "base/err.h"
 
@@ -10,7 +12,7 @@
 /* The CPU's clock is slow. It is read so often while there is work, after so much idle time, and after steps that took
  * longer than this. */
 #define READ_NS    UINT64_C(1000000)
-#define IDLE_NS    UINT64_C(50000)
+#define IDLE_NS    UINT64_C(250000)
 #define SUSPECT_NS UINT64_C(20000)
 
 /* For each nanosecond of the admin socket's others have so many: it is guaranteed a tenth of all time. */
@@ -37,6 +39,8 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
         r = payer_init(&scheduler->admin, &scheduler->everyone, on_own_end);
         if (!r)
                 r = payer_init(&scheduler->node, &scheduler->everyone, on_own_end);
+        if (!r)
+                r = payer_init(&scheduler->arriving, &scheduler->everyone, on_own_end);
         return r ? r : uv_idle_init(loop, &scheduler->idle);
 }
 
@@ -51,6 +55,8 @@ void scheduler_deinit(struct scheduler *scheduler)
                 payer_unref(&scheduler->admin);
         if (scheduler->node.n_refs)
                 payer_unref(&scheduler->node);
+        if (scheduler->arriving.n_refs)
+                payer_unref(&scheduler->arriving);
         payer_deinit_root(&scheduler->everyone);
 }
 
@@ -115,17 +121,22 @@ static void count(struct scheduler_stats *stats, uint64_t n_ns)
                 stats->longest_ns = n_ns;
 }
 
-static void charge(struct scheduler *scheduler, struct payer *payer, uint64_t n_ns)
+void scheduler_charge_also(struct scheduler *scheduler, struct payer *payer)
 {
-        note_for_admin(scheduler, payer, n_ns);
-        payer_charge(payer, n_ns);
+        assert(scheduler->payer && !scheduler->second);
+        payer_ref(payer);
+        scheduler->second = payer;
 }
 
-void scheduler_charge(struct scheduler *scheduler, struct payer *payer, uint64_t since_ns)
+static void charge_second(struct scheduler *scheduler, uint64_t n_ns)
 {
-        uint64_t now_ns = clock_now_ns();
+        struct payer *payer = scheduler->second;
 
-        charge(scheduler, payer, own_time(scheduler, now_ns, now_ns - since_ns));
+        if (!payer)
+                return;
+        scheduler->second = NULL;
+        payer_charge(payer, n_ns);
+        payer_unref(payer);
 }
 
 /* Returns whether there was work. */
@@ -144,7 +155,9 @@ static bool take_step(struct scheduler *scheduler, uint64_t *now_ns)
         *now_ns = clock_now_ns();
         n_ns = own_time(scheduler, *now_ns, *now_ns - since_ns);
         count(&scheduler->stats, n_ns);
-        charge(scheduler, payer, n_ns);
+        note_for_admin(scheduler, payer, n_ns);
+        payer_charge(payer, n_ns);
+        charge_second(scheduler, n_ns);
         payer_unref(payer);
         return true;
 }

@@ -25,8 +25,10 @@ struct scheduler {
         uv_loop_t *loop;
         struct payer everyone;
         struct payer admin;
-        struct payer node;       /* for work that is of no user, or no longer of one */
-        struct payer *payer;     /* of the step under way; NULL: none is */
+        struct payer node;     /* for work that is of no user, or no longer of one */
+        struct payer arriving; /* for connections whose users are not known yet */
+        struct payer *payer;   /* of the step under way; NULL: none is */
+        struct payer *second;  /* who pays for it as well, or NULL */
         int64_t admin_credit_ns; /* time to which it is entitled; from 0 on it is served before users */
         uv_idle_t idle;          /* active while there is work: the loop does not block */
         struct scheduler_stats stats;
@@ -47,8 +49,8 @@ void scheduler_deinit(struct scheduler *scheduler);
 /* The task has work, for which that payer pays. Also legal if that was said before. */
 void scheduler_put(struct scheduler *scheduler, struct payer *payer, struct task *task);
 
-/* The payer pays for what the loop did for it since that moment of clock_now_ns, outside of steps. */
-void scheduler_charge(struct scheduler *scheduler, struct payer *payer, uint64_t since_ns);
+/* That payer, too, pays for the step under way. Once in a step. */
+void scheduler_charge_also(struct scheduler *scheduler, struct payer *payer);
 
 /* Whether tasks wait for their steps. */
 bool scheduler_has_work(const struct scheduler *scheduler);

@@ -15,7 +15,9 @@
 #include "base/fdset.h"
 #include "base/log.h"
 
-#define BACKLOG 128
+/* The kernel lets connections in by their order, and knows of no user's turn: each that stands before another is time
+ * that the other waits. One more than these may stand there. Later ones wait in connect(). */
+#define BACKLOG 4
 
 /* Linux 6.16; missing in the headers of some systems with such a kernel. */
 #ifndef SO_PASSRIGHTS
@@ -127,9 +129,10 @@ bool socket_file_brings_fds(int fd)
         return getsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &is_on, &n_bytes) < 0 || is_on;
 }
 
-void socket_file_adopt(int fd)
+int socket_file_adopt(int fd)
 {
         (void)refuse_fds(fd);
+        return listen(fd, BACKLOG) < 0 ? err_errno() : 0;
 }
 
 static int bind_file(int fd, const struct sockaddr_un *address, mode_t mode)

@@ -31,4 +31,4 @@ bool socket_file_brings_fds(int fd);
 
 /* Applies to a socket that another process made the settings that gpumemd's own sockets have from the
  * start. */
-void socket_file_adopt(int fd);
+int socket_file_adopt(int fd);

@@ -141,9 +141,14 @@ int transport_init(struct transport *transport, struct server *server,
         send_queue_init(&transport->send_queue, owner->account->allowance);
         r = fd_watch_begin(&transport->watch, &server->scheduler, owner->watcher, owner->news,
                            take_fd, EPOLLIN | EPOLLRDHUP);
-        if (r)
+        if (r) {
                 socket_close(server, steal_fd(&transport->fd));
-        return r;
+                return r;
+        }
+        /* The peer has said something, as a rule: it connected before this. */
+        transport->is_readable = true;
+        transport_watch(transport);
+        return 0;
 }
 
 static bool take_some(struct transport *transport)

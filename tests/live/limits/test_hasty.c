@@ -2,13 +2,18 @@
 /* Frames that wait for the daemon: it stands still while a client asks, hangs up or dies, and sees all at once. They
  * are taken in their order, one of each connection at a time, and the end of the connection or the process comes after
  * them. */
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include "client/connection/rows.h"
+#include "proto/address.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"
 
 #define N_HASTY     90
 #define N_NEWCOMERS 100
-#define N_AT_ONCE   5 /* so many connect while the daemon stands still */
+#define N_AT_ONCE   5 /* so many connect while the daemon stands still: the next would wait */
 #define NO_KIND     0x7001
 
 static struct link *admin;
@@ -100,6 +105,35 @@ TEST(frames_of_no_kind_are_answered_each)
         must_serve(fd);
 }
 
+/* Connections that came before this one have been let in, too: the kernel keeps the order. */
+static void come_after_them(void)
+{
+        int fd = connect_ready();
+
+        closep(&fd);
+}
+
+/* The queue in front of the daemon is short: no user stands there behind many of another. */
+TEST(few_connect_while_the_daemon_stands_still)
+{
+        struct sockaddr_un address;
+        int fds[N_AT_ONCE],
+                next = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+        ck_assert_int_eq(address_to_connect(gpumemd.socket, &address), 0);
+        daemon_suspend(&gpumemd);
+        for (unsigned i = 0; i < N_AT_ONCE; i++)
+                fds[i] = connect_raw();
+        ck_assert_int_eq(connect(next, (struct sockaddr *)&address, sizeof(address)), -1);
+        ck_assert_int_eq(errno, EAGAIN);
+        daemon_resume(&gpumemd);
+        come_after_them();
+        ck_assert_int_eq(connect(next, (struct sockaddr *)&address, sizeof(address)), 0);
+        for (unsigned i = 0; i < N_AT_ONCE; i++)
+                closep(&fds[i]);
+        closep(&next);
+}
+
 /* They wait for their user's turn. */
 TEST(all_that_arrive_at_once_are_welcome)
 {
@@ -113,6 +147,7 @@ TEST(all_that_arrive_at_once_are_welcome)
                         send_frame(fds[k], &hello, MESSAGE_HELLO, 1);
                 }
                 daemon_resume(&gpumemd);
+                come_after_them();
         }
         for (unsigned i = 0; i < N_NEWCOMERS; i++)
                 (void)expect(fds[i], MESSAGE_WELCOME);
@@ -136,6 +171,7 @@ TEST(who_arrives_and_leaves_leaves_nothing)
                         closep(&fd);
                 }
                 daemon_resume(&gpumemd);
+                come_after_them();
         }
         AWAIT(daemon_count_fds(&gpumemd) == n_fds);
 }

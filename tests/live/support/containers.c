@@ -16,6 +16,7 @@
 #define CGROUP_MAGIC   0x27e0eb
 #define PATH_BYTES     160
 #define DIGITS_OF_REST 52
+#define REMOVAL_MS     10000
 
 static const struct {
         const char *folder;
@@ -111,6 +112,19 @@ void container_leave(enum cgroup_tree tree)
         must(move_to(root_of(tree)), root_of(tree));
 }
 
+/* Processes that were killed, and for which their parent no longer waits, are in it for a moment. */
+static bool remove_soon(const char *path)
+{
+        for (unsigned i = 0; i < REMOVAL_MS; i++) {
+                if (rmdir(path) == 0 || errno == ENOENT)
+                        return true;
+                if (errno != EBUSY)
+                        return false;
+                (void)usleep(1000);
+        }
+        return false;
+}
+
 void containers_remove(enum cgroup_tree tree)
 {
         char path[PATH_BYTES];
@@ -118,6 +132,6 @@ void containers_remove(enum cgroup_tree tree)
         container_leave(tree);
         for (unsigned n = 0; n < N_CONTAINERS; n++) {
                 name_path(tree, n, path);
-                must(rmdir(path) == 0 || errno == ENOENT, path);
+                must(remove_soon(path), path);
         }
 }

@@ -71,6 +71,23 @@ go_on() {
         wait "$early" || status=$?
 }
 
+# How many may connect while gpumemd stands still: the others' connect() would wait.
+queue_in_front() {
+        kill -STOP "$daemon"
+        python3 -c '
+import socket, sys
+many = []
+try:
+    while True:
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        one.setblocking(False)
+        one.connect(sys.argv[1])
+        many.append(one)
+except BlockingIOError:
+    print(len(many))' "$place/gpumemd.sock"
+        kill -CONT "$daemon"
+}
+
 # A program that allocates, before there is anybody to ask.
 come_early() {
         gpumem-replay --name early "$place/early.trace.gz" >/dev/null 2>&1 &
@@ -88,6 +105,7 @@ go_on
 ok "and is served when it comes" equal "$status" 0
 kill "$lingering"
 ok "so is who connects later" serves
+ok "few stand in front of it, whatever systemd was told" equal "$(queue_in_front)" 5
 ok "what concerns every tenant is asked over the other socket" gpumemctl free-all
 ok "the sockets are for no program that it starts" is_closed_on_exec 3
 ok "nor is the admin one" is_closed_on_exec 4

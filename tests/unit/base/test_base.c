@@ -112,6 +112,27 @@ TEST(size_format_is_read_back)
         }
 }
 
+/* Halves of a hundredth, too, which printf rounds to the even one. */
+TEST(size_format_rounds_as_printf)
+{
+        struct test_random random = test_random_begin();
+        char text[SIZE_TEXT_MAX], wanted[SIZE_TEXT_MAX];
+
+        for (unsigned i = 0; i < 100000; i++) {
+                unsigned unit = 1 + (unsigned)test_random_below(&random, 5);
+                uint64_t n = test_random_next(&random) >> test_random_below(&random, 64);
+
+                n = (n >> (i % 3 ? 10 * unit - 3 : 0)) << (i % 3 ? 10 * unit - 3 : 0);
+                for (unit = 0; unit < 6 && n >> (10 * (unit + 1));)
+                        unit++;
+                (void)snprintf(
+                        wanted, sizeof(wanted), unit ? "%.2f %s" : "%.0f %s",
+                        (double)n / (double)(UINT64_C(1) << (10 * unit)),
+                        (const char *[]){"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}[unit]);
+                ck_assert_str_eq(size_format(n, text), wanted);
+        }
+}
+
 TEST(size_round_up_at_its_edges)
 {
         uint64_t rounded = UNTOUCHED;

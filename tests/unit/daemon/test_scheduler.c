@@ -17,7 +17,7 @@
 static struct worker {
         struct payer payer;
         struct task task;
-        struct payer *pays;
+        struct payer *pays, *pays_also;
         uint64_t step_ns, others_ns; /* in its steps the kernel also runs others for so long */
         uint64_t n_ns;
         unsigned n_steps;
@@ -59,6 +59,8 @@ static void work(struct task *task)
         preempted_ns += worker->others_ns;
         worker->n_ns += worker->step_ns;
         worker->n_steps++;
+        if (worker->pays_also)
+                scheduler_charge_also(&scheduler, worker->pays_also);
         if (--worker->n_left)
                 scheduler_put(&scheduler, worker->pays, task);
 }
@@ -245,22 +247,16 @@ TEST(the_time_of_others_is_not_a_steps)
         ck_assert_uint_le(scheduler.stats.longest_ns, 51 * US);
 }
 
-/* Its next step waits until the other has had as much, but for what the kernel ran meanwhile. */
-TEST(work_outside_of_steps_is_paid)
+/* A connection is accepted by a payer beside the users, before its user is known. So users who connect pay twice: others
+ * have their shares, and that user has nothing beside it. */
+TEST(who_a_step_was_for_pays_also)
 {
-        begin_users(2);
+        begin_users(3);
+        users[2].pays_also = &users[0].payer;
         run_for(S);
-        users[0].n_ns = users[1].n_ns = 0;
-        for (unsigned i = 0; i < 10; i++) {
-                uint64_t since_ns = now_ns;
-
-                now_ns += 150 * US;
-                preempted_ns += 100 * US;
-                scheduler_charge(&scheduler, &users[0].payer, since_ns);
-        }
-        run_for(S / 10);
-        ck_assert_uint_ge(users[1].n_ns, users[0].n_ns + 400 * US);
-        ck_assert_uint_le(users[1].n_ns, users[0].n_ns + 600 * US);
+        ck_assert_uint_le(users[0].n_ns, 200 * US);
+        ck_assert_uint_ge(users[1].n_ns + 200 * US, users[2].n_ns);
+        ck_assert_uint_le(users[1].n_ns, users[2].n_ns + 200 * US);
 }
 
 /* The loop waits for news, and works all the while until it sleeps, and from when it is woken. */
