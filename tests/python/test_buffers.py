@@ -225,6 +225,7 @@ class Buffers(unittest.TestCase):
         """The emulated one is the memory's file, at its place."""
         with self.gpumem.empty(5000, registered=True) as buffer:
             self.cuda.fill(buffer.pointer, 0x5a, 5000)
+            self.cuda.call('cuCtxSynchronize')
             fd = self.gpumem.export_dmabuf(buffer)
             self.assertFalse(os.get_inheritable(fd))
             self.assertEqual(os.pread(fd, 5000, os.lseek(fd, 0, os.SEEK_CUR)), b'\x5a' * 5000)

@@ -187,7 +187,7 @@ TEST(a_place_is_meant_where_the_flag_says_so, NEEDS_TWO_DEVICES)
                 {1, GPUMEM_AT_PLACE, 0, NULL},
                 {GPUMEM_NEAREST, GPUMEM_AT_PLACE, 0, NULL},
                 {0, GPUMEM_AT_PLACE, GPUMEM_E_WRONG_STREAM, "place is 0"},
-                {0, 8, GPUMEM_E_UNSUPPORTED, "flags are 0x8"},
+                {0, 32, GPUMEM_E_UNSUPPORTED, "flags are 0x20"},
         };
         struct gpumem_refusal refusal = {.struct_size = sizeof(refusal)};
         struct gpumem_info info = {.struct_size = sizeof(info)};
