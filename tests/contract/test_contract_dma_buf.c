@@ -95,13 +95,16 @@ TEST(a_wrong_range_is_refused)
         ck_cuda(INVALID, cu.cuMemGetHandleForAddressRange(&fd, block.address, 512, DMA_BUF, 0));
         ck_cuda(INVALID, cu.cuMemGetHandleForAddressRange(&fd, block.address, 0, DMA_BUF, 0));
         ck_cuda(INVALID, cu.cuMemGetHandleForAddressRange(NULL, block.address, PAGE, DMA_BUF, 0));
+        ck_assert_int_eq(fd, -77);
         ck_assert_int_ne(
                 cu.cuMemGetHandleForAddressRange(&fd, block.address, 2 * GRANULE, DMA_BUF, 0),
                 CUDA_SUCCESS);
+        ck_assert_int_eq(fd, -1);
+        fd = -77;
         contract_unmap(&block);
         ck_assert_int_ne(cu.cuMemGetHandleForAddressRange(&fd, block.address, PAGE, DMA_BUF, 0),
                          CUDA_SUCCESS);
-        ck_assert_int_eq(fd, -77);
+        ck_assert_int_eq(fd, -1);
 }
 
 static bool has_dma_bufs(void)

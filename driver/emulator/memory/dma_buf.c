@@ -17,13 +17,15 @@ static bool is_aligned(uint64_t address, uint64_t n_bytes)
         return n_bytes && address % n_page_bytes == 0 && n_bytes % n_page_bytes == 0;
 }
 
-/* Within one mapping; memory of several stitched ones is not emulated. */
+/* Within one mapping; memory of several stitched ones is not emulated. As the real driver does, it writes -1 for a range
+ * that it refuses. */
 static CUresult dma_buf_locked(uint64_t address, uint64_t n_bytes, int *ret_fd)
 {
         const struct mapping *mapping = mapping_find_locked(address);
         const struct allocation *allocation;
         int fd;
 
+        *ret_fd = -1;
         if (!mapping || n_bytes > mapping->range.base + mapping->range.n_bytes - address)
                 return CUDA_ERROR_INVALID_VALUE;
         allocation = mapping->allocation;
