@@ -112,10 +112,12 @@ static bool owes(struct stream_heap *heap)
         return owed && trim_is_fenced(heap);
 }
 
-/* May any thread record in its stream? */
+/* May any thread record in its stream? With GPUMEM_FENCE=context a record ends each capture of the context, so only
+ * calls that name the stream make one. */
 static bool is_known(const struct stream_heap *heap)
 {
-        return heap->is_legacy || streams_cover(heap->pool->streams, &heap->key);
+        return heap->pool->streams->way != FENCE_CONTEXT &&
+               (heap->is_legacy || streams_cover(heap->pool->streams, &heap->key));
 }
 
 /* The caller has the lock. */
@@ -123,11 +125,11 @@ static void record_owed(struct stream_heap *heap)
 {
         struct streams *streams = heap->pool->streams;
 
-        if (heap->is_legacy || streams->way == FENCE_CONTEXT)
+        if (heap->is_legacy)
                 fences_record(&heap->fences, heap_in(heap), streams, heap->key.context,
                               CU_STREAM_LEGACY);
         else
-                fences_record_round(&heap->fences, heap_in(heap), streams, heap->key.context);
+                fences_record_round(&heap->fences, heap_in(heap), streams, &heap->key);
         spin_lock(&heap_in(heap)->lock);
         trim_trigger_note_record(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);

@@ -43,8 +43,7 @@ static void record(struct fences *fences, struct heap *heap, struct streams *str
         if (!n_bytes)
                 return;
         place->round = streams_begin_round(streams, place->context);
-        if ((place->is_round_only && !place->round) ||
-            marks_add(&fences->marks, streams->cuda, place))
+        if (marks_add(&fences->marks, streams->cuda, place))
                 take_back(heap, n_bytes);
 }
 
@@ -58,12 +57,19 @@ void fences_record(struct fences *fences, struct heap *heap, struct streams *str
         record(fences, heap, streams, &place);
 }
 
+/* Another thread may end the registration, use the stream and free in it before the round begins, which does not cover
+ * that work then. */
 void fences_record_round(struct fences *fences, struct heap *heap, struct streams *streams,
-                         uint64_t context)
+                         const struct stream_key *key)
 {
-        struct mark_place place = {.context = context, .is_round_only = true};
+        struct mark_place place = {.context = key->context, .is_round_only = true};
+        uint64_t n_bytes = end_epoch(heap, &place.number);
 
-        record(fences, heap, streams, &place);
+        if (!n_bytes)
+                return;
+        place.round = streams_begin_round_with(streams, key);
+        if (!place.round || marks_add(&fences->marks, streams->cuda, &place))
+                take_back(heap, n_bytes);
 }
 
 static void pass(struct heap *heap, uint64_t n_done_epochs)

@@ -25,9 +25,9 @@ void fences_deinit(struct fences *fences, const struct cuda *cuda);
 void fences_record(struct fences *fences, struct heap *heap, struct streams *streams,
                    uint64_t context, void *stream);
 
-/* The same for a registered stream, which the round covers. The caller does not have the stream. */
+/* The same for a stream that the round covers, if it is registered still. The caller does not have the stream. */
 void fences_record_round(struct fences *fences, struct heap *heap, struct streams *streams,
-                         uint64_t context);
+                         const struct stream_key *key);
 
 /* Tells the heap which epochs its stream and the rounds have passed. */
 void fences_poll(struct fences *fences, struct heap *heap, struct streams *streams,

@@ -246,15 +246,33 @@ static void count_done(struct stream_set *set)
         set->n_done = n_done;
 }
 
-/* Marks the stream for the next round, so that no later round is over before its present work. */
+static bool is_full(const struct stream_set *set)
+{
+        return set->n_begun - set->n_done >= ROUNDS_MAX;
+}
+
+/* The stream is about to be marked for that round again: one mark of a round counts. */
+static void lose_mark(struct marked *marked, uint64_t number)
+{
+        bool is_lost;
+
+        if (marks_last(&marked->marks, &is_lost) == number)
+                marks_lose_last(&marked->marks);
+}
+
+/* Marks the stream for the next round, or for the last one if that is begun again, so that no later round is over
+ * before its present work. */
 static int part_with(struct streams *streams, struct stream_set *set, struct marked *marked)
 {
-        struct mark_place place = {
-                .context = set->context, .stream = marked->stream, .number = set->n_begun + 1};
+        struct mark_place place = {.context = set->context,
+                                   .stream = marked->stream,
+                                   .number = set->n_begun + !is_full(set)};
         int r = 0;
 
-        if (streams->way == FENCE_STREAMS)
+        if (streams->way == FENCE_STREAMS) {
+                lose_mark(marked, place.number);
                 r = marks_add(&marked->marks, streams->cuda, &place);
+        }
         if (r) {
                 set_owed(streams, set, true, marked);
                 return r;
@@ -312,11 +330,10 @@ static int check_all(const struct cuda *cuda, struct attempt *attempt)
 static void lose(struct stream_set *set, uint64_t number)
 {
         struct marked *marked;
-        bool is_lost;
 
         LIST_FOREACH (marked, &set->all, link) {
-                if (marked->n_registered && marks_last(&marked->marks, &is_lost) == number)
-                        marks_lose_last(&marked->marks);
+                if (marked->n_registered)
+                        lose_mark(marked, number);
         }
 }
 
@@ -368,13 +385,9 @@ static void poll_set(struct streams *streams, struct stream_set *set)
         count_done(set);
 }
 
-static bool is_full(const struct stream_set *set)
-{
-        return set->n_begun - set->n_done >= ROUNDS_MAX;
-}
-
-/* Returns the number of the round that covers all present work. If the last round is begun again and that fails, its
- * marks are lost, and the next round takes its place. The caller has the lock. */
+/* Returns the number of the round that covers all present work. If many rounds are pending, that is the last one,
+ * begun again. If that fails, its marks are lost, and the next round takes its place. So a round that is owed has a
+ * number of its own, for which frees wait. The caller has the lock. */
 static uint64_t begin_round(struct streams *streams, struct stream_set *set)
 {
         struct attempt attempt = {.set = set};
@@ -382,7 +395,7 @@ static uint64_t begin_round(struct streams *streams, struct stream_set *set)
 
         if (is_full(set))
                 poll_set(streams, set);
-        attempt.number = set->n_begun + !is_full(set);
+        attempt.number = set->n_begun + (!is_full(set) || set->is_owed);
         r = context_run(streams->cuda, set->context, mark_all, &attempt);
         set_owed(streams, set, r != 0, attempt.failed);
         if (r)
@@ -401,6 +414,21 @@ uint64_t streams_begin_round(struct streams *streams, uint64_t context)
         pthread_mutex_lock(&streams->lock);
         set = find(streams, context);
         if (set && !LIST_EMPTY(&set->all))
+                round = begin_round(streams, set);
+        pthread_mutex_unlock(&streams->lock);
+        return round;
+}
+
+uint64_t streams_begin_round_with(struct streams *streams, const struct stream_key *key)
+{
+        struct stream_set *set;
+        uint64_t round = 0;
+
+        if (!streams->cuda || !key->context || streams->way != FENCE_STREAMS)
+                return 0;
+        pthread_mutex_lock(&streams->lock);
+        set = find(streams, key->context);
+        if (set && find_stream(set, key->id))
                 round = begin_round(streams, set);
         pthread_mutex_unlock(&streams->lock);
         return round;

@@ -66,6 +66,9 @@ bool streams_cover(struct streams *streams, const struct stream_key *key);
  * such stream, so nothing is to be waited for. */
 uint64_t streams_begin_round(struct streams *streams, uint64_t context);
 
+/* The same, if the stream is registered; else 0. */
+uint64_t streams_begin_round_with(struct streams *streams, const struct stream_key *key);
+
 /* The number of the last round of the context that is known to be over, with all before it. Asks no driver. */
 uint64_t streams_done_rounds(struct streams *streams, uint64_t context);
 

@@ -109,8 +109,7 @@ def _check_daemon() -> Check:
 def _daemon_pid(path: str) -> int:
     """0 where the kernel names another: systemd has made the socket, or a container hides it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as made:
-        made.settimeout(10)
-        if made.connect_ex(path):
+        if _where.connect(made, path):
             return 0
         said = made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     pid = struct.unpack("3i", said)[0]

@@ -7,6 +7,7 @@ import errno
 import grp
 import os
 import socket
+import struct
 
 DEFAULT = "/run/gpumemd/gpumemd.sock"
 
@@ -20,12 +21,18 @@ def paths() -> list[str]:
     return [DEFAULT] + ([f"{runtime}/gpumemd/gpumemd.sock"] if runtime else [])
 
 
+def connect(made: socket.socket, path: str) -> int:
+    """Connects; waits up to 10 s where gpumemd's queue is full. 0, or an errno."""
+    # A socket with a timeout of Python's does not wait for a place in the queue.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 10, 0))
+    return made.connect_ex(path)
+
+
 def reach(path: str) -> int:
     """Connects and hangs up. 0, or an errno."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as made:
-        made.settimeout(10)
         try:
-            return made.connect_ex(path)
+            return connect(made, path)
         except OSError as error:  # a path that is too long has no errno
             return error.errno or errno.ENAMETOOLONG
 

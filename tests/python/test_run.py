@@ -6,8 +6,11 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import unittest
 from unittest import mock
 
@@ -232,6 +235,24 @@ class Lost(unittest.TestCase):
                           [(client['pid'], client['program']) for client in known])
             program.stdin.write('\n')
         self.assertEqual(program.returncode, 0)
+
+
+class FullQueue(unittest.TestCase):
+    """gpumemd has not accepted those who came before."""
+
+    def test_a_program_waits_for_its_place(self):
+        from gpumem import _doctor
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+            path = f'{folder}/socket'
+            server.bind(path)
+            server.listen(0)
+            first = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            first.connect(path)
+            accepting = threading.Timer(0.2, lambda: [made.close() for made, _ in (server.accept(), server.accept())])
+            accepting.start()
+            self.assertEqual(_doctor._where.reach(path), 0)
+            accepting.join()
+            first.close()
 
 
 class Doctor(unittest.TestCase):

@@ -458,6 +458,45 @@ TEST(a_round_that_is_begun_again_covers_later_work)
         ck_assert(is_over(owed));
 }
 
+/* What a stream did until it was unregistered is covered by the last round that is begun again. */
+TEST(a_round_that_is_begun_again_covers_a_stream_that_has_parted)
+{
+        uint64_t last = 0;
+
+        register_one(1);
+        register_one(2);
+        work_in(1);
+        for (unsigned i = 0; i < 64; i++)
+                last = streams_begin_round(&streams, CONTEXT);
+        work_in(2);
+        ck_assert_int_eq(unregister(2), 0);
+        ck_assert_uint_eq(streams_begin_round(&streams, CONTEXT), last);
+        finish(1);
+        ck_assert(!is_over(last));
+        finish(2);
+        ck_assert(is_over(last));
+}
+
+/* A free waits for the round that is owed by its number, so that round is begun under it, however many are pending. */
+TEST(a_round_that_is_owed_keeps_its_number)
+{
+        uint64_t last = 0, owed;
+
+        register_one(1);
+        register_one(2);
+        work_in(1);
+        for (unsigned i = 0; i < 64; i++)
+                last = streams_begin_round(&streams, CONTEXT);
+        driver.captures[2] = true;
+        owed = streams_begin_round(&streams, CONTEXT);
+        ck_assert_uint_eq(owed, last + 1);
+        driver.captures[2] = false;
+        streams_catch_up(&streams);
+        ck_assert(!is_over(owed));
+        finish(1);
+        ck_assert(is_over(owed));
+}
+
 /* A driver that fails owes the round, and the next call tries again. */
 TEST(a_driver_that_fails_is_asked_again)
 {
