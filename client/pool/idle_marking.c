@@ -68,8 +68,8 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
 }
 
 /* Usually a later free tries again, so this does not wait for the lock. After a large fall, or when a block became
- * empty, there may be no later free, and no other thread can make the record, so this waits. Such records are counted,
- * and are few between two looks. */
+ * empty, there may be no later free, and no other thread can make the record, so this waits. Such records are counted:
+ * a few for falls between two looks, and for empty blocks as many as are granted. */
 static bool take_lock(struct stream_heap *heap)
 {
         struct pool *pool = heap->pool;

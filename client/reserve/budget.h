@@ -25,7 +25,8 @@ struct budget {
 /* Half of what is held above the need fades in that time. */
 #define BUDGET_HALF_LIFE_US UINT64_C(250000)
 
-/* Between two calls of budget_see no more than this counts as time. Programs at work see the budget more often. */
+/* Between two calls of budget_see no more than this counts as time. A program with many calls sees the
+ * budget more often; one with few keeps its peak for longer. */
 #define BUDGET_PAUSE_US UINT64_C(10000)
 
 /* The same of the slack. */

@@ -94,7 +94,8 @@ static ALWAYS_INLINE bool trim_trigger_fell(const struct trim_trigger *trigger,
 #define TRIM_TRIGGER_SMALL      256
 #define TRIM_TRIGGER_SMALL_PART 16
 
-/* They are granted so often that they take a hundredth of the time at most: one in 64 registered streams takes 10 us. */
+/* They are granted so often that those of one heap take about a hundredth of the time at most: one in 64 registered
+ * streams takes 10 us. */
 #define TRIM_TRIGGER_GRANT_US 250000
 
 /* A block may have become empty. */

@@ -43,7 +43,7 @@ bool last_error_is_refusal(int code);
 /* The call ends with `code`. The text is the daemon's, if it sent one, or that of the code. */
 void last_error_keep(uint64_t client, int code, const struct gpumem_request *request);
 
-/* The same for gpumem_share and gpumem_attach, whose callers do not choose kind, place and size. */
+/* The same for gpumem_share, gpumem_attach and gpumem_export_dmabuf, whose callers do not choose kind, place and size. */
 void last_error_keep_of_attach(uint64_t client, int code);
 
 /* The same for gpumem_connect, under LAST_ERROR_NO_CLIENT since there is no client. It is also kept on its own. */
