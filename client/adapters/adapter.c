@@ -8,6 +8,8 @@
 #include <stdio.h>
 
 #include "base/size.h"
+#include "client/adapters/default_streams.h"
+#include "client/pool/stream_handles.h"
 #include "gpumem-adapters.h"
 #include "gpumem.h"
 
@@ -59,21 +61,38 @@ int adapter_alloc_with(uint32_t flags, size_t n_bytes, int device, void *stream,
 
 int adapter_alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)
 {
-        return adapter_alloc_with(0, n_bytes, device, stream, ret_pointer);
+        struct gpumem_stream *handle = default_streams_find(device, stream);
+        int r;
+
+        if (handle && stream_handle_hit(handle, n_bytes, ret_pointer) == 0)
+                return 0;
+        r = adapter_alloc_with(0, n_bytes, device, stream, ret_pointer);
+        if (!r)
+                default_streams_note(device, stream);
+        return r;
 }
 
-void adapter_free_in_order(void *pointer)
+/* The handle gives back what is of its own stream alone. */
+void adapter_free_in_order(void *pointer, int device)
 {
+        struct gpumem_stream *handle = default_streams_of_device(device);
+
+        if (handle && stream_handle_give(handle, pointer) == 0)
+                return;
         if (gpumem_free_in_order(NULL, pointer))
                 adapter_count_failure();
 }
 
-void adapter_free(void *pointer, void *stream)
+void adapter_free(void *pointer, int device, void *stream)
 {
-        int r = gpumem_free(NULL, pointer, stream);
+        struct gpumem_stream *handle = default_streams_find(device, stream);
+        int r;
 
+        if (handle && stream_handle_give(handle, pointer) == 0)
+                return;
+        r = gpumem_free(NULL, pointer, stream);
         if (wants_context(r))
-                adapter_free_in_order(pointer);
+                adapter_free_in_order(pointer, device);
         else if (r)
                 adapter_count_failure();
 }

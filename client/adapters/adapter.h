@@ -15,10 +15,11 @@ int adapter_alloc_with(uint32_t flags, size_t n_bytes, int device, void *stream,
 
 /* Frees in the order of `stream`, if the stream belongs to the memory's context or its context can be found; else in
  * the order of the memory's own stream. */
-void adapter_free(void *pointer, void *stream);
+void adapter_free(void *pointer, int device, void *stream);
+
 
 /* Frees in the order of the memory's own stream. */
-void adapter_free_in_order(void *pointer);
+void adapter_free_in_order(void *pointer, int device);
 
 /* Counts the failure of a call that cannot report it to the framework. */
 void adapter_count_failure(void);

@@ -69,10 +69,9 @@ void gpumem_cupy_free(void *param, void *pointer, int device)
         struct python_lock lock;
 
         (void)param;
-        (void)device;
         if (!pointer)
                 return;
         python_lock_lend(&lock);
-        adapter_free_in_order(pointer);
+        adapter_free_in_order(pointer, device);
         python_lock_take_again(&lock);
 }

@@ -14,38 +14,6 @@
 /* Devices whose default streams are registered: a bit for each. */
 static _Atomic uint64_t defaults;
 
-/* Handles of default streams, by device, opened with the registration. Contexts live as long as the process. */
-static _Atomic(struct gpumem_stream *) handles[64];
-
-/* The handle, if the stream is the default one of the context that it was opened in. */
-static struct gpumem_stream *handle_of(int device, void *stream)
-{
-        struct gpumem_stream *handle;
-        uint64_t context;
-
-        if (stream || device < 0 || device >= (int)ARRAY_SIZE(handles))
-                return NULL;
-        handle = atomic_load_explicit(&handles[device], memory_order_acquire);
-        if (!handle || context_current(&handle->client->cuda, &context))
-                return NULL;
-        return context == handle->key.context ? handle : NULL;
-}
-
-/* Another device's context may be current. */
-static void open_default(int device)
-{
-        struct gpumem_stream *handle;
-        int current;
-
-        if (device < 0 || device >= (int)ARRAY_SIZE(handles) ||
-            gpumem_stream_open(NULL, NULL, &handle))
-                return;
-        if (context_device(&handle->client->cuda, &current) == 0 && current == device)
-                atomic_store_explicit(&handles[device], handle, memory_order_release);
-        else
-                (void)gpumem_stream_close(handle);
-}
-
 /* PyTorch's main stream may still use what its other streams free. It can be registered when the device's context is
  * current, which PyTorch sees to before its first kernel, and not when it is initialised. */
 static void register_default(int device)
@@ -61,24 +29,15 @@ static void register_default(int device)
                 atomic_fetch_and(&defaults, ~bit);
         else if (r)
                 adapter_count_failure();
-        else
-                open_default(device);
 }
 
 static int alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)
 {
-        struct gpumem_stream *handle = handle_of(device, stream);
-        int r;
+        int r = adapter_alloc(n_bytes, device, stream, ret_pointer);
 
-        if (handle && stream_handle_hit(handle, n_bytes, ret_pointer) == 0)
-                return 0;
-        r = adapter_alloc(n_bytes, device, stream, ret_pointer);
-        if (r)
-                return r;
-        register_default(device);
-        if (handle)
-                stream_handle_note(handle);
-        return 0;
+        if (!r)
+                register_default(device);
+        return r;
 }
 
 /* PyTorch does not check the pointer, so a refusal must be thrown. */
@@ -124,11 +83,9 @@ void *gpumem_torch_registered_alloc(size_t n_bytes, int device, void *stream)
 
 void gpumem_torch_free(void *pointer, size_t n_bytes, int device, void *stream)
 {
-        struct gpumem_stream *handle = handle_of(device, stream);
-
         (void)n_bytes;
-        if (pointer && (!handle || stream_handle_give(handle, pointer)))
-                adapter_free(pointer, stream);
+        if (pointer)
+                adapter_free(pointer, device, stream);
 }
 
 /* A capturing stream need not be recorded: its memory belongs to the graph, or lives as long as the graph is used. */
