@@ -17,7 +17,6 @@ int adapter_alloc_with(uint32_t flags, size_t n_bytes, int device, void *stream,
  * the order of the memory's own stream. */
 void adapter_free(void *pointer, int device, void *stream);
 
-
 /* Frees in the order of the memory's own stream. */
 void adapter_free_in_order(void *pointer, int device);
 

@@ -352,26 +352,94 @@ TEST(torchs_default_stream_is_registered)
         ck_assert_uint_eq(gpumem_adapters_failures(), 0);
 }
 
-/* The adapter has it open, so it has to be closed once more. Then other calls serve the stream. */
-TEST(torchs_default_stream_is_open)
+/* A framework's functions, for the default stream of device 0. */
+struct adapter {
+        void *(*alloc)(void);
+        void (*free)(void *pointer);
+};
+
+static void *torch_alloc(void)
 {
-        void *pointer = gpumem_torch_alloc(N_BYTES, 0, NULL);
+        return gpumem_torch_alloc(N_BYTES, 0, NULL);
+}
+
+static void torch_free(void *pointer)
+{
+        gpumem_torch_free(pointer, N_BYTES, 0, NULL);
+}
+
+static void *cupy_alloc(void)
+{
+        return gpumem_cupy_alloc(NULL, N_BYTES, 0);
+}
+
+static void cupy_free(void *pointer)
+{
+        gpumem_cupy_free(NULL, pointer, 0);
+}
+
+/* The adapter has it open, so it has to be closed once more. Then other calls serve the stream. */
+static void default_stream_is_open(const struct adapter *adapter)
+{
+        void *pointer = adapter->alloc();
         struct gpumem_stream *handle;
 
         ck_assert_ptr_nonnull(pointer);
         ck_assert_int_eq(gpumem_stream_open(NULL, NULL, &handle), 0);
         for (unsigned i = 0; i < 4; i++) {
-                gpumem_torch_free(pointer, N_BYTES, 0, NULL);
+                adapter->free(pointer);
                 ck_assert_int_eq(gpumem_free(NULL, pointer, NULL), GPUMEM_E_NOT_OURS);
-                ck_assert_ptr_eq(gpumem_torch_alloc(N_BYTES, 0, NULL), pointer);
+                ck_assert_ptr_eq(adapter->alloc(), pointer);
                 if (i >= 1)
                         ck_assert_int_eq(gpumem_stream_close(handle), i < 3 ? 0 : GPUMEM_E_CLOSED);
         }
         ck_assert_int_eq(gpu_use_none(gpu), 0);
-        gpumem_torch_free(pointer, N_BYTES, 0, NULL);
+        adapter->free(pointer);
         ck_assert_int_eq(gpu_use(gpu), 0);
-        ck_assert_ptr_eq(gpumem_torch_alloc(N_BYTES, 0, NULL), pointer);
-        gpumem_torch_free(pointer, N_BYTES, 0, NULL);
+        ck_assert_ptr_eq(adapter->alloc(), pointer);
+        adapter->free(pointer);
+        ck_assert_uint_eq(gpumem_adapters_failures(), 0);
+}
+
+TEST(torchs_default_stream_is_open)
+{
+        default_stream_is_open(&(const struct adapter){torch_alloc, torch_free});
+}
+
+TEST(cupys_default_stream_is_open)
+{
+        default_stream_is_open(&(const struct adapter){cupy_alloc, cupy_free});
+}
+
+static int32_t place_of(const void *pointer)
+{
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+
+        ck_assert_int_eq(gpumem_describe(NULL, pointer, &info), 0);
+        return info.place;
+}
+
+/* Both default streams are NULL. */
+TEST(each_device_has_a_default_stream)
+{
+        void *pointers[2], *again;
+        struct gpu *other;
+
+        pointers[0] = cupy_alloc();
+        ck_assert_int_eq(gpu_new(1, &other), 0);
+        ck_assert_int_eq(gpu_use(other), 0);
+        for (int i = 0; i < 3; i++) {
+                pointers[1] = gpumem_cupy_alloc(NULL, N_BYTES, 1);
+                ck_assert_int_eq(place_of(pointers[1]), 1);
+                gpumem_cupy_free(NULL, pointers[0], i % 2); /* device 0's, whatever CuPy says */
+                again = cupy_alloc();
+                ck_assert_int_eq(place_of(again), 0);
+                ck_assert_ptr_eq(again, pointers[0]);
+                gpumem_cupy_free(NULL, pointers[1], 1);
+        }
+        gpumem_cupy_free(NULL, again, 0);
+        gpu_free(other);
+        ck_assert_int_eq(gpu_use(gpu), 0);
         ck_assert_uint_eq(gpumem_adapters_failures(), 0);
 }
 
