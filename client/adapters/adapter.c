@@ -59,26 +59,38 @@ int adapter_alloc_with(uint32_t flags, size_t n_bytes, int device, void *stream,
         return gpumem_alloc(NULL, &request, ret_pointer);
 }
 
-int adapter_alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)
+int adapter_hit(size_t n_bytes, int device, void *stream, void **ret_pointer)
 {
         struct gpumem_stream *handle = default_streams_find(device, stream);
-        int r;
 
-        if (handle && stream_handle_hit(handle, n_bytes, ret_pointer) == 0)
-                return 0;
-        r = adapter_alloc_with(0, n_bytes, device, stream, ret_pointer);
+        return handle ? stream_handle_hit(handle, n_bytes, ret_pointer) : GPUMEM_E_REFUSED;
+}
+
+int adapter_alloc_missed(size_t n_bytes, int device, void *stream, void **ret_pointer)
+{
+        int r = adapter_alloc_with(0, n_bytes, device, stream, ret_pointer);
+
         if (!r)
                 default_streams_note(device, stream);
         return r;
 }
 
-/* The handle gives back what is of its own stream alone. */
-void adapter_free_in_order(void *pointer, int device)
+int adapter_alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)
+{
+        if (adapter_hit(n_bytes, device, stream, ret_pointer) == 0)
+                return 0;
+        return adapter_alloc_missed(n_bytes, device, stream, ret_pointer);
+}
+
+int adapter_give(void *pointer, int device)
 {
         struct gpumem_stream *handle = default_streams_of_device(device);
 
-        if (handle && stream_handle_give(handle, pointer) == 0)
-                return;
+        return handle ? stream_handle_give(handle, pointer) : GPUMEM_E_REFUSED;
+}
+
+void adapter_free_in_order(void *pointer)
+{
         if (gpumem_free_in_order(NULL, pointer))
                 adapter_count_failure();
 }
@@ -92,7 +104,7 @@ void adapter_free(void *pointer, int device, void *stream)
                 return;
         r = gpumem_free(NULL, pointer, stream);
         if (wants_context(r))
-                adapter_free_in_order(pointer, device);
+                adapter_free_in_order(pointer);
         else if (r)
                 adapter_count_failure();
 }

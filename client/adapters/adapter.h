@@ -9,6 +9,10 @@
 /* Allocates device memory for use in the order of `stream`, whatever context is current. As gpumem_alloc. */
 int adapter_alloc(size_t n_bytes, int device, void *stream, void **ret_pointer);
 
+/* The two halves of it. A hit is served by the handle of a default stream, without waiting; else GPUMEM_E_REFUSED. */
+int adapter_hit(size_t n_bytes, int device, void *stream, void **ret_pointer);
+int adapter_alloc_missed(size_t n_bytes, int device, void *stream, void **ret_pointer);
+
 /* The same with flags of gpumem_alloc. */
 int adapter_alloc_with(uint32_t flags, size_t n_bytes, int device, void *stream,
                        void **ret_pointer);
@@ -18,7 +22,11 @@ int adapter_alloc_with(uint32_t flags, size_t n_bytes, int device, void *stream,
 void adapter_free(void *pointer, int device, void *stream);
 
 /* Frees in the order of the memory's own stream. */
-void adapter_free_in_order(void *pointer, int device);
+void adapter_free_in_order(void *pointer);
+
+/* The same for memory of the device's default stream, if its handle can free it at once; else GPUMEM_E_REFUSED, and
+ * nothing is freed. */
+int adapter_give(void *pointer, int device);
 
 /* Counts the failure of a call that cannot report it to the framework. */
 void adapter_count_failure(void);

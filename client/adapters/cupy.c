@@ -22,8 +22,10 @@ static int alloc(void *param, size_t n_bytes, int device, void **ret_pointer)
         *(void **)&function = param;
         if (function)
                 stream = (void *)function();
+        if (adapter_hit(n_bytes, device, stream, ret_pointer) == 0)
+                return 0;
         python_lock_lend(&lock);
-        r = adapter_alloc(n_bytes, device, stream, ret_pointer);
+        r = adapter_alloc_missed(n_bytes, device, stream, ret_pointer);
         python_lock_take_again(&lock);
         /* CuPy's frees name no stream, and the stream is known to be alive only now. */
         if (!r && stream_is_created(stream) && client_enter(&client) == 0)
@@ -69,9 +71,9 @@ void gpumem_cupy_free(void *param, void *pointer, int device)
         struct python_lock lock;
 
         (void)param;
-        if (!pointer)
+        if (!pointer || adapter_give(pointer, device) == 0)
                 return;
         python_lock_lend(&lock);
-        adapter_free_in_order(pointer, device);
+        adapter_free_in_order(pointer);
         python_lock_take_again(&lock);
 }

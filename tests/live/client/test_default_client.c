@@ -420,7 +420,7 @@ static int32_t place_of(const void *pointer)
 }
 
 /* Both default streams are NULL. */
-TEST(each_device_has_a_default_stream)
+TEST(each_device_has_a_default_stream, NEEDS_TWO_DEVICES)
 {
         void *pointers[2], *again;
         struct gpu *other;
