@@ -44,6 +44,12 @@ void numbered_go_on(struct numbered_walk *walk, unsigned n_items);
 /* NULL: the part is over. */
 void *numbered_next(const struct numbered *all, struct numbered_walk *walk);
 
+/* The walk meets the object that it met last once more. */
+static inline void numbered_meet_again(struct numbered_walk *walk)
+{
+        walk->next--;
+}
+
 /* The walk has met all. */
 static inline bool numbered_is_over(const struct numbered *all, const struct numbered_walk *walk)
 {

@@ -133,6 +133,7 @@ static int set_up(struct server *server, const struct server_options *options)
         server->tenancy = options->settings->tenancy;
         server->accounts.everyone = &server->scheduler.everyone;
         server->accounts.one_a_user = server->tenancy == TENANCY_OF_USERS;
+        server->own_uid = geteuid();
         (void)peer_find_container(getpid(), server->own_container);
         server->serves_one_user = options->settings->says_user;
         server->served_uid = options->settings->user;

@@ -186,6 +186,7 @@ struct server {
         struct watched_file driver_file; /* see gpu_file_access.h */
         enum tenancy tenancy;
         uint64_t n_alone; /* tenants of one client so far: gives each a number */
+        uid_t own_uid;
         char own_container
                 [CGROUP_PATH_MAX]; /* the daemon's own container; "": none, or it cannot be read */
         bool serves_one_user;

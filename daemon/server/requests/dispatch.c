@@ -89,7 +89,8 @@ static void refuse_user(struct session *session, const struct frame *frame)
         refuse(session, frame, GPUMEM_E_DENIED, text);
 }
 
-/* A HELLO is two steps: the board, and the rest. */
+/* A HELLO is several steps: the board, one for each frame that an earlier connection of the process still has, and the
+ * rest. */
 struct hello {
         struct walk walk;
         int board_fd;
@@ -121,6 +122,27 @@ static bool rest(struct walk *walk)
         return !walk->has_rested;
 }
 
+/* Was it a client of this daemon before? */
+static bool reconnects(const struct walk *walk)
+{
+        return walk->request.hello.incarnation == walk->asker->server->incarnation;
+}
+
+static bool catch_up(struct walk *walk)
+{
+        struct session *other;
+
+        if (!reconnects(walk))
+                return false;
+        while ((other = walk_next_session(walk))) {
+                if (process_sessions_catch_up(walk->asker, other)) {
+                        numbered_meet_again(&walk->place);
+                        return true;
+                }
+        }
+        return walk_has_more_sessions(walk);
+}
+
 static bool become_client(struct walk *walk)
 {
         struct session *session = walk->asker;
@@ -141,7 +163,7 @@ static bool become_client(struct walk *walk)
         if (session->features & PROTO_FEATURE_PRESSURE)
                 client_hear_pressure(client);
         session_become_ready(session, client);
-        if (frame->hello.incarnation == session->server->incarnation)
+        if (reconnects(walk))
                 process_sessions_reconnect(session, frame->hello.n_held_bytes);
         welcome(session, frame->serial, hello_of(walk)->board_fd);
         return false;
@@ -150,7 +172,7 @@ static bool become_client(struct walk *walk)
 /* A client that speaks a later version also speaks this one. */
 static void take_hello(struct session *session, const struct frame *frame)
 {
-        static bool (*const parts[])(struct walk * walk) = {rest, become_client, NULL};
+        static bool (*const parts[])(struct walk * walk) = {rest, catch_up, become_client, NULL};
         struct hello *hello;
 
         if (!session_may_lease(session) && !authorization_sees_all(session)) {

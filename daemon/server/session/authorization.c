@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "daemon/policy/report/listing.h"
 
@@ -104,7 +103,8 @@ static bool is_at_home(const struct session *session)
 
 bool authorization_sees_all(const struct session *session)
 {
-        return (session->peer.uid == 0 || session->peer.uid == geteuid()) && is_at_home(session);
+        return (session->peer.uid == 0 || session->peer.uid == session->server->own_uid) &&
+               is_at_home(session);
 }
 
 bool authorization_may_administer(const struct session *session)

@@ -52,16 +52,15 @@ static struct session *find_left(struct session *session)
         return found;
 }
 
+bool process_sessions_catch_up(const struct session *session, struct session *other)
+{
+        return other != session && other->process == session->process &&
+               session->process->key.number && other->state == SESSION_READY &&
+               transport_catch_up(&other->transport);
+}
+
 void process_sessions_reconnect(struct session *session, uint64_t n_held_bytes)
 {
-        struct session *other;
-
-        /* The loop may see the end of a connection after the HELLO of the next one. */
-        EACH_OTHER(other, session)
-        {
-                while (other->state == SESSION_READY && transport_catch_up(&other->transport))
-                        continue;
-        }
         session->takes_over = true;
         session->n_held_bytes = n_held_bytes;
         if (!n_held_bytes)

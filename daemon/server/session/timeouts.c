@@ -9,15 +9,14 @@
 #define LOOK_MS 250
 
 /* Ends the session if HELLO is late. HELLO may have arrived in time while the daemon was stopped or its user was not
- * served, so the socket is read first. */
+ * served, so what the socket has is read first. */
 static void demand_hello(struct session *session)
 {
         uint64_t now_ns = server_now_ns(session->server);
 
         if (now_ns - session->since_ns < SESSION_TIMEOUT_MS * NS_PER_MS)
                 return;
-        transport_take(&session->transport);
-        if (session->state == SESSION_HELLO && LIST_EMPTY(&session->walks))
+        if (LIST_EMPTY(&session->walks) && !transport_has_unread(&session->transport))
                 session_give_up(session, "no HELLO within 5 seconds");
 }
 

@@ -11,9 +11,6 @@
 #include "daemon/server/transport/socket_file.h"
 #include "gpumem.h"
 
-/* Frames taken from a socket that is read before the loop reports it. */
-#define FRAMES_A_LOOK 8
-
 /* Queued frames at which reading stops. */
 #define SEND_QUEUE_HIGH 64
 
@@ -151,19 +148,15 @@ int transport_init(struct transport *transport, struct server *server,
         return 0;
 }
 
-static bool take_some(struct transport *transport)
+bool transport_has_unread(struct transport *transport)
 {
-        for (unsigned n = 0; n < FRAMES_A_LOOK; n++) {
-                if (!receive(transport))
-                        return false;
-        }
-        return !transport->closing;
-}
+        struct pollfd poll_fd = {.fd = transport->fd, .events = POLLIN};
 
-void transport_take(struct transport *transport)
-{
-        (void)take_some(transport);
+        if (transport->closing || poll(&poll_fd, 1, 0) <= 0)
+                return false;
+        transport->is_readable = true;
         transport_watch(transport);
+        return true;
 }
 
 bool transport_catch_up(struct transport *transport)
@@ -175,7 +168,7 @@ bool transport_catch_up(struct transport *transport)
                 return false;
         transport->has_hung_up = true;
         send_queue_drop_all(&transport->send_queue);
-        has_more = take_some(transport);
+        has_more = receive(transport) && !transport->closing;
         transport_watch(transport);
         return has_more;
 }

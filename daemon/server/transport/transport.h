@@ -74,14 +74,14 @@ void transport_send(struct transport *transport, const struct frame *frame, cons
 /* Whether frames are queued for the peer, and it has read nothing for so long. Call it at intervals. */
 bool transport_is_stalled(struct transport *transport, uint64_t patience_ns);
 
-/* Reads a few frames now, before the loop reports them. */
-void transport_take(struct transport *transport);
+/* Whether the peer has sent a frame or its end that is not read yet. It is read in the next step. */
+bool transport_has_unread(struct transport *transport);
 
 /* Whether the peer has received everything. */
 bool transport_is_read(const struct transport *transport);
 
-/* If the peer has hung up: reads a few of the frames that it has sent, and its end, now. Returns whether there is
- * more to read. */
+/* If the peer has hung up: reads one of the frames that it has sent, or its end, now. Returns whether there is more to
+ * read. */
 bool transport_catch_up(struct transport *transport);
 
 /* Ends the connection and drops the queue. on_closed follows when the peer has received the fds in flight,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon's steps are seen by: how old the figures of STATS may be on a quiet and on a busy daemon, and into how
  * many steps a request is cut. The daemon is busy when it goes on after it stood still while many asked. */
+#include <sys/socket.h>
+
 #include "client/connection/rows.h"
 #include "proto/board.h"
 #include "tests/live/support/links.h"
@@ -218,6 +220,31 @@ TEST(what_takes_long_is_two_steps)
         n_of_stats = n_steps_of(send_stats, MESSAGE_STATS_REPLY, fds);
         ck_assert_uint_ge(n_of_hellos, n_of_peaks + N_MANY / 2);
         ck_assert_uint_ge(n_of_stats, n_of_peaks + N_MANY / 2);
+}
+
+#define N_LEFT 60 /* frames of each */
+
+/* The process hangs up with many frames unread, and reconnects. Its new connection is not served before they are read,
+ * and each of them is a step. */
+TEST(what_a_process_left_is_a_step_for_each_frame)
+{
+        struct frame hello = hello_frame(), again = hello_frame();
+        int before = connect_raw(), after = connect_raw();
+        uint64_t n_before;
+
+        send_frame(before, &hello, MESSAGE_HELLO, 1);
+        again.hello.incarnation = expect(before, MESSAGE_WELCOME).welcome.incarnation;
+        (void)daemon_quiet_fds(&gpumemd);
+        n_before = n_steps();
+        daemon_suspend(&gpumemd);
+        send_frame(after, &again, MESSAGE_HELLO, 1);
+        for (unsigned i = 0; i < N_BUSY; i++) {
+                send_peaks(busy[i], N_LEFT);
+                ck_assert_int_eq(shutdown(busy[i], SHUT_RDWR), 0);
+        }
+        daemon_resume(&gpumemd);
+        (void)expect(after, MESSAGE_WELCOME);
+        ck_assert_uint_ge(n_steps() - n_before, N_BUSY * N_LEFT);
 }
 
 TESTS_MAIN("steps", .limit_s = 120, .start = start, .stop = stop)
