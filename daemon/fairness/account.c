@@ -26,6 +26,7 @@ static int user_new(struct accounts *all, uint32_t uid, struct user **ret_user)
         user->all = all;
         user->uid = uid;
         user->allowance.all = &all->allowances;
+        user->allowance.has_tenants = !all->one_a_user;
         HASH_ADD(hh, all->users, uid, sizeof(user->uid), user);
         if (!user->hh.tbl) {
                 free(user);
@@ -79,7 +80,7 @@ static int account_new(struct user *user, const char *realm, struct account **re
         account->user = user;
         memcpy(account->realm, realm, strlen(realm));
         account->own.all = &user->all->allowances;
-        account->own.user = &user->allowance;
+        account->own.parent = &user->allowance;
         account->allowance = user->all->one_a_user ? &user->allowance : &account->own;
         HASH_ADD(hh, user->accounts, realm, sizeof(account->realm), account);
         if (!account->hh.tbl) {
@@ -162,7 +163,7 @@ static void on_process_end(struct payer *payer)
 {
         struct process *process = CONTAINER_OF(payer, struct process, payer);
 
-        assert(LIST_EMPTY(&process->members));
+        assert(LIST_EMPTY(&process->members) && allowance_is_unused(&process->allowance));
         HASH_DEL(process->account->processes, process);
         free(process);
 }
@@ -175,6 +176,8 @@ static int process_new(struct account *account, const struct process_key *key,
         if (!process)
                 return -ENOMEM;
         process->account = account;
+        process->allowance.all = &account->all->allowances;
+        process->allowance.parent = account->allowance;
         process->key = *key;
         LIST_INIT(&process->members);
         HASH_ADD(hh, account->processes, key, sizeof(process->key), process);

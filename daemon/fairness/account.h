@@ -46,8 +46,9 @@ struct account {
         unsigned n_members; /* of its processes */
         struct process *processes;
         struct allowance own;
-        struct allowance *allowance; /* from which dues are taken: its own, or the user's */
-        struct log_limit refusals;   /* limits its lines in the log */
+        struct allowance *
+                allowance; /* of connections, and of what its processes take: its own, or the user's */
+        struct log_limit refusals; /* limits its lines in the log */
         UT_hash_handle hh;
 };
 
@@ -64,6 +65,7 @@ struct process_member {
 struct process {
         struct payer payer;
         struct account *account;
+        struct allowance allowance; /* a part of the account's */
         struct process_key key;
         unsigned n_members;
         LIST_HEAD(, process_member) members; /* its connections */

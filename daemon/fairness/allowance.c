@@ -5,31 +5,44 @@
 
 #include "gpumem.h"
 
-/* How much more a user may take while others keep as much as it then has; at most `max` in total. */
-static bool find_room(const struct allowance *user, enum allowance_kind kind, uint64_t max,
-                      uint64_t *ret_n)
+static uint64_t smaller(uint64_t a, uint64_t b)
 {
-        const struct allowances *all = user->all;
-        uint64_t own = user->n[kind], n_left;
+        return a < b ? a : b;
+}
 
+/* What there is to take from, for all parts of the parent, or for all users. */
+static bool find_room(const struct allowance *allowance, enum allowance_kind kind, uint64_t *ret_n);
+
+static bool find_left(const struct allowance *allowance, enum allowance_kind kind, uint64_t *ret_n)
+{
+        const struct allowances *all = allowance->all;
+
+        if (allowance->parent)
+                return find_room(allowance->parent, kind, ret_n);
         if (all->n[kind] > all->max[kind])
                 return false;
-        n_left = all->max[kind] - all->n[kind];
-        if (own > n_left || own > max)
+        *ret_n = all->max[kind] - all->n[kind];
+        return true;
+}
+
+/* How much more it may take while others keep as much as it then has; at most its maximum in total. */
+static bool find_room(const struct allowance *allowance, enum allowance_kind kind, uint64_t *ret_n)
+{
+        const struct allowances *all = allowance->all;
+        uint64_t own = allowance->n[kind], n_left;
+        uint64_t max = allowance->has_tenants ? all->max_tenants[kind] : all->max_each[kind];
+
+        if (!find_left(allowance, kind, &n_left) || own > n_left || own > max)
                 return false;
-        *ret_n = n_left < max ? n_left - own : max - own;
+        *ret_n = smaller(n_left, max) - own;
         return true;
 }
 
 bool allowance_fits(const struct allowance *allowance, enum allowance_kind kind, uint64_t n)
 {
-        const struct allowances *all = allowance->all;
-        uint64_t own = allowance->n[kind], max = all->max_each[kind], n_room;
+        uint64_t n_room;
 
-        if (!allowance->user)
-                return find_room(allowance, kind, max, &n_room) && n <= n_room;
-        return find_room(allowance->user, kind, all->max_user[kind], &n_room) && own <= n_room &&
-               n <= n_room - own && own <= max && n <= max - own;
+        return find_room(allowance, kind, &n_room) && n <= n_room;
 }
 
 bool allowance_is_unused(const struct allowance *allowance)
@@ -54,9 +67,8 @@ void due_grow(struct due *due, uint64_t n)
 {
         due->n += n;
         due->allowance->all->n[due->kind] += n;
-        due->allowance->n[due->kind] += n;
-        if (due->allowance->user)
-                due->allowance->user->n[due->kind] += n;
+        for (struct allowance *taken = due->allowance; taken; taken = taken->parent)
+                taken->n[due->kind] += n;
 }
 
 void due_shrink(struct due *due, uint64_t n)
@@ -64,9 +76,8 @@ void due_shrink(struct due *due, uint64_t n)
         assert(due->n >= n && due->allowance->n[due->kind] >= n);
         due->n -= n;
         due->allowance->all->n[due->kind] -= n;
-        due->allowance->n[due->kind] -= n;
-        if (due->allowance->user)
-                due->allowance->user->n[due->kind] -= n;
+        for (struct allowance *taken = due->allowance; taken; taken = taken->parent)
+                taken->n[due->kind] -= n;
 }
 
 void due_end(struct due *due)

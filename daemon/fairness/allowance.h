@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shares of a resource: how much one user takes of what the daemon has for all users (connections, data
- * waiting to be sent or received), and how much one tenant takes of its user's.
+/* Shares of a resource: how much one user takes of what the daemon has for all users (connections, data waiting to be
+ * sent or received), one tenant of its user's, and one process of its tenant's.
  *
- * A user may take more while it has less than what is left for others. One alone gets half, two get a third
- * each, and a later one still finds some. The same holds for a tenant and its user's share: one alone gets
- * a third of all. Each has an absolute maximum, too. A due records what an object has taken; ending the due
- * gives it back. Pure. */
+ * A user may take more while it has less than what is left for others. One alone gets half, two get a third each, and a
+ * later one still finds some. The same holds for a tenant and its user's share, and for a process and its tenant's: one
+ * tenant alone gets a third of all, one process alone a quarter. Each has an absolute maximum, too. A due records what
+ * an object has taken; ending the due gives it back. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,17 +19,19 @@ enum allowance_kind {
         ALLOWANCE_N_KINDS,
 };
 
-/* What all users have together. `each` is the maximum of a user without tenants, or of a tenant. */
+/* What all users have together. `each` is the maximum of a user without tenants, of a tenant, and of
+ * a process. */
 struct allowances {
         uint64_t n[ALLOWANCE_N_KINDS];
         uint64_t max[ALLOWANCE_N_KINDS];
         uint64_t max_each[ALLOWANCE_N_KINDS];
-        uint64_t max_user[ALLOWANCE_N_KINDS]; /* of a user's tenants together */
+        uint64_t max_tenants[ALLOWANCE_N_KINDS]; /* of a user's tenants together */
 };
 
 struct allowance {
         struct allowances *all;
-        struct allowance *user; /* the tenant's user; NULL: this is a user */
+        struct allowance *parent; /* of which this is a part; NULL: this is a user */
+        bool has_tenants;         /* it is a user whose tenants have shares of their own */
         uint64_t n[ALLOWANCE_N_KINDS];
 };
 

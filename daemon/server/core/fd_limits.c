@@ -35,9 +35,9 @@ void fd_limits_init(struct server *server)
         all->max[ALLOWANCE_QUEUED_FDS] = max_fds() / 4;
         all->max[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_ALL;
         for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++)
-                all->max_each[kind] = all->max_user[kind] = UINT64_MAX;
+                all->max_each[kind] = all->max_tenants[kind] = UINT64_MAX;
         all->max_each[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_EACH;
-        all->max_user[ALLOWANCE_QUEUED_BYTES] = USER_TIMES * QUEUED_BYTES_OF_EACH;
+        all->max_tenants[ALLOWANCE_QUEUED_BYTES] = USER_TIMES * QUEUED_BYTES_OF_EACH;
 }
 
 uint64_t fd_limits_max_blocks(void)
@@ -50,5 +50,5 @@ void fd_limits_set_each(struct server *server, const struct user_rule *rule)
         struct accounts *accounts = &server->accounts;
 
         accounts->allowances.max_each[ALLOWANCE_CONNECTIONS] = rule->n_connections;
-        accounts->allowances.max_user[ALLOWANCE_CONNECTIONS] = USER_TIMES * rule->n_connections;
+        accounts->allowances.max_tenants[ALLOWANCE_CONNECTIONS] = USER_TIMES * rule->n_connections;
 }

@@ -387,11 +387,11 @@ static struct transport_owner owner_of(struct session *session)
                 return (struct transport_owner){.payer = &server->scheduler.admin,
                                                 .watcher = &server->scheduler.admin,
                                                 .news = &server->admin_news,
-                                                .account = session->account};
+                                                .allowance = &session->process->allowance};
         return (struct transport_owner){.payer = &session->process->payer,
                                         .watcher = &session->account->user->payer,
                                         .news = &session->account->user->news,
-                                        .account = session->account};
+                                        .allowance = &session->process->allowance};
 }
 
 static void start(struct session *session, int take_fd)

@@ -63,7 +63,7 @@ bool send_is_all_received(struct transport *transport)
 
 static bool may_send(struct transport *transport, unsigned n_fds)
 {
-        const struct allowance *allowance = transport->owner.account->allowance;
+        const struct allowance *allowance = transport->owner.allowance;
 
         if (transport->in_flight.n + n_fds <= IN_FLIGHT_MAX &&
             allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds))
@@ -141,8 +141,8 @@ static bool put_off(struct transport *transport, const struct frame *frame, cons
         int r = send_queue_put(&transport->send_queue, frame, fds, kind);
 
         if (r) {
-                transport->fault = r > 0 ? "more replies are queued for it, its tenant or its user "
-                                           "than allowed"
+                transport->fault = r > 0 ? "more replies are queued for it, its process, its "
+                                           "tenant or its user than allowed"
                                          : "gpumemd lacks memory or file descriptors for a reply";
                 return false;
         }

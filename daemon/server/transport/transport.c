@@ -133,9 +133,9 @@ int transport_init(struct transport *transport, struct server *server,
         transport->polled = (struct rounds_member){.list = NULL};
         transport->fault = NULL;
         transport->may_bring_fds = server->closer && socket_file_brings_fds(take_fd);
-        transport->in_flight = (struct due){.allowance = owner->account->allowance,
+        transport->in_flight = (struct due){.allowance = owner->allowance,
                                             .kind = ALLOWANCE_IN_FLIGHT};
-        send_queue_init(&transport->send_queue, owner->account->allowance);
+        send_queue_init(&transport->send_queue, owner->allowance);
         r = fd_watch_begin(&transport->watch, &server->scheduler, owner->watcher, owner->news,
                            take_fd, EPOLLIN | EPOLLRDHUP);
         if (r) {

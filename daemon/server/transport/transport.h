@@ -5,8 +5,8 @@
  * transport in any of them. Frames that the socket does not take at once are queued. While many are queued,
  * or one with copied fds, nothing is read, so that a peer that does not read cannot make the queue grow. A
  * peer may have a few fds in flight, and a share of all; further frames with fds wait until it has received
- * them. Queued bytes count against the tenant and the user, too. If their share is used up, the connection
- * ends. */
+ * them. Queued bytes count against the process, the tenant and the user, too. If their share is used up,
+ * the connection ends. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,10 +18,10 @@
 
 /* Whose the connection is. */
 struct transport_owner {
-        struct payer *payer;   /* of its steps */
-        struct news **news;    /* in which its fds are watched, */
-        struct payer *watcher; /* who pays for that, */
-        struct account *account;
+        struct payer *payer;         /* of its steps */
+        struct news **news;          /* in which its fds are watched, */
+        struct payer *watcher;       /* who pays for that, */
+        struct allowance *allowance; /* for what is sent */
 };
 
 struct transport {

@@ -261,6 +261,63 @@ TEST(a_user_with_many_connections_is_one_user, NEEDS_ROOT)
 }
 
 /* The fastest that there is: its requests are neither refused nor held, and the administrator's come between. */
+/* Half of them may be in flight; a tenant alone has a third of that half, one process of it a quarter. */
+#define FEW_FDS 400
+#define N_DEAF  7
+#define N_ASKED 8 /* by each */
+
+static void start_with_few_fds(void)
+{
+        const struct rlimit few = {FEW_FDS, FEW_FDS};
+
+        daemon_stop(&gpumemd);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+        start();
+}
+
+static bool is_connected(int fd)
+{
+        struct pollfd events = {.fd = fd, .events = POLLRDHUP};
+
+        return poll(&events, 1, 0) == 0;
+}
+
+/* More answers are on their way than a tenant may have. Their process reads none. */
+TEST(a_process_that_reads_nothing_leaves_room_for_answers_to_others)
+{
+        int deaf[N_DEAF], quiet;
+        pid_t child;
+
+        start_with_few_fds();
+        for (unsigned i = 0; i < N_DEAF; i++) {
+                struct frame hello = hello_frame();
+
+                deaf[i] = connect_raw();
+                send_frame(deaf[i], &hello, MESSAGE_HELLO, 1);
+                for (unsigned k = 0; k < N_ASKED; k++) {
+                        struct frame frame = lease_frame(0, 2 * MIB, 0);
+
+                        send_frame(deaf[i], &frame, MESSAGE_LEASE, k);
+                }
+        }
+        sleep_ms(500);
+        quiet = connect_from_child(geteuid(), &child);
+        must_serve(quiet);
+        for (unsigned i = 0; i < N_DEAF; i++)
+                ck_assert(is_connected(deaf[i]));
+        closep(&quiet);
+        child_kill(child);
+        for (unsigned i = 0; i < N_DEAF; i++) {
+                (void)expect(deaf[i], MESSAGE_WELCOME);
+                for (unsigned k = 0; k < N_ASKED; k++)
+                        give_back(deaf[i], await_lease(deaf[i]), PROTO_RETURN_UNMAPPED, k);
+                closep(&deaf[i]);
+        }
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
 TEST(a_user_alone_may_ask_without_end)
 {
         enum { N_ROUNDS = 4, N_A_ROUND = 250 };

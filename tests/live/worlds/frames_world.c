@@ -171,8 +171,7 @@ static void get_in_line(int fd)
         }
 }
 
-/* What the daemon says unasked is passed over. */
-static uint64_t await_lease(int fd)
+uint64_t await_lease(int fd)
 {
         struct fdset fds = FDSET_NULL;
         struct frame frame;

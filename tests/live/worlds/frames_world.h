@@ -52,4 +52,7 @@ struct frame hello_frame(void);
 struct frame lease_frame(uint32_t pool, uint64_t n_bytes, uint32_t wait_ms);
 
 uint64_t take_lease(int fd, uint64_t n_bytes);
+
+/* The answer to a LEASE that was sent before. What the daemon says unasked is passed over. */
+uint64_t await_lease(int fd);
 void give_back(int fd, uint64_t lease, uint32_t flags, uint32_t serial);

@@ -22,7 +22,7 @@ static void start(void)
         for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++) {
                 all.allowances.max[kind] = 1000;
                 all.allowances.max_each[kind] = 10;
-                all.allowances.max_user[kind] = USER_TIMES * 10;
+                all.allowances.max_tenants[kind] = USER_TIMES * 10;
         }
 }
 

@@ -57,12 +57,13 @@ TEST(there_is_a_most_for_each)
 TEST(a_tenant_leaves_something_for_its_users_others)
 {
         struct allowances all = all_of(60, 30);
-        struct allowance user = {.all = &all}, other = {.all = &all};
-        struct allowance one = {.all = &all, .user = &user}, two = {.all = &all, .user = &user};
+        struct allowance user = {.all = &all, .has_tenants = true}, other = {.all = &all};
+        struct allowance one = {.all = &all, .parent = &user};
+        struct allowance two = {.all = &all, .parent = &user};
         struct due dues[3][60] = {{DUE_NULL}}, much = DUE_NULL;
 
         for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++)
-                all.max_user[kind] = 24;
+                all.max_tenants[kind] = 24;
         ck_assert_uint_eq(take_all(&one, dues[0], 60), 12);
         ck_assert_uint_eq(take_all(&two, dues[1], 60), 6);
         ck_assert_uint_eq(user.n[KIND], 18);
@@ -78,6 +79,34 @@ TEST(a_tenant_leaves_something_for_its_users_others)
         }
         ck_assert_uint_eq(all.n[KIND], 0);
         ck_assert(allowance_is_unused(&user));
+}
+
+/* Two processes of one tenant, one of another, and another user. */
+TEST(a_process_leaves_something_for_its_tenants_others)
+{
+        struct allowances all = all_of(60, 60);
+        struct allowance user = {.all = &all, .has_tenants = true}, other = {.all = &all};
+        struct allowance tenant = {.all = &all, .parent = &user};
+        struct allowance second = {.all = &all, .parent = &user};
+        struct allowance one = {.all = &all, .parent = &tenant};
+        struct allowance two = {.all = &all, .parent = &tenant};
+        struct due dues[4][60] = {{DUE_NULL}};
+
+        for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++)
+                all.max_tenants[kind] = 60;
+        ck_assert_uint_eq(take_all(&one, dues[0], 60), 15);
+        ck_assert_uint_eq(take_all(&two, dues[1], 60), 4);
+        ck_assert_uint_eq(tenant.n[KIND], 19);
+        ck_assert_uint_eq(user.n[KIND], 19);
+        ck_assert_uint_gt(take_all(&second, dues[2], 60), 6);
+        ck_assert_uint_gt(take_all(&other, dues[3], 60), 10);
+        for (unsigned i = 0; i < 4; i++) {
+                for (unsigned k = 0; k < 60; k++)
+                        due_end(&dues[i][k]);
+        }
+        ck_assert_uint_eq(all.n[KIND], 0);
+        ck_assert(allowance_is_unused(&user) && allowance_is_unused(&tenant) &&
+                  allowance_is_unused(&one));
 }
 
 /* As after a reload of the configuration. What is held stays, and no number overflows. */
