@@ -18,7 +18,7 @@ static void look_at_some(struct task *task)
 {
         struct polling *polling = CONTAINER_OF(task, struct polling, turn);
 
-        if (rounds_turn(&polling->rounds))
+        if (poll_rounds_turn(&polling->rounds))
                 go_on(polling);
 }
 
@@ -32,35 +32,35 @@ static void on_timer(uv_timer_t *timer)
 {
         struct polling *polling = CONTAINER_OF(timer, struct polling, timer);
 
-        rounds_begin(&polling->rounds);
+        poll_rounds_begin(&polling->rounds);
         go_on(polling);
         wait_for_round(polling);
 }
 
 int polling_open(struct polling *polling, struct scheduler *scheduler,
-                 enum rounds_look (*look)(struct rounds_member *member))
+                 enum poll_rounds_look (*look)(struct poll_rounds_member *member))
 {
-        rounds_init(&polling->rounds, look);
+        poll_rounds_init(&polling->rounds, look);
         polling->scheduler = scheduler;
         polling->turn.step = look_at_some;
         return uv_timer_init(scheduler->loop, &polling->timer);
 }
 
-void polling_watch(struct polling *polling, struct rounds_member *member)
+void polling_watch(struct polling *polling, struct poll_rounds_member *member)
 {
-        rounds_put(&polling->rounds, member);
+        poll_rounds_put(&polling->rounds, member);
         wait_for_round(polling);
 }
 
-void polling_forget(struct polling *polling, struct rounds_member *member)
+void polling_forget(struct polling *polling, struct poll_rounds_member *member)
 {
-        rounds_take_out(&polling->rounds, member);
+        poll_rounds_take_out(&polling->rounds, member);
 }
 
 void polling_look_at_all(struct polling *polling)
 {
-        rounds_begin(&polling->rounds);
-        while (rounds_turn(&polling->rounds))
+        poll_rounds_begin(&polling->rounds);
+        while (poll_rounds_turn(&polling->rounds))
                 continue;
 }
 

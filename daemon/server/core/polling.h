@@ -6,22 +6,22 @@
 
 #include <uv.h>
 
-#include "daemon/fairness/rounds.h"
+#include "daemon/fairness/poll_rounds.h"
 #include "daemon/server/scheduler/scheduler.h"
 
 struct polling {
-        struct rounds rounds;
+        struct poll_rounds rounds;
         uv_timer_t timer; /* between the starts of two rounds */
         struct scheduler *scheduler;
         struct task turn; /* while a round is not over */
 };
 
 int polling_open(struct polling *polling, struct scheduler *scheduler,
-                 enum rounds_look (*look)(struct rounds_member *member));
+                 enum poll_rounds_look (*look)(struct poll_rounds_member *member));
 
 /* Also legal for a member that is watched already. */
-void polling_watch(struct polling *polling, struct rounds_member *member);
-void polling_forget(struct polling *polling, struct rounds_member *member);
+void polling_watch(struct polling *polling, struct poll_rounds_member *member);
+void polling_forget(struct polling *polling, struct poll_rounds_member *member);
 
 /* Checks all members now. */
 void polling_look_at_all(struct polling *polling);

@@ -178,19 +178,19 @@ bool transport_is_stalled(struct transport *transport, uint64_t patience_ns)
                              transport_now_ns(transport));
 }
 
-enum rounds_look send_try_again(struct transport *transport)
+enum poll_rounds_look send_try_again(struct transport *transport)
 {
         uint64_t now_ns = transport_now_ns(transport);
         unsigned n = transport->send_queue.n;
         struct backoff backoff = transport->backoff;
 
         if (!transport->is_busy || !backoff_is_over(&backoff, now_ns))
-                return ROUNDS_GLANCED;
+                return POLL_GLANCED;
         transport->is_busy = false;
         send_flush(transport);
         if (transport->send_queue.n != n)
-                return ROUNDS_WORKED;
+                return POLL_WORKED;
         backoff_go_on(&backoff, send_count_unread(transport), now_ns);
         transport->backoff = backoff;
-        return ROUNDS_ASKED;
+        return POLL_ASKED;
 }

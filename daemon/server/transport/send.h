@@ -21,4 +21,4 @@ void send_forget(struct transport *transport);
 void send_wait(struct transport *transport);
 
 /* Called by polling: tries again, if a retry is due. */
-enum rounds_look send_try_again(struct transport *transport);
+enum poll_rounds_look send_try_again(struct transport *transport);

@@ -130,7 +130,7 @@ int transport_init(struct transport *transport, struct server *server,
         transport->closing = transport->is_busy = false;
         transport->is_readable = transport->is_writable = transport->has_failed = false;
         transport->has_hung_up = transport->is_waiting = false;
-        transport->polled = (struct rounds_member){.list = NULL};
+        transport->polled = (struct poll_rounds_member){.list = NULL};
         transport->fault = NULL;
         transport->may_bring_fds = server->closer && socket_file_brings_fds(take_fd);
         transport->in_flight = (struct due){.allowance = owner->allowance,
@@ -199,26 +199,26 @@ void transport_close(struct transport *transport)
 }
 
 /* The socket is closed when its peer has received the fds in flight. */
-static enum rounds_look look_at_end(struct transport *transport)
+static enum poll_rounds_look look_at_end(struct transport *transport)
 {
         uint64_t now_ns = transport_now_ns(transport), n_unread;
 
         if (!transport->server->stopping) {
                 if (!backoff_is_over(&transport->backoff, now_ns))
-                        return ROUNDS_GLANCED;
+                        return POLL_GLANCED;
                 n_unread = send_count_unread(transport);
                 backoff_go_on(&transport->backoff, n_unread, now_ns);
                 if (n_unread)
-                        return ROUNDS_ASKED;
+                        return POLL_ASKED;
         }
         close_socket(transport);
-        return ROUNDS_WORKED;
+        return POLL_WORKED;
 }
 
-enum rounds_look transport_look(struct rounds_member *member)
+enum poll_rounds_look transport_look(struct poll_rounds_member *member)
 {
         struct transport *transport = CONTAINER_OF(member, struct transport, polled);
-        enum rounds_look look;
+        enum poll_rounds_look look;
 
         if (transport->closing)
                 return look_at_end(transport);

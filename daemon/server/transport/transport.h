@@ -29,7 +29,7 @@ struct transport {
         struct transport_owner owner;
         struct task task; /* one frame, or what the socket takes now */
         struct fd_watch watch;
-        struct rounds_member polled; /* the loop does not report what it waits for */
+        struct poll_rounds_member polled; /* the loop does not report what it waits for */
         bool is_busy;           /* queued frames wait for an event that the loop does not report */
         struct backoff backoff; /* of polling for that, or for the end */
         struct due in_flight;   /* fds sent since the peer was last seen to have received all */
@@ -89,7 +89,7 @@ bool transport_catch_up(struct transport *transport);
 void transport_close(struct transport *transport);
 
 /* Called by polling. */
-enum rounds_look transport_look(struct rounds_member *member);
+enum poll_rounds_look transport_look(struct poll_rounds_member *member);
 
 /* The daemon ends: closes the connections that wait for their peers. */
 void transport_close_waiting(struct server *server);

@@ -3,8 +3,7 @@
  * some of them, so that other events wait for one turn instead of a whole round.
  *
  * Each member is looked at once in a round. A member for which work was done comes last in the next round.
- * One with more work comes again in this round, behind the others. The next round may begin before one is
- * over: its rest goes first. A member may be added and removed at any time, also during a look. Its memory
+ * The next round may begin before one is over: its rest goes first. A member may be added and removed at any time, also during a look. Its memory
  * must outlive the look. Pure. */
 #pragma once
 
@@ -12,43 +11,43 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-struct rounds_member;
-TAILQ_HEAD(rounds_list, rounds_member);
+struct poll_rounds_member;
+TAILQ_HEAD(poll_rounds_list, poll_rounds_member);
 
-struct rounds_member {
-        TAILQ_ENTRY(rounds_member) link;
-        struct rounds_list *list; /* the member's list; NULL: none */
+struct poll_rounds_member {
+        TAILQ_ENTRY(poll_rounds_member) link;
+        struct poll_rounds_list *list; /* the member's list; NULL: none */
 };
 
 /* The result of a look. */
-enum rounds_look {
-        ROUNDS_GLANCED,  /* nothing was due */
-        ROUNDS_ASKED,    /* the system was asked */
-        ROUNDS_WORKED,   /* work was done: ends the turn */
-        ROUNDS_HAS_MORE, /* work was done, and there is more */
-        ROUNDS_N_LOOKS,
+enum poll_rounds_look {
+        POLL_GLANCED, /* nothing was due */
+        POLL_ASKED,   /* the system was asked */
+        POLL_WORKED,  /* work was done: ends the turn */
+        POLL_N_LOOKS,
 };
 
-struct rounds {
-        struct rounds_list lists[3];
-        struct rounds_list *now;  /* to be looked at in this round */
-        struct rounds_list *next; /* in the next round */
-        struct rounds_list *last; /* in the next round, after those */
+struct poll_rounds {
+        struct poll_rounds_list lists[3];
+        struct poll_rounds_list *now;  /* to be looked at in this round */
+        struct poll_rounds_list *next; /* in the next round */
+        struct poll_rounds_list *last; /* in the next round, after those */
         unsigned n;
-        enum rounds_look (*look)(struct rounds_member *member);
+        enum poll_rounds_look (*look)(struct poll_rounds_member *member);
 };
 
-void rounds_init(struct rounds *rounds, enum rounds_look (*look)(struct rounds_member *member));
+void poll_rounds_init(struct poll_rounds *rounds,
+                      enum poll_rounds_look (*look)(struct poll_rounds_member *member));
 
 /* Also legal for a member that is in already. */
-void rounds_put(struct rounds *rounds, struct rounds_member *member);
-void rounds_take_out(struct rounds *rounds, struct rounds_member *member);
+void poll_rounds_put(struct poll_rounds *rounds, struct poll_rounds_member *member);
+void poll_rounds_take_out(struct poll_rounds *rounds, struct poll_rounds_member *member);
 
 /* Begins the next round. */
-void rounds_begin(struct rounds *rounds);
+void poll_rounds_begin(struct poll_rounds *rounds);
 
 /* Looks at some members. Returns whether more are left in this round. */
-bool rounds_turn(struct rounds *rounds);
+bool poll_rounds_turn(struct poll_rounds *rounds);
 
 /* A peer with unread bytes, and since when it has read none of them. */
 struct stall {

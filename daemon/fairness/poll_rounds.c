@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/fairness/rounds.h"
+#include "daemon/fairness/poll_rounds.h"
 
 #include <stddef.h>
 
 /* The cost of one turn, in units of a glance: about that of a few requests. */
 #define COST_A_TURN 256
 
-static const unsigned costs[ROUNDS_N_LOOKS] = {
-        [ROUNDS_GLANCED] = 1,
-        [ROUNDS_ASKED] = 16,
-        [ROUNDS_WORKED] = COST_A_TURN,
-        [ROUNDS_HAS_MORE] = COST_A_TURN,
+static const unsigned costs[POLL_N_LOOKS] = {
+        [POLL_GLANCED] = 1,
+        [POLL_ASKED] = 16,
+        [POLL_WORKED] = COST_A_TURN,
 };
 
-void rounds_init(struct rounds *rounds, enum rounds_look (*look)(struct rounds_member *member))
+void poll_rounds_init(struct poll_rounds *rounds,
+                      enum poll_rounds_look (*look)(struct poll_rounds_member *member))
 {
         for (unsigned i = 0; i < 3; i++)
                 TAILQ_INIT(&rounds->lists[i]);
@@ -24,14 +24,14 @@ void rounds_init(struct rounds *rounds, enum rounds_look (*look)(struct rounds_m
         rounds->look = look;
 }
 
-static void move(struct rounds_member *member, struct rounds_list *list)
+static void move(struct poll_rounds_member *member, struct poll_rounds_list *list)
 {
         TAILQ_REMOVE(member->list, member, link);
         TAILQ_INSERT_TAIL(list, member, link);
         member->list = list;
 }
 
-void rounds_put(struct rounds *rounds, struct rounds_member *member)
+void poll_rounds_put(struct poll_rounds *rounds, struct poll_rounds_member *member)
 {
         if (member->list)
                 return;
@@ -40,7 +40,7 @@ void rounds_put(struct rounds *rounds, struct rounds_member *member)
         rounds->n++;
 }
 
-void rounds_take_out(struct rounds *rounds, struct rounds_member *member)
+void poll_rounds_take_out(struct poll_rounds *rounds, struct poll_rounds_member *member)
 {
         if (!member->list)
                 return;
@@ -49,18 +49,18 @@ void rounds_take_out(struct rounds *rounds, struct rounds_member *member)
         rounds->n--;
 }
 
-static void move_all(struct rounds_list *from, struct rounds_list *to)
+static void move_all(struct poll_rounds_list *from, struct poll_rounds_list *to)
 {
-        struct rounds_member *member;
+        struct poll_rounds_member *member;
 
         while ((member = TAILQ_FIRST(from)))
                 move(member, to);
 }
 
 /* Usually the last round is over, and no member has to be moved. */
-void rounds_begin(struct rounds *rounds)
+void poll_rounds_begin(struct poll_rounds *rounds)
 {
-        struct rounds_list *now = rounds->now;
+        struct poll_rounds_list *now = rounds->now;
 
         if (TAILQ_EMPTY(now)) {
                 rounds->now = rounds->next;
@@ -71,20 +71,18 @@ void rounds_begin(struct rounds *rounds)
 }
 
 /* The list for a member after a look with this result. */
-static struct rounds_list *place_after(struct rounds *rounds, enum rounds_look look)
+static struct poll_rounds_list *place_after(struct poll_rounds *rounds, enum poll_rounds_look look)
 {
-        if (look == ROUNDS_HAS_MORE)
-                return rounds->now;
-        return look == ROUNDS_WORKED ? rounds->last : rounds->next;
+        return look == POLL_WORKED ? rounds->last : rounds->next;
 }
 
-bool rounds_turn(struct rounds *rounds)
+bool poll_rounds_turn(struct poll_rounds *rounds)
 {
-        struct rounds_member *member;
+        struct poll_rounds_member *member;
         unsigned cost = 0;
 
         while (cost < COST_A_TURN && (member = TAILQ_FIRST(rounds->now))) {
-                enum rounds_look look = rounds->look(member);
+                enum poll_rounds_look look = rounds->look(member);
 
                 if (member->list)
                         move(member, place_after(rounds, look));

@@ -2,19 +2,18 @@
 /* rounds: how much a turn looks at, the order of members, and what a look may do to others; when a peer
  * that does not read has stalled, and how often an unchanged number is checked. */
 #include "base/err.h"
-#include "daemon/fairness/rounds.h"
+#include "daemon/fairness/poll_rounds.h"
 #include "tests/suite.h"
 
 #define N_MAX  300
 #define SECOND UINT64_C(1000000000)
 #define START  (1000 * SECOND)
 
-static struct rounds rounds;
+static struct poll_rounds rounds;
 static struct thing {
-        struct rounds_member member;
-        enum rounds_look answer;
+        struct poll_rounds_member member;
+        enum poll_rounds_look answer;
         unsigned n_looks;
-        unsigned n_more; /* how often it still has more to do */
 } things[N_MAX];
 
 static unsigned order[N_MAX * 4]; /* of looks */
@@ -23,7 +22,7 @@ static unsigned n_looks;
 /* Called by the next look. */
 static void (*deed)(unsigned at);
 
-static enum rounds_look look(struct rounds_member *member)
+static enum poll_rounds_look look(struct poll_rounds_member *member)
 {
         struct thing *thing = CONTAINER_OF(member, struct thing, member);
         unsigned at = (unsigned)(thing - things);
@@ -34,16 +33,12 @@ static enum rounds_look look(struct rounds_member *member)
         thing->n_looks++;
         if (deed)
                 deed(at);
-        if (thing->n_more) {
-                thing->n_more--;
-                return ROUNDS_HAS_MORE;
-        }
         return thing->answer;
 }
 
 static void check(void)
 {
-        struct rounds_member *member;
+        struct poll_rounds_member *member;
         unsigned n = 0, n_wrong = 0;
 
         for (unsigned i = 0; i < ARRAY_SIZE(rounds.lists); i++) {
@@ -56,15 +51,15 @@ static void check(void)
         ck_assert_uint_eq(n, rounds.n);
 }
 
-static void start(unsigned n, enum rounds_look answer)
+static void start(unsigned n, enum poll_rounds_look answer)
 {
-        rounds_init(&rounds, look);
+        poll_rounds_init(&rounds, look);
         deed = NULL;
         n_looks = 0;
         for (unsigned i = 0; i < N_MAX; i++)
                 things[i] = (struct thing){.answer = answer};
         for (unsigned i = 0; i < n; i++)
-                rounds_put(&rounds, &things[i].member);
+                poll_rounds_put(&rounds, &things[i].member);
         check();
 }
 
@@ -72,8 +67,8 @@ static unsigned count_turns(void)
 {
         unsigned n = 1;
 
-        rounds_begin(&rounds);
-        for (; rounds_turn(&rounds); n++)
+        poll_rounds_begin(&rounds);
+        for (; poll_rounds_turn(&rounds); n++)
                 check();
         check();
         return n;
@@ -81,17 +76,17 @@ static unsigned count_turns(void)
 
 TEST(a_turn_is_bounded)
 {
-        start(N_MAX, ROUNDS_GLANCED);
+        start(N_MAX, POLL_GLANCED);
         ck_assert_uint_eq(count_turns(), (N_MAX + 255) / 256);
-        start(N_MAX, ROUNDS_ASKED);
+        start(N_MAX, POLL_ASKED);
         ck_assert_uint_eq(count_turns(), (N_MAX + 15) / 16);
-        start(N_MAX, ROUNDS_WORKED);
+        start(N_MAX, POLL_WORKED);
         ck_assert_uint_eq(count_turns(), N_MAX);
 }
 
 TEST(each_is_looked_at_once_in_a_round)
 {
-        for (enum rounds_look answer = 0; answer < ROUNDS_HAS_MORE; answer++) {
+        for (enum poll_rounds_look answer = 0; answer < POLL_N_LOOKS; answer++) {
                 start(N_MAX, answer);
                 for (unsigned round = 1; round <= 3; round++) {
                         (void)count_turns();
@@ -103,11 +98,11 @@ TEST(each_is_looked_at_once_in_a_round)
 
 TEST(without_a_round_nobody_is_looked_at)
 {
-        start(3, ROUNDS_GLANCED);
-        ck_assert(!rounds_turn(&rounds));
+        start(3, POLL_GLANCED);
+        ck_assert(!poll_rounds_turn(&rounds));
         ck_assert_uint_eq(n_looks, 0);
         (void)count_turns();
-        ck_assert(!rounds_turn(&rounds));
+        ck_assert(!poll_rounds_turn(&rounds));
         ck_assert_uint_eq(n_looks, 3);
 }
 
@@ -122,72 +117,49 @@ static void expect_order(const unsigned *expected, unsigned n)
 /* Otherwise a member that always has work would use up the turn, and those behind it would get nothing. */
 TEST(who_had_work_done_comes_last)
 {
-        start(4, ROUNDS_GLANCED);
-        things[0].answer = things[2].answer = ROUNDS_WORKED;
+        start(4, POLL_GLANCED);
+        things[0].answer = things[2].answer = POLL_WORKED;
         (void)count_turns();
         expect_order((unsigned[]){0, 1, 2, 3}, 4);
         (void)count_turns();
         expect_order((unsigned[]){1, 3, 0, 2}, 4);
-        rounds_put(&rounds, &things[4].member);
+        poll_rounds_put(&rounds, &things[4].member);
         (void)count_turns();
         expect_order((unsigned[]){1, 3, 4, 0, 2}, 5);
 }
 
-TEST(who_has_more_comes_again_behind_the_others)
-{
-        start(3, ROUNDS_GLANCED);
-        things[0].n_more = 2;
-        things[1].n_more = 1;
-        ck_assert_uint_eq(count_turns(), 4);
-        expect_order((unsigned[]){0, 1, 2, 0, 1, 0}, 6);
-}
-
-/* For ever, beside others in rounds of their own. */
-TEST(who_always_has_more_keeps_nobody_out)
-{
-        start(3, ROUNDS_GLANCED);
-        things[0].n_more = N_MAX;
-        for (unsigned round = 1; round <= 10; round++) {
-                rounds_begin(&rounds);
-                for (unsigned turn = 0; turn < 4; turn++)
-                        ck_assert(rounds_turn(&rounds));
-                ck_assert_uint_eq(things[1].n_looks, round);
-                ck_assert_uint_eq(things[2].n_looks, round);
-        }
-}
-
 TEST(what_a_round_has_left_goes_first)
 {
-        start(3, ROUNDS_WORKED);
-        rounds_begin(&rounds);
-        ck_assert(rounds_turn(&rounds));
-        rounds_begin(&rounds);
+        start(3, POLL_WORKED);
+        poll_rounds_begin(&rounds);
+        ck_assert(poll_rounds_turn(&rounds));
+        poll_rounds_begin(&rounds);
         for (unsigned i = 0; i < 2; i++)
-                ck_assert(rounds_turn(&rounds));
-        ck_assert(!rounds_turn(&rounds));
+                ck_assert(poll_rounds_turn(&rounds));
+        ck_assert(!poll_rounds_turn(&rounds));
         expect_order((unsigned[]){0, 1, 2, 0}, 4);
 }
 
 static void take_out_neighbours(unsigned at)
 {
         if (at)
-                rounds_take_out(&rounds, &things[at - 1].member);
-        rounds_take_out(&rounds, &things[at].member);
-        rounds_take_out(&rounds, &things[at].member);
+                poll_rounds_take_out(&rounds, &things[at - 1].member);
+        poll_rounds_take_out(&rounds, &things[at].member);
+        poll_rounds_take_out(&rounds, &things[at].member);
         if (at + 1 < N_MAX)
-                rounds_take_out(&rounds, &things[at + 1].member);
+                poll_rounds_take_out(&rounds, &things[at + 1].member);
 }
 
 static void put_in_again(unsigned at)
 {
-        rounds_take_out(&rounds, &things[at].member);
-        rounds_put(&rounds, &things[at].member);
-        rounds_put(&rounds, &things[at].member);
+        poll_rounds_take_out(&rounds, &things[at].member);
+        poll_rounds_put(&rounds, &things[at].member);
+        poll_rounds_put(&rounds, &things[at].member);
 }
 
 TEST(a_look_may_take_out_any)
 {
-        for (enum rounds_look answer = 0; answer < ROUNDS_N_LOOKS; answer++) {
+        for (enum poll_rounds_look answer = 0; answer < POLL_N_LOOKS; answer++) {
                 start(N_MAX, answer);
                 deed = take_out_neighbours;
                 (void)count_turns();
@@ -200,7 +172,7 @@ TEST(a_look_may_take_out_any)
 
 TEST(what_is_put_in_meanwhile_is_in_once)
 {
-        start(N_MAX, ROUNDS_ASKED);
+        start(N_MAX, POLL_ASKED);
         deed = put_in_again;
         (void)count_turns();
         ck_assert_uint_eq(n_looks, N_MAX);
@@ -246,4 +218,4 @@ TEST(what_does_not_change_is_looked_at_less_often)
         ck_assert(backoff_is_over(&backoff, at_ns + BACKOFF_MIN_NS));
 }
 
-TESTS_MAIN("rounds")
+TESTS_MAIN("poll_rounds")
