@@ -9,7 +9,11 @@
 #include "gpumem.h"
 
 /* Fds in flight to one peer, at most. */
-#define IN_FLIGHT_MAX 16
+#define IN_FLIGHT_MAX 64
+
+/* A frame that the peer has not received counts as so many unread bytes at least, however short it is: the kernel adds
+ * its own records of it. */
+#define UNREAD_BYTES_MIN 512
 
 uint64_t send_count_unread(const struct transport *transport)
 {
@@ -51,25 +55,45 @@ bool transport_is_read(const struct transport *transport)
         return !transport->send_queue.n && !send_count_unread(transport);
 }
 
+/* The kernel does not tell which frames the peer has received, but how many bytes it has not. */
+static void count_in_flight(struct transport *transport)
+{
+        uint64_t n_frames = (send_count_unread(transport) + UNREAD_BYTES_MIN - 1) /
+                            UNREAD_BYTES_MIN;
+        uint64_t n_most = n_frames * transport->n_fds_each;
+
+        if (n_most < transport->in_flight.n)
+                due_shrink(&transport->in_flight, transport->in_flight.n - n_most);
+}
+
 bool send_is_all_received(struct transport *transport)
 {
-        if (!transport->in_flight.n)
-                return true;
-        if (send_count_unread(transport))
-                return false;
-        send_forget(transport);
-        return true;
+        if (transport->in_flight.n)
+                count_in_flight(transport);
+        return !transport->in_flight.n;
+}
+
+static bool fits(const struct transport *transport, unsigned n_fds)
+{
+        return transport->in_flight.n + n_fds <= IN_FLIGHT_MAX &&
+               allowance_fits(transport->owner.allowance, ALLOWANCE_IN_FLIGHT, n_fds);
 }
 
 static bool may_send(struct transport *transport, unsigned n_fds)
 {
-        const struct allowance *allowance = transport->owner.allowance;
-
-        if (transport->in_flight.n + n_fds <= IN_FLIGHT_MAX &&
-            allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds))
+        if (fits(transport, n_fds))
                 return true;
-        return send_is_all_received(transport) &&
-               allowance_fits(allowance, ALLOWANCE_IN_FLIGHT, n_fds);
+        count_in_flight(transport);
+        return fits(transport, n_fds);
+}
+
+static void note_in_flight(struct transport *transport, unsigned n_fds)
+{
+        if (!transport->in_flight.n)
+                transport->n_fds_each = 0;
+        if (n_fds > transport->n_fds_each)
+                transport->n_fds_each = n_fds;
+        due_grow(&transport->in_flight, n_fds);
 }
 
 /* -EAGAIN: the loop reports when to go on. -EBUSY: the loop does not, so the connection is polled. */
@@ -77,16 +101,12 @@ static int try_send(struct transport *transport, const struct frame *frame, cons
 {
         int r;
 
-        /* A frame without fds may be sent at once. After it, the kernel does not show whether the fds
-         * before it were taken. */
-        if (!frame->n_fds)
-                (void)send_is_all_received(transport);
-        else if (!may_send(transport, frame->n_fds))
+        if (frame->n_fds && !may_send(transport, frame->n_fds))
                 return -EBUSY;
         r = wire_send(transport->fd, frame, fds);
         switch (r) {
         case 0:
-                due_grow(&transport->in_flight, frame->n_fds);
+                note_in_flight(transport, frame->n_fds);
                 return 0;
         /* Other processes of the user have too many fds in flight. This passes. */
         case -ETOOMANYREFS:

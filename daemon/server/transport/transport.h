@@ -32,7 +32,8 @@ struct transport {
         struct poll_rounds_member polled; /* the loop does not report what it waits for */
         bool is_busy;           /* queued frames wait for an event that the loop does not report */
         struct backoff backoff; /* of polling for that, or for the end */
-        struct due in_flight;   /* fds sent since the peer was last seen to have received all */
+        struct due in_flight;   /* fds sent that the peer has perhaps not received */
+        unsigned n_fds_each;    /* of the frames in flight that have fds: the most */
         struct stall stall;     /* while frames are queued */
         bool is_readable;       /* no read has found nothing since the kernel said so */
         bool is_writable;       /* the kernel said so, and nothing was sent since */

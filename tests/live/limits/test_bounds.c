@@ -2,8 +2,11 @@
 /* How much one process and one user may have of shared resources: connections and fds. A process that takes
  * all that it can get leaves something for the next one. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "proto/wire.h"
 #include "tests/live/support/world.h"
@@ -12,7 +15,7 @@
 #define STRANGER 65534
 
 #define A_PROCESS_MAX 256
-#define IN_FLIGHT_MAX 16
+#define IN_FLIGHT_MAX 64
 #define N_QUESTIONS   200
 
 /* A connection that leaves a charge. */
@@ -185,6 +188,65 @@ TEST(who_does_not_read_has_few_fds_in_flight)
                 sleep_ms(1);
         }
         link_free(link);
+}
+
+/* Is there an unread frame behind the first, which has so many bytes? */
+static bool has_second(int socket, int n_first_bytes)
+{
+        const int not_at_all = -1;
+        char byte;
+        bool is_there;
+
+        ck_assert_int_eq(
+                setsockopt(socket, SOL_SOCKET, SO_PEEK_OFF, &n_first_bytes, sizeof(n_first_bytes)),
+                0);
+        is_there = recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+        ck_assert_int_eq(
+                setsockopt(socket, SOL_SOCKET, SO_PEEK_OFF, &not_at_all, sizeof(not_at_all)), 0);
+        return is_there;
+}
+
+/* It always leaves one. */
+TEST(who_reads_some_is_sent_more)
+{
+        struct link *link = open_link("test", NULL);
+        int socket = link_socket(link);
+        unsigned n_answers = 0;
+
+        ask_in_vain(socket, N_QUESTIONS);
+        while (n_answers < N_QUESTIONS - 1) {
+                struct fdset fds = FDSET_NULL;
+                struct proto_reason reason;
+                struct frame frame;
+
+                ck_assert_int_eq(wire_receive(socket, FROM_DAEMON, &frame, &fds, &reason), 0);
+                fdset_deinit(&fds);
+                n_answers++;
+                if (n_answers < N_QUESTIONS - 1)
+                        AWAIT(has_second(socket, (int)frame.n_bytes));
+        }
+        link_free(link);
+}
+
+/* So the daemon knows how many frames are unread at most. */
+TEST(an_unread_frame_counts_512_bytes)
+{
+        enum { N_FRAMES = 20 };
+        int pair[2], n_bytes;
+        char byte = 0;
+
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+        for (unsigned i = 0; i < N_FRAMES; i++)
+                ck_assert_int_eq(send(pair[0], &byte, 1, 0), 1);
+        for (int n = N_FRAMES; n; n--) {
+                ck_assert_int_eq(ioctl(pair[0], SIOCOUTQ, &n_bytes), 0);
+                ck_assert_int_ge(n_bytes, n * 512);
+                ck_assert_int_eq(recv(pair[1], &byte, 1, 0), 1);
+        }
+        ck_assert_int_eq(ioctl(pair[0], SIOCOUTQ, &n_bytes), 0);
+        ck_assert_int_eq(n_bytes, 0);
+        closep(&pair[0]);
+        closep(&pair[1]);
 }
 
 /* The kernel counts them until they are received, also after the connection's end. */
