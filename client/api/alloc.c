@@ -252,7 +252,8 @@ static void note_refusal(struct gpumem_client *client, int code,
                                      .place = request->place,
                                      .n_bytes = request->n_bytes};
 
-        (void)snprintf(event.text, sizeof(event.text), "%s", last_error_text());
+        if (events_are_heard(&client->events))
+                (void)snprintf(event.text, sizeof(event.text), "%s", last_error_text());
         events_note(&client->events, &event);
 }
 

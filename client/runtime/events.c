@@ -91,6 +91,16 @@ void events_wait(struct events *events, uint32_t n_ms)
         pthread_mutex_unlock(&events->lock);
 }
 
+bool events_are_heard(struct events *events)
+{
+        bool are;
+
+        pthread_mutex_lock(&events->lock);
+        are = events->callback;
+        pthread_mutex_unlock(&events->lock);
+        return are;
+}
+
 void events_note(struct events *events, const struct gpumem_event *event)
 {
         struct events_slot *slot = &events->slots[event->kind];

@@ -424,16 +424,11 @@ static void refuse_hello(struct session *session, const struct frame *frame)
 /* The client has a reason of its own, so its words are kept as they are. */
 static void take_failed(struct session *session, const struct frame *frame)
 {
-        uint32_t pool = frame->failed.pool < session->server->n_pools ? frame->failed.pool
-                                                                      : PROTO_ALL_POOLS;
-
-        if (!(session->features & PROTO_FEATURE_REPORTS)) {
+        if (session->features & PROTO_FEATURE_REPORTS)
+                event_log_note_failure(session, &frame->failed);
+        else
                 refuse(session, frame, GPUMEM_E_BAD_REQUEST,
                        "FAILED requires feature bit 6 in HELLO");
-                return;
-        }
-        event_log_note_refusal(session, pool, frame->failed.n_bytes, frame->failed.code,
-                               PROTO_REFUSED_OTHERWISE, frame->failed.text);
 }
 
 /* Handlers by message kind, for every message that a client may send. */
