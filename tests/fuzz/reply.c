@@ -372,6 +372,7 @@ static void do_one(struct connection *connection)
                 {MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET},
                 {MESSAGE_EVENTS, MESSAGE_EVENTS_REPLY},
                 {MESSAGE_RECLAIM, MESSAGE_RECLAIMED},
+                {MESSAGE_LOOP, MESSAGE_LOOP_IS},
         };
         struct frame frame = FRAME_NULL;
         char refusal[LINK_REFUSAL_MAX];

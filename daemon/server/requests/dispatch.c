@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
@@ -315,6 +316,22 @@ static void take_pools(struct session *session, const struct frame *frame)
                      &session->server->pools_fd, 1);
 }
 
+static void take_loop(struct session *session, const struct frame *frame)
+{
+        const struct scheduler_stats *stats = &session->server->scheduler.stats;
+        struct frame reply = FRAME_NULL;
+
+        reply.loop_is = (struct message_loop_is){
+                .steps = stats->n_steps,
+                .late_steps = stats->n_late,
+                .late_after = SCHEDULER_LATE_NS,
+                .longest_step = stats->longest_ns,
+                .busy = stats->busy_ns,
+                .age = clock_now_ns() - stats->since_ns,
+        };
+        session_send(session, &reply, MESSAGE_LOOP_IS, frame->serial, NULL, 0);
+}
+
 static void take_configuration(struct session *session, const struct frame *frame)
 {
         const char *path = session->server->configuration_path;
@@ -458,6 +475,7 @@ static void (*const handlers[])(struct session *session, const struct frame *fra
         [MESSAGE_LIMITS] = list_limits_take,
         [MESSAGE_SET_LIMITS] = set_limits_take,
         [MESSAGE_CONFIGURATION] = take_configuration,
+        [MESSAGE_LOOP] = take_loop,
 };
 
 static bool asks_for_memory(const struct frame *frame)

@@ -34,6 +34,7 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
 
         scheduler->loop = loop;
         scheduler->after_step = after_step;
+        scheduler->stats.since_ns = clock_now_ns();
         (void)uv_loop_configure(loop, UV_METRICS_IDLE_TIME);
         payer_init_root(&scheduler->everyone);
         r = payer_init(&scheduler->admin, &scheduler->everyone, on_own_end);
@@ -119,6 +120,7 @@ static void count(struct scheduler_stats *stats, uint64_t n_ns)
         stats->n_late += n_ns > SCHEDULER_LATE_NS;
         if (n_ns > stats->longest_ns)
                 stats->longest_ns = n_ns;
+        stats->busy_ns += n_ns;
 }
 
 void scheduler_charge_also(struct scheduler *scheduler, struct payer *payer)

@@ -19,6 +19,8 @@ struct scheduler_stats {
         uint64_t n_steps;
         uint64_t n_late; /* that took longer than SCHEDULER_LATE_NS */
         uint64_t longest_ns;
+        uint64_t busy_ns;  /* of all of them */
+        uint64_t since_ns; /* when they began */
 };
 
 struct scheduler {

@@ -233,6 +233,7 @@ TEST(steps_are_counted)
         ck_assert_uint_eq(scheduler.stats.n_steps, 7);
         ck_assert_uint_eq(scheduler.stats.n_late, 2);
         ck_assert_uint_eq(scheduler.stats.longest_ns, SCHEDULER_LATE_NS + 1);
+        ck_assert_uint_eq(scheduler.stats.busy_ns, 7 * SCHEDULER_LATE_NS + 2);
         ck_assert_uint_eq(scheduler.everyone.used_ns, 7 * SCHEDULER_LATE_NS + 2);
 }
 
