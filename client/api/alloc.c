@@ -252,8 +252,9 @@ static void note_refusal(struct gpumem_client *client, int code,
                                      .place = request->place,
                                      .n_bytes = request->n_bytes};
 
-        if (events_are_heard(&client->events))
-                (void)snprintf(event.text, sizeof(event.text), "%s", last_error_text());
+        if (events_note_unheard(&client->events, GPUMEM_EVENT_REFUSED))
+                return;
+        (void)snprintf(event.text, sizeof(event.text), "%s", last_error_text());
         events_note(&client->events, &event);
 }
 

@@ -91,14 +91,18 @@ void events_wait(struct events *events, uint32_t n_ms)
         pthread_mutex_unlock(&events->lock);
 }
 
-bool events_are_heard(struct events *events)
+bool events_note_unheard(struct events *events, enum gpumem_event_kind kind)
 {
-        bool are;
+        bool is_unheard;
 
         pthread_mutex_lock(&events->lock);
-        are = events->callback;
+        is_unheard = !events->callback;
+        if (is_unheard) {
+                atomic_fetch_add(&events->n_noted[kind], 1);
+                stir(events);
+        }
         pthread_mutex_unlock(&events->lock);
-        return are;
+        return is_unheard;
 }
 
 void events_note(struct events *events, const struct gpumem_event *event)
