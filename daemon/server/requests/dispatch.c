@@ -326,7 +326,7 @@ static void take_loop(struct session *session, const struct frame *frame)
                 .late_steps = stats->n_late,
                 .late_after = SCHEDULER_LATE_NS,
                 .longest_step = stats->longest_ns,
-                .busy = stats->busy_ns,
+                .busy = scheduler_cpu_ns(&session->server->scheduler),
                 .age = clock_now_ns() - stats->since_ns,
         };
         session_send(session, &reply, MESSAGE_LOOP_IS, frame->serial, NULL, 0);
