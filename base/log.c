@@ -127,6 +127,11 @@ static void put_line(const char *line, size_t length)
         pthread_mutex_unlock(&write_lock);
 }
 
+bool log_shows(enum log_level level)
+{
+        return level <= process_threshold;
+}
+
 void log_line(enum log_level level, const char *format, ...)
 {
         enum log_sink_result (*sink)(const char *, size_t) = process_sink;
@@ -135,7 +140,7 @@ void log_line(enum log_level level, const char *format, ...)
         size_t length;
         va_list arguments;
 
-        if (level > process_threshold)
+        if (!log_shows(level))
                 return;
         length = put_time(line, sizeof(line));
         (void)snprintf(line + length, sizeof(line) - length, "%s: %s: ", process_name,

@@ -28,6 +28,9 @@ int log_level_parse(const char *text, enum log_level *ret_level);
 
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* Whether such lines are written: for those that take long to make. */
+bool log_shows(enum log_level level);
+
 /* The longest line, with its end; longer ones are cut. */
 #define LOG_LINE_BYTES 1024
 

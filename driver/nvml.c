@@ -288,17 +288,3 @@ void nvml_events_take(const struct nvml *nvml, struct nvml_events *events,
         report->n_xids = events->n_xids;
         report->last_xid = events->last_xid;
 }
-
-const char *nvml_health_text(enum nvml_health health)
-{
-        static const char *const texts[] = {
-                [NVML_HEALTH_UNKNOWN] = "unknown",
-                [NVML_WELL] = "well",
-                [NVML_WORN] = "to be drained and reset, or replaced",
-                [NVML_NEEDS_RESET] = "needs a reset",
-                [NVML_NEEDS_REBOOT] = "needs a reboot of the machine",
-                [NVML_LOST] = "lost: it does not answer",
-        };
-
-        return texts[health];
-}

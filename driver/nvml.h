@@ -93,9 +93,6 @@ void nvml_events_take(const struct nvml *nvml, struct nvml_events *events,
 /* A report whose values are all unknown. Reports can be compared byte by byte. */
 void nvml_report_init(struct nvml_report *report);
 
-/* The state in a few words: "well", "needs a reset". */
-const char *nvml_health_text(enum nvml_health health);
-
 /* Is the device in error, so that it can give no memory? */
 static inline int nvml_health_is_error(enum nvml_health health)
 {

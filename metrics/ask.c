@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "client/connection/query.h"
+#include "gpumem.h"
 
 static int ask(struct link *link, const struct query *query, void **ret_rows, uint32_t *ret_n_rows)
 {
@@ -40,6 +41,14 @@ static int ask_pools(struct link *link, struct metrics_figures *figures)
         return r ? r : check_pools(figures, n_stats);
 }
 
+static int ask_loop(struct link *link, struct metrics_figures *figures)
+{
+        int r = query_loop(link, &figures->loop);
+
+        figures->has_loop = !r;
+        return r == GPUMEM_E_UNKNOWN_KIND ? 0 : r;
+}
+
 int ask_figures(struct link *link, bool with_tenants, struct metrics_figures *ret_figures)
 {
         static const struct query clients = {MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
@@ -50,6 +59,8 @@ int ask_figures(struct link *link, bool with_tenants, struct metrics_figures *re
         uint64_t since_ns = clock_now_ns();
         int r = ask_pools(link, &figures);
 
+        if (!r)
+                r = ask_loop(link, &figures);
         if (!r)
                 r = ask(link, &clients, (void **)&figures.clients, &figures.n_clients);
         if (!r && with_tenants)

@@ -6,7 +6,7 @@
 #include "client/connection/link.h"
 #include "metrics/metrics.h"
 
-/* Reads the pools with their statistics and the connected clients, and with with_tenants the tenants' rows.
+/* Reads the pools with their statistics, the figures of the loop and the connected clients, and with with_tenants the tenants' rows.
  * The replies are made one after the other, so they are not of one moment. The caller deinits ret_figures
  * and sets its `exporter` itself. GPUMEM_E_* or -errno as link_call; -EPROTO for invalid rows. */
 int ask_figures(struct link *link, bool with_tenants, struct metrics_figures *ret_figures);

@@ -26,6 +26,8 @@ struct metrics_figures {
         uint32_t n_pools;
         struct pool_row *pools; /* ids ascend; names end with a NUL */
         struct stats_row *stats;
+        bool has_loop; /* an older daemon does not tell them */
+        struct message_loop_is loop;
         uint32_t n_clients;
         struct client_row *clients;
         bool with_tenants;

@@ -9,9 +9,9 @@
 #include "metrics/pool_sample.h"
 #include "metrics/tenants.h"
 
-enum scope { SCOPE_POOL, SCOPE_DEVICE };
+enum scope { SCOPE_POOL, SCOPE_DEVICE, SCOPE_LOOP };
 
-enum unit { UNIT_bytes, UNIT_count, UNIT_ms, UNIT_permille, UNIT_mode, UNIT_state };
+enum unit { UNIT_bytes, UNIT_count, UNIT_ms, UNIT_ns, UNIT_permille, UNIT_mode, UNIT_state };
 
 struct figure {
         const char *field;
@@ -38,6 +38,18 @@ static const struct figure pool_figures[] = {
          offsetof(struct stats_row, field)},
 #include "proto/stats.def"
 #undef STAT
+};
+
+static const struct figure loop_figures[] = {
+#define LOOP(field, unit, text)             \
+        {#field,                            \
+         UNIT_##unit,                       \
+         (enum scope)SCOPE_OF_##field,      \
+         (enum metric_form)FORM_OF_##field, \
+         text,                              \
+         offsetof(struct message_loop_is, field)},
+#include "proto/loop.def"
+#undef LOOP
 };
 
 enum own {
@@ -114,12 +126,22 @@ static void put_pool_info(struct lines *lines, const struct metrics_figures *fig
         }
 }
 
-static uint64_t value_of(const struct figure *figure, const struct stats_row *row)
+static uint64_t value_of(const struct figure *figure, const void *row)
 {
         uint64_t value;
 
         memcpy(&value, (const char *)row + figure->offset, sizeof(value));
         return value;
+}
+
+static void put_value(struct lines *lines, const struct figure *figure, uint64_t value)
+{
+        if (figure->unit == UNIT_ms || figure->unit == UNIT_permille)
+                lines_value_seconds(lines, value, 3);
+        else if (figure->unit == UNIT_ns)
+                lines_value_seconds(lines, value, 9);
+        else
+                lines_value(lines, value);
 }
 
 static void put_states(struct lines *lines, const struct figure *figure,
@@ -149,10 +171,7 @@ static void put_figure(struct lines *lines, const struct figure *figure,
                 return;
         }
         pool_sample(lines, pool);
-        if (figure->unit == UNIT_ms || figure->unit == UNIT_permille)
-                lines_value_seconds(lines, value, 3);
-        else
-                lines_value(lines, value);
+        put_value(lines, figure, value);
 }
 
 static const char *suffix_of(enum unit unit)
@@ -160,6 +179,7 @@ static const char *suffix_of(enum unit unit)
         static const char *const suffixes[] = {
                 [UNIT_bytes] = "_bytes", [UNIT_count] = "",       [UNIT_ms] = "_seconds",
                 [UNIT_mode] = "",        [UNIT_state] = "_state", [UNIT_permille] = "_ratio",
+                [UNIT_ns] = "_seconds",
         };
 
         return suffixes[unit];
@@ -170,9 +190,33 @@ static const char *unit_of(enum unit unit)
         static const char *const units[] = {
                 [UNIT_bytes] = "bytes",    [UNIT_count] = "", [UNIT_ms] = "seconds",
                 [UNIT_permille] = "ratio", [UNIT_mode] = "",  [UNIT_state] = "",
+                [UNIT_ns] = "seconds",
         };
 
         return units[unit];
+}
+
+static void begin_figure(struct lines *lines, const struct figure *figure)
+{
+        static const char *const scopes[] = {
+                [SCOPE_POOL] = "pool_",
+                [SCOPE_DEVICE] = "",
+                [SCOPE_LOOP] = "loop_",
+        };
+
+        lines_family(lines, figure->form, unit_of(figure->unit),
+                     figure->form == METRIC_STATES ? text_of_states : figure->text,
+                     "gpumemd_%s%s%s", scopes[figure->scope], figure->field,
+                     suffix_of(figure->unit));
+}
+
+static void put_loop(struct lines *lines, const struct message_loop_is *loop)
+{
+        for (unsigned n = 0; n < ARRAY_SIZE(loop_figures); n++) {
+                begin_figure(lines, &loop_figures[n]);
+                lines_sample(lines);
+                put_value(lines, &loop_figures[n], value_of(&loop_figures[n], loop));
+        }
 }
 
 static void put_figures(struct lines *lines, const struct metrics_figures *figures)
@@ -180,10 +224,7 @@ static void put_figures(struct lines *lines, const struct metrics_figures *figur
         for (unsigned n = 0; n < ARRAY_SIZE(pool_figures); n++) {
                 const struct figure *figure = &pool_figures[n];
 
-                lines_family(lines, figure->form, unit_of(figure->unit),
-                             figure->form == METRIC_STATES ? text_of_states : figure->text,
-                             "gpumemd_%s%s%s", figure->scope == SCOPE_POOL ? "pool_" : "",
-                             figure->field, suffix_of(figure->unit));
+                begin_figure(lines, figure);
                 for (uint32_t i = 0; i < figures->n_pools; i++)
                         put_figure(lines, figure, &figures->pools[i], &figures->stats[i]);
         }
@@ -223,6 +264,8 @@ static int put_daemon(struct lines *lines, const struct metrics_figures *figures
         begin_own(lines, OWN_answer_seconds);
         lines_sample(lines);
         lines_value_seconds(lines, figures->answer_ns, 9);
+        if (figures->has_loop)
+                put_loop(lines, &figures->loop);
         put_clients(lines, figures);
         put_pool_info(lines, figures);
         put_figures(lines, figures);

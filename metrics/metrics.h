@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns a daemon's statistics into metrics for Prometheus, by proto/stats.def, proto/tenants.def and
- * metrics/own.def. Pure.
+/* Turns a daemon's statistics into metrics for Prometheus, by proto/stats.def, proto/loop.def, proto/tenants.def
+ * and metrics/own.def. Pure.
  *
  * The number of label values is bounded: a pool's id, its kind, its GPU's UUID or NUMA node, a state. Pids,
  * pointers and blocks are no labels. Tenants have labels, uid and container, only if their rows were read,

@@ -120,6 +120,20 @@ const char *listed_reason_name(uint64_t reason)
         return name_of(names, ARRAY_SIZE(names), reason);
 }
 
+const char *listed_device_text(uint64_t state)
+{
+        static const char *const texts[] = {
+                [PROTO_DEVICE_UNKNOWN] = "unknown",
+                [PROTO_DEVICE_WELL] = "well",
+                [PROTO_DEVICE_WORN] = "to be drained and reset, or replaced",
+                [PROTO_DEVICE_NEEDS_RESET] = "needs a reset",
+                [PROTO_DEVICE_NEEDS_REBOOT] = "needs a reboot of the machine",
+                [PROTO_DEVICE_LOST] = "lost: it does not answer",
+        };
+
+        return name_of(texts, ARRAY_SIZE(texts), state);
+}
+
 const char *limit_scope_name(uint64_t scope)
 {
         static const char *const names[] = {

@@ -114,6 +114,7 @@ const char *listed_client_name(uint64_t state);
 const char *listed_block_name(uint64_t state);
 const char *listed_event_name(uint64_t what);
 const char *listed_reason_name(uint64_t reason); /* of enum proto_refused */
+const char *listed_device_text(uint64_t state);  /* "needs a reset": of PROTO_DEVICE_* */
 
 /* "tenant", "device_bytes"; "?" for an unknown scope or kind. */
 const char *limit_scope_name(uint64_t scope);

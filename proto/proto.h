@@ -47,7 +47,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_FEATURE_PRESSURE   UINT64_C(32)  /* NOTICE tells that others lack memory */
 #define PROTO_FEATURE_REPORTS    UINT64_C(64)  /* FAILED tells of the library's own refusals */
 #define PROTO_FEATURE_REGISTERED UINT64_C(128) /* LEASE's properties may be REGISTERED and RDMA */
-#define PROTO_FEATURES           UINT64_C(255)
+#define PROTO_FEATURE_FACTS      UINT64_C(256) /* REFUSED_FACTS instead of REFUSED */
+#define PROTO_FEATURES           UINT64_C(511)
 
 /* Why a LEASE was refused. */
 enum proto_refused {
@@ -59,6 +60,21 @@ enum proto_refused {
         PROTO_REFUSED_IDLE,          /* leased memory that is not used would be enough */
         PROTO_REFUSED_FRAGMENTATION, /* free memory inside blocks would be enough */
         PROTO_REFUSED_N,
+};
+
+/* What the text of a refusal says: see REFUSED_FACTS. */
+enum proto_refused_what {
+        PROTO_SAYS_REASON, /* or the pool's figures alone, where that is OTHERWISE */
+        PROTO_SAYS_UNKNOWN,
+        PROTO_SAYS_UNCACHED,
+        PROTO_SAYS_SHUTDOWN,
+        PROTO_SAYS_NO_POOL,
+        PROTO_SAYS_BLOCKS,
+        PROTO_SAYS_STALLED,
+        PROTO_SAYS_DEVICE_ERROR,
+        PROTO_SAYS_DEVICE_LOST,
+        PROTO_SAYS_DEADLOCK,
+        PROTO_SAYS_LATE,
 };
 
 #define PROTO_LEASE_KNOWN       UINT32_C(1)  /* flag: KNOWN is acceptable */

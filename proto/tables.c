@@ -145,7 +145,7 @@ static void print_member(size_t *offset, size_t at, size_t n_bytes, const char *
         print_member(&offset, offsetof(type, member), sizeof(((type *)0)->member), #member, text)
 
 /* Words of the document that stand outside its tables. */
-static_assert(PROTO_VERSION == 1 && sizeof(struct frame) == 424 && FDSET_MAX == 4,
+static_assert(PROTO_VERSION == 1 && sizeof(struct frame) == 472 && FDSET_MAX == 4,
               "PROTOCOL.md says so");
 
 static void print_header(void)

@@ -252,6 +252,8 @@ static void note_refusal(struct gpumem_client *client, int code,
                                      .place = request->place,
                                      .n_bytes = request->n_bytes};
 
+        if (events_note_unheard(&client->events, GPUMEM_EVENT_REFUSED))
+                return;
         (void)snprintf(event.text, sizeof(event.text), "%s", last_error_text());
         events_note(&client->events, &event);
 }

@@ -12,6 +12,7 @@
 #include "client/connection/connect.h"
 #include "client/runtime/last_error.h"
 #include "gpumem.h"
+#include "proto/refusal_text.h"
 #include "proto/wire.h"
 
 /* The most frames that one call reads when no thread waits for an answer. */
@@ -70,18 +71,14 @@ static bool is_reply(const struct waiter *waiter, const struct frame *frame)
                (frame->kind == MESSAGE_KNOWN && waiter->reply_kind == MESSAGE_LEASED);
 }
 
-static bool is_refusal(const struct frame *frame, int *ret_code, const char **ret_text)
+static void log_refusal(const struct frame *frame)
 {
-        if (frame->kind == MESSAGE_ERROR) {
-                *ret_code = (int)frame->error.code;
-                *ret_text = frame->error.text;
-        } else if (frame->kind == MESSAGE_REFUSED) {
-                *ret_code = (int)frame->refused.code;
-                *ret_text = frame->refused.text;
-        } else {
-                return false;
-        }
-        return true;
+        char text[REFUSAL_TEXT_BYTES];
+
+        if (!log_shows(LOG_DEBUG))
+                return;
+        refusal_frame_text(frame, text);
+        log_debug("daemon: %s: %s", gpumem_strerror(refusal_code(frame)), text);
 }
 
 /* Without a waiter this is an ERROR about a message of link_send, or a reply that came after its waiter was told of
@@ -89,17 +86,15 @@ static bool is_refusal(const struct frame *frame, int *ret_code, const char **re
 static void take_answer(struct link *link, const struct frame *frame, struct fdset *fds)
 {
         struct waiter *waiter = find_waiter(link, frame->serial);
-        const char *text = NULL;
-        int code = 0;
-        bool refused = is_refusal(frame, &code, &text);
+        int code = refusal_code(frame);
 
-        if (refused)
-                log_debug("daemon: %s: %s", gpumem_strerror(code), text);
+        if (code)
+                log_refusal(frame);
         if (!waiter)
                 return;
-        if (refused) {
+        if (code) {
                 *waiter->reply = *frame;
-                (void)snprintf(link->refusal, sizeof(link->refusal), "%s", text);
+                link->refusal = *frame;
                 answer(link, waiter, code);
         } else if (is_reply(waiter, frame)) {
                 *waiter->reply = *frame;
@@ -472,9 +467,12 @@ int link_send(struct link *link, struct frame *frame, enum message_kind kind)
 
 void link_refusal(struct link *link, char text[static LINK_REFUSAL_MAX])
 {
+        struct frame refusal;
+
         pthread_mutex_lock(&link->lock);
-        memcpy(text, link->refusal, sizeof(link->refusal));
+        refusal = link->refusal;
         pthread_mutex_unlock(&link->lock);
+        refusal_frame_text(&refusal, text);
 }
 
 bool link_is_silent(struct link *link)

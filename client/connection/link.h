@@ -15,6 +15,7 @@
 
 #include "base/fdset.h"
 #include "proto/proto.h"
+#include "proto/refusal_text.h"
 
 struct link;
 
@@ -57,7 +58,8 @@ bool link_read_news(struct link *link);
 struct link *link_free(struct link *link);
 
 /* Sends a request of `kind`, whose fields the caller has set, and waits for the answer. 0: ret_reply is of
- * `reply_kind`, or KNOWN instead of LEASED. Else the code of the daemon's ERROR or REFUSED, which is ret_reply then. */
+ * `reply_kind`, or KNOWN instead of LEASED. Else the code of the daemon's ERROR, REFUSED or REFUSED_FACTS, which is ret_reply
+ * then. */
 int link_call(struct link *link, struct frame *request, enum message_kind kind,
               enum message_kind reply_kind, struct frame *ret_reply, struct fdset *ret_fds);
 
@@ -74,7 +76,7 @@ int link_call_together(struct link *link, struct link_exchange *exchanges, unsig
                        enum message_kind kind, enum message_kind reply_kind);
 
 /* The text of the daemon's last refusal of a call, of any thread; empty if there was none. */
-#define LINK_REFUSAL_MAX 400
+#define LINK_REFUSAL_MAX REFUSAL_TEXT_BYTES
 void link_refusal(struct link *link, char text[static LINK_REFUSAL_MAX]);
 
 /* Sends a message that has no answer; an ERROR about it is ignored. */

@@ -33,14 +33,14 @@ static bool is_turned_away(const struct link *link)
  * the link yet. */
 static int set_error_of_answer(const struct link *link, int r)
 {
-        char name[CONNECT_NAME_MAX], text[GPUMEM_TEXT_BYTES];
+        char name[CONNECT_NAME_MAX], text[GPUMEM_TEXT_BYTES], refusal[LINK_REFUSAL_MAX];
         bool is_end = r == GPUMEM_E_DISCONNECTED;
 
         if (r <= 0 || (is_end && !is_turned_away(link)))
                 return r;
+        refusal_frame_text(&link->refusal, refusal);
         (void)snprintf(text, sizeof(text), "%s refuses the connection: %.200s",
-                       connect_name(link->socket.fd, name),
-                       is_end ? link->last_words : link->refusal);
+                       connect_name(link->socket.fd, name), is_end ? link->last_words : refusal);
         r = is_end ? link->last_code : r;
         last_error_set(r, text);
         return r;

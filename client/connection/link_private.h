@@ -22,7 +22,7 @@ struct link {
         uint32_t last_serial;
         void (*notice)(void *owner, const struct message_notice *notice);
         void *owner;
-        char refusal[LINK_REFUSAL_MAX];
+        struct frame refusal;              /* the last one; kind 0: there was none */
         char last_words[LINK_REFUSAL_MAX]; /* why the daemon ended the connection, if it said so */
         int last_code;                     /* the code of these words; 0: it said nothing */
         uint32_t answer_ms;

@@ -62,3 +62,15 @@ int query_ask(struct link *link, const struct query *query, struct frame *reques
                 r = ask_once(link, query, request, ret_reply, ret_rows, ret_n_rows);
         return r;
 }
+
+int query_loop(struct link *link, struct message_loop_is *ret_loop)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct frame request = FRAME_NULL, reply;
+        int r = link_call(link, &request, MESSAGE_LOOP, MESSAGE_LOOP_IS, &reply, &fds);
+
+        if (!r)
+                *ret_loop = reply.loop_is;
+        return r;
+}

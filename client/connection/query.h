@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that the daemon answers with rows. Any thread. */
+/* Requests that the daemon answers with rows, and with figures of its loop. Any thread. */
 #pragma once
 
 #include <stddef.h>
@@ -18,3 +18,6 @@ struct query {
  * may be NULL. Errors: those of link_call and rows_read. */
 int query_ask(struct link *link, const struct query *query, struct frame *request,
               struct frame *ret_reply, void **ret_rows, uint32_t *ret_n_rows);
+
+/* The figures of the daemon's loop. GPUMEM_E_UNKNOWN_KIND: it is older, and does not tell them. */
+int query_loop(struct link *link, struct message_loop_is *ret_loop);

@@ -91,6 +91,20 @@ void events_wait(struct events *events, uint32_t n_ms)
         pthread_mutex_unlock(&events->lock);
 }
 
+bool events_note_unheard(struct events *events, enum gpumem_event_kind kind)
+{
+        bool is_unheard;
+
+        pthread_mutex_lock(&events->lock);
+        is_unheard = !events->callback;
+        if (is_unheard) {
+                atomic_fetch_add(&events->n_noted[kind], 1);
+                stir(events);
+        }
+        pthread_mutex_unlock(&events->lock);
+        return is_unheard;
+}
+
 void events_note(struct events *events, const struct gpumem_event *event)
 {
         struct events_slot *slot = &events->slots[event->kind];

@@ -48,6 +48,9 @@ void events_deinit(struct events *events);
 /* When this returns, no thread runs the previous callback any more. GPUMEM_E_IN_CALLBACK: the caller is in one. */
 int events_set(struct events *events, gpumem_event_callback *callback, void *argument);
 
+/* Notes an event if there is no callback: it needs no text then. False: there is one, and nothing is noted. */
+bool events_note_unheard(struct events *events, enum gpumem_event_kind kind);
+
 void events_note(struct events *events, const struct gpumem_event *event);
 
 /* Returns after n_ms, or earlier if an event is noted, or if another thread calls events_stir. */

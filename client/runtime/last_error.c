@@ -6,36 +6,72 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "proto/refusal_text.h"
 
 /* The kernel's limit. */
 #define ERRNO_MAX 4095
 
+/* Most refusals are tried again, or dropped: their text is made when it is asked for. */
+struct reason {
+        enum { REASON_OF_CODE, REASON_TEXT, REASON_FACTS } kind;
+        union {
+                char text[GPUMEM_TEXT_BYTES];
+                struct message_refused_facts facts;
+        };
+};
+
+struct kept {
+        int code; /* 0: none is kept */
+        enum gpumem_kind kind;
+        int32_t place;
+        uint64_t n_bytes;
+        struct reason reason;
+};
+
 static _Thread_local struct {
         uint64_t client;
-        struct gpumem_refusal refusal;
-        struct gpumem_refusal of_connect;
+        struct kept refusal;
+        struct kept of_connect;
         int set_code;
         bool is_daemons;
         bool has_pool;
         uint32_t pool;
-        char set_text[GPUMEM_TEXT_BYTES];
+        struct reason set;
+        char made_text[GPUMEM_TEXT_BYTES];
 } last;
+
+static const char *text_of(int code, const struct reason *reason)
+{
+        if (reason->kind == REASON_TEXT)
+                return reason->text;
+        if (reason->kind == REASON_OF_CODE)
+                return gpumem_strerror(code);
+        refusal_text(&reason->facts, last.made_text);
+        return last.made_text;
+}
 
 void last_error_set(int code, const char *text)
 {
         last.set_code = code;
         last.is_daemons = false;
-        (void)snprintf(last.set_text, sizeof(last.set_text), "%s", text);
+        last.set.kind = REASON_TEXT;
+        (void)snprintf(last.set.text, sizeof(last.set.text), "%s", text);
 }
 
 void last_error_set_frame(int code, const struct frame *frame)
 {
-        if (frame->kind == MESSAGE_REFUSED)
-                last_error_set(code, frame->refused.text);
-        else if (frame->kind == MESSAGE_ERROR)
-                last_error_set(code, frame->error.text);
-        else
+        char text[REFUSAL_TEXT_BYTES];
+
+        if (!refusal_code(frame))
                 return;
+        if (frame->kind == MESSAGE_REFUSED_FACTS) {
+                last.set_code = code;
+                last.set.kind = REASON_FACTS;
+                last.set.facts = frame->refused_facts;
+        } else {
+                refusal_frame_text(frame, text);
+                last_error_set(code, text);
+        }
         last.is_daemons = true;
 }
 
@@ -74,7 +110,7 @@ void last_error_set_bad_setting(int code, const char *variable, const char *valu
 
 const char *last_error_reason(int code)
 {
-        return code && last.set_code == code ? last.set_text : gpumem_strerror(code);
+        return code && last.set_code == code ? text_of(code, &last.set) : gpumem_strerror(code);
 }
 
 bool last_error_is_refusal(int code)
@@ -100,11 +136,14 @@ bool last_error_is_refusal(int code)
 void last_error_keep(uint64_t client, int code, const struct gpumem_request *request)
 {
         last.client = client;
-        last.refusal = (struct gpumem_refusal){.code = code,
-                                               .kind = request->kind,
-                                               .place = request->place,
-                                               .n_bytes = request->n_bytes};
-        (void)snprintf(last.refusal.text, sizeof(last.refusal.text), "%s", last_error_reason(code));
+        last.refusal.code = code;
+        last.refusal.kind = request->kind;
+        last.refusal.place = request->place;
+        last.refusal.n_bytes = request->n_bytes;
+        if (code && last.set_code == code)
+                last.refusal.reason = last.set;
+        else
+                last.refusal.reason.kind = REASON_OF_CODE;
         last.set_code = 0;
 }
 
@@ -123,23 +162,30 @@ void last_error_keep_of_connect(int code)
 
 const char *last_error_text(void)
 {
-        return last.refusal.text;
+        return text_of(last.refusal.code, &last.refusal.reason);
+}
+
+static int give(const struct kept *kept, struct gpumem_refusal *ret_refusal)
+{
+        if (!kept->code)
+                return GPUMEM_E_NO_REFUSAL;
+        *ret_refusal = (struct gpumem_refusal){.code = kept->code,
+                                               .kind = kept->kind,
+                                               .place = kept->place,
+                                               .n_bytes = kept->n_bytes};
+        (void)snprintf(ret_refusal->text, sizeof(ret_refusal->text), "%s",
+                       text_of(kept->code, &kept->reason));
+        return 0;
 }
 
 int last_error_get(uint64_t client, struct gpumem_refusal *ret_refusal)
 {
-        if (last.client != client || !last.refusal.code)
-                return GPUMEM_E_NO_REFUSAL;
-        *ret_refusal = last.refusal;
-        return 0;
+        return last.client == client ? give(&last.refusal, ret_refusal) : GPUMEM_E_NO_REFUSAL;
 }
 
 int last_error_get_of_connect(struct gpumem_refusal *ret_refusal)
 {
-        if (!last.of_connect.code)
-                return GPUMEM_E_NO_REFUSAL;
-        *ret_refusal = last.of_connect;
-        return 0;
+        return give(&last.of_connect, ret_refusal);
 }
 
 const char *gpumem_strerror(int result)

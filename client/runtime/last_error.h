@@ -15,7 +15,7 @@
 /* Sets the reason of an error, such as the daemon's answer. It is kept only if the whole call ends with this error. */
 void last_error_set(int code, const char *text);
 
-/* The same from a reply of the daemon, if it is an ERROR or a REFUSED. */
+/* The same from a reply of the daemon, if it is an ERROR, a REFUSED or a REFUSED_FACTS. */
 void last_error_set_frame(int code, const struct frame *frame);
 
 /* A call begins: reasons that earlier calls have set are dropped. */
@@ -33,7 +33,8 @@ bool last_error_is_daemons(int code);
 void last_error_set_bad_setting(int code, const char *variable, const char *value,
                                 const char *allowed);
 
-/* The reason that was set last, if it was set for this code; else the text of the code. */
+/* The reason that was set last, if it was set for this code; else the text of the code. Valid until the thread's next
+ * call of this file. */
 const char *last_error_reason(int code);
 
 /* Does the code mean that memory was refused, rather than that the call was wrong? Only a refusal raises an event;
@@ -50,7 +51,7 @@ void last_error_keep_of_attach(uint64_t client, int code);
 #define LAST_ERROR_NO_CLIENT UINT64_C(0)
 void last_error_keep_of_connect(int code);
 
-/* The text of the error that was kept last. */
+/* The text of the error that was kept last, valid for as long. */
 const char *last_error_text(void);
 
 /* GPUMEM_E_NO_REFUSAL: none was kept. The caller sets ret_refusal's struct_size. */

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "client/connection/connect.h"
+#include "client/connection/query.h"
 #include "ctl/core/connect.h"
 #include "ctl/core/report.h"
 #include "ctl/output/format.h"
@@ -26,6 +27,7 @@
 #define NAME_WIDTH  20
 #define BAR_MIN     8
 #define CLIENTS_MAX 5
+#define NS_PER_MS   1e6
 
 /* Behind a bar: what is reserved, and the limit. */
 #define TAIL       " %11s of %11s"
@@ -33,8 +35,9 @@
 
 static const char help[] =
         "Usage: gpumemctl status [OPTION]...\n"
-        "Shows on one screen whether gpumemd answers, what each pool holds, the clients\n"
-        "that hold most, warnings, and what to try next. gpumemctl alone does the same.\n"
+        "Shows on one screen whether gpumemd answers, how busy it is, what each pool\n"
+        "holds, the clients that hold most, warnings, and what to try next. gpumemctl\n"
+        "alone does the same.\n"
         "\n"
         "  |  leased and in use\n"
         "  i  idle: leased, but not used at present\n"
@@ -81,12 +84,28 @@ static void print_head(struct link *link, const struct event_rows *events)
                 name[n - n_suffix] = '\0';
         (void)printf("%s answers.\n", name);
         if (!started) {
-                (void)printf("Its version is not known.\n\n");
+                (void)printf("Its version is not known.\n");
                 return;
         }
         find_version(started, version);
         format_time(age, started->age);
-        (void)printf("Version %s, started %s ago.\n\n", version, age);
+        (void)printf("Version %s, started %s ago.\n", version, age);
+}
+
+/* An older gpumemd does not tell. */
+static int print_loop(struct link *link)
+{
+        struct message_loop_is loop;
+        int r = query_loop(link, &loop);
+
+        if (r)
+                return r == GPUMEM_E_UNKNOWN_KIND ? 0 : r;
+        (void)printf("Loop: %.2f %% busy, %" PRIu64 " of %" PRIu64
+                     " steps above %.2f ms, longest %.2f ms.\n",
+                     loop.age ? 100 * (double)loop.busy / (double)loop.age : 0, loop.late_steps,
+                     loop.steps, (double)loop.late_after / NS_PER_MS,
+                     (double)loop.longest_step / NS_PER_MS);
+        return 0;
 }
 
 static unsigned screen_width(void)
@@ -249,6 +268,10 @@ static int show(struct link *link)
         if (r)
                 return report_refusal(link, "status", r);
         print_head(link, &health.events);
+        r = print_loop(link);
+        if (r)
+                return report_refusal(link, "status", r);
+        (void)putchar('\n');
         print_pools(&health.node.pool_stats);
         r = print_clients(&health.node);
         if (r)

@@ -96,14 +96,37 @@ json_t *pool_stats_to_json(const struct pool_row *pool, const struct stats_row *
         return object;
 }
 
-static int print_stats_json(const struct pool_stats *pool_stats, bool is_ending)
+/* Every figure of loop.def, in the same way; null: an older gpumemd does not tell them. */
+static int fetch_loop_json(struct link *link, json_t **ret_loop)
 {
-        json_t *pools = json_array();
+        struct message_loop_is loop;
+        int r = query_loop(link, &loop);
 
+        if (r && r != GPUMEM_E_UNKNOWN_KIND)
+                return r;
+        *ret_loop = r ? json_null() : json_object();
+#define LOOP(field, unit, text) \
+        if (!r)                 \
+                (void)json_object_set_new(*ret_loop, #field "_" #unit, figure_to_json(loop.field));
+#include "proto/loop.def"
+#undef LOOP
+        return 0;
+}
+
+static int print_stats_json(struct link *link, const char *name,
+                            const struct pool_stats *pool_stats, bool is_ending)
+{
+        json_t *pools, *loop;
+        int r = fetch_loop_json(link, &loop);
+
+        if (r)
+                return report_refusal(link, name, r);
+        pools = json_array();
         for (uint32_t i = 0; i < pool_stats->n; i++)
                 (void)json_array_append_new(
                         pools, pool_stats_to_json(&pool_stats->pools[i], &pool_stats->stats[i]));
-        return print_json_value(json_pack("{s:o, s:b}", "pools", pools, "ending", is_ending));
+        return print_json_value(
+                json_pack("{s:o, s:b, s:o}", "pools", pools, "ending", is_ending, "loop", loop));
 }
 
 static int print_table(const struct pool_stats *pool_stats, const char *name,
@@ -142,7 +165,7 @@ int pool_stats_show(struct link *link, const struct arguments *arguments, const 
         if (r)
                 return report_refusal(link, name, r);
         if (arguments->output == OUTPUT_JSON)
-                return print_stats_json(&pool_stats, is_ending);
+                return print_stats_json(link, name, &pool_stats, is_ending);
         status = print_table(&pool_stats, name, arguments->output == OUTPUT_WIDE ? wide : narrow);
         if (is_ending)
                 (void)puts(EVENT_ROWS_END);

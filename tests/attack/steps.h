@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of the daemon's loop, as its statistics count them. */
+/* The steps of the daemon's loop, as it counts them. */
 #pragma once
 
 #include <stdint.h>

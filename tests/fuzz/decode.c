@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "gpumem.h"
 #include "proto/listing.h"
+#include "proto/refusal_text.h"
 #include "tests/fuzz/datagram.h"
 
 const char fuzz_name[] = "decode";
@@ -40,6 +41,17 @@ static void expect_texts(const struct frame *frame)
         }
 }
 
+/* A refusal's facts become a text, whatever they say. */
+static void expect_refusal(const struct frame *frame)
+{
+        char text[REFUSAL_TEXT_BYTES];
+
+        memset(text, 0, sizeof(text));
+        refusal_frame_text(frame, text);
+        expect_text(text, sizeof(text));
+        FUZZ_EXPECT(refusal_code(frame) || !*text);
+}
+
 /* It is what came, and to seal it again changes nothing. */
 static void expect_same(const struct datagram *datagram, struct frame *frame)
 {
@@ -67,6 +79,7 @@ static enum fuzz_outcome decode(const struct datagram *datagram, enum proto_send
         if (r)
                 return FUZZ_REFUSED;
         expect_texts(&frame);
+        expect_refusal(&frame);
         expect_same(datagram, &frame);
         return FUZZ_TAKEN;
 }

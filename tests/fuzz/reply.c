@@ -12,6 +12,7 @@
 #include "base/memfd.h"
 #include "client/connection/connection.h"
 #include "client/connection/rows.h"
+#include "client/runtime/last_error.h"
 #include "gpumem.h"
 #include "proto/board.h"
 #include "proto/listing.h"
@@ -312,6 +313,18 @@ static void read_rows(const struct frame *reply, const struct fdset *fds)
         }
 }
 
+/* As the library does for its program, which asks for the text. */
+static void keep_refusal(int r, const struct frame *reply)
+{
+        struct gpumem_refusal refusal;
+
+        last_error_clear();
+        last_error_set_frame(r, reply);
+        last_error_keep_of_attach(1, r);
+        FUZZ_EXPECT(last_error_get(1, &refusal) == 0 && refusal.code == r);
+        FUZZ_EXPECT(memchr(refusal.text, '\0', sizeof(refusal.text)));
+}
+
 static void call(struct connection *connection, enum message_kind kind,
                  enum message_kind reply_kind)
 {
@@ -326,6 +339,7 @@ static void call(struct connection *connection, enum message_kind kind,
         r = link_call(connection->link, datagram_frame(&request), kind, reply_kind, &reply, &fds);
         if (r) {
                 FUZZ_EXPECT(fds.n == 0);
+                keep_refusal(r, &reply);
                 return;
         }
         FUZZ_EXPECT(reply.kind == reply_kind ||
@@ -358,6 +372,7 @@ static void do_one(struct connection *connection)
                 {MESSAGE_RESET_PEAKS, MESSAGE_PEAKS_RESET},
                 {MESSAGE_EVENTS, MESSAGE_EVENTS_REPLY},
                 {MESSAGE_RECLAIM, MESSAGE_RECLAIMED},
+                {MESSAGE_LOOP, MESSAGE_LOOP_IS},
         };
         struct frame frame = FRAME_NULL;
         char refusal[LINK_REFUSAL_MAX];

@@ -30,6 +30,10 @@ is_told() {
         contains "$(gpumemctl metrics --timeout 1)" 'gpumemd_pool_reserved_bytes{pool="1",'
 }
 
+is_without_loop() {
+        ! gpumemctl metrics --timeout 1 | grep gpumemd_loop
+}
+
 is_linted() {
         gpumemctl metrics --format text --timeout 1 >"$place/metrics"
         [ "$(grep -c '^gpumemd_pool_info{' "$place/metrics")" -eq 2 ]
@@ -45,6 +49,10 @@ is_no_figure() {
 
 lie none
 ok "a daemon that does not lie is told of" is_told
+ok "and its loop" contains "$(gpumemctl metrics --timeout 1)" "gpumemd_loop_steps_total 5"
+lie older
+ok "an older daemon is told of" is_told
+ok "without its loop" is_without_loop
 lie names
 ok "a name stays in its label" is_linted
 for name in ids few no-pools many pipe short unsealed silent gone noise error; do

@@ -4,7 +4,7 @@
 
 Lies: none; names: that would end a label; ids: two pools have one; few: figures of fewer pools; no-pools; many:
 more rows than there are bytes; pipe, short, unsealed: where rows should be; silent, gone: at the second question;
-noise; error: which ends the connection.
+noise; error: which ends the connection. older, which is no lie: it does not know the loop's figures.
 """
 
 import fcntl
@@ -15,11 +15,12 @@ import socket
 import struct
 import sys
 
-HELLO, STATS, POOLS, CLIENTS, TENANTS = 1, 0x20, 0x21, 0x22, 0x24
-ANSWER = 0x8000
+HELLO, STATS, POOLS, CLIENTS, TENANTS, LOOP = 1, 0x20, 0x21, 0x22, 0x24, 0x26
+ANSWER, ERROR = 0x8000, 0xffff
+UNKNOWN_KIND = 17
 F_ADD_SEALS = 1033
 ALL_SEALS = 15
-N_STATS = None
+N_STATS = N_LOOP = None
 
 
 def memfd(content, seals=ALL_SEALS):
@@ -83,10 +84,15 @@ class Client:
         elif kind == STATS and self.lie == 'gone':
             self.connection.close()
         elif kind == STATS and self.lie == 'error':
-            self.send(0xffff, 0, struct.pack('<II120s', 3, 0, b'no more'), [])
+            self.send(ERROR, 0, struct.pack('<II120s', 3, 0, b'no more'), [])
         elif kind == STATS:
             rows = stats(self.lie)
             self.send(kind | ANSWER, serial, struct.pack('<II', len(rows), len(rows[0])), [memfd(b''.join(rows))])
+        elif kind == LOOP and self.lie == 'older':
+            self.send(ERROR, serial, struct.pack('<II120s', UNKNOWN_KIND, 0, b'an unknown kind'), [])
+        elif kind == LOOP:
+            figure = 2 ** 64 - 1 if self.lie == 'names' else 5
+            self.send(kind | ANSWER, serial, struct.pack('<Q', figure) * N_LOOP, [])
         elif kind == CLIENTS:
             self.send(kind | ANSWER, serial, struct.pack('<4I', 0, 312, 2, 8 + 8 * N_STATS),
                       [memfd(b'x'), memfd(b'x')])
@@ -100,10 +106,16 @@ class Client:
             pass
 
 
+def count(root, name, word):
+    """The figures of a list."""
+    return len(re.findall(rf'^{word}\(', (pathlib.Path(root) / f'proto/{name}.def').read_text(), re.MULTILINE))
+
+
 def main():
-    global N_STATS
+    global N_STATS, N_LOOP
     root, path, lie = sys.argv[1:]
-    N_STATS = len(re.findall(r'^STAT\(', (pathlib.Path(root) / 'proto/stats.def').read_text(), re.MULTILINE))
+    N_STATS = count(root, 'stats', 'STAT')
+    N_LOOP = count(root, 'loop', 'LOOP')
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(path)
         listener.listen()

@@ -399,7 +399,11 @@ static void add_event(struct event_history *history, struct event_history_row *r
         else
                 row->n_bytes += event->n_bytes;
         put_text(row->program, sizeof(row->program), event->program);
-        put_text(row->text, sizeof(row->text), event->text);
+        row->has_facts = event->refused;
+        if (event->refused)
+                row->refused = *event->refused;
+        else
+                put_text(row->text, sizeof(row->text), event->text);
         TAILQ_INSERT_TAIL(&row->lane->rows, row, lane_link);
         TAILQ_INSERT_TAIL(&history->rows, row, link);
 }

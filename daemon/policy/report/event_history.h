@@ -18,6 +18,7 @@
 
 #include "daemon/policy/state/public_types.h"
 #include "proto/listing.h"
+#include "proto/proto.h"
 
 #define EVENT_HISTORY_ROWS 4096
 
@@ -43,6 +44,8 @@ struct noted_event {
         uint64_t n_bytes;    /* meaning depends on the event */
         const char *program; /* NULL: none. Cut to fit, like the text */
         const char *text;    /* NULL: none */
+        const struct message_refused_facts
+                *refused; /* of a refusal, instead of a text; NULL: none */
         /* A client's row of such events: where to look first, and set to the row of this event. NULL: look among the
          * lane's last rows. */
         struct event_history_row **own;
@@ -62,7 +65,11 @@ struct event_history_row {
         uint64_t n_bytes; /* sum over the events; for refusals of the last one */
         uint64_t n_least_bytes, n_most_bytes; /* of refusals; otherwise 0 */
         char program[EVENT_HISTORY_PROGRAM_MAX];
-        char text[EVENT_HISTORY_TEXT_MAX];
+        bool has_facts; /* a refusal: its text is made of them when it is listed */
+        union {
+                char text[EVENT_HISTORY_TEXT_MAX];
+                struct message_refused_facts refused;
+        };
         struct event_history_lane *lane;     /* NULL: the row is not used */
         TAILQ_ENTRY(event_history_row) link; /* sorted by number */
         TAILQ_ENTRY(event_history_row) lane_link;

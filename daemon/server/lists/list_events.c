@@ -10,11 +10,15 @@
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/reply_files.h"
 #include "gpumem.h"
+#include "proto/refusal_text.h"
 
 /* Rows of a reply, without those of other tenants. Few, since no other client is served while they are
  * made. */
 #define ROWS_MAX 64
 #define ROOM     (ROWS_MAX + LISTED_EVENT_N)
+
+/* A text that is made of facts takes as long as so many rows. */
+#define ROWS_A_TEXT 4
 
 struct walk {
         const struct session *asker;
@@ -53,7 +57,10 @@ static void add_row(struct walk *walk, const struct event_history_row *kept)
         };
 
         proto_put_text(row.program, sizeof(row.program), kept->program);
-        proto_put_text(row.text, sizeof(row.text), kept->text);
+        if (kept->has_facts)
+                refusal_text(&kept->refused, row.text);
+        else
+                proto_put_text(row.text, sizeof(row.text), kept->text);
         if (whose)
                 cgroup_container_name(whose->realm, row.container);
         row_buffer_add(&walk->buffer, &row);
@@ -117,10 +124,13 @@ static void list(struct walk *walk, uint64_t since)
 {
         const struct event_history *history = walk->asker->server->history;
         const struct event_history_row *row = event_history_find(history, since);
+        unsigned n = 0;
 
-        for (; row && walk->buffer.n_rows < ROWS_MAX; row = event_history_next(row)) {
-                if (is_asked_for(walk, row) && shows(walk, row))
-                        add_row(walk, row);
+        for (; row && n < ROWS_MAX; row = event_history_next(row)) {
+                if (!is_asked_for(walk, row) || !shows(walk, row))
+                        continue;
+                add_row(walk, row);
+                n += row->has_facts ? ROWS_A_TEXT : 1;
         }
         walk->next = row ? row->number : event_history_end(history);
         if (!since)

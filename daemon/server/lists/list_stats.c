@@ -181,9 +181,6 @@ static int fill(struct server *server, uint32_t pool, const struct board_total *
                 .leased_peak = stats.leased_peak,
                 .cached_peak = stats.cached_peak,
                 .aged = stats.n_aged,
-                .steps = server->scheduler.stats.n_steps,
-                .late_steps = server->scheduler.stats.n_late,
-                .longest_step = server->scheduler.stats.longest_ns,
         };
         driver_health_fill(server, pool, row);
         device_watch_fill(&server->pools[pool], stats.reserved, row);

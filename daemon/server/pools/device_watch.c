@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/size.h"
 #include "base/text.h"
 #include "daemon/policy/aging.h"
 #include "daemon/server/pools/driver_health.h"
@@ -15,12 +14,13 @@
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/session.h"
 #include "gpumem.h"
+#include "proto/listing.h"
 
 /* How long a refusal waits for NVML's answer. */
 #define HOLD_MS 250
 
-/* Processes that a refusal names. */
-#define N_NAMED 2
+/* The name of a process, in a refusal's facts. */
+#define USER_NAME_BYTES sizeof(((struct message_refused_facts *)0)->user_program_1)
 
 static const char *name_of(const struct server_pool *pool)
 {
@@ -46,6 +46,25 @@ struct job *device_watch_take_answered(struct server_pool *pool)
         return job;
 }
 
+static uint64_t state_of(enum nvml_health health)
+{
+        static const uint64_t states[] = {
+                [NVML_HEALTH_UNKNOWN] = PROTO_DEVICE_UNKNOWN,
+                [NVML_WELL] = PROTO_DEVICE_WELL,
+                [NVML_WORN] = PROTO_DEVICE_WORN,
+                [NVML_NEEDS_RESET] = PROTO_DEVICE_NEEDS_RESET,
+                [NVML_NEEDS_REBOOT] = PROTO_DEVICE_NEEDS_REBOOT,
+                [NVML_LOST] = PROTO_DEVICE_LOST,
+        };
+
+        return states[health];
+}
+
+static const char *health_text(enum nvml_health health)
+{
+        return listed_device_text(state_of(health));
+}
+
 /* Logs a change of health. The first answer is logged only if the device is not healthy. */
 static void log_health(struct server *server, const struct server_pool *pool,
                        enum nvml_health before)
@@ -56,14 +75,14 @@ static void log_health(struct server *server, const struct server_pool *pool,
                 return;
         if (now != NVML_WELL || before != NVML_HEALTH_UNKNOWN)
                 event_log_note_node(server, LISTED_EVENT_HEALTH, pool->row.id, "%s: NVML says: %s",
-                                    name_of(pool), nvml_health_text(now));
+                                    name_of(pool), health_text(now));
         if (nvml_health_is_error(now))
                 log_error("pool %" PRIu32 " (%s): NVML says: %s; creating no new blocks there "
                           "until the device recovers",
-                          pool->row.id, name_of(pool), nvml_health_text(now));
+                          pool->row.id, name_of(pool), health_text(now));
         else if (now == NVML_WORN)
                 log_warning("pool %" PRIu32 " (%s): NVML says: %s", pool->row.id, name_of(pool),
-                            nvml_health_text(now));
+                            health_text(now));
         else if (before != NVML_HEALTH_UNKNOWN)
                 log_info("pool %" PRIu32 " (%s): recovered, according to NVML", pool->row.id,
                          name_of(pool));
@@ -261,20 +280,6 @@ bool device_watch_admits(struct server *server, uint32_t id, const struct tenant
         return memcmp(&pool->device.owner, tenant, sizeof(*tenant)) == 0;
 }
 
-static uint64_t state_of(enum nvml_health health)
-{
-        static const uint64_t states[] = {
-                [NVML_HEALTH_UNKNOWN] = PROTO_DEVICE_UNKNOWN,
-                [NVML_WELL] = PROTO_DEVICE_WELL,
-                [NVML_WORN] = PROTO_DEVICE_WORN,
-                [NVML_NEEDS_RESET] = PROTO_DEVICE_NEEDS_RESET,
-                [NVML_NEEDS_REBOOT] = PROTO_DEVICE_NEEDS_REBOOT,
-                [NVML_LOST] = PROTO_DEVICE_LOST,
-        };
-
-        return states[health];
-}
-
 /* Memory that other processes use on the device. NVML counts gpumemd's blocks exactly as its own usage; the
  * two numbers were read at different times. */
 static uint64_t others_bytes(const struct nvml_report *report, uint64_t reserved)
@@ -328,29 +333,39 @@ static void program_name(uint32_t pid, char name[static TEXT_BYTES])
         name[strcspn(name, "\n")] = '\0';
 }
 
-void device_watch_format_others(const struct session *asker, uint32_t id, uint64_t reserved,
-                                char ret_text[static DEVICE_WATCH_TEXT_MAX])
+static void name_user(const struct nvml_process *process, uint32_t *pid, uint64_t *n_bytes,
+                      char name[static USER_NAME_BYTES])
+{
+        char program[TEXT_BYTES];
+
+        program_name(process->pid, program);
+        *pid = process->pid;
+        *n_bytes = process->n_bytes;
+        proto_put_text(name, USER_NAME_BYTES, program);
+}
+
+void device_watch_fill_users(const struct session *asker, uint32_t id, uint64_t reserved,
+                             struct message_refused_facts *facts)
 {
         const struct server_pool *pool = &asker->server->pools[id];
         const struct nvml_report *report = &pool->device.report;
         uint64_t n_others_bytes = others_bytes(report, reserved);
-        const struct nvml_process *process = NULL;
-        char free_text[SIZE_TEXT_MAX], others_text[SIZE_TEXT_MAX], name[TEXT_BYTES];
-        size_t n;
+        const struct nvml_process *largest, *second;
 
-        ret_text[0] = '\0';
         if (!n_others_bytes || n_others_bytes == NVML_UNKNOWN)
                 return;
-        n = (size_t)snprintf(ret_text, DEVICE_WATCH_TEXT_MAX, ", %s free, %s not gpumemd's",
-                             size_format(report->n_free_bytes, free_text),
-                             size_format(n_others_bytes, others_text));
-        for (unsigned i = 0; i < N_NAMED && n < DEVICE_WATCH_TEXT_MAX; i++) {
-                process = next_largest(asker, report, process);
-                if (!process)
-                        return;
-                program_name(process->pid, name);
-                n += (size_t)snprintf(ret_text + n, DEVICE_WATCH_TEXT_MAX - n,
-                                      "%s%.16s (pid %" PRIu32 ") %s", i ? ", " : ": ", name,
-                                      process->pid, size_format(process->n_bytes, others_text));
-        }
+        facts->device_free = report->n_free_bytes;
+        facts->device_others = n_others_bytes;
+        largest = next_largest(asker, report, NULL);
+        if (!largest)
+                return;
+        name_user(largest, &facts->user_1, &facts->used_1, facts->user_program_1);
+        second = next_largest(asker, report, largest);
+        if (second)
+                name_user(second, &facts->user_2, &facts->used_2, facts->user_program_2);
+}
+
+uint32_t device_watch_state(const struct server_pool *pool)
+{
+        return (uint32_t)state_of(pool->device.report.health);
 }

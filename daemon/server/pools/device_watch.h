@@ -44,9 +44,11 @@ bool device_watch_admits(struct server *server, uint32_t pool, const struct tena
 /* Fills in the device's statistics; `reserved` is the pool's part of the device's memory. */
 void device_watch_fill(const struct server_pool *pool, uint64_t reserved, struct stats_row *row);
 
-/* Text for a refusal: how much is free on the device, how much other processes hold, and the largest of
- * those that the asker may know. "" if nothing is known, or no other process holds memory. */
-#define DEVICE_WATCH_TEXT_MAX 160
+/* Facts for a refusal: how much is free on the device, how much other processes hold, and the largest of those that
+ * the asker may know. None if nothing is known, or no other process holds memory. */
 struct session;
-void device_watch_format_others(const struct session *asker, uint32_t pool, uint64_t reserved,
-                                char ret_text[static DEVICE_WATCH_TEXT_MAX]);
+void device_watch_fill_users(const struct session *asker, uint32_t pool, uint64_t reserved,
+                             struct message_refused_facts *facts);
+
+/* PROTO_DEVICE_*, as NVML says. */
+uint32_t device_watch_state(const struct server_pool *pool);

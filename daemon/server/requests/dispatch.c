@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
@@ -337,6 +338,22 @@ static void take_pools(struct session *session, const struct frame *frame)
                      &session->server->pools_fd, 1);
 }
 
+static void take_loop(struct session *session, const struct frame *frame)
+{
+        const struct scheduler_stats *stats = &session->server->scheduler.stats;
+        struct frame reply = FRAME_NULL;
+
+        reply.loop_is = (struct message_loop_is){
+                .steps = stats->n_steps,
+                .late_steps = stats->n_late,
+                .late_after = SCHEDULER_LATE_NS,
+                .longest_step = stats->longest_ns,
+                .busy = scheduler_cpu_ns(&session->server->scheduler),
+                .age = clock_now_ns() - stats->since_ns,
+        };
+        session_send(session, &reply, MESSAGE_LOOP_IS, frame->serial, NULL, 0);
+}
+
 static void take_configuration(struct session *session, const struct frame *frame)
 {
         const char *path = session->server->configuration_path;
@@ -446,16 +463,11 @@ static void refuse_hello(struct session *session, const struct frame *frame)
 /* The client has a reason of its own, so its words are kept as they are. */
 static void take_failed(struct session *session, const struct frame *frame)
 {
-        uint32_t pool = frame->failed.pool < session->server->n_pools ? frame->failed.pool
-                                                                      : PROTO_ALL_POOLS;
-
-        if (!(session->features & PROTO_FEATURE_REPORTS)) {
+        if (session->features & PROTO_FEATURE_REPORTS)
+                event_log_note_failure(session, &frame->failed);
+        else
                 refuse(session, frame, GPUMEM_E_BAD_REQUEST,
                        "FAILED requires feature bit 6 in HELLO");
-                return;
-        }
-        event_log_note_refusal(session, pool, frame->failed.n_bytes, frame->failed.code,
-                               PROTO_REFUSED_OTHERWISE, frame->failed.text);
 }
 
 /* Handlers by message kind, for every message that a client may send. */
@@ -485,6 +497,7 @@ static void (*const handlers[])(struct session *session, const struct frame *fra
         [MESSAGE_LIMITS] = list_limits_take,
         [MESSAGE_SET_LIMITS] = set_limits_take,
         [MESSAGE_CONFIGURATION] = take_configuration,
+        [MESSAGE_LOOP] = take_loop,
 };
 
 static bool asks_for_memory(const struct frame *frame)

@@ -13,7 +13,7 @@
 #include "daemon/server/pools/prewarming.h"
 #include "daemon/server/pools/release_retry.h"
 #include "daemon/server/requests/reclaim.h"
-#include "daemon/server/requests/refusal_text.h"
+#include "daemon/server/requests/refusal_facts.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/session.h"
 #include "gpumem.h"

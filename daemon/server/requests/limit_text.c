@@ -7,83 +7,13 @@
 
 #include "base/log.h"
 #include "base/size.h"
-#include "daemon/policy/report/listing.h"
-#include "daemon/server/session/authorization.h"
 #include "proto/listing.h"
 #include "proto/proto.h"
 
-static const char *const nouns[LIMIT_N_KINDS] = {
-        [LIMIT_DEVICE_BYTES] = " device memory",
-        [LIMIT_PINNED_BYTES] = " pinned memory",
-        [LIMIT_LEASES] = " leases",
-};
-
-static const char *amount(enum limit_kind kind, uint64_t n, char text[static SIZE_TEXT_MAX])
+static const char *number_format(uint64_t n, char text[static SIZE_TEXT_MAX])
 {
-        if (kind != LIMIT_LEASES)
-                return size_format(n, text);
         (void)snprintf(text, SIZE_TEXT_MAX, "%" PRIu64, n);
         return text;
-}
-
-static void name_holder(const struct session *session, enum limit_scope scope, char *text,
-                        size_t n_text)
-{
-        char tenant[AUTHORIZATION_TEXT_MAX];
-
-        if (scope == LIMIT_OF_TENANT)
-                (void)snprintf(
-                        text, n_text, "tenant %s",
-                        authorization_tenant_text(client_tenant_key(session->client), tenant));
-        else
-                (void)snprintf(text, n_text, "client %d (%s)", (int)session->peer.pid,
-                               session->program);
-}
-
-uint64_t limit_kept(const struct session *session, const struct limit_hit *hit)
-{
-        const struct usage *kept = hit->scope == LIMIT_OF_TENANT
-                                           ? client_tenant_kept(session->client)
-                                           : client_kept(session->client);
-
-        return kept->n[hit->kind];
-}
-
-/* Names the part that was given back but is still mapped: only the processes that map it can free it. */
-static void name_kept(const struct session *session, const struct limit_hit *hit, char *text,
-                      size_t n_text)
-{
-        uint64_t n = limit_kept(session, hit);
-        char size[SIZE_TEXT_MAX];
-
-        *text = '\0';
-        if (n)
-                (void)snprintf(text, n_text, " (%s given back, but still mapped)",
-                               amount(hit->kind, n, size));
-}
-
-void limit_explain(const struct session *session, const struct action *action, char *text,
-                   size_t n_text)
-{
-        const struct limit_hit *hit = &action->limit;
-        char used[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
-        char holder[96], kept[64];
-        int length;
-
-        name_holder(session, hit->scope, holder, sizeof(holder));
-        name_kept(session, hit, kept, sizeof(kept));
-        length = snprintf(text, n_text, "%s: %s of %s%s charged%s; ", holder,
-                          amount(hit->kind, hit->used, used), amount(hit->kind, hit->max, max),
-                          nouns[hit->kind], kept);
-        if (length < 0 || (size_t)length >= n_text)
-                return;
-        if (hit->why == LIMIT_IS_WAITED_FOR)
-                (void)snprintf(text + length, n_text - (size_t)length,
-                               "earlier requests wait for it");
-        else
-                (void)snprintf(
-                        text + length, n_text - (size_t)length, "%s asked",
-                        amount(hit->kind, hit->kind == LIMIT_LEASES ? 1 : action->n_bytes, asked));
 }
 
 static void name_who(const struct limit_name *name, char *text, size_t n_text)
@@ -108,7 +38,7 @@ const char *limit_text(const struct limit_name *name, uint64_t max,
         else if (max == PROTO_LIMIT_INHERIT)
                 most = "default";
         else if (name->kind == PROTO_LIMIT_LEASES || name->kind == PROTO_LIMIT_RETURN_SECONDS)
-                most = amount(LIMIT_LEASES, max, n);
+                most = number_format(max, n);
         else
                 most = size_format(max, n);
         (void)snprintf(text, LIMIT_TEXT_MAX, "%s:%s=%s", who, limit_kind_name(name->kind), most);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits as text: as on the command line, as in refusals, and as changes in the log. On the loop. */
+/* Limits as text: as on the command line, and as changes in the log. On the loop. */
 #pragma once
 
 #include <stddef.h>
@@ -19,14 +19,6 @@ struct limit_name {
 #define LIMIT_TEXT_MAX 96
 const char *limit_text(const struct limit_name *name, uint64_t max,
                        char text[static LIMIT_TEXT_MAX]);
-
-/* Describes the limit that a request hit: whose limit it is, how much is charged, how much was requested. */
-void limit_explain(const struct session *session, const struct action *action, char *text,
-                   size_t n_text);
-
-/* Cached bytes that count against the limit because a client keeps them mapped: only that client can free
- * them. */
-uint64_t limit_kept(const struct session *session, const struct limit_hit *hit);
 
 /* Logs a line for each limit of clients and tenants that differs. NULL: a table without limits. */
 void limit_text_log_changes(const struct limits *before, const struct limits *now);

@@ -34,6 +34,8 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
 
         scheduler->loop = loop;
         scheduler->after_step = after_step;
+        scheduler->stats.since_ns = clock_now_ns();
+        scheduler->stats.since_cpu_ns = clock_thread_cpu_ns();
         (void)uv_loop_configure(loop, UV_METRICS_IDLE_TIME);
         payer_init_root(&scheduler->everyone);
         r = payer_init(&scheduler->admin, &scheduler->everyone, on_own_end);
@@ -186,6 +188,11 @@ void scheduler_put(struct scheduler *scheduler, struct payer *payer, struct task
 bool scheduler_has_work(const struct scheduler *scheduler)
 {
         return scheduler->everyone.n_with_work;
+}
+
+uint64_t scheduler_cpu_ns(const struct scheduler *scheduler)
+{
+        return clock_thread_cpu_ns() - scheduler->stats.since_cpu_ns;
 }
 
 void scheduler_take_out(struct task *task)

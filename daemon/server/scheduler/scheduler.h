@@ -19,6 +19,7 @@ struct scheduler_stats {
         uint64_t n_steps;
         uint64_t n_late; /* that took longer than SCHEDULER_LATE_NS */
         uint64_t longest_ns;
+        uint64_t since_ns, since_cpu_ns; /* the clocks, when they began */
 };
 
 struct scheduler {
@@ -54,6 +55,9 @@ void scheduler_charge_also(struct scheduler *scheduler, struct payer *payer);
 
 /* Whether tasks wait for their steps. */
 bool scheduler_has_work(const struct scheduler *scheduler);
+
+/* The time of the CPU that the loop has had: its steps', and that of its looks for news. */
+uint64_t scheduler_cpu_ns(const struct scheduler *scheduler);
 
 /* Also legal for a task without work. */
 void scheduler_take_out(struct task *task);

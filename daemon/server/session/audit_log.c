@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "daemon/server/session/event_log.h"
+#include "proto/refusal_text.h"
 
 static void write_line(const struct session *session, const char *what)
 {
@@ -30,10 +31,25 @@ void audit_log_signal(const char *signal, const char *what)
         log_info("audit: %s: %s", signal, what);
 }
 
+static bool may_log_refusal(struct session *session)
+{
+        return log_may(&session->account->refusals, LOG_INFO, server_now_ns(session->server));
+}
+
 void audit_log_refusal(struct session *session, const char *text)
 {
-        if (log_may(&session->account->refusals, LOG_INFO, server_now_ns(session->server)))
+        if (may_log_refusal(session))
                 audit_log_act(session, "refused: %s", text);
+}
+
+void audit_log_refused_lease(struct session *session, const struct message_refused_facts *facts)
+{
+        char text[REFUSAL_TEXT_BYTES];
+
+        if (!may_log_refusal(session))
+                return;
+        refusal_text(facts, text);
+        audit_log_act(session, "refused: %s", text);
 }
 
 void audit_log_turned_away(struct server *server, struct account *account, const struct peer *peer,

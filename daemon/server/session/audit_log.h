@@ -14,6 +14,9 @@ void audit_log_signal(const char *signal, const char *what);
 /* `text` is the text of the ERROR to the client. */
 void audit_log_refusal(struct session *session, const char *text);
 
+/* Of a LEASE. The text is made only of what is logged. */
+void audit_log_refused_lease(struct session *session, const struct message_refused_facts *facts);
+
 /* A refused connection, at level warning. Without an account, the rate limit is one for all such
  * connections. */
 void audit_log_turned_away(struct server *server, struct account *account, const struct peer *peer,

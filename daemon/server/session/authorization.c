@@ -142,14 +142,3 @@ bool authorization_shows_process(const struct session *asker, pid_t pid)
         }
         return pid == asker->peer.pid;
 }
-
-const char *authorization_tenant_text(const struct tenant_key *key,
-                                      char ret_text[static AUTHORIZATION_TEXT_MAX])
-{
-        char name[CGROUP_NAME_MAX];
-
-        cgroup_container_name(key->realm, name);
-        (void)snprintf(ret_text, AUTHORIZATION_TEXT_MAX, "uid %" PRIu32 "%s%s", key->uid,
-                       *name ? " in " : "", name);
-        return ret_text;
-}

@@ -27,8 +27,3 @@ bool authorization_may_administer(const struct session *session);
 
 /* Whether the asker may know of the process: it is of the asker's tenant, or the asker sees all. */
 bool authorization_shows_process(const struct session *asker, pid_t pid);
-
-/* For messages: "uid 1000", "uid 1000 in 8f2d6a3bc0de". */
-#define AUTHORIZATION_TEXT_MAX 64
-const char *authorization_tenant_text(const struct tenant_key *key,
-                                      char ret_text[static AUTHORIZATION_TEXT_MAX]);

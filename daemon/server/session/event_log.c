@@ -100,16 +100,29 @@ void event_log_note_grant(struct session *session, uint32_t pool, uint64_t n_byt
         note(session, &event);
 }
 
-void event_log_note_refusal(const struct session *session, uint32_t pool, uint64_t n_bytes,
-                            uint32_t code, enum proto_refused reason, const char *text)
+void event_log_note_refusal(const struct session *session,
+                            const struct message_refused_facts *facts)
 {
         struct noted_event event = describe(session, LISTED_EVENT_REFUSED);
 
-        event.pool = pool;
-        event.n_bytes = n_bytes;
-        event.code = code;
-        event.reason = reason;
-        event.text = text;
+        event.pool = facts->pool;
+        event.n_bytes = facts->n_bytes;
+        event.code = facts->code;
+        event.reason = facts->reason;
+        event.refused = facts;
+        note(session, &event);
+}
+
+void event_log_note_failure(const struct session *session, const struct message_failed *failed)
+{
+        struct noted_event event = describe(session, LISTED_EVENT_REFUSED);
+
+        if (failed->pool < session->server->n_pools)
+                event.pool = failed->pool;
+        event.n_bytes = failed->n_bytes;
+        event.code = failed->code;
+        event.reason = PROTO_REFUSED_OTHERWISE;
+        event.text = failed->text;
         note(session, &event);
 }
 

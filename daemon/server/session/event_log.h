@@ -16,9 +16,10 @@ void event_log_note(const struct session *session, enum listed_event what, uint3
 /* A lease, which is what happens most. */
 void event_log_note_grant(struct session *session, uint32_t pool, uint64_t n_bytes);
 
-/* A refused LEASE, and another refused request. */
-void event_log_note_refusal(const struct session *session, uint32_t pool, uint64_t n_bytes,
-                            uint32_t code, enum proto_refused reason, const char *text);
+/* A refused LEASE, what the client's library refused to its program, and another refused request. */
+void event_log_note_refusal(const struct session *session,
+                            const struct message_refused_facts *facts);
+void event_log_note_failure(const struct session *session, const struct message_failed *failed);
 void event_log_note_denial(const struct session *session, uint32_t code, const char *text);
 
 /* A connection that became no session. Without an account its peer is unknown. */

@@ -257,6 +257,35 @@ TEST(a_monitor_does_not_wait_after_an_event)
         ck_assert_int_eq(monitor(1, &stats), 0);
 }
 
+static uint64_t n_refusals(void)
+{
+        const char *names[64];
+        uint64_t values[64];
+        size_t n, i = 0;
+
+        ck_assert_int_eq(gpumem_get_figures(client, GPUMEM_DEVICE, 0, names, values, 64, &n), 0);
+        while (strcmp(names[i], "refusals") != 0)
+                ck_assert_uint_lt(++i, n);
+        return values[i];
+}
+
+static void on_event(const struct gpumem_event *event, void *argument)
+{
+        (void)event;
+        (void)argument;
+}
+
+/* With a callback and without. */
+TEST(refusals_are_counted, .to = 2)
+{
+        ck_assert_int_eq(gpumem_set_event_callback(client, _i ? on_event : NULL, NULL), 0);
+        for (unsigned i = 0; i < 3; i++) {
+                ck_assert_uint_eq(n_refusals(), i);
+                be_refused();
+        }
+        ck_assert_uint_eq(n_refusals(), 3);
+}
+
 /* A shareable allocation has its block alone. */
 TEST(the_rest_of_a_shareable_allocations_block_is_not_free)
 {

@@ -152,13 +152,37 @@ static uint64_t return_mapped(struct party *party, uint64_t n_bytes)
 }
 
 /* The party's last lease is idle now. */
-static void mark_idle(struct party *party)
+static void mark_idle_keeping(const struct party *party)
 {
-        uint64_t id = party->leases[--party->n_leases];
+        uint64_t id = party->leases[party->n_leases - 1];
         unsigned slot = 0;
 
         while (!board_step(&party->own.words[slot], id, BOARD_BUSY, BOARD_IDLE))
                 slot++;
+}
+
+/* It will be taken. */
+static void mark_idle(struct party *party)
+{
+        mark_idle_keeping(party);
+        party->n_leases--;
+}
+
+/* To one that does not wait for it. */
+TEST(memory_that_is_idle_is_told, NEEDS_ROOT)
+{
+        struct party holder = join(STRANGER, "holder"), asker = join(OTHER_UID, "asker");
+        char text[LINK_REFUSAL_MAX];
+
+        must_lease(&holder, 4 * MIB);
+        must_lease(&holder, 24 * MIB);
+        mark_idle_keeping(&holder);
+        must_be_refused(&asker, 16 * MIB, 0, text);
+        must_contain(text,
+                     "28.00 MiB of 32.00 MiB reserved, 28.00 MiB leased (24.00 MiB idle), 0 B "
+                     "lingering; 16.00 MiB asked: this request may not take the idle memory");
+        leave(&holder);
+        leave(&asker);
 }
 
 /* Its unmap times out after a second. */

@@ -167,6 +167,13 @@ static void send_welcome(int socket, uint32_t serial, struct frame *frame, int *
         }
 }
 
+static uint64_t features(void)
+{
+        if (lie == LIE_KNOWS_NO_FEATURES)
+                return 0;
+        return lie == LIE_REFUSES_IN_WORDS ? PROTO_FEATURES & ~PROTO_FEATURE_FACTS : PROTO_FEATURES;
+}
+
 static void welcome(int socket, const struct frame *hello)
 {
         struct frame frame = FRAME_NULL;
@@ -177,8 +184,7 @@ static void welcome(int socket, const struct frame *hello)
                 .version = lie == LIE_WELCOME_OF_ANOTHER_VERSION ? PROTO_VERSION + 1
                                                                  : PROTO_VERSION,
                 .n_slots = N_SLOTS,
-                .features = lie == LIE_KNOWS_NO_FEATURES ? 0
-                                                         : hello->hello.features & PROTO_FEATURES,
+                .features = hello->hello.features & features(),
                 .incarnation = 1,
                 .n_board_bytes = lie == LIE_BOARD_IS_CLAIMED_SMALL ? 4096 : n_bytes,
                 .n_pools = N_POOLS,
@@ -294,10 +300,33 @@ static void attach(int socket, const struct frame *request)
         (void)close(fds[0]);
 }
 
+static void refuse(int socket, const struct frame *request)
+{
+        struct frame frame = FRAME_NULL;
+
+        if (lie == LIE_REFUSES_IN_WORDS) {
+                frame.refused = (struct message_refused){.code = GPUMEM_E_REFUSED,
+                                                         .text = LIAR_REFUSES};
+                proto_seal(&frame, MESSAGE_REFUSED, request->serial, 0);
+        } else {
+                memset(&frame.refused_facts, 0xff, offsetof(struct message_refused_facts, name));
+                frame.refused_facts.code = GPUMEM_E_REFUSED;
+                proto_put_text(frame.refused_facts.name, sizeof(frame.refused_facts.name),
+                               LIAR_REFUSES);
+                proto_seal(&frame, MESSAGE_REFUSED_FACTS, request->serial, 0);
+        }
+        send_frame(socket, &frame, NULL, 0);
+}
+
 static void lease(int socket, const struct frame *request)
 {
         struct frame frame = FRAME_NULL;
         int fds[MANY_FDS];
+
+        if (lie == LIE_REFUSES_ODDLY || lie == LIE_REFUSES_IN_WORDS) {
+                refuse(socket, request);
+                return;
+        }
 
         frame.leased = (struct message_leased){
                 .lease = LEASE_ID,

@@ -59,6 +59,8 @@ enum lie {
         LIE_NOTICES_FOR_EVER,
         /* instead of LEASED */
         LIE_NOTICES_AND_NO_ANSWER,
+        LIE_REFUSES_ODDLY,    /* facts of a daemon that is not there yet, or is hostile */
+        LIE_REFUSES_IN_WORDS, /* no lie: an older daemon does not know facts */
         /* in WELCOME, and no lie: an older daemon knows no features */
         LIE_KNOWS_NO_FEATURES,
         /* in the answer to EVENTS: there is always more */
@@ -79,6 +81,7 @@ enum lie {
 
 /* What is said then. */
 #define LIAR_TURNS_AWAY "no room at the liar's"
+#define LIAR_REFUSES    "the liar's device"
 
 /* Of what there is to attach: the token's first byte says from which pool. */
 #define LIAR_SHARED_BYTES (UINT64_C(4) << 20)

@@ -134,6 +134,20 @@ TEST(an_older_daemon_is_not_asked_for_registered_memory, .from = GPUMEM_DEVICE,
         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
 }
 
+/* The program is told the words of an older daemon, and the figures of one whose reasons the library does not know. */
+TEST(a_refusal_of_another_version_is_told, .from = LIE_REFUSES_ODDLY,
+     .to = LIE_REFUSES_IN_WORDS + 1)
+{
+        void *pointer = NULL;
+
+        start_and_connect((enum lie)_i);
+        ck_assert_int_eq(alloc(GPUMEM_DEVICE, &pointer), GPUMEM_E_REFUSED);
+        last_refusal_says(client, GPUMEM_E_REFUSED,
+                          _i == LIE_REFUSES_IN_WORDS ? LIAR_REFUSES
+                                                     : LIAR_REFUSES
+                                  ": 16.00 EiB of 16.00 EiB reserved");
+}
+
 TEST(what_was_not_asked_for_does_no_harm, .from = LIE_ANSWER_TO_NOBODY,
      .to = LIE_NOTICES_AND_NO_ANSWER)
 {

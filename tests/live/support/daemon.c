@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "client/connection/query.h"
 #include "client/connection/rows.h"
 #include "gpumem.h"
 #include "proto/address.h"
@@ -442,6 +443,16 @@ uint64_t daemon_figure(enum figure figure)
 uint64_t daemon_first_figure(enum figure figure)
 {
         return sum_figure(figure, 1);
+}
+
+struct message_loop_is daemon_loop(void)
+{
+        struct link *link = open_link("loop", NULL);
+        struct message_loop_is loop;
+
+        ck_assert_int_eq(query_loop(link, &loop), 0);
+        link_free(link);
+        return loop;
 }
 
 uint64_t daemon_device_bytes(void)

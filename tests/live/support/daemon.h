@@ -126,6 +126,9 @@ uint64_t daemon_figure(enum figure figure);
 /* The same for the first pool only, that of the first device. */
 uint64_t daemon_first_figure(enum figure figure);
 
+/* The figures of its loop. */
+struct message_loop_is daemon_loop(void);
+
 /* Waits up to 20 s until a statistic has this value; and the first pool's. */
 void daemon_await(enum figure figure, uint64_t value);
 void daemon_await_first(enum figure figure, uint64_t low, uint64_t high);

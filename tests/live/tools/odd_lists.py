@@ -13,8 +13,9 @@ import socket
 import struct
 import sys
 
-HELLO, STATS, POOLS, CLIENTS, BLOCKS, TENANTS, EVENTS = 1, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25
-ANSWER = 0x8000
+HELLO, STATS, POOLS, CLIENTS, BLOCKS, TENANTS, EVENTS, LOOP = 1, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26
+ANSWER, ERROR = 0x8000, 0xffff
+UNKNOWN_KIND = 17
 F_ADD_SEALS, ALL_SEALS = 1033, 15
 N_ROWS, POOL_BYTES = 64, 120
 
@@ -28,7 +29,7 @@ def memfd(content):
 
 def row_bytes(definition):
     """The size of a row, of a list such as proto/blocks.def."""
-    sizes = {'ROW_U32(': 4, 'ROW_U64(': 8, 'STAT(': 8}
+    sizes = {'ROW_U32(': 4, 'ROW_U64(': 8, 'STAT(': 8, 'LOOP(': 8}
     n = 8 if 'STAT(' in definition else 0
     for word, n_text in re.findall(r'^(\w+\()\w+, (\w+)', definition, re.MULTILINE):
         n += sizes[word] if word in sizes else int(n_text)
@@ -40,6 +41,7 @@ class Daemon:
         def size(name):
             return row_bytes((pathlib.Path(root) / 'proto' / f'{name}.def').read_text())
         self.byte = byte
+        self.loop = bytes([byte]) * row_bytes((pathlib.Path(root) / 'proto' / 'loop.def').read_text())
         self.sizes = {STATS: size('stats'), POOLS: POOL_BYTES, CLIENTS: size('clients'),
                       BLOCKS: size('blocks'), TENANTS: size('tenants'), EVENTS: size('events')}
 
@@ -59,9 +61,18 @@ class Daemon:
             return body + struct.pack('<QQQ', 9, 9, 0), [self.rows(n)]
         return body + struct.pack('<II', N_ROWS, self.sizes[STATS]), [self.rows(n), self.rows(self.sizes[STATS])]
 
+    def answer_loop(self, connection, serial):
+        """One of them is older, and does not know the question."""
+        body, kind = self.loop, LOOP | ANSWER
+        if self.byte == 1:
+            body, kind = struct.pack('<II120s', UNKNOWN_KIND, 0, b'an unknown kind'), ERROR
+        connection.send(struct.pack('<IHHII', 16 + len(body), kind, 0, serial, 0) + body)
+
     def serve(self, connection):
         while frame := connection.recv(4096):
             _, kind, _, serial, _ = struct.unpack_from('<IHHII', frame)
+            if kind == LOOP:
+                self.answer_loop(connection, serial)
             if kind != HELLO and kind not in self.sizes:
                 continue
             body, fds = self.answer(kind, serial)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include "proto/refusal_text.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"
 
@@ -234,6 +235,58 @@ TEST(a_block_lingers_until_it_is_unmapped)
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), 0);
         send_frame(fd, &frame, MESSAGE_UNMAPPED, 5);
         expect_error(fd, 5, GPUMEM_E_NO_LEASE);
+}
+
+static int connect_with(uint64_t features)
+{
+        struct frame hello = hello_frame();
+        int fd = connect_raw();
+
+        hello.hello.features = features;
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+        ck_assert_uint_eq(expect(fd, MESSAGE_WELCOME).welcome.features, features);
+        return fd;
+}
+
+enum vain { OF_A_FULL_POOL, BEYOND_THE_POOL, OF_NO_POOL, OF_KNOWN_ONLY, OF_CACHED_ONLY, N_IN_VAIN };
+
+static struct frame lease_in_vain(enum vain vain)
+{
+        struct frame lease = lease_frame(vain == OF_NO_POOL ? 99 : 0,
+                                         vain == BEYOND_THE_POOL ? GIB : 128 * MIB, 0);
+
+        if (vain == OF_KNOWN_ONLY)
+                lease.lease.flags = PROTO_LEASE_KNOWN | PROTO_LEASE_ONLY_KNOWN;
+        if (vain == OF_CACHED_ONLY)
+                lease.lease.flags = PROTO_LEASE_ONLY_CACHED;
+        return lease;
+}
+
+/* A client that knows facts makes the text of them that others are sent: REFUSED, or as much as an ERROR has room for. */
+TEST(a_refusal_says_the_same_to_every_client, .to = N_IN_VAIN)
+{
+        int with_facts = connect_with(PROTO_FEATURES);
+        int with_text = connect_with(PROTO_FEATURES & ~PROTO_FEATURE_FACTS);
+        int with_neither = connect_with(PROTO_FEATURE_PARTS);
+        struct frame lease = lease_in_vain((enum vain)_i), facts, text, error;
+        uint64_t held = take_lease(with_facts, 160 * MIB);
+        char made[REFUSAL_TEXT_BYTES];
+
+        send_frame(with_facts, &lease, MESSAGE_LEASE, 7);
+        facts = expect(with_facts, MESSAGE_REFUSED_FACTS);
+        send_frame(with_text, &lease, MESSAGE_LEASE, 8);
+        text = expect(with_text, MESSAGE_REFUSED);
+        send_frame(with_neither, &lease, MESSAGE_LEASE, 9);
+        error = expect(with_neither, MESSAGE_ERROR);
+        ck_assert_uint_eq(facts.serial, 7);
+        ck_assert_uint_eq(facts.refused_facts.pool, lease.lease.pool);
+        ck_assert_uint_eq(facts.refused_facts.code, text.refused.code);
+        ck_assert_uint_eq(facts.refused_facts.code, error.error.code);
+        ck_assert_uint_eq(facts.refused_facts.reason, text.refused.reason);
+        refusal_text(&facts.refused_facts, made);
+        ck_assert_str_eq(made, text.refused.text);
+        ck_assert_int_eq(strncmp(made, error.error.text, sizeof(error.error.text) - 1), 0);
+        give_back(with_facts, held, PROTO_RETURN_UNMAPPED, 10);
 }
 
 TEST(a_waiting_lease_is_cancelled)

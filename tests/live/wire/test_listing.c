@@ -368,17 +368,16 @@ TEST(other_users_see_sums_only, NEEDS_ROOT)
 
 #define N_LISTED 120 /* of each device */
 
-/* Steps of the loop that one list takes, beside those of the figures. */
+/* Steps of the loop that one list takes, beside those of the looks. */
 static uint64_t steps_of_blocks(struct link *link)
 {
-        uint64_t first = daemon_first_figure(FIGURE_steps);
-        uint64_t n_figures = daemon_first_figure(FIGURE_steps) - first;
+        uint64_t first = daemon_loop().steps, n_of_looks = daemon_loop().steps - first;
         struct frame request = {.blocks = {.pool = PROTO_ALL_POOLS}}, reply;
-        uint64_t before = daemon_first_figure(FIGURE_steps);
+        uint64_t before = daemon_loop().steps;
 
         free(rows_over(link, &request, MESSAGE_BLOCKS, sizeof(struct block_row), &reply));
         ck_assert_uint_eq(reply.blocks_reply.n_rows, 2 * N_LISTED);
-        return daemon_first_figure(FIGURE_steps) - before - n_figures;
+        return daemon_loop().steps - before - n_of_looks;
 }
 
 /* Its rows are made 64 at a time, and are written 64 at a time. */

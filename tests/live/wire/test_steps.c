@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon's steps are seen by: how old the figures of STATS may be on a quiet and on a busy daemon, and into how
- * many steps a request is cut. The daemon is busy when it goes on after it stood still while many asked. */
+/* What the daemon's steps are seen by: how old the figures of STATS may be on a quiet and on a busy daemon, into how many
+ * steps a request is cut, and what LOOP tells of them. The daemon is busy when it goes on after it stood still while many
+ * asked. */
 #include <sys/socket.h>
 
 #include "client/connection/rows.h"
@@ -14,6 +15,7 @@
 #define N_FRAMES 20
 #define SERIAL   7
 #define N_TRIES  40
+#define STRANGER 65534
 
 /* For longer than this no look at the boards serves. */
 #define LASTS_MS 200
@@ -168,8 +170,7 @@ TEST(no_busy_daemon_answers_from_an_old_look)
 
 static uint64_t n_steps(void)
 {
-        ask();
-        return answer().steps;
+        return daemon_loop().steps;
 }
 
 /* Each connection sends a frame while the daemon stands still, and has an answer. */
@@ -245,6 +246,37 @@ TEST(what_a_process_left_is_a_step_for_each_frame)
         daemon_resume(&gpumemd);
         (void)expect(after, MESSAGE_WELCOME);
         ck_assert_uint_ge(n_steps() - n_before, N_BUSY * N_LEFT);
+}
+
+static void must_tell(void)
+{
+        struct message_loop_is first = daemon_loop(), second = daemon_loop();
+
+        ck_assert_uint_ne(first.steps, 0);
+        ck_assert_uint_gt(second.steps, first.steps);
+        ck_assert_uint_ge(second.late_steps, first.late_steps);
+        ck_assert_uint_le(second.late_steps, second.steps);
+        ck_assert_uint_eq(second.late_after, 100000);
+        ck_assert_uint_ge(second.longest_step, first.longest_step);
+        ck_assert_uint_ge(second.busy, second.longest_step);
+        ck_assert_uint_gt(second.busy, first.busy);
+        ck_assert_uint_gt(second.age, first.age);
+        ck_assert_uint_le(second.busy, second.age);
+}
+
+static void tell_stranger(const void *unused)
+{
+        (void)unused;
+        must_tell();
+}
+
+/* Also of others' work, as a sum. */
+TEST(every_client_is_told_what_the_loop_has_done)
+{
+        must_tell();
+        daemon_admit_all(&gpumemd);
+        if (geteuid() == 0)
+                as_user(STRANGER, tell_stranger, NULL);
 }
 
 TESTS_MAIN("steps", .limit_s = 120, .start = start, .stop = stop)

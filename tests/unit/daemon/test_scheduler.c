@@ -233,6 +233,7 @@ TEST(steps_are_counted)
         ck_assert_uint_eq(scheduler.stats.n_steps, 7);
         ck_assert_uint_eq(scheduler.stats.n_late, 2);
         ck_assert_uint_eq(scheduler.stats.longest_ns, SCHEDULER_LATE_NS + 1);
+        ck_assert_uint_eq(scheduler_cpu_ns(&scheduler), 7 * SCHEDULER_LATE_NS + 2);
         ck_assert_uint_eq(scheduler.everyone.used_ns, 7 * SCHEDULER_LATE_NS + 2);
 }
 
@@ -245,6 +246,8 @@ TEST(the_time_of_others_is_not_a_steps)
         ck_assert_uint_ge(users[0].n_steps + 10, users[1].n_steps);
         ck_assert_uint_eq(scheduler.stats.n_late, 0);
         ck_assert_uint_le(scheduler.stats.longest_ns, 51 * US);
+        ck_assert_uint_eq(scheduler_cpu_ns(&scheduler),
+                          now_ns - scheduler.stats.since_ns - preempted_ns);
 }
 
 /* A connection is accepted by a payer beside the users, before its user is known. So users who connect pay twice: others

@@ -45,6 +45,13 @@ void figures_make(struct metrics_figures *ret_figures, uint32_t n_tenants)
 {
         struct metrics_figures figures = {.is_up = true,
                                           .answer_ns = 1500000,
+                                          .has_loop = true,
+                                          .loop = {.steps = 12345,
+                                                   .late_steps = 2,
+                                                   .late_after = 100000,
+                                                   .longest_step = 123456,
+                                                   .busy = 5000000001,
+                                                   .age = 90000000000},
                                           .n_pools = N_POOLS,
                                           .n_clients = 3,
                                           .with_tenants = n_tenants > 0,

@@ -75,6 +75,26 @@ TEST(every_figure_has_a_name_and_a_unit)
         ck_assert_ptr_null(strstr(text, "gpumemd_exporter"));
 }
 
+/* Of the daemon, and so once; an older one does not tell them. */
+TEST(the_loop_has_its_figures)
+{
+        figures_make(&figures, 0);
+        render(METRICS_OPENMETRICS);
+        expect_line("gpumemd_loop_steps_total 12345");
+        expect_line("gpumemd_loop_late_steps_total 2");
+        expect_line("gpumemd_loop_late_after_seconds 0.000100000");
+        expect_line("gpumemd_loop_longest_step_seconds 0.000123456");
+        expect_line("# UNIT gpumemd_loop_busy_seconds seconds");
+        expect_line("gpumemd_loop_busy_seconds_total 5.000000001");
+        expect_line("gpumemd_loop_age_seconds 90.000000000");
+#define LOOP(field, unit, text_of_list) ck_assert_uint_ge(count("gpumemd_loop_" #field), 1);
+#include "proto/loop.def"
+#undef LOOP
+        figures.has_loop = false;
+        render(METRICS_OPENMETRICS);
+        ck_assert_ptr_null(strstr(text, "gpumemd_loop"));
+}
+
 TEST(a_state_is_one_of_all)
 {
         figures_make(&figures, 0);

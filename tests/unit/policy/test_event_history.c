@@ -392,6 +392,29 @@ TEST(long_texts_are_cut)
                           EVENT_HISTORY_PROGRAM_MAX - 1);
 }
 
+/* Of a row that stands for several, the last one's: facts, or words. */
+TEST(a_refusal_keeps_its_facts)
+{
+        const struct tenant_key key = tenant(1, "");
+        const struct message_refused_facts facts = {.code = 1, .n_bytes = 7, .program_3 = "third"};
+        const struct noted_event refusal = {.what = LISTED_EVENT_REFUSED, .refused = &facts};
+        const struct noted_event failure = {.what = LISTED_EVENT_REFUSED, .text = "words"};
+
+        for (unsigned i = 0; i < 2; i++) {
+                const struct event_history_row *row;
+
+                event_history_note(history, &key, &refusal, now_ns);
+                row = event_history_find(history, 0);
+                ck_assert(row->has_facts);
+                ck_assert_mem_eq(&row->refused, &facts, sizeof(facts));
+                event_history_note(history, &key, &failure, now_ns);
+                row = event_history_find(history, 0);
+                ck_assert(!row->has_facts);
+                ck_assert_str_eq(row->text, "words");
+                ck_assert_uint_eq(row->times, 2 * i + 2);
+        }
+}
+
 /* The allocations for a new lane fail in turn. */
 TEST(what_there_is_no_memory_for_is_counted)
 {

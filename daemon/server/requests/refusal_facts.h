@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refusals as text: why the request failed, who holds the memory, and what can be done. The asker is told
- * the names of its own tenant's clients, and the sum of other tenants. Root and the daemon's own user are
- * told all names. On the loop. */
+/* Answers refused LEASEs with their facts: why the request failed, who holds the memory, and what can be done.
+ * proto/refusal_text.h makes the text of them, when a person or a program asks; on the loop only for the log, and for
+ * clients that do not know facts. The asker is told the names of its own tenant's clients, and the sum of other
+ * tenants. Root and the daemon's own user are told all names. On the loop. */
 #pragma once
 
 #include "daemon/policy/policy.h"
