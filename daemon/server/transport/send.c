@@ -9,11 +9,11 @@
 #include "gpumem.h"
 
 /* Fds in flight to one peer, at most. */
-#define IN_FLIGHT_MAX 64
+#define IN_FLIGHT_MAX 32
 
 /* A frame that the peer has not received counts as so many unread bytes at least, however short it is: the kernel adds
  * its own records of it. */
-#define UNREAD_BYTES_MIN 512
+#define UNREAD_BYTES_MIN 768
 
 uint64_t send_count_unread(const struct transport *transport)
 {

@@ -15,7 +15,7 @@
 #define STRANGER 65534
 
 #define A_PROCESS_MAX 256
-#define IN_FLIGHT_MAX 64
+#define IN_FLIGHT_MAX 32
 #define N_QUESTIONS   200
 
 /* A connection that leaves a charge. */
@@ -229,7 +229,7 @@ TEST(who_reads_some_is_sent_more)
 }
 
 /* So the daemon knows how many frames are unread at most. */
-TEST(an_unread_frame_counts_512_bytes)
+TEST(an_unread_frame_counts_768_bytes)
 {
         enum { N_FRAMES = 20 };
         int pair[2], n_bytes;
@@ -240,7 +240,7 @@ TEST(an_unread_frame_counts_512_bytes)
                 ck_assert_int_eq(send(pair[0], &byte, 1, 0), 1);
         for (int n = N_FRAMES; n; n--) {
                 ck_assert_int_eq(ioctl(pair[0], SIOCOUTQ, &n_bytes), 0);
-                ck_assert_int_ge(n_bytes, n * 512);
+                ck_assert_int_ge(n_bytes, n * 768);
                 ck_assert_int_eq(recv(pair[1], &byte, 1, 0), 1);
         }
         ck_assert_int_eq(ioctl(pair[0], SIOCOUTQ, &n_bytes), 0);
