@@ -214,7 +214,7 @@ static int miss(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
         } else if (heap_set_adopt(&set, &heaps[heap], n_rounded)) {
                 n_adopted++;
                 r = hit(heap, n_bytes, ret_address);
-        } else if (heap_set_plan(&set, &heaps[heap], n_rounded, &plan) == 0 &&
+        } else if (heap_set_plan(&set, &heaps[heap], n_rounded, HEAP_SET_ALL, &plan) == 0 &&
                    plan.n_parts <= n_unused) {
                 make_room(plan.start, plan.end);
                 r = install(heap, &plan, n_bytes, ret_address);

@@ -62,14 +62,14 @@ TEST(what_comes_first_is_in_one_block)
 {
         struct placement plan;
 
-        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], 20 * MIB, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], 20 * MIB, HEAP_SET_ALL, &plan), 0);
         ck_assert_uint_eq(plan.n_parts, 1);
         ck_assert_uint_eq(plan.n_bytes, 20 * MIB);
-        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], 160 * MIB, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], 160 * MIB, HEAP_SET_ALL, &plan), 0);
         ck_assert_uint_eq(plan.n_parts, 3);
         ck_assert_uint_eq(plan.parts[0].n_bytes, 64 * MIB);
         heap_set_count(&set, BLOCK);
-        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], 20 * MIB, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], 20 * MIB, HEAP_SET_ALL, &plan), 0);
         ck_assert_uint_eq(plan.n_parts, 5);
 }
 
@@ -81,16 +81,16 @@ TEST(a_plan_grows_ahead_within_the_budget)
 
         budget_see(&set.budget, 32 * GIB, NOW);
         heap_set_count(&set, 32 * GIB - BLOCK);
-        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, HEAP_SET_ALL, &plan), 0);
         ck_assert_uint_eq(plan.n_bytes, 256 * MIB);
         heap_set_count(&set, GIB - 128 * MIB);
-        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, HEAP_SET_ALL, &plan), 0);
         ck_assert_uint_eq(plan.n_bytes, 128 * MIB + BLOCK);
         heap_set_count(&set, 128 * MIB);
-        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, HEAP_SET_ALL, &plan), 0);
         ck_assert_uint_eq(plan.n_bytes, BLOCK);
         heap_set_count(&set, GIB);
-        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[0], BLOCK, HEAP_SET_ALL, &plan), 0);
         ck_assert_uint_eq(plan.n_bytes, BLOCK);
 }
 
@@ -112,18 +112,18 @@ TEST(many_small_blocks_make_the_next_ones_larger)
         struct placement plan;
 
         hold(3071);
-        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, HEAP_SET_ALL, &plan), 0);
         ck_assert_uint_eq(plan.n_bytes, BLOCK);
         (void)world_add(&world, &heaps[1].heap, 3071 * 2 * BLOCK, BLOCK);
         heap_set_count(&set, BLOCK);
-        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, HEAP_SET_ALL, &plan), 0);
         ck_assert_uint_eq(plan.n_parts, 1);
         ck_assert_uint_eq(plan.n_bytes, 32 * MIB);
         set.n_reserved_bytes = 64 * GIB;
-        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, HEAP_SET_ALL, &plan), 0);
         ck_assert_uint_eq(plan.n_bytes, 340 * MIB);
         set.n_reserved_bytes = TIB;
-        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, HEAP_SET_ALL, &plan), 0);
         ck_assert_uint_eq(plan.n_bytes, GIB);
 }
 
@@ -131,7 +131,7 @@ static uint64_t planned_bytes(void)
 {
         struct placement plan;
 
-        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, &plan), 0);
+        ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MIB, HEAP_SET_ALL, &plan), 0);
         return plan.n_bytes;
 }
 
