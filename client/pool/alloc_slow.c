@@ -361,7 +361,7 @@ static int plan(struct pool *pool, const struct pool_request *request, struct tr
                 r = fill_place(pool, request, try);
         else if (try->parts.are_mapped)
                 r = 0;
-        if (!r && !is_served(try))
+        if (!r && try->placement.n_parts)
                 make_room(pool, &try->placement, &try->list);
         return r;
 }
@@ -439,6 +439,10 @@ static int attempt(struct pool *pool, const struct pool_request *request, struct
         leased_free_all(pool, &try->list);
         if (!r && is_served(try))
                 return or_again(pool_hit(try->heap, &request->mark, request->n_bytes, ret_pointer));
+        if (r && !try->moves.n) {
+                give_up(pool, &try->parts);
+                return r;
+        }
         if (r) {
                 moves_cancel(pool, &try->moves);
                 return install_all(pool, request, try, r, ret_pointer);
