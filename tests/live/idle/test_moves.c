@@ -2,6 +2,8 @@
 /* Blocks that move: what is free in pieces becomes the memory of one request, with the same blocks at other addresses.
  * What is in use stays, byte for byte; what work still uses, or a capture has, does not move; and a driver that fails in
  * the middle loses nothing. */
+#include <dlfcn.h>
+#include <pthread.h>
 #include <time.h>
 
 #include "client/mapping/mapping.h"
@@ -23,6 +25,7 @@ static struct gate gate;
 static struct capturer capturer;
 static uint8_t *pieces[N_PIECES];
 static unsigned n_moves, slow_us;
+static void (*before_move)(void); /* happens once, while a block is on its way */
 
 int __real_mapping_move(const struct memory *memory, uint64_t peers, uint64_t from, uint64_t to,
                         uint64_t n_bytes, bool *ret_is_gone, struct mapping_left *left);
@@ -31,15 +34,20 @@ int __wrap_mapping_move(const struct memory *memory, uint64_t peers, uint64_t fr
 int __wrap_mapping_move(const struct memory *memory, uint64_t peers, uint64_t from, uint64_t to,
                         uint64_t n_bytes, bool *ret_is_gone, struct mapping_left *left)
 {
+        void (*happens)(void) = before_move;
+
         n_moves++;
+        before_move = NULL;
+        if (happens)
+                happens();
         if (slow_us)
                 (void)nanosleep(&(struct timespec){.tv_nsec = slow_us * 1000}, NULL);
         return __real_mapping_move(memory, peers, from, to, n_bytes, ret_is_gone, left);
 }
 
-static void start(void)
+static void start_with(const char *emulator)
 {
-        daemon_start(&gpumemd, "devices=1,bytes=1GiB", NULL);
+        daemon_start(&gpumemd, emulator, NULL);
         ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
         ck_assert_int_eq(setenv("GPUMEM_SERVICE_THREAD", "1", 1), 0);
         solo_open(getuid());
@@ -47,16 +55,34 @@ static void start(void)
         gate_init(&gate, &cuda);
         capturer_init(&capturer, &cuda);
         n_moves = slow_us = 0;
+        before_move = NULL;
 }
 
-/* The driver has back every byte. */
+static void start(void)
+{
+        start_with("devices=1,bytes=1GiB");
+}
+
+static void start_two(void)
+{
+        start_with("devices=2,bytes=1GiB");
+}
+
+/* The driver has back every byte that the daemon counts: there is room for everything. */
 static void stop(void)
 {
+        void *all;
+
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
         daemon_expect_empty();
+        all = must_alloc(GPUMEM_DEVICE, GIB);
+        must_free(all);
         gate_deinit(&gate);
         solo_stop();
 }
+
+static const struct test_case two_devices = {"two devices", .limit_s = 60, .start = start_two,
+                                             .stop = stop};
 
 static void faults(const char *lines)
 {
@@ -161,6 +187,92 @@ TEST(pieces_become_one_run)
         free_the_rest(large);
 }
 
+#define TEXT_OF(name) #name
+#define NAME_OF(call) TEXT_OF(call)
+
+/* At each address of the large one. */
+static void expect_reached_by(int device, const uint8_t *large)
+{
+        void *library = dlopen(cuda_library_name(NULL), RTLD_NOW);
+        __typeof__(cuMemGetAccess) *get_access = (__typeof__(get_access))dlsym(
+                library, NAME_OF(cuMemGetAccess));
+        CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+
+        for (uint64_t at = 0; at < LARGE; at += BLOCK) {
+                unsigned long long flags = 0;
+
+                ck_assert_int_eq(get_access(&flags, &location, (CUdeviceptr)(uintptr_t)large + at),
+                                 CUDA_SUCCESS);
+                ck_assert_uint_eq(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+        }
+        (void)dlclose(library);
+}
+
+TEST(peers_reach_what_has_moved, .in = &two_devices)
+{
+        uint8_t *large;
+
+        ck_assert_int_eq(gpumem_enable_peer(client, 0, 1), 0);
+        leave_every_second();
+        large = must_alloc(GPUMEM_DEVICE, LARGE);
+        ck_assert_uint_gt(n_moves, 0);
+        expect_reached_by(1, large);
+        free_the_rest(large);
+}
+
+static pthread_t enabler;
+
+static void *enable_peer(void *argument)
+{
+        ck_assert_int_eq(gpumem_enable_peer(client, 0, 1), 0);
+        return argument;
+}
+
+/* It has to wait for the move. */
+static void begin_to_enable(void)
+{
+        ck_assert_int_eq(pthread_create(&enabler, NULL, enable_peer, NULL), 0);
+        sleep_ms(20);
+}
+
+/* The first block is out of all heaps then, and reached all the same when it arrives. */
+TEST(access_may_change_while_a_block_moves, .in = &two_devices)
+{
+        uint8_t *large;
+
+        leave_every_second();
+        before_move = begin_to_enable;
+        large = must_alloc(GPUMEM_DEVICE, LARGE);
+        ck_assert_int_eq(pthread_join(enabler, NULL), 0);
+        expect_reached_by(1, large);
+        free_the_rest(large);
+}
+
+/* The next message goes to the next daemon. */
+static void change_daemons(void)
+{
+        daemon_kill(&gpumemd);
+        daemon_restart(&gpumemd, "0", NULL);
+        (void)device_stats();
+}
+
+/* What has moved is held on the connection that has ended: its lease is marked nowhere any more. */
+TEST(daemons_may_change_while_a_block_moves)
+{
+        uint8_t *large;
+
+        leave_every_second();
+        before_move = change_daemons;
+        large = must_alloc(GPUMEM_DEVICE, LARGE);
+        fill(large, 0x77, LARGE);
+        expect_neighbours();
+        expect_filled(large, 0x77, LARGE);
+        must_free(large);
+        sleep_ms(50);
+        large = must_alloc(GPUMEM_DEVICE, LARGE);
+        free_the_rest(large);
+}
+
 /* The work is of another stream, which waits; the frees are ordered with it by an event. Work on addresses that were
  * unmapped would spoil the context. */
 TEST(what_work_still_uses_does_not_move)
@@ -183,7 +295,6 @@ TEST(what_work_still_uses_does_not_move)
         expect_neighbours();
         expect_filled(large, 0x77, 2 * LARGE);
         free_the_rest(large);
-        DRIVER(cuStreamDestroy, late);
 }
 
 /* One that is larger than 16 moves is served by new blocks for the rest. */
@@ -315,4 +426,4 @@ TEST(what_others_may_reach_does_not_move, .to = ARRAY_SIZE(staying))
         free_the_rest(large);
 }
 
-TESTS_MAIN("moves", .limit_s = 120, .start = start, .stop = stop)
+TESTS_MAIN("moves", .limit_s = 60, .start = start, .stop = stop)
