@@ -75,6 +75,8 @@ static void stop(void)
 
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
         daemon_expect_empty();
+        ck_assert_uint_eq(device_stats().n_reserved_bytes, 0);
+        ck_assert_uint_eq(device_stats().n_blocks, 0);
         all = must_alloc(GPUMEM_DEVICE, GIB);
         must_free(all);
         gate_deinit(&gate);
