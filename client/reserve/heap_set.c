@@ -426,7 +426,7 @@ unsigned heap_set_take_moves(struct heap_set *set, const struct set_heap *heap,
                        (block = take_movable(set, heap, reach, placement, gap.end - gap.start))) {
                         ret_moves[n++] = (struct heap_set_move){block, gap.start};
                         gap.start += block->at.n_bytes;
-                        budget_return(&set->budget);
+                        budget_move(&set->budget);
                 }
                 while (gap.start < gap.end) {
                         uint64_t n_bytes = smaller(gap.end - gap.start, placement->n_block_bytes);

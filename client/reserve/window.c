@@ -111,10 +111,9 @@ static struct piece piece_at(const struct search *search, uint64_t address)
 
 /* Fewer missing bytes are better. `memory` is an address in the first block that the window has or touches. */
 static void offer(struct search *search, const struct window *window, uint64_t memory,
-                  uint64_t n_others_bytes)
+                  uint64_t n_more_cost)
 {
-        uint64_t n_cost = window->n_missing + window->n_gaps * GAP_BYTES +
-                          n_others_bytes / OTHERS_PART;
+        uint64_t n_cost = window->n_missing + window->n_gaps * GAP_BYTES + n_more_cost;
 
         if (window->n_missing && (memory < search->part->start || memory >= search->part->end))
                 return;
@@ -151,12 +150,21 @@ static bool is_own(const struct search *search, uint64_t address)
         return block && block->heap == search->heap;
 }
 
-/* Of a gap at its upper end the window takes only what it needs. */
-static void offer_stretch(struct search *search, const struct stretch *stretch,
-                          const struct piece *last)
+static uint64_t cost_of_others(const struct stretch *stretch)
+{
+        return stretch->n_others_bytes / OTHERS_PART;
+}
+
+/* From the stretch's start. Of a gap at its upper end the window takes only what it needs. */
+static void offer_up(struct search *search, const struct stretch *stretch,
+                     const struct piece *first, const struct piece *last)
 {
         struct window window = {stretch->start, stretch->end, stretch->n_missing, stretch->n_gaps};
+        bool is_behind = is_own(search, stretch->start - 1);
 
+        /* Behind a run of the heap's, the run becomes longer. */
+        if (first->kind == PIECE_GAP && !is_behind)
+                return;
         if (last->kind == PIECE_GAP) {
                 window.end = last->start +
                              round_up(search->n_bytes - (last->start - stretch->start));
@@ -164,74 +172,69 @@ static void offer_stretch(struct search *search, const struct stretch *stretch,
                         window.end = last->end;
                 window.n_missing -= last->end - window.end;
         }
-        offer(search, &window,
-              is_own(search, stretch->start - 1) ? stretch->start - 1 : stretch->start,
-              stretch->n_others_bytes);
+        offer(search, &window, stretch->start - is_behind, cost_of_others(stretch));
 }
 
-/* A window begins with memory, or with the gap behind a run of the heap's, which becomes longer. */
-static bool may_begin(const struct search *search, const struct piece *first)
+/* Of the gap at its lower end the window takes only what it needs. Of two places as good the one that has more room to
+ * grow is better: the upper one. */
+static void offer_down(struct search *search, const struct stretch *stretch,
+                       const struct piece *gap)
 {
-        return first->kind != PIECE_GAP || is_own(search, first->start - 1);
+        uint64_t n_more = round_up(search->n_bytes - (stretch->end - gap->end));
+
+        offer(search,
+              &(struct window){gap->end - n_more, stretch->end,
+                               stretch->n_missing - (gap->end - gap->start - n_more),
+                               stretch->n_gaps},
+              gap->end, cost_of_others(stretch) + 1);
 }
 
-/* Offers the windows that end with the stretch's last piece, and leaves those that begin higher up. */
+/* Offers the windows that end with the stretch's last piece, and leaves those that begin lower than they need. */
 static void slide(struct search *search, struct stretch *stretch, const struct piece *last)
 {
         while (stretch->start < stretch->end) {
                 struct piece first = piece_at(search, stretch->start);
-                bool begins = stretch->n_gaps <= WINDOW_GAPS_MAX && may_begin(search, &first);
+                bool is_enough = stretch->end - stretch->start >= search->n_bytes;
+                bool is_needed = stretch->end - first.end < search->n_bytes;
 
-                if (begins && stretch->end - stretch->start < search->n_bytes)
-                        return;
-                if (begins)
-                        offer_stretch(search, stretch, last);
+                if (stretch->n_gaps <= WINDOW_GAPS_MAX) {
+                        if (is_enough)
+                                offer_up(search, stretch, &first, last);
+                        if (is_enough && is_needed && first.kind == PIECE_GAP &&
+                            first.end < stretch->end)
+                                offer_down(search, stretch, &first);
+                        if (!is_enough || (first.kind == PIECE_GAP && is_needed))
+                                return;
+                }
                 drop(stretch, &first);
         }
 }
 
-/* Memory without gaps that ends here, and is too little, can be extended into the gap below it; so can a run of the
- * heap's that begins here. */
-static void offer_below(struct search *search, const struct stretch *solid, uint64_t n_gap_bytes)
+/* The window ends where a run of the heap's begins, which becomes longer. */
+static void offer_below_run(struct search *search, const struct piece *gap)
 {
-        uint64_t n_have = solid->end - solid->start, n_more;
+        uint64_t n_bytes = round_up(search->n_bytes);
 
-        if (n_have >= search->n_bytes || (!n_have && !is_own(search, solid->end)))
-                return;
-        n_more = round_up(search->n_bytes - n_have);
-        if (n_more <= n_gap_bytes)
-                offer(search, &(struct window){solid->start - n_more, solid->end, n_more, 1},
-                      solid->start, solid->n_others_bytes);
+        if (gap->kind == PIECE_GAP && gap->end - gap->start >= n_bytes && is_own(search, gap->end))
+                offer(search, &(struct window){gap->end - n_bytes, gap->end, n_bytes, 1}, gap->end,
+                      1);
 }
 
-static bool is_memory(const struct piece *piece)
-{
-        return piece->kind == PIECE_OWN || piece->kind == PIECE_OTHERS;
-}
-
-/* Memory that ends where the piece begins is offered last: of two places as good, the upper one has more room to grow. */
 static void walk(struct search *search, uint64_t start)
 {
-        struct stretch stretch = {.start = start, .end = start}, solid = stretch;
-        uint64_t n_gap_bytes = 0; /* below `solid` */
-        struct piece piece;
+        struct stretch stretch = {.start = start, .end = start};
+        struct piece piece, last = {.kind = PIECE_WALL};
 
         while ((piece = piece_at(search, stretch.end)).kind != PIECE_END) {
-                if (piece.kind == PIECE_WALL)
+                if (piece.kind == PIECE_WALL) {
+                        offer_below_run(search, &last);
                         stretch = (struct stretch){.start = piece.end, .end = piece.end};
-                else {
+                } else {
                         add(&stretch, &piece);
                         slide(search, &stretch, &piece);
                 }
-                if (is_memory(&piece)) {
-                        add(&solid, &piece);
-                        continue;
-                }
-                offer_below(search, &solid, n_gap_bytes);
-                n_gap_bytes = piece.kind == PIECE_GAP ? piece.end - piece.start : 0;
-                solid = (struct stretch){.start = piece.end, .end = piece.end};
+                last = piece;
         }
-        offer_below(search, &solid, n_gap_bytes);
 }
 
 bool window_find(const struct heap *heap, uint64_t n_look, const struct arena_range *part,

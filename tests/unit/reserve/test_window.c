@@ -118,23 +118,14 @@ static uint64_t cost_of(uint64_t first, uint64_t n_units)
                        : n_missing * UNIT + n_gaps * (UNIT / 2) + n_others * UNIT / 64;
 }
 
-/* It begins with memory, behind a run of the heap's, or is memory that is extended into the gap below it. */
+/* It has memory, or touches a run of the heap's. */
 static bool is_place(uint64_t first, uint64_t n_units)
 {
-        uint64_t memory = first;
-
-        if (what[first] != NOTHING || (first && is_own(first - 1)))
-                return true;
-        while (memory < first + n_units && what[memory] == NOTHING)
-                memory++;
-        for (uint64_t i = memory; i < first + n_units; i++) {
-                if (what[i] == NOTHING)
-                        return false;
+        for (uint64_t i = first; i < first + n_units; i++) {
+                if (what[i] != NOTHING)
+                        return true;
         }
-        /* The memory is used to its end. */
-        return memory < first + n_units
-                       ? what[first + n_units] != OWN_FREE && what[first + n_units] != OTHERS_IDLE
-                       : is_own(memory);
+        return (first && is_own(first - 1)) || is_own(first + n_units);
 }
 
 static uint64_t cheapest(uint64_t n_units)
