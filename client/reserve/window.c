@@ -155,7 +155,8 @@ static uint64_t cost_of_others(const struct stretch *stretch)
         return stretch->n_others_bytes / OTHERS_PART;
 }
 
-/* From the stretch's start. Of a gap at its upper end the window takes only what it needs. */
+/* From the stretch's start. Of a gap at its upper end the window takes only what it needs; if it needs nothing, it was
+ * offered without that gap. */
 static void offer_up(struct search *search, const struct stretch *stretch,
                      const struct piece *first, const struct piece *last)
 {
@@ -164,6 +165,8 @@ static void offer_up(struct search *search, const struct stretch *stretch,
 
         /* Behind a run of the heap's, the run becomes longer. */
         if (first->kind == PIECE_GAP && !is_behind)
+                return;
+        if (last->kind == PIECE_GAP && last->start - stretch->start >= search->n_bytes)
                 return;
         if (last->kind == PIECE_GAP) {
                 window.end = last->start +

@@ -161,6 +161,9 @@ static void look_for(uint64_t n_units)
         n_cost = cost_of(first, end - first);
         ck_assert_uint_ge(window.end - window.start, n_units * UNIT);
         ck_assert_uint_eq(n_cost, n_cheapest);
+        /* No block of others is cut. */
+        ck_assert(!is_others(what[end - 1]) || !is_others(what[end]) ||
+                  block_of[end - 1] != block_of[end]);
         ck_assert_uint_eq(window.n_missing * 1 + window.n_gaps * (UNIT / 2),
                           n_cost / (UNIT / 2) * (UNIT / 2));
 }
