@@ -20,6 +20,7 @@
 #define CHURN_HALF_LIFE_US UINT64_C(50000)
 #define CHURN_MANY         400
 #define SLACK_PART         16
+#define MOVE_RETURNS       0.7
 
 /* A wait of so many us counts as a return. So a program that waits for an 18th of its time comes to CHURN_MANY, and
  * may hold an eighth of the peak more. FSDP on two H200s waited 7 ms of each step of 24. */
@@ -71,6 +72,11 @@ static void churn(struct budget *budget, double n_returns, uint64_t n_more_bytes
 void budget_return(struct budget *budget)
 {
         churn(budget, 1, budget->n_peak_bytes / SLACK_PART, budget->n_peak_bytes);
+}
+
+void budget_move(struct budget *budget)
+{
+        churn(budget, MOVE_RETURNS, budget->n_peak_bytes / SLACK_PART, budget->n_peak_bytes);
 }
 
 void budget_wait(struct budget *budget, uint64_t us)

@@ -40,6 +40,9 @@ void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_
 /* A block is returned, at the time of the last budget_see. */
 void budget_return(struct budget *budget);
 
+/* A block is moved: for half of the driver's time of a return and a lease. */
+void budget_move(struct budget *budget);
+
 /* A request waited so long for work to end, instead of leasing more. */
 void budget_wait(struct budget *budget, uint64_t us);
 
