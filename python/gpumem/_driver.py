@@ -23,16 +23,22 @@ def call(driver: ctypes.CDLL, name: str, *arguments: object) -> None:
 
 def devices() -> tuple[str, list[str]]:
     """The driver's version, and the names of the devices that this process sees. OSError."""
-    driver, version, n = load(), ctypes.c_int(), ctypes.c_int()
-    call(driver, "cuInit", 0)
+    n, driver, version = count_devices(), load(), ctypes.c_int()
     call(driver, "cuDriverGetVersion", ctypes.byref(version))
-    call(driver, "cuDeviceGetCount", ctypes.byref(n))
     names = []
-    for device in range(n.value):
+    for device in range(n):
         text = ctypes.create_string_buffer(100)
         call(driver, "cuDeviceGetName", text, 100, device)
         names.append(text.value.decode())
     return f"CUDA {version.value // 1000}.{version.value % 1000 // 10}", names
+
+
+def count_devices() -> int:
+    """How many devices this process sees. OSError."""
+    driver, n = load(), ctypes.c_int()
+    call(driver, "cuInit", 0)
+    call(driver, "cuDeviceGetCount", ctypes.byref(n))
+    return n.value
 
 
 def current_device() -> int:

@@ -17,7 +17,7 @@ from typing import Any
 from cuda.core import Buffer, Device, MemoryResource
 from cuda.core import __version__ as _version
 
-from . import _client, _errors, _notice, _ordered
+from . import _errors, _notice, _ordered, _serving
 
 try:
     from cuda.core._utils.cuda_utils import CUDAError
@@ -91,8 +91,8 @@ def install() -> str:
     cuda.core has a Device object for each thread, so its property is replaced."""
     global _is_installed
     if _notice.is_disabled():
-        return "nothing: GPUMEM_DISABLE is set"
-    _client.connect()
+        return _serving.DISABLED
+    _serving.check()
     if _is_installed:
         return "device memory, as before"
     theirs = Device.memory_resource
