@@ -9,9 +9,17 @@ import os
 from collections.abc import Callable, Iterator
 
 
+NAME = "libcuda.so.1"
+
+
 def load() -> ctypes.CDLL:
     """The driver that libgpumem-client uses. OSError where there is none."""
-    return ctypes.CDLL(os.environ.get("GPUMEM_CUDA_LIBRARY") or "libcuda.so.1")
+    return ctypes.CDLL(os.environ.get("GPUMEM_CUDA_LIBRARY") or NAME)
+
+
+def load_theirs() -> ctypes.CDLL:
+    """The driver that frameworks use. OSError where there is none."""
+    return ctypes.CDLL(NAME)
 
 
 def call(driver: ctypes.CDLL, name: str, *arguments: object) -> None:

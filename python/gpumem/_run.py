@@ -103,9 +103,11 @@ def _without_own(trace: types.TracebackType | None) -> types.TracebackType | Non
         if trace.tb_frame.f_globals.get("__name__") not in _OWN:
             frames.append(trace)
         trace = trace.tb_next
-    for frame, after in zip(frames, [*frames[1:], None], strict=True):
-        frame.tb_next = after
-    return frames[0] if frames else None
+    kept = None
+    for frame in reversed(frames):
+        frame.tb_next = kept
+        kept = frame
+    return kept
 
 
 def _report_as_python(error: BaseException) -> None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m gpumem: run, its descendants, and doctor. The frameworks are stubs of a few lines."""
+"""python -m gpumem run and its descendants. The frameworks are stubs of a few lines."""
 
-import errno
-import json
 import os
 import pathlib
 import signal
@@ -12,7 +10,6 @@ import sys
 import tempfile
 import threading
 import unittest
-from unittest import mock
 
 import world
 
@@ -241,7 +238,7 @@ class FullQueue(unittest.TestCase):
     """gpumemd has not accepted those who came before."""
 
     def test_a_program_waits_for_its_place(self):
-        from gpumem import _doctor
+        from gpumem import _where
         with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
             path = f'{folder}/socket'
             server.bind(path)
@@ -250,97 +247,9 @@ class FullQueue(unittest.TestCase):
             first.connect(path)
             accepting = threading.Timer(0.2, lambda: [made.close() for made, _ in (server.accept(), server.accept())])
             accepting.start()
-            self.assertEqual(_doctor._where.reach(path), 0)
+            self.assertEqual(_where.reach(path), 0)
             accepting.join()
             first.close()
-
-
-class Doctor(unittest.TestCase):
-    """What it finds, and what it says to do."""
-
-    def checks(self, **more):
-        ran = MACHINE.run('-m', 'gpumem', 'doctor', '--json',
-                          environment=MACHINE.environment | more)
-        said = json.loads(ran.stdout)
-        self.assertEqual(ran.returncode, 1 if said['faults'] else 0, ran.stdout)
-        return {check['name']: check for check in said['checks']}
-
-    def test_a_sound_machine(self):
-        checks = self.checks()
-        self.assertEqual([c for c in checks.values() if c['state'] == 'fault'], [])
-        self.assertIn(f'pid {MACHINE.daemon.pid}', checks['daemon']['text'])
-        self.assertEqual(checks['GPU 1']['state'], 'ok')
-        self.assertIn('gpumemd', checks['nvidia-smi']['text'])
-
-    def test_no_daemon(self):
-        checks = self.checks(GPUMEM_SOCKET='/nowhere/gpumemd.sock')
-        self.assertEqual((checks['daemon']['state'], checks['daemon']['mend']),
-                         ('fault', 'unset GPUMEM_SOCKET'))
-        self.assertEqual(checks['GPU 0']['state'], 'note')
-
-    def test_no_permission(self):
-        from gpumem import _doctor
-        text, mend = _doctor._mend_permission(str(MACHINE.folder / 'gpumemd.sock'))
-        self.assertIn('usermod -aG', mend)
-        self.assertIn('whose the socket is', text)
-
-    def test_no_driver(self):
-        checks = self.checks(GPUMEM_CUDA_LIBRARY='/nowhere/libcuda.so.1')
-        self.assertEqual(checks['driver']['state'], 'fault')
-        self.assertIn('unset GPUMEM_CUDA_LIBRARY', checks['driver']['mend'])
-        self.assertNotIn('nvidia-smi', checks['driver']['mend'])
-
-    def test_what_mends_a_driver(self):
-        from gpumem import _doctor
-        with mock.patch.dict(os.environ):
-            os.environ.pop('GPUMEM_CUDA_LIBRARY', None)
-            missing = _doctor._mend_driver(is_there=False)
-            self.assertIn("install NVIDIA's driver", missing)
-            self.assertIn('docs/emulator.md', missing)
-            self.assertNotIn('nvidia-smi', missing)
-            self.assertIn('nvidia-smi', _doctor._mend_driver(is_there=True))
-
-    def test_a_daemon_that_is_not_installed(self):
-        from gpumem import _doctor
-        with mock.patch.dict(os.environ), \
-                mock.patch.object(_doctor.shutil, 'which', return_value=None), \
-                mock.patch.object(_doctor._where, 'find',
-                                  return_value=('/nowhere', errno.ENOENT)):
-            os.environ.pop('GPUMEM_SOCKET', None)
-            mend = _doctor._check_daemon().mend
-        self.assertEqual([word for word in mend.split() if word.endswith('.deb')],
-                         ['./build/deb/gpumemd_*.deb'])
-
-    def test_no_library(self):
-        checks = self.checks(GPUMEM_LIBRARY='/nowhere/library.so')
-        self.assertEqual(checks['library']['state'], 'fault')
-        self.assertIn('/nowhere/library.so', checks['library']['text'])
-
-    def test_a_wrong_setting(self):
-        checks = self.checks(GPUMEM_CACHE_SIZE='1x')
-        self.assertEqual((checks['client']['state'], checks['client']['mend']),
-                         ('fault', 'unset GPUMEM_CACHE_SIZE'))
-
-    def test_switched_off(self):
-        checks = self.checks(GPUMEM_DISABLE='1')
-        self.assertEqual(checks['settings']['mend'], 'unset GPUMEM_DISABLE')
-
-    def test_kernels_that_are_kept(self):
-        self.assertIn('GPUMEM_KERNELS=0', self.checks()['kernels']['text'])
-        folder = str(MACHINE.folder / 'kernels')
-        check = self.checks(GPUMEM_KERNELS='1', GPUMEM_KERNELS_DIR=folder)['kernels']
-        self.assertIn(f'0 kernels, 0 B of 4.0 GiB, in {folder}; see', check['text'])
-
-    def test_each_fault_has_its_command(self):
-        for more in ({'GPUMEM_SOCKET': '/nowhere'}, {'GPUMEM_LIBRARY': '/nowhere'},
-                     {'GPUMEM_CUDA_LIBRARY': '/nowhere'}):
-            for check in self.checks(**more).values():
-                self.assertEqual(bool(check['mend']), check['state'] == 'fault', check)
-
-    def test_a_screen(self):
-        ran = MACHINE.run('-m', 'gpumem', 'doctor')
-        self.assertLessEqual(len(ran.stdout.splitlines()), 24)
-        self.assertEqual(ran.stdout.splitlines()[-1], 'no faults')
 
 
 class Library(unittest.TestCase):
