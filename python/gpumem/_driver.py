@@ -26,7 +26,9 @@ def call(driver: ctypes.CDLL, name: str, *arguments: object) -> None:
     """Calls a function. OSError for a result that is not success."""
     result = getattr(driver, name)(*arguments)
     if result:
-        raise OSError(f"{name} gives {result}")
+        text = ctypes.c_char_p()
+        driver.cuGetErrorString(result, ctypes.byref(text))
+        raise OSError(f"{name} gives {result} ({(text.value or b'an unknown error').decode()})")
 
 
 def devices() -> tuple[str, list[str]]:

@@ -57,6 +57,11 @@ def _finalizer(manager: Manager, pointer: int, size: int) -> Any:
     return finalizer
 
 
+def _ordinal(context: Any) -> int:
+    """Of a Context's device, which in one that another library has made is the driver's own."""
+    return int(getattr(context.device, "id", context.device))
+
+
 class SharedHandle(_driver.IpcHandle):
     """Numba's IPC handle, which travels as a gpumemd token."""
 
@@ -106,7 +111,7 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
         super().initialize()
         if self._is_ready:
             return
-        _serving.check(self.context.device.id)
+        _serving.check(_ordinal(self.context))
         # Frees need not wait then: its work stands for that of all of Numba's streams.
         _client.stream_register(None)
         self.deallocations.memory_capacity = self.get_memory_info().total
@@ -206,12 +211,13 @@ def install_where_served(
     def manager(context: Any) -> Any:
         if context is None:  # Numba asks for its version
             return Manager(context=None)
+        device = _ordinal(context)
         try:
-            _serving.check(context.device.id)
+            _serving.check(device)
         except _errors.Error as error:
             tell_not_served(error)
             return _driver.NumbaCUDAMemoryManager(context=context)
-        tell_served(f"{DONE} of CUDA device {context.device.id}")
+        tell_served(f"{DONE} of CUDA device {device}")
         return Manager(context=context)
 
     _install(manager)

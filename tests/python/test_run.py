@@ -67,6 +67,7 @@ def setUpModule():
     PLACE.mkdir()
     (PLACE / 'program.py').write_text(PROGRAM)
     (PLACE / 'cupy.py').write_text(CUPY)
+    (PLACE / 'imports.py').write_text('import cupy\nprint("goes on")\n')
 
 
 def tearDownModule():
@@ -143,6 +144,32 @@ class Run(unittest.TestCase):
         self.assertIn('gpumem: cupy keeps its own allocator: ', ran.stderr)
         self.assertEqual(run(program='bad/program.py', GPUMEM_REQUIRED='1').returncode, 125)
 
+    def test_no_pool_for_a_device(self):
+        """The daemon serves another machine than the driver has, or there is no driver."""
+        other = f'devices=1,bytes=1GiB,dir={MACHINE.folder}/other'
+        for more, why in (({'GPUMEM_EMULATOR': other}, 'gpumemd has no pool for any CUDA device'),
+                          ({'GPUMEM_EMULATOR': 'devices=x'}, 'no CUDA driver'),
+                          ({'CUDA_VISIBLE_DEVICES': ''}, 'no CUDA-capable device'),
+                          ({'GPUMEM_CUDA_LIBRARY': '/nowhere.so'}, 'no CUDA driver')):
+            with self.subTest(**more):
+                ran = run(program='imports.py', GPUMEM_VERBOSE='1', **more)
+                self.assertEqual((ran.stdout, ran.returncode), ('goes on\n', 0))
+                said = [line for line in ran.stderr.splitlines() if line.startswith('gpumem: ')]
+                self.assertEqual(len(said), 1, ran.stderr)
+                self.assertIn('gpumem: cupy keeps its own allocator: ', said[0])
+                self.assertIn(why, said[0])
+                ran = run(program='imports.py', GPUMEM_REQUIRED='1', **more)
+                self.assertEqual((ran.stdout, ran.returncode), ('', 125))
+
+    def test_a_pool_for_one_device_is_enough(self):
+        machine = world.World()
+        self.addCleanup(machine.stop)
+        machine.environment['CUDA_VISIBLE_DEVICES'] = '1'
+        machine.start()
+        del machine.environment['CUDA_VISIBLE_DEVICES']
+        ran = machine.run('-m', 'gpumem', 'run', PLACE / 'imports.py')
+        self.assertEqual(ran.stdout.splitlines(), [*SERVED, 'goes on'], ran.stderr)
+
     def test_required_in_a_thread(self):
         (PLACE / 'worse').mkdir()
         (PLACE / 'worse' / 'cupy.py').write_text('')
@@ -205,6 +232,68 @@ class Run(unittest.TestCase):
             self.assertEqual(ran.returncode, 0)
             self.assertLessEqual(len(lines), 24, arguments)
             self.assertLessEqual(max(map(len, lines)), 100, arguments)
+
+
+ENDS = {
+    'raised.py': 'def f():\n    {}["a"]\ntry:\n    f()\nexcept KeyError as error:\n    raise ValueError("x") from error\n',
+    'syntax.py': 'x = (\n',
+    'imports.py': 'import not_there\n',
+    'broken.py': 'import cupy\n',
+    'interrupted.py': 'raise KeyboardInterrupt\n',
+    'exits.py': 'raise SystemExit("bye")\n',
+    'hook.py': 'import sys\ndef hook(kind, value, trace):\n    print(kind, value, trace.tb_frame.f_code.co_filename)\n'
+               '    sys.exit(9)\nsys.excepthook = hook\n1 / 0\n',
+    'last.py': 'import atexit, sys, traceback\n@atexit.register\ndef f():\n    traceback.print_last()\n1 / 0\n',
+}
+
+
+class End(unittest.TestCase):
+    """A program ends as under Python alone: what it says, and its exit status."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = PLACE / 'ends'
+        cls.folder.mkdir()
+        for name, text in ENDS.items():
+            (cls.folder / name).write_text(text)
+        (cls.folder / 'cupy.py').write_text('1 / 0\n')
+
+    def assert_as_python(self, *program, n_left_out=0):
+        """But for the first frames, which Python's own -m shows."""
+        alone = MACHINE.run(*program, cwd=self.folder)
+        ran = MACHINE.run('-m', 'gpumem', 'run', *program, cwd=self.folder)
+        lines = [line for line in alone.stderr.splitlines() if '"<frozen runpy>"' not in line]
+        self.assertEqual(ran.stderr.splitlines(), lines)
+        self.assertEqual((ran.stdout, ran.returncode), (alone.stdout, alone.returncode))
+        self.assertEqual(len(alone.stderr.splitlines()) - len(lines), n_left_out)
+
+    def test_scripts(self):
+        for name in ENDS:
+            with self.subTest(name):
+                self.assert_as_python(self.folder / name)
+
+    def test_modules(self):
+        for name, n_left_out in (('raised', 2), ('interrupted', 2), ('not_there', 0)):
+            with self.subTest(name):
+                self.assert_as_python('-m', name, n_left_out=n_left_out)
+
+    def test_what_cannot_be_opened(self):
+        self.assert_as_python('nosuch.py')
+        self.assert_as_python('raised.py/nosuch.py')
+        self.assertEqual(MACHINE.run('-m', 'gpumem', 'run', 'nosuch.py').returncode, 2)
+
+    def test_folders(self):
+        (self.folder / 'program').mkdir()
+        self.assert_as_python(self.folder / 'program')
+        (self.folder / 'program' / '__main__.py').write_text('import sys\nprint(sys.argv)\n')
+        self.assert_as_python(self.folder / 'program')
+
+    def test_a_deep_recursion(self):
+        (self.folder / 'deep.py').write_text('def f():\n    f()\nf()\n')
+        ran = MACHINE.run('-m', 'gpumem', 'run', self.folder / 'deep.py')
+        self.assertTrue(ran.stderr.startswith(
+            f'Traceback (most recent call last):\n  File "{self.folder}/deep.py", line 3'), ran.stderr)
+        self.assertIn('RecursionError', ran.stderr.splitlines()[-1])
 
 
 class Lost(unittest.TestCase):
