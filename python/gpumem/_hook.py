@@ -88,7 +88,7 @@ def _say_served(name: str, done: str) -> None:
 
 
 def _install(name: str, adapter: Any) -> None:
-    """Its memory manager may choose at a device's first use; the others choose now."""
+    """Now, or where an adapter can choose it for each device, at the device's first use."""
     if hasattr(adapter, "install_where_served"):
         adapter.install_where_served(
             lambda done: _say_served(name, done), lambda error: _say_not_served(name, error)

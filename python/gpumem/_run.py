@@ -25,7 +25,7 @@ triton, cupy and numba.cuda are kept for the user's other processes.
   --native  all keep their own allocators, to compare: as with GPUMEM_DISABLE=1
 
 environment:
-  GPUMEM_DISABLE=1   switches everything off; GPUMEM_KERNELS=0 what is for kernels
+  GPUMEM_DISABLE=1   switches all of this off; GPUMEM_KERNELS=0 what is for kernels
   GPUMEM_REQUIRED=1  the program ends where gpumemd cannot serve; without it a line on stderr
                      says so, and the framework keeps its own allocator
   GPUMEM_VERBOSE=1   a line for each framework that is served

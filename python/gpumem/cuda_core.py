@@ -104,17 +104,6 @@ def _replace(choose: Callable[[Any], Any]) -> None:
     _is_installed = True
 
 
-def install() -> str:
-    """Has each Device use a Resource, unless it has a memory resource already. Says what was done."""
-    if _notice.is_disabled():
-        return _serving.DISABLED
-    _serving.check()
-    if _is_installed:
-        return "device memory, as before"
-    _replace(Resource)
-    return DONE
-
-
 def install_where_served(
     tell_served: Callable[[str], None], tell_not_served: Callable[[Exception], None]
 ) -> None:
@@ -139,6 +128,17 @@ def install_where_served(
 
     if not _is_installed:
         _replace(choose)
+
+
+def install() -> str:
+    """Has each Device use a Resource, unless it has a memory resource already. Says what was done."""
+    if _notice.is_disabled():
+        return _serving.DISABLED
+    _serving.check()
+    if _is_installed:
+        return "device memory, as before"
+    _replace(Resource)
+    return DONE
 
 
 __all__ = ["OutOfMemory", "Resource", "install", "install_where_served"]

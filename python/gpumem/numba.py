@@ -192,15 +192,6 @@ def _install(manager: Callable[..., Any]) -> str:
     return DONE
 
 
-def install() -> str:
-    """Has Numba use Manager, before it makes a context, and keep kernels with cache=True in the
-    store. Says what was done.
-
-    gpumemd is asked at a device's first use, as Numba asks the driver then: until that a program may
-    fork. A device that it does not have is an error there."""
-    return _install(Manager)
-
-
 def install_where_served(
     tell_served: Callable[[str], None], tell_not_served: Callable[[Exception], None]
 ) -> None:
@@ -221,3 +212,12 @@ def install_where_served(
         return Manager(context=context)
 
     _install(manager)
+
+
+def install() -> str:
+    """Has Numba use Manager, before it makes a context, and keep kernels with cache=True in the
+    store. Says what was done.
+
+    gpumemd is asked at a device's first use, as Numba asks the driver then: until that a program may
+    fork. A device that it does not have is an error there."""
+    return _install(Manager)
