@@ -188,6 +188,7 @@ for name in "cupy", "numba", "rmm", "cuda_core":
     said = importlib.import_module(f"gpumem.{name}").install()
     assert said == "nothing: GPUMEM_DISABLE is set", (name, said)
 assert gpumem.kernels.install("numba", "cupy") == "nothing: GPUMEM_DISABLE is set"
+assert gpumem.pinned(1000).nbytes == 1000 and gpumem.stats(kind="pinned").reserved_bytes, "a program's own call is served"
 '''
 
 IPC = '''
