@@ -57,14 +57,16 @@ uint64_t client_limit_of_fraction(double fraction, uint64_t n_bytes)
 static void explain(const struct pool *pool, const struct client_limit *limit, uint64_t n_bytes)
 {
         char used[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
+        const char *advice = n_bytes > limit->n_max_bytes ? "request less" : "free memory";
         char text[GPUMEM_TEXT_BYTES];
 
         (void)snprintf(text, sizeof(text),
-                       "this client's own limit: %s of %s %s memory reserved; %s asked",
+                       "this client's own limit: %s of %s %s memory reserved; %s asked. "
+                       "To do: %s, or raise the limit (gpumem_set_limit)",
                        size_format(limit->n_leased_bytes, used),
                        size_format(limit->n_max_bytes, max),
                        pool->memory.kind == GPUMEM_DEVICE ? "device" : "pinned",
-                       size_format(n_bytes, asked));
+                       size_format(n_bytes, asked), advice);
         last_error_set(GPUMEM_E_LIMIT, text);
 }
 

@@ -280,19 +280,6 @@ static int show(struct link *link)
         return STATUS_OK;
 }
 
-static int report_unreachable(int result)
-{
-        int status = report_failure("no connection to gpumemd", result);
-
-        if (status == STATUS_NO_DAEMON)
-                (void)fprintf(stderr,
-                              "gpumemctl: start it with \"systemctl start gpumemd\", or try it "
-                              "without a GPU: \"make play\" in its sources\n"
-                              "gpumemctl: if it listens elsewhere, use --socket PATH or set "
-                              "GPUMEM_SOCKET; see gpumemctl help\n");
-        return status;
-}
-
 static int run(struct link *none, const struct arguments *arguments)
 {
         struct link *link;
@@ -301,7 +288,7 @@ static int run(struct link *none, const struct arguments *arguments)
         (void)none;
         r = connect_to_daemon(arguments, &link);
         if (r)
-                return report_unreachable(r);
+                return report_no_connection(r);
         status = show(link);
         link_free(link);
         return status;

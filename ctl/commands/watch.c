@@ -307,7 +307,7 @@ static int run(struct link *none, const struct arguments *arguments)
 
         (void)none;
         if (r)
-                return report_failure("no connection to gpumemd", r);
+                return report_no_connection(r);
         interrupt_catch();
         r = watch_all(&watch);
         if (r)

@@ -15,6 +15,19 @@ int report_failure(const char *what, int result)
         return result == GPUMEM_E_DISCONNECTED ? STATUS_NO_DAEMON : STATUS_FAILURE;
 }
 
+int report_no_connection(int result)
+{
+        int status = report_failure("no connection to gpumemd", result);
+
+        if (status == STATUS_NO_DAEMON)
+                (void)fprintf(stderr,
+                              "gpumemctl: start it with \"systemctl start gpumemd\", or try it "
+                              "without a GPU: \"make play\" in its sources\n"
+                              "gpumemctl: if it listens elsewhere, use --socket PATH or set "
+                              "GPUMEM_SOCKET; see gpumemctl help\n");
+        return status;
+}
+
 static int report_with(struct link *link, const char *what, int result, const char *hint)
 {
         char refusal[LINK_REFUSAL_MAX] = "";

@@ -24,7 +24,10 @@ long long json_figure(uint64_t value);
  * STATUS_FAILURE or STATUS_NO_DAEMON. */
 int report_failure(const char *what, int result);
 
-/* The same in the daemon's words, if it has said why. */
+/* The same for a connection that could not be made; where there is no daemon, also what to do. */
+int report_no_connection(int result);
+
+/* As report_failure, in the daemon's words, if it has said why. */
 int report_refusal(struct link *link, const char *what, int result);
 
 /* The same for a request that --tenant would have narrowed to what every user may do. */

@@ -155,7 +155,7 @@ static int run(struct link *none, const struct arguments *given)
                 return report_terminal(-ENOTTY);
         r = connect_to_daemon(&arguments, &link);
         if (r)
-                return report_failure("no connection to gpumemd", r);
+                return report_no_connection(r);
         r = top_screen_open();
         if (r) {
                 link_free(link);

@@ -14,12 +14,11 @@ import os
 import pathlib
 import platform
 import re
-import shutil
 import socket
 import struct
 from collections.abc import Iterator
 
-from . import _client, _driver, _errors, _library, _notice, _torch_extension, _where
+from . import _client, _driver, _errors, _library, _mends, _notice, _torch_extension, _where
 from ._version import __version__
 
 USAGE = """\
@@ -96,14 +95,9 @@ def _check_daemon() -> Check:
     if result == errno.EACCES:
         text, mend = _mend_permission(path)
         return Check("daemon", FAULT, f"{path}: {text}", mend)
-    text = f"no daemon listens at {path}: {os.strerror(result)}"
-    if os.environ.get("GPUMEM_SOCKET"):
-        return Check("daemon", FAULT, f"{text}; GPUMEM_SOCKET names it", "unset GPUMEM_SOCKET")
-    if shutil.which("gpumemd") is None:
-        return Check("daemon", FAULT, f"{text}; gpumemd is not installed",
-                     "make deb && sudo apt install ./build/deb/gpumemd_*.deb  # in gpumemd's "
-                     "source tree")
-    return Check("daemon", FAULT, text, "sudo systemctl start gpumemd")
+    found, mend = _mends.daemon(path, result)
+    return Check("daemon", FAULT, f"no daemon listens at {path}: {os.strerror(result)}; {found}",
+                 mend)
 
 
 def _daemon_pid(path: str) -> int:
@@ -151,6 +145,12 @@ def _mend_driver(*, is_there: bool) -> str:
             "gpumemd's source tree, see docs/emulator.md")
 
 
+def _daemon() -> int:
+    """The daemon's pid; 0 where that cannot be known."""
+    path, result = _where.find()
+    return 0 if result else _daemon_pid(path)
+
+
 def _check_driver() -> Iterator[Check]:
     try:
         _driver.load()
@@ -161,8 +161,9 @@ def _check_driver() -> Iterator[Check]:
     try:
         version, names = _driver.devices()
     except (OSError, AttributeError) as error:
-        yield Check("driver", FAULT, f"CUDA driver: {error}. Pinned memory is served alone",
-                    _mend_driver(is_there=True))
+        found, mend = _mends.emulator(_daemon()) or ("", _mend_driver(is_there=True))
+        yield Check("driver", FAULT, f"CUDA driver: {error}. {found and found + '. '}"
+                    "Pinned memory is served alone", mend)
         return
     yield Check("driver", OK, f"{version}, {len(names)} device{'s' if len(names) != 1 else ''}")
     for device, name in enumerate(names):
@@ -175,20 +176,53 @@ def _check_device(device: int, name: str) -> Check:
     except _errors.NoDaemon:
         return Check(f"GPU {device}", NOTE, f"{name}: not known without the daemon")
     except _errors.Error as error:
-        mend = _mend_client(error) if error.result != _errors.NO_POOL else (
-            "gpumemctl devices  # the daemon must see this GPU; GPUMEM_EMULATOR must be the same")
-        return Check(f"GPU {device}", FAULT, f"{name}: {error}", mend)
+        if error.result != _errors.NO_POOL:
+            return Check(f"GPU {device}", FAULT, f"{name}: {error}", _mend_client(error))
+        found, mend = _mends.emulator(_daemon()) or (
+            "", "gpumemctl devices  # the daemon must see this GPU")
+        return Check(f"GPU {device}", FAULT, f"{name}: {error}{found and '. ' + found}", mend)
     return Check(f"GPU {device}", OK, f"{name}: served")
 
 
-def _check_frameworks() -> Iterator[Check]:
+def _is_any_installed() -> bool:
+    return any(map(_version_of, _FRAMEWORKS))
+
+
+def _check_libcuda() -> Iterator[Check]:
+    """Each framework's own way to the driver."""
+    problem = _mends.libcuda() if _is_any_installed() else None
+    if problem is not None:
+        yield Check(_driver.NAME, FAULT, *problem)
+
+
+def _why_not_served(made: list[Check]) -> str | None:
+    """What stands against all frameworks."""
+    if _notice.is_disabled():
+        return "keeps its own allocator: GPUMEM_DISABLE is set"
+    gpus = [check for check in made if check.name.startswith("GPU ")]
+    others = [check for check in made if check not in gpus]
+    if any(check.state == FAULT for check in others) or not any(c.state == OK for c in gpus):
+        return "keeps its own allocator until what is above is mended"
+    return None
+
+
+def _version_of(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _check_frameworks(why_not: str | None) -> Iterator[Check]:
     n = 0
     for distribution, (adapter, how) in _FRAMEWORKS.items():
-        try:
-            version = importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
+        version = _version_of(distribution)
+        if version is None:
             continue
         n += 1
+        if why_not is not None:
+            yield Check(distribution, NOTE, f"{version}: {why_not}")
+            continue
         yield Check(distribution, OK, f"{version}: {how}, by `python -m gpumem run SCRIPT` or "
                     f"gpumem.{adapter}.install()")
     if not n:
@@ -199,8 +233,9 @@ def _check_frameworks() -> Iterator[Check]:
 def _check_kernels() -> Check:
     from .kernels import _command, _settings
 
-    if _settings.is_off():
-        return Check("kernels", NOTE, "each process compiles its own: GPUMEM_KERNELS=0")
+    why_off = _settings.why_off()
+    if why_off:
+        return Check("kernels", NOTE, f"each process compiles its own: {why_off}")
     if _settings.folder() is None:
         return Check("kernels", NOTE, "each process compiles its own: this user has no home, and "
                      "GPUMEM_KERNELS_DIR is not set")
@@ -231,12 +266,15 @@ def _check_settings() -> Iterator[Check]:
 
 def checks() -> list[Check]:
     """All of them, in the order in which they depend on one another."""
+    # Before a driver is loaded, whose name would do for them.
+    libcuda = list(_check_libcuda())
     made = [_check_package(), _check_library(), _check_daemon()]
     if all(check.state == OK for check in made):
         made.append(_check_client())
     if made[1].state == OK:
         made += _check_driver()
-    made += _check_frameworks()
+    made += libcuda
+    made += _check_frameworks(_why_not_served(made))
     made.append(_check_kernels())
     made += _check_torch_extension()
     made += _check_settings()

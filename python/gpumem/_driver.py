@@ -9,30 +9,46 @@ import os
 from collections.abc import Callable, Iterator
 
 
+NAME = "libcuda.so.1"
+
+
 def load() -> ctypes.CDLL:
     """The driver that libgpumem-client uses. OSError where there is none."""
-    return ctypes.CDLL(os.environ.get("GPUMEM_CUDA_LIBRARY") or "libcuda.so.1")
+    return ctypes.CDLL(os.environ.get("GPUMEM_CUDA_LIBRARY") or NAME)
+
+
+def load_theirs() -> ctypes.CDLL:
+    """The driver that frameworks use. OSError where there is none."""
+    return ctypes.CDLL(NAME)
 
 
 def call(driver: ctypes.CDLL, name: str, *arguments: object) -> None:
     """Calls a function. OSError for a result that is not success."""
     result = getattr(driver, name)(*arguments)
     if result:
-        raise OSError(f"{name} gives {result}")
+        text = ctypes.c_char_p()
+        driver.cuGetErrorString(result, ctypes.byref(text))
+        raise OSError(f"{name} gives {result} ({(text.value or b'an unknown error').decode()})")
 
 
 def devices() -> tuple[str, list[str]]:
     """The driver's version, and the names of the devices that this process sees. OSError."""
-    driver, version, n = load(), ctypes.c_int(), ctypes.c_int()
-    call(driver, "cuInit", 0)
+    n, driver, version = count_devices(), load(), ctypes.c_int()
     call(driver, "cuDriverGetVersion", ctypes.byref(version))
-    call(driver, "cuDeviceGetCount", ctypes.byref(n))
     names = []
-    for device in range(n.value):
+    for device in range(n):
         text = ctypes.create_string_buffer(100)
         call(driver, "cuDeviceGetName", text, 100, device)
         names.append(text.value.decode())
     return f"CUDA {version.value // 1000}.{version.value % 1000 // 10}", names
+
+
+def count_devices() -> int:
+    """How many devices this process sees. OSError."""
+    driver, n = load(), ctypes.c_int()
+    call(driver, "cuInit", 0)
+    call(driver, "cuDeviceGetCount", ctypes.byref(n))
+    return n.value
 
 
 def current_device() -> int:

@@ -82,6 +82,21 @@ def _say_not_served(name: str, error: Exception) -> None:
         end_not_served()
 
 
+def _say_served(name: str, done: str) -> None:
+    if _is_set("GPUMEM_VERBOSE") and done:
+        print(f"gpumem: {name.rpartition('.')[2]}: {done}", file=sys.stderr)
+
+
+def _install(name: str, adapter: Any) -> None:
+    """Now, or where an adapter can choose it for each device, at the device's first use."""
+    if hasattr(adapter, "install_where_served"):
+        adapter.install_where_served(
+            lambda done: _say_served(name, done), lambda error: _say_not_served(name, error)
+        )
+    else:
+        _say_served(name, adapter.install())
+
+
 def install(name: str) -> None:
     """Installs an adapter. Where it fails the framework keeps what it has, with one line."""
     import importlib
@@ -93,12 +108,9 @@ def install(name: str) -> None:
         _waiting.discard(name)  # it has ended meanwhile
     try:
         _package()
-        done = importlib.import_module(f"gpumem.{name}").install()
+        _install(name, importlib.import_module(f"gpumem.{name}"))
     except Exception as error:
         _say_not_served(name, error)
-        return
-    if _is_set("GPUMEM_VERBOSE") and done:
-        print(f"gpumem: {name.rpartition('.')[2]}: {done}", file=sys.stderr)
 
 
 def _fail_if_waiting(module: str, error: Exception) -> None:

@@ -8,6 +8,7 @@ import os
 import pathlib
 import runpy
 import sys
+import types
 
 from . import _hook, _notice, _where
 
@@ -24,7 +25,7 @@ triton, cupy and numba.cuda are kept for the user's other processes.
   --native  all keep their own allocators, to compare: as with GPUMEM_DISABLE=1
 
 environment:
-  GPUMEM_DISABLE=1   switches everything off; GPUMEM_KERNELS=0 what is for kernels
+  GPUMEM_DISABLE=1   switches all of this off; GPUMEM_KERNELS=0 what is for kernels
   GPUMEM_REQUIRED=1  the program ends where gpumemd cannot serve; without it a line on stderr
                      says so, and the framework keeps its own allocator
   GPUMEM_VERBOSE=1   a line for each framework that is served
@@ -78,6 +79,51 @@ def _serve() -> None:
     _hook.watch_chosen()
 
 
+def _say_missing(script: str) -> bool:
+    """Whether it cannot be opened, and Python's own line then. A folder with a __main__.py can be run."""
+    try:
+        if not os.path.isdir(script):
+            open(script, "rb").close()
+    except OSError as error:
+        print(f"{sys.orig_argv[0]}: can't open file {os.path.abspath(script)!r}: "
+              f"[Errno {error.errno}] {error.strerror}", file=sys.stderr)
+        return True
+    return False
+
+
+# Modules whose frames a program's traceback has not: what runs it, what watches its imports, and what Python leaves out
+# where nothing watches them.
+_OWN = {__name__, _hook.__name__, "runpy", "importlib._bootstrap", "importlib._bootstrap_external"}
+
+
+def _without_own(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """The same traceback without those frames."""
+    frames = []
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") not in _OWN:
+            frames.append(trace)
+        trace = trace.tb_next
+    kept = None
+    for frame in reversed(frames):
+        frame.tb_next = kept
+        kept = frame
+    return kept
+
+
+def _report_as_python(error: BaseException) -> None:
+    """The exception leaves this process by Python's own way, and looks as if nothing had run the program."""
+    trace, hook = _without_own(error.__traceback__), sys.excepthook
+    if isinstance(error, ImportError) and trace is None:  # there is nothing to run
+        raise SystemExit(f"{sys.executable}: {error}") from None
+
+    def report(kind: type[BaseException], value: BaseException, whole: object) -> None:
+        sys.excepthook = hook
+        sys.last_traceback = value.__traceback__ = trace
+        hook(kind, value, trace)
+
+    sys.excepthook = report
+
+
 def _execute(is_module: bool, program: list[str]) -> None:
     sys.argv = program
     if is_module:
@@ -98,9 +144,17 @@ def main(arguments: list[str]) -> int:
             return 0
         print(f"gpumem run: {usage}; see --help", file=sys.stderr)
         return 2
+    if not is_module and _say_missing(program[0]):
+        return 2
     if native:
         os.environ["GPUMEM_DISABLE"] = "1"
     if not _notice.is_disabled():
         _serve()
-    _execute(is_module, program)
+    try:
+        _execute(is_module, program)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        _report_as_python(error)
+        raise
     return 0

@@ -12,13 +12,16 @@ import struct
 DEFAULT = "/run/gpumemd/gpumemd.sock"
 
 
+def default_paths() -> list[str]:
+    """Sockets that a client tries without GPUMEM_SOCKET, in order."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return [DEFAULT] + ([f"{runtime}/gpumemd/gpumemd.sock"] if runtime else [])
+
+
 def paths() -> list[str]:
     """Sockets that a client tries, in order."""
     named = os.environ.get("GPUMEM_SOCKET")
-    if named:
-        return [named]
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return [DEFAULT] + ([f"{runtime}/gpumemd/gpumemd.sock"] if runtime else [])
+    return [named] if named else default_paths()
 
 
 def connect(made: socket.socket, path: str) -> int:

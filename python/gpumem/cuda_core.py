@@ -12,17 +12,20 @@ for cuda.core's IPC descriptors, are of cuda.core's own resources as before.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from cuda.core import Buffer, Device, MemoryResource
 from cuda.core import __version__ as _version
 
-from . import _client, _errors, _notice, _ordered
+from . import _errors, _notice, _ordered, _serving
 
 try:
     from cuda.core._utils.cuda_utils import CUDAError
 except ImportError:  # it has moved
     CUDAError = RuntimeError  # type: ignore[assignment,misc]
+
+DONE = "device memory"
 
 _OLDEST = (1, 2)  # before it a buffer did not know the stream of its end
 
@@ -85,26 +88,57 @@ class Resource(MemoryResource):
 _is_installed = False
 
 
-def install() -> str:
-    """Has each Device use a Resource, unless it has a memory resource already. Says what was done.
+def _replace(choose: Callable[[Any], Any]) -> None:
+    """Has each Device without a memory resource use what `choose` gives for it; None: cuda.core's own.
 
     cuda.core has a Device object for each thread, so its property is replaced."""
     global _is_installed
-    if _notice.is_disabled():
-        return "nothing: GPUMEM_DISABLE is set"
-    _client.connect()
-    if _is_installed:
-        return "device memory, as before"
     theirs = Device.memory_resource
 
     def memory_resource(self: Any) -> Any:
         if self._memory_resource is None:
-            self._memory_resource = Resource(self)
-        return self._memory_resource
+            self._memory_resource = choose(self)
+        return theirs.__get__(self)
 
     Device.memory_resource = property(memory_resource, theirs.__set__, doc=theirs.__doc__)
     _is_installed = True
-    return "device memory"
 
 
-__all__ = ["OutOfMemory", "Resource", "install"]
+def install_where_served(
+    tell_served: Callable[[str], None], tell_not_served: Callable[[Exception], None]
+) -> None:
+    """install() for `python -m gpumem run`: a device that gpumemd does not have stays cuda.core's.
+
+    Others import cuda.core, and never use it: gpumemd is asked at a device's first use, and one of
+    both is called."""
+    told: set[int] = set()  # by other threads, which have Devices of their own
+
+    def choose(device: Any) -> Any:
+        is_first = device.device_id not in told
+        told.add(device.device_id)
+        try:
+            _serving.check(device.device_id)
+        except _errors.Error as error:
+            if is_first:
+                tell_not_served(error)
+            return None
+        if is_first:
+            tell_served(f"{DONE} of CUDA device {device.device_id}")
+        return Resource(device)
+
+    if not _is_installed:
+        _replace(choose)
+
+
+def install() -> str:
+    """Has each Device use a Resource, unless it has a memory resource already. Says what was done."""
+    if _notice.is_disabled():
+        return _serving.DISABLED
+    _serving.check()
+    if _is_installed:
+        return "device memory, as before"
+    _replace(Resource)
+    return DONE
+
+
+__all__ = ["OutOfMemory", "Resource", "install", "install_where_served"]

@@ -20,7 +20,7 @@ from typing import Any
 
 import cupy
 
-from . import _client, _notice, kernels
+from . import _client, _notice, _serving, kernels
 from ._library import load
 from ._structs import PINNED
 
@@ -153,8 +153,8 @@ def install(*, arrays: bool = True, pinned: bool = True) -> str:
 
     For the whole process; arrays that are there keep their memory."""
     if _notice.is_disabled():
-        return "nothing: GPUMEM_DISABLE is set"
-    _client.connect()
+        return _serving.DISABLED
+    _serving.check()
     if arrays:
         pool = _Pool(allocator())
         cupy.cuda.set_allocator(pool.malloc)

@@ -14,11 +14,12 @@ import contextlib
 import ctypes
 import os
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from numba import cuda
 
-from . import _client, _errors, _notice, _share, _structs, kernels
+from . import _client, _errors, _notice, _serving, _share, _structs, kernels
 from ._library import load
 from ._structs import DEVICE, PINNED
 
@@ -30,6 +31,8 @@ if "numba_cuda" not in (cuda.__file__ or ""):
 from cuda.bindings import driver as _binding  # noqa: E402
 from numba.cuda.cudadrv import driver as _driver  # noqa: E402
 from numba.cuda.cudadrv.driver import CudaAPIError  # noqa: E402
+
+DONE = "device and pinned memory"
 
 WAIT = 10.0  # seconds for memory that others hold
 
@@ -52,6 +55,11 @@ def _finalizer(manager: Manager, pointer: int, size: int) -> Any:
         deallocations.add_item(free, pointer, size)
 
     return finalizer
+
+
+def _ordinal(context: Any) -> int:
+    """Of a Context's device, which in one that another library has made is the driver's own."""
+    return int(getattr(context.device, "id", context.device))
 
 
 class SharedHandle(_driver.IpcHandle):
@@ -103,7 +111,7 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
         super().initialize()
         if self._is_ready:
             return
-        _client.connect()
+        _serving.check(_ordinal(self.context))
         # Frees need not wait then: its work stands for that of all of Numba's streams.
         _client.stream_register(None)
         self.deallocations.memory_capacity = self.get_memory_info().total
@@ -168,20 +176,48 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
         return SharedHandle(token, memory.size, pointer - base, memory)
 
 
-if _notice.is_disabled():
-    _notice.say("GPUMEM_DISABLE is set: Numba keeps its own memory manager")
-    _numba_memory_manager = _driver.NumbaCUDAMemoryManager
-else:
-    _numba_memory_manager = Manager
+# What NUMBA_CUDA_MEMORY_MANAGER=gpumem.numba chooses.
+_numba_memory_manager = _driver.NumbaCUDAMemoryManager if _notice.is_disabled() else Manager
 
 
-def install() -> str:
-    """Has Numba use Manager, before it makes a context, and keep kernels with cache=True in the
-    store. Says what was done."""
+def _install(manager: Callable[..., Any]) -> str:
+    if _notice.is_disabled():
+        return _serving.DISABLED
     other = os.environ.get("NUMBA_CUDA_MEMORY_MANAGER", "default")
     if other not in ("", "default", __name__):
         raise _errors.Unsupported(f"NUMBA_CUDA_MEMORY_MANAGER={other} chooses another manager")
     load()  # one that does not fit is refused now, and not in the middle of the program
-    cuda.set_memory_manager(_numba_memory_manager)
+    cuda.set_memory_manager(manager)
     kernels.try_install("numba")
-    return "device and pinned memory"
+    return DONE
+
+
+def install_where_served(
+    tell_served: Callable[[str], None], tell_not_served: Callable[[Exception], None]
+) -> None:
+    """install() for `python -m gpumem run`: a device that gpumemd does not have stays Numba's.
+
+    One of both is called at each device's first use."""
+
+    def manager(context: Any) -> Any:
+        if context is None:  # Numba asks for its version
+            return Manager(context=None)
+        device = _ordinal(context)
+        try:
+            _serving.check(device)
+        except _errors.Error as error:
+            tell_not_served(error)
+            return _driver.NumbaCUDAMemoryManager(context=context)
+        tell_served(f"{DONE} of CUDA device {device}")
+        return Manager(context=context)
+
+    _install(manager)
+
+
+def install() -> str:
+    """Has Numba use Manager, before it makes a context, and keep kernels with cache=True in the
+    store. Says what was done.
+
+    gpumemd is asked at a device's first use, as Numba asks the driver then: until that a program may
+    fork. A device that it does not have is an error there."""
+    return _install(Manager)

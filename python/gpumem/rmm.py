@@ -17,7 +17,7 @@ from typing import Any
 
 import rmm.mr
 
-from . import _client, _driver, _notice, _ordered
+from . import _driver, _notice, _ordered, _serving
 
 
 @functools.cache
@@ -51,8 +51,8 @@ def install() -> str:
 
     Memory that is there stays its resource's."""
     if _notice.is_disabled():
-        return "nothing: GPUMEM_DISABLE is set"
-    _client.connect()
+        return _serving.DISABLED
+    _serving.check()
     _, names = _driver.devices()
     for device in range(len(names)):
         rmm.mr.set_per_device_resource(device, resource(device))

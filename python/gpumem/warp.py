@@ -23,7 +23,7 @@ from typing import Any
 import warp
 import warp._src.context as _context
 
-from . import _client, _driver, _errors, _notice, _ordered
+from . import _driver, _errors, _notice, _ordered, _serving
 from ._library import load
 
 if not hasattr(warp, "set_device_allocator"):
@@ -155,8 +155,8 @@ def install() -> str:
     warp.set_cuda_allocator() takes its place, as ever. Arrays that are there keep their memory."""
     global _is_installed
     if _notice.is_disabled():
-        return "nothing: GPUMEM_DISABLE is set"
-    _client.connect()
+        return _serving.DISABLED
+    _serving.check()
     if _is_installed:
         return "arrays on CUDA devices, as before"
     if _context.runtime is None:

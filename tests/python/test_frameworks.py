@@ -162,6 +162,35 @@ except Exception as error:
     print(type(error).__name__, error)
 '''
 
+MANAGER = '''
+import numpy as np
+from numba import cuda
+array = cuda.to_device(np.arange(10))
+assert (array.copy_to_host() == np.arange(10)).all()
+print(type(cuda.current_context().memory_manager).__module__)
+'''
+
+FORKS = '''
+import os
+import numpy as np
+from numba import cuda
+pid = os.fork()
+if pid == 0:
+    cuda.to_device(np.arange(10))
+    os._exit(0 if type(cuda.current_context().memory_manager).__module__ == "gpumem.numba" else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+'''
+
+DISABLED = '''
+import importlib
+import gpumem, gpumem.kernels
+for name in "cupy", "numba", "rmm", "cuda_core":
+    said = importlib.import_module(f"gpumem.{name}").install()
+    assert said == "nothing: GPUMEM_DISABLE is set", (name, said)
+assert gpumem.kernels.install("numba", "cupy") == "nothing: GPUMEM_DISABLE is set"
+assert gpumem.pinned(1000).nbytes == 1000 and gpumem.stats(kind="pinned").reserved_bytes, "a program's own call is served"
+'''
+
 IPC = '''
 import multiprocessing
 import numpy as np
@@ -247,6 +276,40 @@ class Frameworks(unittest.TestCase):
 
     def test_numba(self):
         self.assertEqual(self.run_program(NUMBA), 'right\n')
+
+    def run_numba(self, source, **more):
+        """A program of its own; GPUMEM_VERBOSE has it told."""
+        program = MACHINE.folder / 'program.py'
+        program.write_text(source)
+        return MACHINE.run('-m', 'gpumem', 'run', program, python=frameworks.python(), timeout=180,
+                           environment=MACHINE.with_driver() | {'GPUMEM_VERBOSE': '1'} | more)
+
+    def test_numba_is_told_of_when_it_is_served(self):
+        ran = self.run_numba(MANAGER)
+        self.assertEqual((ran.stdout, ran.returncode), ('gpumem.numba\n', 0), ran.stderr)
+        self.assertEqual(ran.stderr, 'gpumem: numba: device and pinned memory of CUDA device 0\n')
+
+    def test_numba_where_there_is_no_pool(self):
+        other = f'devices=1,bytes=1GiB,dir={MACHINE.folder}/other'
+        for more, why in (({'GPUMEM_EMULATOR': other}, 'gpumemd has no pool for CUDA device 0; '),
+                          ({'GPUMEM_CUDA_LIBRARY': '/nowhere.so'}, 'no CUDA driver: ')):
+            with self.subTest(**more):
+                ran = self.run_numba(MANAGER, **more)
+                self.assertEqual((ran.stdout, ran.returncode),
+                                 ('numba.cuda.cudadrv.driver\n', 0), ran.stderr)
+                self.assertTrue(ran.stderr.startswith(f'gpumem: numba keeps its own allocator: {why}'), ran.stderr)
+                self.assertEqual(len(ran.stderr.splitlines()), 1)
+                ran = self.run_numba(MANAGER, GPUMEM_REQUIRED='1', **more)
+                self.assertEqual((ran.stdout, ran.returncode), ('', 125), ran.stderr)
+
+    def test_a_program_may_fork_before_it_uses_numba(self):
+        ran = self.run_numba(FORKS)
+        self.assertEqual((ran.stdout, ran.returncode), ('0\n', 0), ran.stderr)
+
+    def test_every_adapter_is_switched_off_alike(self):
+        ran = MACHINE.run('-c', DISABLED, python=frameworks.python(),
+                          environment=MACHINE.with_driver() | {'GPUMEM_DISABLE': '1'})
+        self.assertEqual((ran.stdout, ran.stderr, ran.returncode), ('', '', 0))
 
     def test_numbas_handles_are_tokens(self):
         said = self.run_program(IPC, GPUMEM_NUMBA_SHAREABLE='1')

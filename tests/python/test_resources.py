@@ -111,6 +111,16 @@ except SystemError:  # RMM's form for all that is raised there
     print("refused")
 '''
 
+CUDA_CORE_KEEPS = """
+from cuda.core import Device
+import sys
+print("imported", flush=True)
+device = Device(0)
+device.set_current()
+first = device.memory_resource
+print("gpumem" in type(first).__module__, device.memory_resource is first, flush=True)
+"""
+
 CUDA_CORE = GATE + """
 from cuda.core import Buffer, Device, MemoryResource
 from cuda.core._utils.cuda_utils import CUDAError
@@ -215,6 +225,16 @@ class CudaCore(unittest.TestCase):
     def test_buffers(self):
         ran = frameworks.run_program(MACHINE, CUDA_CORE)
         self.assertEqual((ran.stdout, ran.returncode), ('right\n', 0), ran.stderr)
+
+
+    def test_where_there_is_no_pool(self):
+        other = f'devices=1,bytes=1GiB,dir={MACHINE.folder}/other'
+        ran = frameworks.run_program(MACHINE, CUDA_CORE_KEEPS, GPUMEM_EMULATOR=other, GPUMEM_REQUIRED='0')
+        self.assertEqual((ran.stdout, ran.returncode), ('imported\nFalse True\n', 0), ran.stderr)
+        self.assertTrue(ran.stderr.startswith('gpumem: cuda_core keeps its own allocator: '), ran.stderr)
+        self.assertEqual(len(ran.stderr.splitlines()), 1, ran.stderr)
+        ran = frameworks.run_program(MACHINE, CUDA_CORE_KEEPS, GPUMEM_EMULATOR=other)
+        self.assertEqual((ran.stdout, ran.returncode), ('imported\n', 125), ran.stderr)
 
 
 class Doctor(unittest.TestCase):

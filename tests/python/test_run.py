@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m gpumem: run, its descendants, and doctor. The frameworks are stubs of a few lines."""
+"""python -m gpumem run and its descendants. The frameworks are stubs of a few lines."""
 
-import errno
-import json
 import os
 import pathlib
 import signal
@@ -12,7 +10,6 @@ import sys
 import tempfile
 import threading
 import unittest
-from unittest import mock
 
 import world
 
@@ -70,6 +67,7 @@ def setUpModule():
     PLACE.mkdir()
     (PLACE / 'program.py').write_text(PROGRAM)
     (PLACE / 'cupy.py').write_text(CUPY)
+    (PLACE / 'imports.py').write_text('import cupy\nprint("goes on")\n')
 
 
 def tearDownModule():
@@ -146,6 +144,32 @@ class Run(unittest.TestCase):
         self.assertIn('gpumem: cupy keeps its own allocator: ', ran.stderr)
         self.assertEqual(run(program='bad/program.py', GPUMEM_REQUIRED='1').returncode, 125)
 
+    def test_no_pool_for_a_device(self):
+        """The daemon serves another machine than the driver has, or there is no driver."""
+        other = f'devices=1,bytes=1GiB,dir={MACHINE.folder}/other'
+        for more, why in (({'GPUMEM_EMULATOR': other}, 'gpumemd has no pool for any CUDA device'),
+                          ({'GPUMEM_EMULATOR': 'devices=x'}, 'no CUDA driver'),
+                          ({'CUDA_VISIBLE_DEVICES': ''}, 'no CUDA-capable device'),
+                          ({'GPUMEM_CUDA_LIBRARY': '/nowhere.so'}, 'no CUDA driver')):
+            with self.subTest(**more):
+                ran = run(program='imports.py', GPUMEM_VERBOSE='1', **more)
+                self.assertEqual((ran.stdout, ran.returncode), ('goes on\n', 0))
+                said = [line for line in ran.stderr.splitlines() if line.startswith('gpumem: ')]
+                self.assertEqual(len(said), 1, ran.stderr)
+                self.assertIn('gpumem: cupy keeps its own allocator: ', said[0])
+                self.assertIn(why, said[0])
+                ran = run(program='imports.py', GPUMEM_REQUIRED='1', **more)
+                self.assertEqual((ran.stdout, ran.returncode), ('', 125))
+
+    def test_a_pool_for_one_device_is_enough(self):
+        machine = world.World()
+        self.addCleanup(machine.stop)
+        machine.environment['CUDA_VISIBLE_DEVICES'] = '1'
+        machine.start()
+        del machine.environment['CUDA_VISIBLE_DEVICES']
+        ran = machine.run('-m', 'gpumem', 'run', PLACE / 'imports.py')
+        self.assertEqual(ran.stdout.splitlines(), [*SERVED, 'goes on'], ran.stderr)
+
     def test_required_in_a_thread(self):
         (PLACE / 'worse').mkdir()
         (PLACE / 'worse' / 'cupy.py').write_text('')
@@ -210,6 +234,68 @@ class Run(unittest.TestCase):
             self.assertLessEqual(max(map(len, lines)), 100, arguments)
 
 
+ENDS = {
+    'raised.py': 'def f():\n    {}["a"]\ntry:\n    f()\nexcept KeyError as error:\n    raise ValueError("x") from error\n',
+    'syntax.py': 'x = (\n',
+    'imports.py': 'import not_there\n',
+    'broken.py': 'import cupy\n',
+    'interrupted.py': 'raise KeyboardInterrupt\n',
+    'exits.py': 'raise SystemExit("bye")\n',
+    'hook.py': 'import sys\ndef hook(kind, value, trace):\n    print(kind, value, trace.tb_frame.f_code.co_filename)\n'
+               '    sys.exit(9)\nsys.excepthook = hook\n1 / 0\n',
+    'last.py': 'import atexit, sys, traceback\n@atexit.register\ndef f():\n    traceback.print_last()\n1 / 0\n',
+}
+
+
+class End(unittest.TestCase):
+    """A program ends as under Python alone: what it says, and its exit status."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = PLACE / 'ends'
+        cls.folder.mkdir()
+        for name, text in ENDS.items():
+            (cls.folder / name).write_text(text)
+        (cls.folder / 'cupy.py').write_text('1 / 0\n')
+
+    def assert_as_python(self, *program, n_left_out=0):
+        """But for the first frames, which Python's own -m shows."""
+        alone = MACHINE.run(*program, cwd=self.folder)
+        ran = MACHINE.run('-m', 'gpumem', 'run', *program, cwd=self.folder)
+        lines = [line for line in alone.stderr.splitlines() if '"<frozen runpy>"' not in line]
+        self.assertEqual(ran.stderr.splitlines(), lines)
+        self.assertEqual((ran.stdout, ran.returncode), (alone.stdout, alone.returncode))
+        self.assertEqual(len(alone.stderr.splitlines()) - len(lines), n_left_out)
+
+    def test_scripts(self):
+        for name in ENDS:
+            with self.subTest(name):
+                self.assert_as_python(self.folder / name)
+
+    def test_modules(self):
+        for name, n_left_out in (('raised', 2), ('interrupted', 2), ('not_there', 0)):
+            with self.subTest(name):
+                self.assert_as_python('-m', name, n_left_out=n_left_out)
+
+    def test_what_cannot_be_opened(self):
+        self.assert_as_python('nosuch.py')
+        self.assert_as_python('raised.py/nosuch.py')
+        self.assertEqual(MACHINE.run('-m', 'gpumem', 'run', 'nosuch.py').returncode, 2)
+
+    def test_folders(self):
+        (self.folder / 'program').mkdir()
+        self.assert_as_python(self.folder / 'program')
+        (self.folder / 'program' / '__main__.py').write_text('import sys\nprint(sys.argv)\n')
+        self.assert_as_python(self.folder / 'program')
+
+    def test_a_deep_recursion(self):
+        (self.folder / 'deep.py').write_text('def f():\n    f()\nf()\n')
+        ran = MACHINE.run('-m', 'gpumem', 'run', self.folder / 'deep.py')
+        self.assertTrue(ran.stderr.startswith(
+            f'Traceback (most recent call last):\n  File "{self.folder}/deep.py", line 3'), ran.stderr)
+        self.assertIn('RecursionError', ran.stderr.splitlines()[-1])
+
+
 class Lost(unittest.TestCase):
     """A daemon that ends under a program."""
 
@@ -241,7 +327,7 @@ class FullQueue(unittest.TestCase):
     """gpumemd has not accepted those who came before."""
 
     def test_a_program_waits_for_its_place(self):
-        from gpumem import _doctor
+        from gpumem import _where
         with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
             path = f'{folder}/socket'
             server.bind(path)
@@ -250,97 +336,9 @@ class FullQueue(unittest.TestCase):
             first.connect(path)
             accepting = threading.Timer(0.2, lambda: [made.close() for made, _ in (server.accept(), server.accept())])
             accepting.start()
-            self.assertEqual(_doctor._where.reach(path), 0)
+            self.assertEqual(_where.reach(path), 0)
             accepting.join()
             first.close()
-
-
-class Doctor(unittest.TestCase):
-    """What it finds, and what it says to do."""
-
-    def checks(self, **more):
-        ran = MACHINE.run('-m', 'gpumem', 'doctor', '--json',
-                          environment=MACHINE.environment | more)
-        said = json.loads(ran.stdout)
-        self.assertEqual(ran.returncode, 1 if said['faults'] else 0, ran.stdout)
-        return {check['name']: check for check in said['checks']}
-
-    def test_a_sound_machine(self):
-        checks = self.checks()
-        self.assertEqual([c for c in checks.values() if c['state'] == 'fault'], [])
-        self.assertIn(f'pid {MACHINE.daemon.pid}', checks['daemon']['text'])
-        self.assertEqual(checks['GPU 1']['state'], 'ok')
-        self.assertIn('gpumemd', checks['nvidia-smi']['text'])
-
-    def test_no_daemon(self):
-        checks = self.checks(GPUMEM_SOCKET='/nowhere/gpumemd.sock')
-        self.assertEqual((checks['daemon']['state'], checks['daemon']['mend']),
-                         ('fault', 'unset GPUMEM_SOCKET'))
-        self.assertEqual(checks['GPU 0']['state'], 'note')
-
-    def test_no_permission(self):
-        from gpumem import _doctor
-        text, mend = _doctor._mend_permission(str(MACHINE.folder / 'gpumemd.sock'))
-        self.assertIn('usermod -aG', mend)
-        self.assertIn('whose the socket is', text)
-
-    def test_no_driver(self):
-        checks = self.checks(GPUMEM_CUDA_LIBRARY='/nowhere/libcuda.so.1')
-        self.assertEqual(checks['driver']['state'], 'fault')
-        self.assertIn('unset GPUMEM_CUDA_LIBRARY', checks['driver']['mend'])
-        self.assertNotIn('nvidia-smi', checks['driver']['mend'])
-
-    def test_what_mends_a_driver(self):
-        from gpumem import _doctor
-        with mock.patch.dict(os.environ):
-            os.environ.pop('GPUMEM_CUDA_LIBRARY', None)
-            missing = _doctor._mend_driver(is_there=False)
-            self.assertIn("install NVIDIA's driver", missing)
-            self.assertIn('docs/emulator.md', missing)
-            self.assertNotIn('nvidia-smi', missing)
-            self.assertIn('nvidia-smi', _doctor._mend_driver(is_there=True))
-
-    def test_a_daemon_that_is_not_installed(self):
-        from gpumem import _doctor
-        with mock.patch.dict(os.environ), \
-                mock.patch.object(_doctor.shutil, 'which', return_value=None), \
-                mock.patch.object(_doctor._where, 'find',
-                                  return_value=('/nowhere', errno.ENOENT)):
-            os.environ.pop('GPUMEM_SOCKET', None)
-            mend = _doctor._check_daemon().mend
-        self.assertEqual([word for word in mend.split() if word.endswith('.deb')],
-                         ['./build/deb/gpumemd_*.deb'])
-
-    def test_no_library(self):
-        checks = self.checks(GPUMEM_LIBRARY='/nowhere/library.so')
-        self.assertEqual(checks['library']['state'], 'fault')
-        self.assertIn('/nowhere/library.so', checks['library']['text'])
-
-    def test_a_wrong_setting(self):
-        checks = self.checks(GPUMEM_CACHE_SIZE='1x')
-        self.assertEqual((checks['client']['state'], checks['client']['mend']),
-                         ('fault', 'unset GPUMEM_CACHE_SIZE'))
-
-    def test_switched_off(self):
-        checks = self.checks(GPUMEM_DISABLE='1')
-        self.assertEqual(checks['settings']['mend'], 'unset GPUMEM_DISABLE')
-
-    def test_kernels_that_are_kept(self):
-        self.assertIn('GPUMEM_KERNELS=0', self.checks()['kernels']['text'])
-        folder = str(MACHINE.folder / 'kernels')
-        check = self.checks(GPUMEM_KERNELS='1', GPUMEM_KERNELS_DIR=folder)['kernels']
-        self.assertIn(f'0 kernels, 0 B of 4.0 GiB, in {folder}; see', check['text'])
-
-    def test_each_fault_has_its_command(self):
-        for more in ({'GPUMEM_SOCKET': '/nowhere'}, {'GPUMEM_LIBRARY': '/nowhere'},
-                     {'GPUMEM_CUDA_LIBRARY': '/nowhere'}):
-            for check in self.checks(**more).values():
-                self.assertEqual(bool(check['mend']), check['state'] == 'fault', check)
-
-    def test_a_screen(self):
-        ran = MACHINE.run('-m', 'gpumem', 'doctor')
-        self.assertLessEqual(len(ran.stdout.splitlines()), 24)
-        self.assertEqual(ran.stdout.splitlines()[-1], 'no faults')
 
 
 class Library(unittest.TestCase):

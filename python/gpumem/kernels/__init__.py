@@ -28,7 +28,7 @@ def install(*names: str) -> str:
         if name not in _FRAMEWORKS:
             raise ValueError(f"unknown framework {name!r} (expected triton, numba or cupy)")
     if _settings.is_off():
-        return "nothing: GPUMEM_KERNELS=0"
+        return f"nothing: {_settings.why_off()}"
     done = []
     for name in names:
         if _FRAMEWORKS[name] not in sys.modules:

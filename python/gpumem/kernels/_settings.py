@@ -14,9 +14,16 @@ DEFAULT_BYTES = 4 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
+def why_off() -> str | None:
+    """The setting that switches the store off; None: it is on."""
+    if _notice.is_disabled():
+        return "GPUMEM_DISABLE is set"
+    return "GPUMEM_KERNELS=0" if os.environ.get("GPUMEM_KERNELS", "") == "0" else None
+
+
 def is_off() -> bool:
     """GPUMEM_KERNELS=0, or GPUMEM_DISABLE=1."""
-    return os.environ.get("GPUMEM_KERNELS", "") == "0" or _notice.is_disabled()
+    return why_off() is not None
 
 
 def folder() -> pathlib.Path | None:

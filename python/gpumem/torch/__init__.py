@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from .. import _client, _errors, _notice, _structs, _torch_extension, kernels
+from .. import _client, _errors, _notice, _serving, _structs, _torch_extension, kernels
 from .._buffer import pinned as _pinned
 from .._buffer import shape_of as _shape_of
 from .._library import load
@@ -106,9 +106,9 @@ def install(*, wait: float = 10.0) -> str:
     if _is_installed:
         return "every CUDA tensor, as before"
     if _notice.is_disabled():
-        return "nothing: GPUMEM_DISABLE is set"
+        return _serving.DISABLED
     _check_first_use()
-    _client.connect()
+    _serving.check()
     load().adapters_set_wait_ms(_client.wait_ms(wait))
     tell = _replace()
     _is_installed = True

@@ -112,12 +112,13 @@ TEST(a_process_limits_itself)
         first = must_alloc(GPUMEM_DEVICE, 6 * MIB);
         ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 4 * MIB, &second), GPUMEM_E_LIMIT);
         must_say("this client's own limit: 6.00 MiB of ");
-        must_say(" device memory reserved; 4.00 MiB asked");
+        must_say(" device memory reserved; 4.00 MiB asked. To do: free memory, or raise the limit");
         ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_DEVICE, GPUMEM_NEAREST, 10 * MIB), 0);
         second = must_alloc(GPUMEM_DEVICE, 4 * MIB);
         set_limit(0);
         must_free(second);
         ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 4 * MIB, &second), GPUMEM_E_LIMIT);
+        must_say("To do: request less, or raise the limit");
         set_limit(GPUMEM_NO_LIMIT);
         second = must_alloc(GPUMEM_DEVICE, 4 * MIB);
         ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_DEVICE, 9, 1), GPUMEM_E_NO_POOL);

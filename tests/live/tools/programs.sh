@@ -88,6 +88,9 @@ ok "gpumemctl: no daemon" said 3 "$GPUMEM_SOCKET: No such file or directory: is 
 ok "gpumemctl alone: no daemon: what to do" said 3 "systemctl start gpumemd" gpumemctl
 ok "gpumemctl alone: no daemon: what to do without a GPU" said 3 'without a GPU: "make play"' gpumemctl
 ok "gpumemctl alone: no daemon: three lines" equal "$(gpumemctl 2>&1 | wc -l)" 3
+for command in stats clients why-oom limits watch; do
+        ok "gpumemctl $command: no daemon: what to do" said 3 'without a GPU: "make play"' gpumemctl "$command"
+done
 ok "gpumemctl status: no daemon" said 3 "is gpumemd running" gpumemctl status
 ok "gpumemctl: two commands" said 2 'unexpected word "free-all" after stats' gpumemctl stats free-all
 ok "gpumemctl: no time to wait" said 2 'invalid --wait "soon" (expected 0-' gpumemctl --wait soon stats

@@ -108,6 +108,7 @@ ok "watch --wait: it goes on, and knows nothing of before" wait_while_alive "$pa
 interrupt "$patient"
 ok "watch --wait: an interrupt ends it in order" equal "$status" 0
 
+rm "$place/table" "$place/said.again" # what an earlier one wrote there is not what is waited for
 gpumemctl watch --wait 1000 >"$place/table" 2>"$place/said.again" &
 patient=$!
 wait_while_alive "$patient" grep -q " -$" "$place/table"
