@@ -285,7 +285,7 @@ void refusal_text(const struct message_refused_facts *facts,
                 break;
         case PROTO_SAYS_NO_POOL:
                 append(&text, "unknown pool %" PRIu32 " (valid: 0-%" PRIu64 ")", facts->pool,
-                       facts->count - 1);
+                       facts->count ? facts->count - 1 : 0);
                 break;
         default:
                 if (is_of_limit(facts))

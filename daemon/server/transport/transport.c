@@ -168,7 +168,7 @@ bool transport_catch_up(struct transport *transport)
                 return false;
         transport->has_hung_up = true;
         send_queue_drop_all(&transport->send_queue);
-        has_more = receive(transport) && !transport->closing;
+        has_more = transport->is_waiting || (receive(transport) && !transport->closing);
         transport_watch(transport);
         return has_more;
 }

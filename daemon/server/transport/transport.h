@@ -82,7 +82,7 @@ bool transport_has_unread(struct transport *transport);
 bool transport_is_read(const struct transport *transport);
 
 /* If the peer has hung up: reads one of the frames that it has sent, or its end, now. Returns whether there is more to
- * read. */
+ * read, perhaps only when the answer to the last frame is there. */
 bool transport_catch_up(struct transport *transport);
 
 /* Ends the connection and drops the queue. on_closed follows when the peer has received the fds in flight,

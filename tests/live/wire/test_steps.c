@@ -248,6 +248,29 @@ TEST(what_a_process_left_is_a_step_for_each_frame)
         ck_assert_uint_ge(n_steps() - n_before, N_BUSY * N_LEFT);
 }
 
+/* The answer to its last question takes several steps, and its end stands behind that. Its charge ends with it, as it says
+ * that it holds nothing. */
+TEST(what_a_process_left_is_over_before_it_is_served_again)
+{
+        struct frame hello = hello_frame(), again = hello_frame(), question = FRAME_NULL;
+        int before = connect_raw(), after;
+
+        begin_many();
+        send_frame(before, &hello, MESSAGE_HELLO, 1);
+        again.hello.incarnation = expect(before, MESSAGE_WELCOME).welcome.incarnation;
+        (void)take_lease(before, 2 * MIB);
+        after = connect_raw();
+        (void)daemon_quiet_fds(&gpumemd);
+        daemon_suspend(&gpumemd);
+        send_frame(after, &again, MESSAGE_HELLO, 1);
+        send_frame(before, &question, MESSAGE_CLIENTS, 2);
+        ck_assert_int_eq(shutdown(before, SHUT_RDWR), 0);
+        daemon_resume(&gpumemd);
+        (void)expect(after, MESSAGE_WELCOME);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+}
+
 static void must_tell(void)
 {
         struct message_loop_is first = daemon_loop(), second = daemon_loop();
