@@ -99,7 +99,7 @@ const struct attack attacks[] = {
          ATTACK(CROWD, .work = work_free_all, .window = 4, .n_bytes = 2 * MIB)},
         {"denied", ATTACK_LATENCY, ARE_REFUSED(GPUMEM_E_DENIED),
          ATTACK(CROWD, .work = work_denied, .window = 16)},
-        {"tokens", ATTACK_LATENCY, ATTACK(PRESS, .work = work_tokens, .amount = 64)},
+        {"tokens", ATTACK_LATENCY, ARE_EITHER, ATTACK(PRESS, .work = work_tokens, .amount = 64)},
         {"waiting", ATTACK_LATENCY, ARE_EITHER,
          ATTACK_BESIDE(HELD_BY_ANOTHER, .n = 16, .uid = ATTACKERS, .each_a_user = true,
                        .work = work_wait, .amount = 15, .window = 2, .n_bytes = NOT_FREE)},
