@@ -10,9 +10,9 @@ static uint64_t smaller(uint64_t a, uint64_t b)
         return a < b ? a : b;
 }
 
-/* What there is to take from, for all parts of the parent, or for all users. */
 static bool find_room(const struct allowance *allowance, enum allowance_kind kind, uint64_t *ret_n);
 
+/* What is left for all parts of the parent, or for all users. */
 static bool find_left(const struct allowance *allowance, enum allowance_kind kind, uint64_t *ret_n)
 {
         const struct allowances *all = allowance->all;
