@@ -45,7 +45,7 @@ struct replay_figures {
         uint64_t peak_live; /* bytes requested */
         uint64_t peak_reserved;
         uint64_t hits, misses;
-        uint64_t leases, returns;
+        uint64_t leases, returns, moves;
         uint64_t waits;
         double wait_us;
         double driver_us; /* by the cost table of an H200 */

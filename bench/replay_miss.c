@@ -7,17 +7,22 @@
 #include "gpumem.h"
 
 /* Costs in microseconds: a message takes 10; the table has create, export, import, map and access, and
- * unmap and release, by size. Costs between two sizes are interpolated. */
+ * unmap and release, by size; and for a move map, access and unmap. Costs between two sizes are interpolated. */
 #define MESSAGE_US 10
 
+/* cuMemRetainAllocationHandle and the release of that handle, on an H100. */
+#define RETAIN_US 2.4
+
 struct cost {
-        double mib, lease_us, return_us;
+        double mib, lease_us, return_us, move_us;
 };
 
 static const struct cost costs[] = {
-        {2, 8 + 18 + 47 + 4 + 42, 25 + 9},          {20, 7 + 18 + 46 + 4 + 43, 25 + 16},
-        {256, 9 + 18 + 47 + 4 + 70, 35 + 112},      {1024, 13 + 18 + 48 + 4 + 85, 42 + 405},
-        {8192, 57 + 18 + 49 + 5 + 252, 100 + 1928},
+        {2, 8 + 18 + 47 + 4 + 42, 25 + 9, 4 + 42 + 25},
+        {20, 7 + 18 + 46 + 4 + 43, 25 + 16, 4 + 43 + 25},
+        {256, 9 + 18 + 47 + 4 + 70, 35 + 112, 4 + 70 + 35},
+        {1024, 13 + 18 + 48 + 4 + 85, 42 + 405, 4 + 85 + 42},
+        {8192, 57 + 18 + 49 + 5 + 252, 100 + 1928, 5 + 252 + 100},
 };
 
 static struct cost cost_of(uint64_t n_bytes)
@@ -29,7 +34,8 @@ static struct cost cost_of(uint64_t n_bytes)
                 low++;
         part = (mib - low->mib) / (low[1].mib - low->mib);
         return (struct cost){mib, low->lease_us + part * (low[1].lease_us - low->lease_us),
-                             low->return_us + part * (low[1].return_us - low->return_us)};
+                             low->return_us + part * (low[1].return_us - low->return_us),
+                             low->move_us + part * (low[1].move_us - low->move_us)};
 }
 
 /* Huge pages that the daemon has faulted in, mapped and registered: 46.9 GB/s. */
@@ -224,6 +230,51 @@ static void meet(struct replay *replay, struct stream *stream)
         stream->is_met = true;
 }
 
+/* Maps the block at its new address. */
+static int move(struct replay *replay, struct stream *stream, const struct heap_set_move *move)
+{
+        struct heap_block *block = move->block;
+        int r;
+
+        arena_take_out(replay->heap_set.arena, &block->at);
+        block->at.start = move->to;
+        r = arena_put(replay->heap_set.arena, &block->at);
+        if (!r)
+                r = heap_add_block(replay_heap(stream), block);
+        replay->figures.moves++;
+        replay->figures.driver_us += RETAIN_US + cost_of(block->at.n_bytes).move_us;
+        return r;
+}
+
+/* Moves blocks instead of leasing more than the budget allows. */
+static int move_some(struct replay *replay, struct stream *stream, struct placement *placement)
+{
+        struct heap_set_move moves[HEAP_SET_MOVES];
+        unsigned n;
+        int r = 0;
+
+        if (replay->memory != REPLAY_DEVICE ||
+            !heap_set_excess(&replay->heap_set, placement->n_bytes, (uint64_t)replay->now_us))
+                return 0;
+        n = heap_set_take_moves(&replay->heap_set, &stream->in_set, HEAP_SET_ALL, HEAP_SET_MOVES,
+                                placement, moves);
+        for (unsigned i = 0; i < n && !r; i++)
+                r = move(replay, stream, &moves[i]);
+        return r;
+}
+
+static int lease_parts(struct replay *replay, struct stream *stream,
+                       const struct placement *placement, enum heap_set_parts kind)
+{
+        int r = 0;
+
+        make_room_or_wait(replay, placement);
+        for (unsigned i = 0; i < placement->n_parts && !r; i++)
+                r = lease_into(replay, stream, &placement->parts[i], kind,
+                               heap_set_most_bytes(&replay->heap_set, placement, i));
+        return r;
+}
+
 /* GPUMEM_E_REFUSED: a part came smaller, and the rest must be planned again. */
 static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allocated_bytes,
                    enum heap_set_parts kind, bool *ret_leased)
@@ -238,15 +289,16 @@ static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allo
         if (heap_set_adopt(&replay->heap_set, &stream->in_set, n_allocated_bytes))
                 return 0;
         (void)heap_set_excess(&replay->heap_set, n_allocated_bytes, (uint64_t)replay->now_us);
-        r = heap_set_plan(&replay->heap_set, &stream->in_set, n_allocated_bytes, &placement);
+        r = heap_set_plan(&replay->heap_set, &stream->in_set, n_allocated_bytes, HEAP_SET_ALL,
+                          &placement);
         if (r)
                 return -E2BIG;
-        make_room_or_wait(replay, &placement);
+        r = heap_set_take_planned(&replay->heap_set, &stream->in_set, &placement);
+        if (r || !placement.n_parts)
+                return r > 0 ? GPUMEM_E_REFUSED : r;
         *ret_leased = true;
-        for (unsigned i = 0; i < placement.n_parts && !r; i++)
-                r = lease_into(replay, stream, &placement.parts[i], kind,
-                               heap_set_most_bytes(&replay->heap_set, &placement, i));
-        return r;
+        r = move_some(replay, stream, &placement);
+        return r || !placement.n_parts ? r : lease_parts(replay, stream, &placement, kind);
 }
 
 /* Where blocks are kept apart, nothing is assembled from smaller ones. */

@@ -110,6 +110,7 @@ static int add_figures(struct rows *rows, const struct replay_figures *figures)
                 {"hit_rate", "%", replayed_hit_rate(figures), 95, ROW_AT_LEAST},
                 {"leases", "", (double)figures->leases, 0, ROW_NO_BOUND},
                 {"returns", "", (double)figures->returns, 0, ROW_NO_BOUND},
+                {"moves", "", (double)figures->moves, 0, ROW_NO_BOUND},
                 {"peak_blocks", "", figures->peak_blocks, 4096, ROW_AT_MOST},
                 {"waits", "", (double)figures->waits, 0, ROW_NO_BOUND},
                 {"wait_us", "us", figures->wait_us, 0, ROW_NO_BOUND},

@@ -118,6 +118,18 @@ int vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle)
         return 0;
 }
 
+int vmm_retain(const struct cuda *cuda, uint64_t address, uint64_t *ret_handle)
+{
+        CUmemGenericAllocationHandle handle;
+        int r;
+
+        r = CUDA_CALL(cuda, cuMemRetainAllocationHandle, &handle, (void *)(uintptr_t)address);
+        if (r)
+                return r;
+        *ret_handle = handle;
+        return 0;
+}
+
 int vmm_release(const struct cuda *cuda, uint64_t handle)
 {
         return CUDA_CALL(cuda, cuMemRelease, handle);

@@ -28,6 +28,9 @@ int vmm_create(const struct cuda *cuda, int ordinal, uint64_t n_bytes, uint64_t 
 /* Imports the block of an fd, from another process or this one. The caller keeps the fd. */
 int vmm_import(const struct cuda *cuda, int fd, uint64_t *ret_handle);
 
+/* One more handle of the block that is mapped at an address. Legal beside running work and captures. */
+int vmm_retain(const struct cuda *cuda, uint64_t address, uint64_t *ret_handle);
+
 int vmm_release(const struct cuda *cuda, uint64_t handle);
 
 int vmm_reserve(const struct cuda *cuda, uint64_t n_bytes, uint64_t *ret_address);

@@ -466,6 +466,69 @@ void leased_free_all(struct pool *pool, struct leased_list *list)
         pool_start_clock(pool);
 }
 
+/* The block is `to`'s now. */
+static void hand_over(struct leased *leased, struct leased *to)
+{
+        to->block.lease = leased->block.lease;
+        to->block.word = leased->block.word;
+        to->number = leased->number;
+        to->connection = leased->connection;
+        leased->block.lease = 0;
+        leased->block.word = NULL;
+}
+
+/* Ends the lease of a block that was unmapped and could not be mapped again. */
+static void end_unmapped(struct pool *pool, struct leased *leased)
+{
+        if (is_left(leased)) {
+                stick(pool, leased);
+                return;
+        }
+        lease_messages_end(pool, leased);
+        client_limit_give(pool, leased_bytes(leased));
+        leased_cancel(pool, leased);
+}
+
+static int move(struct pool *pool, struct leased *leased, struct leased *to, bool *ret_is_gone)
+{
+        struct mapping_left left = {.handle = 0};
+        int r;
+
+        peer_access_hold(&pool->peer_access);
+        r = mapping_move(&pool->memory, pool->peer_access.ordinals, leased_address(leased),
+                         leased_address(to), leased_bytes(leased), ret_is_gone, &left);
+        if (*ret_is_gone) {
+                hand_over(leased, to);
+                leased->is_mapped = false;
+                to->is_mapped = !r || left.is_mapped;
+                to->handle = left.handle;
+        } else
+                leased->handle = left.handle;
+        peer_access_release(&pool->peer_access);
+        return r;
+}
+
+/* A handle that is left from the first mapping must be gone first: a record keeps one. */
+int leased_move(struct pool *pool, struct leased *leased, struct leased *to)
+{
+        bool is_gone = false;
+        int r = leased->handle ? mapping_release_handle(&pool->memory, leased->handle) : 0;
+
+        if (!r) {
+                leased->handle = 0;
+                r = move(pool, leased, to, &is_gone);
+        }
+        if (!is_gone) {
+                leased_cancel(pool, to);
+                leased_free(pool, leased);
+                return r;
+        }
+        leased_cancel(pool, leased);
+        if (r)
+                end_unmapped(pool, to);
+        return r;
+}
+
 static int make_registered(struct pool *pool, struct leased *leased)
 {
         uint64_t context;

@@ -48,6 +48,10 @@ void lease_lose_words(struct pool *pool);
 void leased_describe(const struct pool *pool, const struct leased *leased,
                      struct gpumem_info *info);
 
+/* Maps a block of device memory, whose work is over, at the addresses of the record `to`, which are as many, and gives
+ * up its old ones. `to` is its record then. After a failure the lease is returned, and both records are given up. */
+int leased_move(struct pool *pool, struct leased *leased, struct leased *to);
+
 /* Unmaps the block and returns its lease. If the driver fails to unmap it, the lease stays: a block that is still
  * reachable must not be given to others. The block is stuck then, and is tried again whenever another block was
  * unmapped. */

@@ -61,6 +61,7 @@ struct heap_block {
         bool is_pledged;         /* see heap_set_pledge; under the heap's lock */
         uint64_t idle_at_us;     /* when it came to the idle list; see heap_set_take_older */
         uint64_t n_earlier;      /* how many blocks were added to its heap before it */
+        uint64_t n_look;         /* see heap_set_plan; under the pool's lock */
 };
 
 /* The block at an address, or NULL, in an arena where only blocks of heaps stand. As arena_find. */

@@ -206,6 +206,29 @@ int mapping_map(const struct memory *memory, uint64_t peers, uint64_t address, u
         return r;
 }
 
+/* The handle keeps the memory meanwhile. So no step needs a mapping at both places, and after a failure there is one at
+ * most to be undone. */
+int mapping_move(const struct memory *memory, uint64_t peers, uint64_t from, uint64_t to,
+                 uint64_t n_bytes, bool *ret_is_gone, struct mapping_left *left)
+{
+        uint64_t handle;
+        int r = vmm_retain(memory->cuda, from, &handle);
+
+        if (r)
+                return r;
+        r = vmm_unmap(memory->cuda, from, n_bytes);
+        if (!r) {
+                *ret_is_gone = true;
+                r = map_device(memory, peers, to, n_bytes, handle);
+        }
+        if (vmm_release(memory->cuda, handle))
+                left->handle = handle;
+        if (r != -ENOTRECOVERABLE)
+                return r;
+        left->is_mapped = true;
+        return -EIO;
+}
+
 int mapping_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,
                   enum mapping mapping)
 {

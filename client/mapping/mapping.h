@@ -49,6 +49,12 @@ struct mapping_left {
 int mapping_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
                 int take_fd, enum mapping *ret_mapping, struct mapping_left *left);
 
+/* Maps a block of device memory at other reserved addresses instead, with all that is in it; not for MEMORY_IPC. Work
+ * that uses it must be over. A failure before *ret_is_gone is set leaves it mapped where it was; after that it is mapped
+ * nowhere, except for what `left` tells, which is about the new addresses then. */
+int mapping_move(const struct memory *memory, uint64_t peers, uint64_t from, uint64_t to,
+                 uint64_t n_bytes, bool *ret_is_gone, struct mapping_left *left);
+
 /* Tries again to release a handle of struct mapping_left. */
 int mapping_release_handle(const struct memory *memory, uint64_t handle);
 

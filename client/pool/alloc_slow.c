@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The slow path of an allocation, if no hole of the stream's heap holds the request: idle blocks of other streams,
- * then blocks from the daemon. */
+ * where they are; blocks that are retained; idle blocks that move; then blocks from the daemon. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +11,7 @@
 #include "client/blocks/lease.h"
 #include "client/blocks/lease_messages.h"
 #include "client/connection/reconnect.h"
+#include "client/pool/moves.h"
 #include "client/pool/pool.h"
 #include "client/pool/trim.h"
 #include "client/runtime/events.h"
@@ -56,6 +57,12 @@ static void want(struct pool *pool, const struct stream_heap *heap)
         }
 }
 
+static enum heap_set_reach reach_of(const struct pool *pool, const struct pool_request *request)
+{
+        return pool->heap_set.n_heaps > 1 && may_adopt(pool, request) ? HEAP_SET_ALL
+                                                                      : HEAP_SET_ALONE;
+}
+
 /* Takes blocks from the idle list, or idle blocks of other streams. */
 static bool adopt(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
@@ -63,7 +70,7 @@ static bool adopt(struct pool *pool, const struct pool_request *request, struct 
 
         if (heap_set_reuse_idle(&pool->heap_set, &heap->in_set, n_bytes))
                 return true;
-        return pool->heap_set.n_heaps > 1 && may_adopt(pool, request) &&
+        return reach_of(pool, request) == HEAP_SET_ALL &&
                heap_set_adopt(&pool->heap_set, &heap->in_set, n_bytes);
 }
 
@@ -281,33 +288,81 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
         return r;
 }
 
-/* Plans one try. The first one asks for retained blocks. The caller has the lock. */
-static int plan(struct pool *pool, const struct pool_request *request, unsigned try,
-                struct stream_heap **ret_heap, struct placement *placement, struct parts *parts,
-                struct leased_list *list)
+/* What one try of a request has at hand. */
+struct
+try {
+        unsigned i;
+        unsigned n_moves_left; /* of the request */
+        struct stream_heap *heap;
+        struct placement placement;
+        struct moves moves;
+        struct parts parts;
+        struct leased_list list; /* blocks to be returned */
+};
+
+/* Is there all that the request needs, with what is moved and leased? */
+static bool is_served(const struct try *try)
+{
+        return !try->parts.are_mapped && !try->parts.n && !try->moves.n;
+}
+
+static int find_place(struct pool *pool, const struct pool_request *request, struct try *try)
 {
         uint64_t n_bytes = heap_round_up(request->n_bytes);
-        struct stream_heap *heap;
-        int r;
+        struct set_heap *heap = &try->heap->in_set;
+        enum heap_set_reach reach = reach_of(pool, request);
+        int r = heap_set_plan(&pool->heap_set, heap, n_bytes, reach, &try->placement);
 
-        r = pool_heap(pool, request, &heap);
+        if (r == -ENOMEM && addresses_widen(pool, n_bytes))
+                r = heap_set_plan(&pool->heap_set, heap, n_bytes, reach, &try->placement);
+        return r;
+}
+
+/* Retained blocks are asked for by the first try, if something must be leased otherwise. */
+static bool find_retained(struct pool *pool, const struct pool_request *request, struct try *try)
+{
+        struct placement retained;
+
+        if (try->i ||
+            !retained_plan(pool, &try->heap->in_set, heap_round_up(request->n_bytes), &retained))
+                return false;
+        try->placement = retained;
+        return true;
+}
+
+/* Takes what stands in the place, moves what can be moved there, and plans to lease the rest. */
+static int fill_place(struct pool *pool, const struct pool_request *request, struct try *try)
+{
+        int r = heap_set_take_planned(&pool->heap_set, &try->heap->in_set, &try->placement);
+
+        if (r)
+                return r > 0 ? -EAGAIN : r;
+        moves_plan(pool, try->heap, reach_of(pool, request), try->n_moves_left, &try->placement,
+                   &try->moves);
+        try->n_moves_left -= try->moves.n;
+        return reserve(pool, &try->placement, &try->parts);
+}
+
+/* Plans one try. The caller has the lock. */
+static int plan(struct pool *pool, const struct pool_request *request, struct try *try)
+{
+        int r = pool_heap(pool, request, &try->heap);
+
         if (r)
                 return r;
-        *ret_heap = heap;
-        fence(pool, request, heap);
-        want(pool, heap);
-        if (adopt(pool, request, heap))
+        fence(pool, request, try->heap);
+        want(pool, try->heap);
+        if (adopt(pool, request, try->heap))
                 return 0;
-        (void)heap_set_excess(&pool->heap_set, n_bytes, pool_now_us(pool));
-        parts->are_mapped = try == 0 && retained_plan(pool, &heap->in_set, n_bytes, placement);
-        if (!parts->are_mapped)
-                r = heap_set_plan(&pool->heap_set, &heap->in_set, n_bytes, placement);
-        if (r == -ENOMEM && addresses_widen(pool, n_bytes))
-                r = heap_set_plan(&pool->heap_set, &heap->in_set, n_bytes, placement);
-        if (!r && !parts->are_mapped)
-                r = reserve(pool, placement, parts);
-        if (!r)
-                make_room(pool, placement, list);
+        (void)heap_set_excess(&pool->heap_set, heap_round_up(request->n_bytes), pool_now_us(pool));
+        r = find_place(pool, request, try);
+        try->parts.are_mapped = (r || try->placement.n_parts) && find_retained(pool, request, try);
+        if (!try->parts.are_mapped && !r)
+                r = fill_place(pool, request, try);
+        else if (try->parts.are_mapped)
+                r = 0;
+        if (!r && try->placement.n_parts)
+                make_room(pool, &try->placement, &try->list);
         return r;
 }
 
@@ -329,45 +384,73 @@ static enum heap_set_parts parts_of_try(const struct pool *pool, unsigned try)
         return pool_runs(pool) == HEAP_SPLIT ? HEAP_SET_WHOLE_PARTS : heap_set_parts_of_try(try);
 }
 
-/* Tries without waiting for memory of others. -EAGAIN: another thread was faster. */
-static int attempt(struct pool *pool, const struct pool_request *request, unsigned try,
-                   struct stream_heap **ret_heap, void **ret_pointer)
+/* Moves and leases what is planned. -EAGAIN: it is not all there. */
+static int obtain_all(struct pool *pool, struct try *try)
 {
-        struct leased_list list = LIST_HEAD_INITIALIZER(list);
-        struct parts parts = {.n = 0};
-        struct placement placement;
+        int r;
+
+        if (try->parts.are_mapped) {
+                r = obtain_mapped(pool, &try->placement, &try->parts);
+                return r || try->parts.n ? r : -EAGAIN;
+        }
+        r = moves_make(pool, &try->moves);
+        if (r) {
+                try->n_moves_left = 0;
+                give_up(pool, &try->parts);
+                return r;
+        }
+        return try->parts.n ? obtain(pool, &try->parts, parts_of_try(pool, try->i), 0) : 0;
+}
+
+/* Adds to the heap what has come, and allocates if that is all. */
+static int install_all(struct pool *pool, const struct pool_request *request, struct try *try,
+                       int r, void **ret_pointer)
+{
+        struct stream_heap *heap = NULL;
+        int failed;
+
+        pthread_mutex_lock(&pool->lock);
+        failed = pool_heap(pool, request, &heap);
+        moves_install(pool, failed ? NULL : heap, &try->moves, &try->list);
+        if (!r)
+                r = failed;
+        if (!r) {
+                try->heap = heap;
+                r = or_again(install(pool, heap, &try->parts, request->n_bytes, ret_pointer));
+        }
+        pthread_mutex_unlock(&pool->lock);
+        leased_free_all(pool, &try->list);
+        give_up(pool, &try->parts);
+        return r;
+}
+
+/* Tries without waiting for memory of others. -EAGAIN: another thread was faster. */
+static int attempt(struct pool *pool, const struct pool_request *request, struct try *try,
+                   void **ret_pointer)
+{
         int r;
 
         pthread_mutex_lock(&pool->lock);
-        retained_take_revoked(pool, RETAINED_DROP_EXCESS, &list);
+        retained_take_revoked(pool, RETAINED_DROP_EXCESS, &try->list);
         r = addresses_open(pool);
         if (!r)
-                r = plan(pool, request, try, ret_heap, &placement, &parts, &list);
+                r = plan(pool, request, try);
         pthread_mutex_unlock(&pool->lock);
-        leased_free_all(pool, &list);
-        if (!r && !parts.n && !parts.are_mapped)
-                r = or_again(pool_hit(*ret_heap, &request->mark, request->n_bytes, ret_pointer));
-        if (r || (!parts.n && !parts.are_mapped)) {
-                give_up(pool, &parts);
+        leased_free_all(pool, &try->list);
+        if (!r && is_served(try))
+                return or_again(pool_hit(try->heap, &request->mark, request->n_bytes, ret_pointer));
+        if (r && !try->moves.n) {
+                give_up(pool, &try->parts);
                 return r;
         }
+        if (r) {
+                moves_cancel(pool, &try->moves);
+                return install_all(pool, request, try, r, ret_pointer);
+        }
         pool_stop_clock(pool);
-        if (parts.are_mapped)
-                r = obtain_mapped(pool, &placement, &parts);
-        else
-                r = obtain(pool, &parts, parts_of_try(pool, try), 0);
+        r = obtain_all(pool, try);
         pool_start_clock(pool);
-        if (r)
-                return r;
-        if (!parts.n)
-                return -EAGAIN;
-        pthread_mutex_lock(&pool->lock);
-        r = pool_heap(pool, request, ret_heap);
-        if (!r)
-                r = install(pool, *ret_heap, &parts, request->n_bytes, ret_pointer);
-        pthread_mutex_unlock(&pool->lock);
-        give_up(pool, &parts);
-        return or_again(r);
+        return install_all(pool, request, try, r, ret_pointer);
 }
 
 /* Leases one block of the needed size, and may wait for it. If requests waited for parts one by one, they would wait
@@ -429,10 +512,16 @@ int pool_check_size(const struct pool *pool, uint64_t n_bytes)
 static int attempt_some(struct pool *pool, const struct pool_request *request,
                         struct stream_heap **ret_heap, void **ret_pointer)
 {
+        struct try try = {.n_moves_left = HEAP_SET_MOVES};
         int r = -EAGAIN;
 
-        for (unsigned i = 0; r == -EAGAIN && i < HEAP_SET_TRIES; i++)
-                r = attempt(pool, request, i, ret_heap, ret_pointer);
+        LIST_INIT(&try.list);
+        for (; r == -EAGAIN && try.i < HEAP_SET_TRIES; try.i++) {
+                try.parts = (struct parts){.n = 0};
+                r = attempt(pool, request, &try, ret_pointer);
+        }
+        if (!r)
+                *ret_heap = try.heap;
         return r;
 }
 

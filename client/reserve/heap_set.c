@@ -12,21 +12,6 @@
 /* How many times the pool's size is reserved; addresses cost nothing. */
 #define ARENA_TIMES 16
 
-/* How small a block may be, compared with what is asked for. */
-#define LEAST_PART  4
-#define LEAST_BYTES (4 * MIB)
-
-/* A larger first request is not worth one block. */
-#define FIRST_MAX (64 * MIB)
-
-/* From a quarter of the leases on, each is a part of what is held at least. So a device of 256 GiB has less than 4000
- * of them, or less than 150 if there may be 192. A process that holds less than LEASES_FEW has no reason to join. */
-#define MANY_PART  4
-#define MANY_MOST  3072
-#define JOIN_PART  16
-#define JOIN_MOST  192
-#define LEASES_FEW 192
-
 #define BLOCK_UNITS ((uint32_t)(HEAP_BLOCK_UNIT / HEAP_UNIT))
 
 void heap_set_init(struct heap_set *set)
@@ -151,7 +136,14 @@ void heap_set_forget(struct heap_set *set, uint64_t n_bytes)
         budget_return(&set->budget);
 }
 
-/* The idle block to give away first: one in the smallest hole, which is of least use. */
+/* Which idle block is looked for. One to return is the first in the smallest hole, which is of least use. One to move is
+ * the largest, which takes the fewest calls of the driver; of the largest, one in the smallest hole. */
+struct wish {
+        uint64_t start, end;   /* not between these */
+        uint64_t n_most_bytes; /* one to move; 0: one to return */
+        const struct heap *in; /* in this heap or on the idle list; NULL: in any */
+};
+
 struct candidate {
         struct heap *heap;
         struct heap_block *block;
@@ -163,7 +155,25 @@ static bool overlaps(const struct heap_block *block, uint64_t start, uint64_t en
         return block->at.start < end && block->at.start + block->at.n_bytes > start;
 }
 
-static void look_for_idle(struct heap *heap, uint64_t start, uint64_t end, struct candidate *best)
+static bool is_wished(const struct heap *heap, const struct heap_block *block,
+                      const struct wish *wish)
+{
+        return !block->is_pledged && heap_is_idle(heap, block) &&
+               !overlaps(block, wish->start, wish->end) &&
+               (!wish->n_most_bytes || block->at.n_bytes <= wish->n_most_bytes);
+}
+
+static bool is_better(const struct wish *wish, const struct heap_block *block,
+                      uint32_t n_free_units, const struct candidate *best)
+{
+        if (!best->block)
+                return true;
+        if (wish->n_most_bytes && block->at.n_bytes != best->block->at.n_bytes)
+                return block->at.n_bytes > best->block->at.n_bytes;
+        return n_free_units < best->n_free_units;
+}
+
+static void look_for_idle(struct heap *heap, const struct wish *wish, struct candidate *best)
 {
         uint32_t index = 0;
 
@@ -171,14 +181,15 @@ static void look_for_idle(struct heap *heap, uint64_t start, uint64_t end, struc
                 const struct extent *free_extent = extents_at(&heap->extents, index);
                 struct heap_block *block;
 
-                if (best->block && free_extent->n_units >= best->n_free_units)
+                if (!wish->n_most_bytes && best->block &&
+                    free_extent->n_units >= best->n_free_units)
                         continue;
-                block = heap_first_covered(heap, free_extent);
-                while (block && (block->is_pledged || !heap_is_idle(heap, block) ||
-                                 overlaps(block, start, end)))
-                        block = heap_next_covered(heap, free_extent, block);
-                if (block)
-                        *best = (struct candidate){heap, block, free_extent->n_units};
+                for (block = heap_first_covered(heap, free_extent); block;
+                     block = heap_next_covered(heap, free_extent, block)) {
+                        if (is_wished(heap, block, wish) &&
+                            is_better(wish, block, free_extent->n_units, best))
+                                *best = (struct candidate){heap, block, free_extent->n_units};
+                }
         }
 }
 
@@ -196,10 +207,10 @@ static int take_out(struct heap *heap, struct heap_block *block)
         return r;
 }
 
-static void look_in(struct heap *heap, uint64_t start, uint64_t end, struct candidate *best)
+static void look_in(struct heap *heap, const struct wish *wish, struct candidate *best)
 {
         spin_lock(&heap->lock);
-        look_for_idle(heap, start, end, best);
+        look_for_idle(heap, wish, best);
         spin_unlock(&heap->lock);
 }
 
@@ -217,7 +228,7 @@ static int take(struct heap_set *set, const struct candidate *candidate)
         return r;
 }
 
-struct heap_block *heap_set_take_idle(struct heap_set *set, uint64_t start, uint64_t end)
+static struct heap_block *take_wished(struct heap_set *set, const struct wish *wish)
 {
         for (unsigned i = 0; i < TRIES_MAX; i++) {
                 struct candidate best = {.block = NULL};
@@ -225,15 +236,22 @@ struct heap_block *heap_set_take_idle(struct heap_set *set, uint64_t start, uint
                 int r = 0;
 
                 if (set->arena)
-                        look_in(&set->idle_list.heap, start, end, &best);
-                TAILQ_FOREACH (heap, &set->heaps, in_set)
-                        look_in(&heap->heap, start, end, &best);
+                        look_in(&set->idle_list.heap, wish, &best);
+                TAILQ_FOREACH (heap, &set->heaps, in_set) {
+                        if (!wish->in || wish->in == &heap->heap)
+                                look_in(&heap->heap, wish, &best);
+                }
                 if (best.block)
                         r = take(set, &best);
                 if (r <= 0)
                         return r ? NULL : best.block;
         }
         return NULL;
+}
+
+struct heap_block *heap_set_take_idle(struct heap_set *set, uint64_t start, uint64_t end)
+{
+        return take_wished(set, &(struct wish){.start = start, .end = end});
 }
 
 static bool has_empty(const struct heap *heap)
@@ -297,18 +315,20 @@ static void look_for_room(struct heap *heap, uint64_t n_bytes, struct candidate 
         }
 }
 
-/* Moves one block to another heap; its address stays. No other function holds two heaps' locks. */
-static bool move(struct heap *from, struct heap *to, struct heap_block *block)
+/* Hands one block to another heap; its address stays. No other function holds two heaps' locks. 1, -ENOMEM: as take. */
+static int hand_over(struct heap_set *set, struct heap *to, struct heap_block *block)
 {
-        bool moved = false;
+        const struct candidate candidate = {block->heap, block, 0};
+        int r;
 
         spin_lock(&to->lock);
-        if (heap_reserve(to) == 0 && take_out(from, block) == 0) {
+        r = heap_reserve(to);
+        if (!r)
+                r = take(set, &candidate);
+        if (!r)
                 (void)heap_add_block(to, block);
-                moved = true;
-        }
         spin_unlock(&to->lock);
-        return moved;
+        return r;
 }
 
 static bool adopt_from_others(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes)
@@ -331,7 +351,7 @@ static bool adopt_from_others(struct heap_set *set, struct set_heap *heap, uint6
         while (at < end) {
                 struct heap_block *block = heap_block_at(set->arena, at);
 
-                if (!block || !move(best.heap, &heap->heap, block))
+                if (!block || hand_over(set, &heap->heap, block))
                         return false;
                 at += block->at.n_bytes;
         }
@@ -343,12 +363,20 @@ bool heap_set_adopt(struct heap_set *set, struct set_heap *heap, uint64_t n_byte
         return heap_set_reuse_idle(set, heap, n_bytes) || adopt_from_others(set, heap, n_bytes);
 }
 
-static uint64_t spare_bytes(const struct heap_set *set, uint64_t n_needed)
+int heap_set_take_planned(struct heap_set *set, struct set_heap *heap,
+                          const struct placement *placement)
 {
-        uint64_t n_held = set->n_reserved_bytes + n_needed;
-        uint64_t n_budget = budget_bytes(&set->budget, set->budget.n_peak_bytes);
+        struct arena_block *at = arena_next(set->arena, placement->start);
+        int r = 0;
 
-        return n_budget > n_held ? n_budget - n_held : 0;
+        while (!r && at && at->start < placement->end) {
+                struct heap_block *block = CONTAINER_OF(at, struct heap_block, at);
+
+                if (block->heap != &heap->heap)
+                        r = hand_over(set, &heap->heap, block);
+                at = arena_next(set->arena, at->start + 1);
+        }
+        return r;
 }
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -356,85 +384,58 @@ static uint64_t smaller(uint64_t a, uint64_t b)
         return a < b ? a : b;
 }
 
-/* The first request waits for its lease, and later requests are not known yet: it gets one block, unless that is more
- * than may be kept of it. */
-static uint64_t block_bytes(const struct heap_set *set, uint64_t n_needed)
+/* The gap that begins with the part of that index. Returns the index of the part behind it. */
+static unsigned find_gap(const struct placement *placement, unsigned part,
+                         struct arena_range *ret_gap)
 {
-        uint64_t n_bytes = budget_block_bytes(&set->budget);
-        uint64_t n_first = smaller(smaller(n_needed, FIRST_MAX), set->budget.n_empty_max);
+        struct arena_range gap = {placement->parts[part].start, placement->parts[part].start};
 
-        return set->n_reserved_bytes || n_first < n_bytes ? n_bytes : n_first;
+        while (part < placement->n_parts && placement->parts[part].start == gap.end)
+                gap.end += placement->parts[part++].n_bytes;
+        *ret_gap = gap;
+        return part;
 }
 
-static uint64_t count_blocks(const struct heap_set *set)
+/* The block must fit, and is no larger than what would be leased: a large one is easily kept by a small allocation. */
+static struct heap_block *take_movable(struct heap_set *set, const struct set_heap *heap,
+                                       enum heap_set_reach reach, const struct placement *placement,
+                                       uint64_t n_room_bytes)
 {
-        uint64_t n = set->idle_list.heap.n_blocks;
-        const struct set_heap *heap;
+        struct wish wish = {.start = placement->start,
+                            .end = placement->end,
+                            .n_most_bytes = smaller(n_room_bytes, placement->n_block_bytes),
+                            .in = reach == HEAP_SET_ALL ? NULL : &heap->heap};
 
-        TAILQ_FOREACH (heap, &set->heaps, in_set)
-                n += heap->heap.n_blocks;
+        return n_room_bytes ? take_wished(set, &wish) : NULL;
+}
+
+/* What is left of the gaps becomes parts again, no more than there were: writing stays behind reading. */
+unsigned heap_set_take_moves(struct heap_set *set, const struct set_heap *heap,
+                             enum heap_set_reach reach, unsigned n_most,
+                             struct placement *placement, struct heap_set_move *ret_moves)
+{
+        unsigned n_parts = placement->n_parts, next = 0, n = 0;
+        struct arena_range gap;
+
+        placement->n_bytes = 0;
+        for (unsigned part = 0, behind; part < n_parts; part = behind) {
+                struct heap_block *block;
+
+                behind = find_gap(placement, part, &gap);
+                while (n < n_most && budget_may_move(&set->budget) &&
+                       (block = take_movable(set, heap, reach, placement, gap.end - gap.start))) {
+                        ret_moves[n++] = (struct heap_set_move){block, gap.start};
+                        gap.start += block->at.n_bytes;
+                        budget_move(&set->budget);
+                }
+                while (gap.start < gap.end) {
+                        uint64_t n_bytes = smaller(gap.end - gap.start, placement->n_block_bytes);
+
+                        placement->parts[next++] = (struct arena_block){gap.start, n_bytes};
+                        placement->n_bytes += n_bytes;
+                        gap.start += n_bytes;
+                }
+        }
+        placement->n_parts = next;
         return n;
-}
-
-void heap_set_bound(struct heap_set *set, uint32_t n_leases_max)
-{
-        set->n_leases_max = n_leases_max;
-}
-
-void heap_set_join(struct heap_set *set)
-{
-        uint64_t n = count_blocks(set);
-
-        if (n < LEASES_FEW)
-                n = LEASES_FEW;
-        if (n < set->n_leases_max)
-                set->n_leases_max = (uint32_t)n;
-}
-
-/* The next lease is as large as that. */
-static uint64_t least_lease(const struct heap_set *set)
-{
-        uint64_t n_parts = smaller(set->n_leases_max / JOIN_PART, JOIN_MOST);
-
-        if (count_blocks(set) < smaller(set->n_leases_max / MANY_PART, MANY_MOST) || !n_parts)
-                return 0;
-        return smaller(set->n_reserved_bytes / n_parts & ~(HEAP_BLOCK_UNIT - 1), GIB);
-}
-
-int heap_set_plan(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes,
-                  struct placement *ret_placement)
-{
-        struct placement_terms terms = {.n_peak_bytes = set->budget.n_peak_bytes,
-                                        .n_block_bytes = block_bytes(set, n_bytes),
-                                        .n_spare_bytes = spare_bytes(set, n_bytes),
-                                        .n_least_bytes = least_lease(set)};
-        int r;
-
-        spin_lock(&heap->heap.lock);
-        r = placement_plan(&heap->heap, n_bytes, &terms, ret_placement);
-        spin_unlock(&heap->heap.lock);
-        return r;
-}
-
-uint64_t heap_set_least_bytes(uint64_t n_part_bytes, enum heap_set_parts kind)
-{
-        uint64_t n_least = n_part_bytes / LEAST_PART & ~(HEAP_BLOCK_UNIT - 1);
-
-        if (kind == HEAP_SET_WHOLE_PARTS)
-                return n_part_bytes;
-        if (n_least < LEAST_BYTES)
-                n_least = LEAST_BYTES;
-        return n_least < n_part_bytes ? n_least : n_part_bytes;
-}
-
-uint64_t heap_set_most_bytes(const struct heap_set *set, const struct placement *placement,
-                             unsigned part)
-{
-        const struct arena_block *wanted = &placement->parts[part];
-        uint64_t n_most = wanted->n_bytes + wanted->n_bytes / 8, n_room;
-
-        if (part + 1 < placement->n_parts)
-                return wanted->n_bytes;
-        n_room = arena_room_above(set->arena, wanted->start);
-        return (n_most < n_room ? n_most : n_room) & ~(HEAP_BLOCK_UNIT - 1);
 }

@@ -35,6 +35,7 @@ struct heap_set {
         uint32_t n_leases_max;   /* so many the process may have; see heap_set_bound */
         uint64_t next_look_us;   /* of threads that free; see heap_set_begin_look */
         uint64_t n_looked_bytes; /* allocated at their last look */
+        uint64_t n_looks;        /* of plans, at blocks of other heaps */
 };
 
 void heap_set_init(struct heap_set *set);
@@ -124,9 +125,30 @@ void heap_set_bound(struct heap_set *set, uint32_t n_leases_max);
 /* The process was refused another lease, since it has too many: from now on they are larger. */
 void heap_set_join(struct heap_set *set);
 
-/* Plans which blocks to lease at which addresses. As placement_plan. */
+/* Whose idle blocks a heap may have besides those of the idle list: no other heap's, or each one's. */
+enum heap_set_reach { HEAP_SET_ALONE, HEAP_SET_ALL };
+
+/* Plans where a request finds room, with idle blocks of others that stand there, and which blocks to lease at which
+ * addresses for the rest. As placement_plan. */
 int heap_set_plan(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes,
-                  struct placement *ret_placement);
+                  enum heap_set_reach reach, struct placement *ret_placement);
+
+/* Hands the blocks of others that stand in a plan's place to the heap. 1: another thread or the daemon was faster. */
+int heap_set_take_planned(struct heap_set *set, struct set_heap *heap,
+                          const struct placement *placement);
+
+/* Blocks that move to gaps of a plan's place, instead of being returned while others are leased: they are taken out of
+ * their heaps, or off the idle list, and still count as reserved. The caller maps each one at its new address, and adds it
+ * to the heap. What gaps are left are the plan's parts then; `n_most` blocks at most, up to HEAP_SET_MOVES. Returns how many
+ * there are. A move counts as a return in the budget, since it takes the driver's time, too. */
+#define HEAP_SET_MOVES 16
+struct heap_set_move {
+        struct heap_block *block;
+        uint64_t to; /* an address */
+};
+unsigned heap_set_take_moves(struct heap_set *set, const struct set_heap *heap,
+                             enum heap_set_reach reach, unsigned n_most,
+                             struct placement *placement, struct heap_set_move *ret_moves);
 
 /* For a part of a plan, a smaller block that exists is as good as one that must be made first: the rest is requested
  * afterwards. It must not be so small that a request takes many of them. */

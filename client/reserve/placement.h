@@ -5,8 +5,8 @@
  * is waste. A lease costs two hundred microseconds, so many small blocks cost time. A heap's blocks are joined where
  * they touch, which softens the trade-off: an allocation needs no block of its own size, only memory in one run.
  * Therefore
- *   - only the missing bytes are leased: behind, before or between holes of the heap, at the place where they are
- *     fewest;
+ *   - only the missing bytes are leased: behind, before or between holes of the heap and idle blocks of others, at the
+ *     place where they are fewest (window.h);
  *   - in blocks of about 1/1024 of the pool's peak (see budget.h) or 1/8 of the request, rounded up to one of two
  *     sizes a doubling. So a request costs some eight leases at most, and a stray allocation holds little memory.
  *     Blocks are not smaller than 4 MiB if that much is missing, up to 64 MiB while nothing is held yet, and not
@@ -35,6 +35,7 @@ struct placement {
         struct arena_block parts[PLACEMENT_PARTS]; /* by address: blocks to lease there */
         uint64_t n_bytes;                          /* of all parts */
         uint64_t start, end;                       /* what will be one hole then */
+        uint64_t n_block_bytes;                    /* the parts are not larger */
 };
 
 struct placement_terms {
@@ -42,9 +43,10 @@ struct placement_terms {
         uint64_t n_block_bytes; /* blocks have about this size, or more */
         uint64_t n_spare_bytes; /* what may be leased above the need */
         uint64_t n_least_bytes; /* at least so much is leased, whatever is spare; 0: no matter */
+        uint64_t n_look;        /* see window.h; 0: nothing is taken from others */
         unsigned n_parts;       /* of a pledge, which is for requests of all sizes; 0: it is none */
 };
 
-/* Plans for a request of n_bytes that fits no hole of the heap. GPUMEM_E_TOO_LARGE, -ENOMEM: no room in the arena. */
+/* Plans for a request of n_bytes that fits no hole of the heap. No parts: nothing is missing there. GPUMEM_E_TOO_LARGE, -ENOMEM: no room in the arena. */
 int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct placement_terms *terms,
                    struct placement *ret_placement);

@@ -247,6 +247,19 @@ static CUresult map(void)
         return cu.cuMemRelease(block.handle);
 }
 
+/* As the library moves a block. */
+static CUresult move(void)
+{
+        CUmemGenericAllocationHandle handle = block.handle, again;
+
+        ck_ok(cu.cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)block.address));
+        contract_unmap(&block);
+        block = contract_map(again, block.n_bytes);
+        contract_unmap(&block);
+        ck_ok(cu.cuMemRelease(again));
+        return cu.cuMemRelease(handle);
+}
+
 static CUresult share(void)
 {
         CUmemAllocationHandleType fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -263,13 +276,13 @@ static CUresult wait_for_nothing(void)
 }
 
 static const struct rule harmless[] = {
-        RULE(memory_info, 0),    RULE(pointer_ask, 0),      RULE(host_pointer, 0),
-        RULE(event_create, 0),   RULE(event_destroy, 0),    RULE(record_elsewhere, 0),
-        RULE(elapsed, 0),        RULE(stream_create, 0),    RULE(record_in_the_default, 0),
-        RULE(stream_destroy, 0), RULE(fill_elsewhere, 0),   RULE(fill_in_the_default, 0),
-        RULE(fill_and_wait, 0),  RULE(copy_and_wait, 0),    RULE(launch_elsewhere, 0),
-        RULE(graph_destroy, 0),  RULE(reserve, 0),          RULE(map, 0),
-        RULE(share, 0),          RULE(wait_for_nothing, 0),
+        RULE(memory_info, 0),    RULE(pointer_ask, 0),    RULE(host_pointer, 0),
+        RULE(event_create, 0),   RULE(event_destroy, 0),  RULE(record_elsewhere, 0),
+        RULE(elapsed, 0),        RULE(stream_create, 0),  RULE(record_in_the_default, 0),
+        RULE(stream_destroy, 0), RULE(fill_elsewhere, 0), RULE(fill_in_the_default, 0),
+        RULE(fill_and_wait, 0),  RULE(copy_and_wait, 0),  RULE(launch_elsewhere, 0),
+        RULE(graph_destroy, 0),  RULE(reserve, 0),        RULE(map, 0),
+        RULE(move, 0),           RULE(share, 0),          RULE(wait_for_nothing, 0),
 };
 
 TEST(harmless_calls_are_allowed_in_every_mode, .to = ARRAY_SIZE(harmless))

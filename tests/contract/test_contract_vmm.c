@@ -132,6 +132,27 @@ TEST(a_mapping_keeps_the_memory_without_a_handle)
         ck_assert_uint_eq(contract_read(block.address), 0x44);
 }
 
+/* The handle that is retained is the only one. */
+TEST(a_block_moves_with_its_bytes)
+{
+        CUmemGenericAllocationHandle created, handle;
+        struct contract_block block;
+
+        (void)contract_context();
+        created = contract_create(GRANULE, FD);
+        handle = contract_import(contract_export(created));
+        ck_ok(cu.cuMemRelease(created));
+        block = contract_map(handle, GRANULE);
+        contract_write(block.address, 0x45);
+        ck_ok(cu.cuMemRelease(handle));
+        ck_ok(cu.cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)block.address));
+        contract_unmap(&block);
+        block = contract_map(handle, GRANULE);
+        ck_ok(cu.cuMemRelease(handle));
+        ck_assert_uint_eq(contract_read(block.address), 0x45);
+        contract_unmap(&block);
+}
+
 TEST(retaining_counts)
 {
         CUmemGenericAllocationHandle again;

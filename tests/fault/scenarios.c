@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 #include <dlfcn.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -195,6 +196,52 @@ static int run_revoke(struct gpu *gpu)
         return with_two(gpu, take_idle);
 }
 
+#define N_PIECES 6
+#define PIECE    (8 * MIB)
+
+/* Every second of the pieces was freed: what is in the others stays. */
+static int move(struct gpumem_client *client, struct gpu *gpu, void *const *pieces)
+{
+        void *large = NULL;
+        int r = alloc(client, gpu, N_PIECES / 2 * PIECE, 0, &large);
+
+        if (large)
+                r = or_first(r, mark(gpu, large, 9));
+        for (unsigned i = 0; i < N_PIECES && !r; i += 2)
+                r = check(gpu, pieces[i], (unsigned char)(10 + i));
+        return or_first(r, let_go(client, gpu, large));
+}
+
+/* The service thread sees after a while that the work is over. */
+#define IDLE_MS 30
+
+/* Free memory in pieces becomes one run. */
+static int run_move(struct gpu *gpu)
+{
+        void *pieces[N_PIECES] = {NULL};
+        struct gpumem_client *client;
+        int r = gpumem_connect(NULL, &client);
+
+        if (r)
+                return r;
+        for (unsigned i = 0; i < N_PIECES && !r; i++) {
+                r = alloc(client, gpu, PIECE, 0, &pieces[i]);
+                if (!r)
+                        r = mark(gpu, pieces[i], (unsigned char)(10 + i));
+        }
+        for (unsigned i = 1; i < N_PIECES; i += 2)
+                r = or_first(r, let_go(client, gpu, pieces[i]));
+        if (!r && gpu_synchronize(gpu) == 0) {
+                (void)poll(NULL, 0, IDLE_MS);
+                r = move(client, gpu, pieces);
+        }
+        for (unsigned i = 0; i < N_PIECES; i += 2)
+                r = or_first(r, let_go(client, gpu, pieces[i]));
+        r = or_first(r, gpumem_flush(client, NULL));
+        gpumem_disconnect(client);
+        return r;
+}
+
 static void *call_named(const char *name)
 {
         void *library = dlopen(cuda_library_name(NULL), RTLD_NOW | RTLD_NOLOAD);
@@ -300,6 +347,7 @@ const struct scenario scenarios[] = {
         {"pinned", run_pinned, "0", "{}\n", SCENARIO_ON_DEVICE},
         {"capture", run_capture, "0", "{}\n", SCENARIO_ON_DEVICE},
         {"revoke", run_revoke, NULL, "{}\n", SCENARIO_ON_DEVICE},
+        {"move", run_move, NULL, "{}\n", SCENARIO_ON_DEVICE},
         {"reconnect", run_reconnect, "0", "{}\n", SCENARIO_ON_DEVICE},
         {"reload", run_reload, "0", "{}\n", SCENARIO_SIGNALS_DAEMON},
         {"legacy", run_alloc, "0", LEGACY, SCENARIO_ON_DEVICE},

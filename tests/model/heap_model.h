@@ -56,7 +56,7 @@ struct model {
         uint64_t clock;                    /* of what came and was settled */
         uint64_t n_leases;
         struct model_ranges idle_list, revoked; /* revoked: not unmapped yet */
-        uint64_t n_put_idle, n_reused, n_revoked, n_slabs;
+        uint64_t n_put_idle, n_reused, n_revoked, n_slabs, n_planned, n_moved;
         uint64_t last_freed;
         /* The latest epoch in which any byte of a granule was freed, since it came to its heap. */
         uint32_t freed_in[MODEL_N_GRANULES];
@@ -178,8 +178,8 @@ bool model_take_idle(struct model *model, uint64_t start, uint64_t end);
 /* The heap gets idle blocks of others that n_bytes fit in, if there are any. */
 bool model_adopt(struct model *model, struct model_heap *heap, uint64_t n_bytes);
 
-/* The heap, which has no hole for n_bytes, gets exactly the blocks of a plan. False: there are no
- * addresses or records left. */
+/* The heap, which has no hole for n_bytes, gets exactly the blocks of a plan: those of others that stand there, some
+ * that move, and new ones. False: there are no addresses or records left, or the daemon was faster. */
 bool model_lease(struct model *model, struct model_heap *heap, uint64_t n_bytes);
 
 /* What is idle and was so at the last model_settle goes to the idle list. */

@@ -222,14 +222,30 @@ bool model_take_idle(struct model *model, uint64_t start, uint64_t end)
         return record != NULL;
 }
 
-/* Free, in order, and together with holes of the heap one range. */
+/* A block of another heap or of the idle list that the plan may take begins there: idle, as far as the client knows. */
+static const struct model_range *others_at(struct model *model, const struct model_heap *heap,
+                                           uint64_t address)
+{
+        const struct model_range *block = model_find(&model->idle_list, address);
+
+        for (struct model_heap *from = model->heaps; from < model->heaps + MODEL_N_HEAPS; from++) {
+                const struct model_range *found = model_find(&from->blocks, address);
+
+                if (from != heap && found && model_covering(from, found) &&
+                    is_idle(model, from, found))
+                        block = found;
+        }
+        return block && block->start == address ? block : NULL;
+}
+
+/* Free, in order, and together with holes of the heap and blocks of others one range. */
 static void judge_plan(struct model *model, const struct model_heap *heap, uint64_t n_bytes,
                        const struct placement *plan)
 {
         uint64_t n_sum = 0, at = plan->start;
         unsigned next = 0;
 
-        MODEL_EXPECT(model, plan->n_parts > 0 && plan->n_parts <= PLACEMENT_PARTS);
+        MODEL_EXPECT(model, plan->n_parts <= PLACEMENT_PARTS);
         MODEL_EXPECT(model, plan->end - plan->start >= n_bytes);
         for (unsigned i = 0; i < plan->n_parts; i++) {
                 const struct arena_block *part = &plan->parts[i];
@@ -241,13 +257,14 @@ static void judge_plan(struct model *model, const struct model_heap *heap, uint6
         }
         MODEL_EXPECT(model, n_sum == plan->n_bytes);
         while (at < plan->end) {
-                const struct model_range *free_extent;
+                const struct model_range *free_extent, *others;
 
                 if (next < plan->n_parts && plan->parts[next].start == at) {
                         at += plan->parts[next++].n_bytes;
                         continue;
                 }
-                free_extent = model_find(&heap->extents, at);
+                others = others_at(model, heap, at);
+                free_extent = others ? others : model_find(&heap->extents, at);
                 MODEL_EXPECT(model, free_extent && free_extent->start == at);
                 at = free_extent->end;
         }
@@ -279,6 +296,108 @@ static uint64_t longest_gap(struct model *model)
         return n_longest;
 }
 
+/* Those of the place that are in the heap now. */
+static void follow_planned(struct model *model, struct model_heap *to)
+{
+        for (struct model_heap *from = model->heaps; from < model->heaps + MODEL_N_HEAPS; from++) {
+                for (unsigned i = 0; from != to && i < from->blocks.n;) {
+                        const struct model_range *block = &from->blocks.at[i];
+
+                        if (block->record->heap != model_heap(to)) {
+                                i++;
+                                continue;
+                        }
+                        expect_done(model, from, block->record);
+                        model->n_planned++;
+                        model_move_block(model, from, to, block->record);
+                }
+        }
+        for (unsigned i = 0; i < model->idle_list.n;) {
+                struct heap_block *record = model->idle_list.at[i].record;
+
+                if (record->heap == model_heap(to))
+                        model_reuse_block(model, to, record);
+                else
+                        i++;
+        }
+        model_follow_revoked(model);
+}
+
+/* Takes what stands in the place. False: the daemon has revoked some of it. */
+static bool take_planned(struct model *model, struct model_heap *heap, const struct placement *plan)
+{
+        unsigned n_revoked = model->idle_list.n - model_count_good(model);
+        int r = heap_set_take_planned(&model->heap_set, &heap->in_set, plan);
+
+        MODEL_EXPECT(model, r == 0 || (r == 1 && n_revoked));
+        follow_planned(model, heap);
+        for (uint64_t at = plan->start; !r && at < plan->end; at += HEAP_BLOCK_UNIT)
+                MODEL_EXPECT(model, !others_at(model, heap, at));
+        return r == 0;
+}
+
+/* The block was as idle as one that is returned, stood outside of the place, and fits a gap of it. */
+static void judge_move(struct model *model, struct model_heap *heap,
+                       const struct heap_set_move *move, const struct placement *before)
+{
+        struct heap_block *record = move->block;
+        const struct model_range block = {.start = record->at.start,
+                                          .end = record->at.start + record->at.n_bytes};
+        struct model_heap *from = model->heaps;
+
+        MODEL_EXPECT(model, !overlaps(&block, before->start, before->end));
+        MODEL_EXPECT(model, model_bytes(&block) <= before->n_block_bytes);
+        MODEL_EXPECT(model,
+                     move->to >= before->start && move->to + model_bytes(&block) <= before->end);
+        if (model_find(&model->idle_list, block.start))
+                model_take_block_off(model, record);
+        else {
+                while (!model_find(&from->blocks, block.start))
+                        MODEL_EXPECT(model, ++from < model->heaps + MODEL_N_HEAPS);
+                MODEL_EXPECT(model, model_covering(from, &block) && is_idle(model, from, &block));
+                expect_done(model, from, record);
+                model_forget_block(model, from, record);
+        }
+        model->n_moved++;
+        model_add_block(model, heap, move->to, model_bytes(&block));
+}
+
+/* None is left that a gap could have had, except that the largest went first. */
+static bool is_any_movable(struct model *model, const struct placement *plan, uint64_t n_most)
+{
+        for (struct model_heap *heap = model->heaps; heap < model->heaps + MODEL_N_HEAPS; heap++) {
+                for (unsigned i = 0; i < heap->blocks.n; i++) {
+                        const struct model_range *block = &heap->blocks.at[i];
+
+                        if (model_covering(heap, block) && is_idle(model, heap, block) &&
+                            !overlaps(block, plan->start, plan->end) &&
+                            model_bytes(block) <= n_most)
+                                return true;
+                }
+        }
+        return false;
+}
+
+/* Each place of a gap is filled once: by a block that moved, or by a part. */
+static void move_some(struct model *model, struct model_heap *heap, struct placement *plan)
+{
+        struct heap_set_move moves[HEAP_SET_MOVES];
+        const struct placement before = *plan;
+        unsigned n_most = (unsigned)test_random_below(&model->random, HEAP_SET_MOVES + 1), n;
+        uint64_t n_moved_bytes = 0;
+
+        n = heap_set_take_moves(&model->heap_set, &heap->in_set, HEAP_SET_ALL, n_most, plan, moves);
+        MODEL_EXPECT(model, n <= n_most);
+        for (unsigned i = 0; i < n; i++) {
+                n_moved_bytes += moves[i].block->at.n_bytes;
+                judge_move(model, heap, &moves[i], &before);
+        }
+        model_follow_revoked(model);
+        MODEL_EXPECT(model, plan->n_bytes + n_moved_bytes == before.n_bytes);
+        for (unsigned i = 0; n < n_most && i < plan->n_parts; i++)
+                MODEL_EXPECT(model, !is_any_movable(model, plan, plan->parts[i].n_bytes));
+}
+
 bool model_lease(struct model *model, struct model_heap *heap, uint64_t n_bytes)
 {
         uint64_t n_rounded = model_rounded(n_bytes, HEAP_UNIT);
@@ -287,7 +406,7 @@ bool model_lease(struct model *model, struct model_heap *heap, uint64_t n_bytes)
 
         model->now_us += test_random_below(&model->random, 20000);
         (void)heap_set_excess(&model->heap_set, n_rounded, model->now_us);
-        r = heap_set_plan(&model->heap_set, &heap->in_set, n_rounded, &plan);
+        r = heap_set_plan(&model->heap_set, &heap->in_set, n_rounded, HEAP_SET_ALL, &plan);
         if (r == -ENOMEM) {
                 MODEL_EXPECT(model, longest_gap(model) < n_rounded);
                 return false;
@@ -295,8 +414,10 @@ bool model_lease(struct model *model, struct model_heap *heap, uint64_t n_bytes)
         MODEL_EXPECT(model, r == 0);
         judge_plan(model, heap, n_rounded, &plan);
         judge_growth(model, heap, n_rounded, &plan);
-        if (plan.n_parts > model->n_unused)
+        if (!take_planned(model, heap, &plan) || plan.n_parts > model->n_unused)
                 return false;
+        if (model->runs == HEAP_JOINED && test_random_below(&model->random, 2))
+                move_some(model, heap, &plan);
         for (unsigned i = 0; i < plan.n_parts; i++)
                 model_add_block(model, heap, plan.parts[i].start, plan.parts[i].n_bytes);
         MODEL_EXPECT(model, model_covering(heap, &(struct model_range){.start = plan.start,

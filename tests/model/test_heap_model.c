@@ -284,6 +284,8 @@ TEST(heaps_do_what_the_model_does, .from = HEAP_JOINED, .to = HEAP_SPLIT + 1)
         if (n_steps >= N_STEPS)
                 MODEL_EXPECT(&model, model.n_put_idle && model.n_reused && model.n_revoked &&
                                              model.n_slabs > n_steps / 1000);
+        if (n_steps >= N_STEPS && _i == HEAP_JOINED)
+                MODEL_EXPECT(&model, model.n_planned && model.n_moved);
         drain(&model);
         model_deinit(&model);
 }

@@ -50,7 +50,7 @@ static struct heap_set set;
 static struct heap_block records[N_RECORDS];
 static struct heap_block *unused[N_RECORDS];
 static unsigned n_unused;
-static uint64_t n_adopted, n_taken, n_put_idle, n_reused, n_revoked, n_leases;
+static uint64_t n_adopted, n_taken, n_put_idle, n_reused, n_revoked, n_moved, n_leases;
 
 static struct set_heap heaps[N_HEAPS];
 static struct counters counters;
@@ -200,6 +200,43 @@ static int install(unsigned heap, const struct placement *plan, uint64_t n_bytes
         return r;
 }
 
+/* Where it moves to, its bytes are those of no earlier owner. */
+static void move(unsigned heap, const struct heap_set_move *to)
+{
+        struct heap_block *block = unused[--n_unused];
+
+        expect_done(to->block);
+        block->at = (struct arena_block){to->to, to->block->at.n_bytes};
+        block->lease = ++n_leases;
+        block->word = &words[block - records];
+        words[block - records] = board_word(n_leases, BOARD_BUSY);
+        give_back(to->block, BOARD_BUSY);
+        heap_set_count(&set, block->at.n_bytes);
+        expect(arena_put(arena, &block->at) == 0);
+        spin_lock(&heaps[heap].heap.lock);
+        expect(heap_add_block(&heaps[heap].heap, block) == 0);
+        spin_unlock(&heaps[heap].heap.lock);
+        n_moved++;
+}
+
+/* What stands in the place, then what moves there, then what is new. */
+static int fill_place(unsigned heap, struct placement *plan, uint64_t n_bytes,
+                      uint64_t *ret_address)
+{
+        struct heap_set_move moves[HEAP_SET_MOVES];
+        unsigned n;
+
+        if (heap_set_take_planned(&set, &heaps[heap], plan))
+                return GPUMEM_E_REFUSED;
+        n = n_unused ? heap_set_take_moves(&set, &heaps[heap], HEAP_SET_ALL, HEAP_SET_MOVES, plan,
+                                           moves)
+                     : 0;
+        for (unsigned i = 0; i < n; i++)
+                move(heap, &moves[i]);
+        make_room(plan->start, plan->end);
+        return install(heap, plan, n_bytes, ret_address);
+}
+
 static int miss(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
 {
         uint64_t n_rounded = heap_round_up(n_bytes);
@@ -214,10 +251,9 @@ static int miss(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
         } else if (heap_set_adopt(&set, &heaps[heap], n_rounded)) {
                 n_adopted++;
                 r = hit(heap, n_bytes, ret_address);
-        } else if (heap_set_plan(&set, &heaps[heap], n_rounded, &plan) == 0 &&
+        } else if (heap_set_plan(&set, &heaps[heap], n_rounded, HEAP_SET_ALL, &plan) == 0 &&
                    plan.n_parts <= n_unused) {
-                make_room(plan.start, plan.end);
-                r = install(heap, &plan, n_bytes, ret_address);
+                r = fill_place(heap, &plan, n_bytes, ret_address);
         }
         pthread_mutex_unlock(&slow);
         return r;
@@ -299,7 +335,7 @@ static bool has_all_happened(void)
         bool has;
 
         pthread_mutex_lock(&slow);
-        has = n_taken && n_adopted && n_put_idle && n_reused && n_revoked;
+        has = n_taken && n_adopted && n_put_idle && n_reused && n_revoked && n_moved;
         pthread_mutex_unlock(&slow);
         return has;
 }
@@ -468,6 +504,7 @@ TEST(nothing_is_handed_out_twice)
         ck_assert_uint_gt(n_put_idle, 0);
         ck_assert_uint_gt(n_reused, 0);
         ck_assert_uint_gt(n_revoked, 0);
+        ck_assert_uint_gt(n_moved, 0);
 }
 
 TESTS_MAIN("heap_threads", .limit_s = UNLIMITED)
