@@ -24,7 +24,7 @@ const struct command commands[] = {
          command_trace},
         {"traces", "several, and their means; with 4 streams, with 1 and 10 ms lag", 1, FILES_MAX,
          command_traces},
-        {"patterns", "the same of patterns that fragment memory, with 1 and 4 streams", 0, 0,
+        {"patterns", "patterns that fragment memory, with 1 and 4 streams; --seed FIRST", 0, 0,
          command_patterns},
         {"node", "traces in processes at once, worst of 8 shifts", 2, FILES_MAX, command_node},
         {"peers", "beside PyTorch, CuPy and the driver; --peers, --only", 0, FILES_MAX,

@@ -33,6 +33,7 @@ enum option_id {
         OPTION_OUTPUT,
         OPTION_QUICK,
         OPTION_STREAMS,
+        OPTION_SEED,
         OPTION_LAG,
         OPTION_LINE,
         OPTION_PINNED,
@@ -49,6 +50,7 @@ static const struct option long_options[] = {
         {"output", required_argument, NULL, OPTION_OUTPUT},
         {"quick", no_argument, NULL, OPTION_QUICK},
         {"streams", required_argument, NULL, OPTION_STREAMS},
+        {"seed", required_argument, NULL, OPTION_SEED},
         {"lag", required_argument, NULL, OPTION_LAG},
         {"line", required_argument, NULL, OPTION_LINE},
         {"pinned", no_argument, NULL, OPTION_PINNED},
@@ -95,18 +97,19 @@ static enum parsed take_number(const char *option, const char *text, double leas
         return PARSED_RUN;
 }
 
-static enum parsed take_streams(const char *text, struct options *options)
+static enum parsed take_whole(const char *option, const char *text, double most,
+                              unsigned *ret_number)
 {
         double number = 0;
-        enum parsed parsed = take_number("--streams", text, 1, 256, &number);
+        enum parsed parsed = take_number(option, text, 1, most, &number);
 
-        options->n_streams = (unsigned)number;
-        if (parsed == PARSED_RUN && options->n_streams != number) {
-                (void)fprintf(stderr,
-                              "gpumem-bench: invalid --streams \"%s\" (expected a whole number)\n",
-                              text);
+        if (parsed == PARSED_RUN && (unsigned)number != number) {
+                (void)fprintf(stderr, "gpumem-bench: invalid %s \"%s\" (expected a whole number)\n",
+                              option, text);
                 return PARSED_WRONG;
         }
+        if (parsed == PARSED_RUN)
+                *ret_number = (unsigned)number;
         return parsed;
 }
 
@@ -123,7 +126,9 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
                 invocation->options.effort = EFFORT_QUICK;
                 return PARSED_RUN;
         case OPTION_STREAMS:
-                return take_streams(value, &invocation->options);
+                return take_whole("--streams", value, 256, &invocation->options.n_streams);
+        case OPTION_SEED:
+                return take_whole("--seed", value, 999999, &invocation->options.first_seed);
         case OPTION_LAG:
                 return take_number("--lag", value, 0, 1e6, &invocation->options.lag_ms);
         case OPTION_LINE:

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* patterns: what the allocator holds for programs that are made up to fragment memory. */
 #include <stdio.h>
-#include <stdlib.h> /*TEMP*/
 
 #include "base/err.h"
 #include "bench/commands.h"
@@ -51,11 +50,6 @@ static int play(enum pattern pattern, uint64_t seed, const struct replay_options
         if (r)
                 return replayed_told(r, pattern_name(pattern));
         see(worst, &figures);
-        if (getenv("EACH"))
-                printf("EACH %s_%u %.4f %.4f %.3f %.1f\n", pattern_name(pattern),
-                       options->n_streams, replayed_over_live(&figures),
-                       replayed_pinned_over_live(&figures), replayed_hit_rate(&figures),
-                       figures.driver_us / 1000); /*TEMP*/
         return 0;
 }
 
@@ -91,14 +85,12 @@ static int measure(const struct options *options, enum pattern pattern, unsigned
 {
         struct replay_options replay = replayed_options(options);
         struct worst worst = {.hit_rate = 100};
+        unsigned first = options->first_seed ? options->first_seed : 1;
         unsigned n_seeds = options->effort == EFFORT_FULL ? N_SEEDS : 1;
         int r = 0;
 
         replay.n_streams = n_streams;
-        uint64_t s0 = getenv("SEED0") ? strtoull(getenv("SEED0"), NULL, 10) : 1; /*TEMP*/
-        if (getenv("SEEDS"))
-                n_seeds = (unsigned)atoi(getenv("SEEDS")); /*TEMP*/
-        for (uint64_t seed = s0; seed < s0 + n_seeds && !r; seed++)
+        for (uint64_t seed = first; seed < first + n_seeds && !r; seed++)
                 r = play(pattern, seed, &replay, &worst);
         return r ? r : add_rows(rows, pattern, n_streams, &worst);
 }

@@ -22,10 +22,6 @@
 #define SLACK_PART         16
 #define MOVE_RETURNS       0.7
 
-/* A move takes some 100 us on a GPU, so all moves take a 128th of the time. Without a bound they made a training step on
- * an H200 take 1.05 to 1.10 of the time without them. */
-#define MOVE_EVERY_US UINT64_C(12800)
-
 /* A wait of so many us counts as a return. So a program that waits for an 18th of its time comes to CHURN_MANY, and
  * may hold an eighth of the peak more. FSDP on two H200s waited 7 ms of each step of 24. */
 #define WAIT_US         10
@@ -48,8 +44,6 @@ void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_
 
         if (us) {
                 budget->faded_at_us = now_us;
-                budget->n_moves = fmin(budget->n_moves + (double)us / MOVE_EVERY_US,
-                                       BUDGET_MOVES_SAVED);
                 budget->n_churn *= part_left(us, CHURN_HALF_LIFE_US);
                 budget->n_slack_bytes = fade(budget->n_slack_bytes, n_counted_us,
                                              BUDGET_SLACK_HALF_LIFE_US);
@@ -80,14 +74,8 @@ void budget_return(struct budget *budget)
         churn(budget, 1, budget->n_peak_bytes / SLACK_PART, budget->n_peak_bytes);
 }
 
-bool budget_may_move(const struct budget *budget)
-{
-        return budget->n_moves >= 1;
-}
-
 void budget_move(struct budget *budget)
 {
-        budget->n_moves--;
         churn(budget, MOVE_RETURNS, budget->n_peak_bytes / SLACK_PART, budget->n_peak_bytes);
 }
 

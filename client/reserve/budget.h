@@ -11,14 +11,12 @@
  * Not for two threads at once. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct budget {
         uint64_t n_peak_bytes;  /* the peak of allocated bytes, faded */
         uint64_t n_slack_bytes; /* above the peak, against leasing and returning in turn; faded */
         double n_churn;         /* blocks returned lately, faded */
-        double n_moves;         /* that may be made now */
         uint64_t faded_at_us;
         _Atomic uint64_t
                 n_empty_max; /* empty bytes at most; UINT64_MAX: no separate bound; read by frees */
@@ -34,10 +32,7 @@ struct budget {
 /* The same of the slack. */
 #define BUDGET_SLACK_HALF_LIFE_US UINT64_C(10000000)
 
-/* So many moves are saved at most while none is made. */
-#define BUDGET_MOVES_SAVED 64
-
-#define BUDGET_NULL ((struct budget){.n_moves = BUDGET_MOVES_SAVED, .n_empty_max = UINT64_MAX})
+#define BUDGET_NULL ((struct budget){.n_empty_max = UINT64_MAX})
 
 /* So much is allocated now. Must be called often enough that peaks are seen. */
 void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_us);
@@ -45,9 +40,7 @@ void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_
 /* A block is returned, at the time of the last budget_see. */
 void budget_return(struct budget *budget);
 
-/* A block is moved: for half of the driver's time of a return and a lease. But the thread that allocates spends all of
- * it, where another thread unmaps what is returned. So moves have a small part of the time. */
-bool budget_may_move(const struct budget *budget);
+/* A block is moved: for half of the driver's time of a return and a lease. */
 void budget_move(struct budget *budget);
 
 /* A request waited so long for work to end, instead of leasing more. */

@@ -422,7 +422,7 @@ unsigned heap_set_take_moves(struct heap_set *set, const struct set_heap *heap,
                 struct heap_block *block;
 
                 behind = find_gap(placement, part, &gap);
-                while (n < n_most && budget_may_move(&set->budget) &&
+                while (n < n_most &&
                        (block = take_movable(set, heap, reach, placement, gap.end - gap.start))) {
                         ret_moves[n++] = (struct heap_set_move){block, gap.start};
                         gap.start += block->at.n_bytes;

@@ -210,7 +210,7 @@ static void expect_reached_by(int device, const uint8_t *large)
         (void)dlclose(library);
 }
 
-TEST(peers_reach_what_has_moved, .in = &two_devices)
+TEST(peers_reach_what_has_moved, .in = &two_devices, NEEDS_TWO_DEVICES)
 {
         uint8_t *large;
 
@@ -238,7 +238,7 @@ static void begin_to_enable(void)
 }
 
 /* The first block is out of all heaps then, and reached all the same when it arrives. */
-TEST(access_may_change_while_a_block_moves, .in = &two_devices)
+TEST(access_may_change_while_a_block_moves, .in = &two_devices, NEEDS_TWO_DEVICES)
 {
         uint8_t *large;
 
@@ -356,7 +356,7 @@ static const char *const broken[] = {
         "fail=cuMemMap:1:999\nfail=cuMemRelease:1:999",
 };
 
-TEST(a_driver_that_fails_loses_nothing, .to = ARRAY_SIZE(broken))
+TEST(a_driver_that_fails_loses_nothing, .to = ARRAY_SIZE(broken), NEEDS_EMULATOR)
 {
         void *large = NULL;
 

@@ -21,6 +21,7 @@ ok "a file too many" said 2 "metadata takes no files" gpumem-bench metadata file
 ok "no file" said 2 "trace takes one file, a trace" gpumem-bench trace
 ok "a file too few" said 2 "node takes 2 to 64 files, which are traces" gpumem-bench node file
 ok "half a stream" said 2 'invalid --streams "1.5" (expected a whole number)' gpumem-bench trace --streams 1.5 file
+ok "no seed" said 2 'invalid --seed "0" (expected 1 to 999999)' gpumem-bench patterns --seed 0
 ok "no daemon" said 3 "no connection to gpumemd" gpumem-bench metadata
 
 # refused LINES WHAT: the message is about the last of these lines, and is the only one.
