@@ -23,8 +23,7 @@ struct worker {
         pthread_t thread;
         pthread_mutex_t lock; /* guards the fields below */
         pthread_cond_t work_came;
-        struct job_lines waiting;  /* clients wait for these */
-        struct job_lines releases; /* begun when none waits */
+        struct job_lines waiting;
         struct job_queue done;
         pthread_cond_t ended;
         bool ending, has_ended;
@@ -58,20 +57,12 @@ static void carry_out(struct worker *worker, struct job *job)
         }
 }
 
-/* A process that dies with thousands of blocks must not keep others waiting for theirs. */
-static struct job *take_job(struct worker *worker)
-{
-        struct job *job = job_lines_take(&worker->waiting);
-
-        return job ? job : job_lines_take(&worker->releases);
-}
-
 static struct job *next_job(struct worker *worker)
 {
         struct job *job;
 
         pthread_mutex_lock(&worker->lock);
-        while (!(job = take_job(worker)) && !worker->ending)
+        while (!(job = job_lines_take(&worker->waiting)) && !worker->ending)
                 pthread_cond_wait(&worker->work_came, &worker->lock);
         pthread_mutex_unlock(&worker->lock);
         return job;
@@ -118,7 +109,6 @@ int worker_new(struct backing *take_backing, void (*wake)(void *argument), void 
                 pthread_cond_init(&worker->work_came, NULL);
                 condition_init_monotonic(&worker->ended);
                 job_lines_init(&worker->waiting);
-                job_lines_init(&worker->releases);
                 TAILQ_INIT(&worker->done);
                 r = thread_start(run, worker, &worker->thread);
         }
@@ -172,7 +162,7 @@ struct worker *worker_free(struct worker *worker)
 void worker_submit(struct worker *worker, struct job *job)
 {
         pthread_mutex_lock(&worker->lock);
-        job_lines_put(job->kind == JOB_RELEASE ? &worker->releases : &worker->waiting, job);
+        job_lines_put(&worker->waiting, job);
         pthread_cond_signal(&worker->work_came);
         pthread_mutex_unlock(&worker->lock);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pool's worker thread carries out jobs: first those that clients wait for, then releases, each of them by turns of
- * the users (job_lines.h). The loop so never waits for a driver.
+/* A pool's worker thread carries out jobs, in an order that is fair to users and to what they leave behind
+ * (job_lines.h). The loop so never waits for a driver.
  *
  * The loop's thread calls worker_submit and worker_take_done; the worker's thread calls `wake`. */
 #pragma once

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job_lines: whose job is next. */
 #include "daemon/backing/worker/job_lines.h"
+
+#include <string.h>
+
 #include "tests/suite.h"
 
 #define N_JOBS 64
@@ -57,4 +60,40 @@ TEST(one_job_waits_for_one_of_each_other_user)
         ck_assert_ptr_null(job_lines_take(&lines));
 }
 
-TESTS_MAIN("job lines")
+static void put_release(struct job_lines *lines, unsigned at, unsigned user)
+{
+        jobs[at].kind = JOB_RELEASE;
+        put(lines, at, user);
+}
+
+/* Neither waits for all of the other: a client for a dead process's blocks, or memory for a client that asks on. */
+TEST(releases_and_other_jobs_take_turns)
+{
+        struct job_lines lines;
+
+        job_lines_init(&lines);
+        for (unsigned i = 10; i < 14; i++)
+                put_release(&lines, i, 0);
+        expect(&lines, 10);
+        put(&lines, 0, 1);
+        put(&lines, 1, 1);
+        expect(&lines, 0);
+        expect(&lines, 11);
+        put(&lines, 2, 1);
+        expect(&lines, 1);
+        expect(&lines, 12);
+        expect(&lines, 2);
+        expect(&lines, 13);
+        ck_assert_ptr_null(job_lines_take(&lines));
+        put_release(&lines, 14, 0);
+        put(&lines, 3, 1);
+        expect(&lines, 3);
+        expect(&lines, 14);
+}
+
+static void forget(void)
+{
+        memset(jobs, 0, sizeof(jobs));
+}
+
+TESTS_MAIN("job lines", .start = forget)
