@@ -206,6 +206,11 @@ int mapping_map(const struct memory *memory, uint64_t peers, uint64_t address, u
         return r;
 }
 
+bool mapping_is_joined(const struct memory *memory)
+{
+        return is_drivers(memory) && !mapping_is_ipc(memory);
+}
+
 int mapping_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,
                   enum mapping mapping)
 {
