@@ -16,7 +16,7 @@ struct options {
         char **files;            /* for commands that read files */
         unsigned n_files;
         enum replay_memory memory;
-        unsigned n_streams; /* of a trace; 0: one */
+        unsigned n_streams; /* that a trace is dealt to; 0: its own */
         double lag_ms;
         double us_per_line;     /* 0: the default of bench/replay.h */
         const char *peers_path; /* folder of the peers' programs that are not C; NULL: none */

@@ -61,6 +61,15 @@ import json, sys
 rows = {row["name"]: row["value"] for row in json.load(sys.stdin)}
 sys.exit(rows["peak_live"] != 1234567891 or rows["peak_reserved"] % (2 << 20) != 0)'
 }
+# reserved_bytes OPTION...: what the trace holds at most, while all work lasts beyond its end.
+reserved_bytes() {
+        { gpumem-bench trace --json --lag 1000 "$@" "$place/trace" || [ $? -eq 1 ]; } | python3 -c '
+import json, sys
+print(next(int(row["value"]) for row in json.load(sys.stdin) if row["name"] == "peak_reserved"))'
+}
+printf 'a 1 1000000 4294967295\nf 1\na 2 1000000 7\nf 2\na 1 1000000 4294967295\n' >"$place/trace"
+ok "a trace's own streams" equal "$(reserved_bytes)" $((2 * $(reserved_bytes --streams 1)))
+
 printf 'a 1 1234567891 0\n' >"$place/trace"
 ok "JSON has all digits" exact "$place/trace"
 
