@@ -40,6 +40,7 @@ extern const unsigned n_commands;
 int command_all(const struct options *options, struct rows *rows);
 
 int command_hot(const struct options *options, struct rows *rows);
+int command_paced(const struct options *options, struct rows *rows);
 int command_cold(const struct options *options, struct rows *rows);
 int command_capture(const struct options *options, struct rows *rows);
 int command_random(const struct options *options, struct rows *rows);

@@ -121,6 +121,8 @@ ok "metadata --output" measures gpumem-bench metadata --quick --output "$place/b
 ok "the file is the same" has_keys "$place/bench.json"
 ok "the table has the row" grep -q "^metadata " "$place/said"
 ok "threads" measures gpumem-bench threads --quick
+ok "paced" measures gpumem-bench paced --quick
+ok "with pauses" grep -q "^paced_100us_median " "$place/said"
 ok "idle" measures gpumem-bench idle --quick
 ok "another's idle blocks" grep -q "^idle_stopped " "$place/said"
 ok "from the end of work" grep -q "^idle_latency " "$place/said"
@@ -161,6 +163,8 @@ ok "peers: node" peers node "$trace" "$trace"
 ok "four processes" row node_4_processes "<= 1.1"
 ok "the traces were played there, all of them" row node_4_processes_beside_torch_expandable " 2(\.[0-9]+)? "
 ok "peers: block" peers block
+ok "a block through the library" row alloc_20MiB_beside_cuMemAlloc ' [0-9.]+ [um]s'
+ok "4 GiB given back" row back_4GiB_beside_cupy ' [0-9.]+ [um]s'
 ok "a block that is mapped still" row known_8GiB_beside_cuMemAlloc "<= 0.2"
 export FAKE_CUPY_HANGS=1
 ok "peers: first, and one that hangs" peers first --seconds 15
