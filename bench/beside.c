@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/beside.h"
 
+#include <stdbool.h>
+
 #define REPETITIONS_FULL  21
 #define REPETITIONS_QUICK 1
 
@@ -29,26 +31,42 @@ static int take_turn(const struct beside *beside, struct peer *peers, struct sam
         return 0;
 }
 
+static void name_row(const struct beside *beside, enum peer_allocator peer, const char *which,
+                     struct row *row)
+{
+        bool is_bounded = peer == beside->against;
+
+        (void)snprintf(row->name, ROW_NAME_MAX, "%s%s%s%s", beside->name,
+                       is_bounded ? "" : "_beside_", is_bounded ? "" : peer_name(peer), which);
+}
+
+/* Disturbances only add time, so the fastest repetitions have the bound; the medians stand beside them. */
+static int add_pair(const struct beside *beside, enum peer_allocator peer, struct samples *ours,
+                    struct samples *theirs, struct rows *rows)
+{
+        struct row row = {
+                .value = samples_least(ours), .unit = "ns", .baseline = samples_least(theirs)};
+        struct row median = {
+                .value = samples_median(ours), .unit = "ns", .baseline = samples_median(theirs)};
+        int r;
+
+        if (peer == beside->against) {
+                row.limit = ROW_AT_MOST;
+                row.bound = beside->bound;
+        }
+        name_row(beside, peer, "", &row);
+        name_row(beside, peer, "_median", &median);
+        r = rows_add(rows, &row);
+        return r ? r : rows_add(rows, &median);
+}
+
 static int add_rows(const struct beside *beside, struct samples *ours, struct samples *theirs,
                     struct rows *rows)
 {
         int r = 0;
 
-        for (unsigned i = 0; i < PEER_N && !r; i++) {
-                struct row row = {.value = samples_least(ours),
-                                  .unit = "ns",
-                                  .baseline = samples_least(&theirs[i])};
-
-                if (i == beside->against) {
-                        row.limit = ROW_AT_MOST;
-                        row.bound = beside->bound;
-                        (void)snprintf(row.name, ROW_NAME_MAX, "%s", beside->name);
-                } else {
-                        (void)snprintf(row.name, ROW_NAME_MAX, "%s_beside_%s", beside->name,
-                                       peer_name((enum peer_allocator)i));
-                }
-                r = rows_add(rows, &row);
-        }
+        for (unsigned i = 0; i < PEER_N && !r; i++)
+                r = add_pair(beside, (enum peer_allocator)i, ours, &theirs[i], rows);
         return r;
 }
 

@@ -16,7 +16,7 @@ struct options {
         char **files;            /* for commands that read files */
         unsigned n_files;
         enum replay_memory memory;
-        unsigned n_streams;  /* of a trace; 0: one */
+        unsigned n_streams;  /* that a trace is dealt to; 0: its own */
         unsigned first_seed; /* of patterns; 0: 1 */
         double lag_ms;
         double us_per_line;     /* 0: the default of bench/replay.h */
@@ -41,6 +41,7 @@ extern const unsigned n_commands;
 int command_all(const struct options *options, struct rows *rows);
 
 int command_hot(const struct options *options, struct rows *rows);
+int command_paced(const struct options *options, struct rows *rows);
 int command_cold(const struct options *options, struct rows *rows);
 int command_capture(const struct options *options, struct rows *rows);
 int command_random(const struct options *options, struct rows *rows);

@@ -100,14 +100,20 @@ static int take_turn(struct growth *growth, const struct options *options, unsig
 static int add_rows(struct samples samples[N_COUNTS], unsigned n_counts, const char *whose,
                     struct row row, struct rows *rows)
 {
-        double of_fewest = samples_least(&samples[0]);
         int r = 0;
 
         for (unsigned i = 1; i < n_counts && !r; i++) {
+                struct row median = {.value = samples_median(&samples[i]),
+                                     .baseline = samples_median(&samples[0]),
+                                     .unit = "ns"};
+
                 (void)snprintf(row.name, ROW_NAME_MAX, "growth_%u%s", counts[i], whose);
+                (void)snprintf(median.name, ROW_NAME_MAX, "growth_%u%s_median", counts[i], whose);
                 row.value = samples_least(&samples[i]);
-                row.baseline = of_fewest;
+                row.baseline = samples_least(&samples[0]);
                 r = rows_add(rows, &row);
+                if (!r)
+                        r = rows_add(rows, &median);
         }
         return r;
 }

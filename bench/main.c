@@ -13,11 +13,10 @@
 #include "bench/peers/rival.h"
 
 static const char help_head[] =
-        "Usage: gpumem-bench [OPTION]... COMMAND [FILE]... | --version | --help\n"
-        "Measures the client library of a running gpumemd, beside other allocators.\n";
+        "Usage: gpumem-bench [OPTION]... COMMAND [FILE]..., with a gpumemd that runs\n";
 
 static const char help_tail[] =
-        "  --json, --output FILE: for programs; --quick: few repetitions; --socket PATH\n"
+        "  --json, --output FILE: for programs; --quick; --socket PATH; --version; --help\n"
         "  --streams --lag --line --pinned: trace, node; --peers --only --seconds: peers\n"
         "Exit status: 0 bounds are kept, 1 one is not, 2 wrong option, 3 not measured\n";
 

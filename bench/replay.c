@@ -34,7 +34,10 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
         replay->us_per_line = options->us_per_line;
         replay->lag_us = options->lag_us;
         replay->memory = options->memory;
-        replay->n_streams = options->n_streams ? options->n_streams : 1;
+        replay->is_dealt = options->n_streams != 0;
+        replay->n_streams = replay->is_dealt ? options->n_streams : trace->n_streams;
+        if (!replay->n_streams)
+                replay->n_streams = 1;
         replay->service = options->service;
         heap_set_init(&replay->heap_set);
         replay->streams = calloc(replay->n_streams, sizeof(*replay->streams));
@@ -82,7 +85,8 @@ struct replay *replay_free(struct replay *replay)
 
 static int step_alloc(struct replay *replay, const struct trace_event *event)
 {
-        struct stream *stream = &replay->streams[event->id % replay->n_streams];
+        uint32_t number = replay->is_dealt ? event->id : event->stream;
+        struct stream *stream = &replay->streams[number % replay->n_streams];
         struct live *live = &replay->live[event->id];
         int r;
 
@@ -97,6 +101,7 @@ static int step_alloc(struct replay *replay, const struct trace_event *event)
         if (r)
                 return r > 0 ? -E2BIG : r;
         live->n_bytes = event->n_bytes;
+        live->stream = stream;
         replay->n_live_bytes += event->n_bytes;
         if (replay->n_live_bytes > replay->figures.peak_live)
                 replay->figures.peak_live = replay->n_live_bytes;
@@ -205,8 +210,8 @@ static int free_in(struct stream *stream, uint64_t address)
 
 static int step_free(struct replay *replay, const struct trace_event *event)
 {
-        struct stream *stream = &replay->streams[event->id % replay->n_streams];
         struct live *live = &replay->live[event->id];
+        struct stream *stream = live->stream;
         int r = live->address ? free_in(stream, live->address) : -EINVAL;
 
         if (r)

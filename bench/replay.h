@@ -32,7 +32,8 @@ enum replay_service { REPLAY_THREAD, REPLAY_NO_THREAD };
 
 struct replay_options {
         enum replay_memory memory;
-        unsigned n_streams; /* allocations are dealt round-robin by id; 0 or 1: all in one */
+        unsigned
+                n_streams; /* allocations are dealt round-robin by id; 0: each is in its own stream */
         double lag_us;
         double us_per_line;
         uint64_t n_pool_bytes;

@@ -27,6 +27,7 @@ struct record {
 struct live {
         uint64_t address; /* 0: none */
         uint64_t n_bytes;
+        struct stream *stream;
 };
 
 struct replay {
@@ -35,6 +36,7 @@ struct replay {
         enum replay_memory memory;
         double now_us, us_per_line, lag_us;
         unsigned n_streams;
+        bool is_dealt; /* to the streams, by id */
         struct stream *streams;
         struct live *live;
         struct heap_set heap_set;

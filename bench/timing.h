@@ -4,8 +4,8 @@
  * A batch is some thousand steps, well below a time slice, so that most batches are not interrupted. A
  * repetition is the median of its batches. A comparison takes repetitions of each side by turns. The
  * fastest repetitions count beside other allocators, for threads, and for many live allocations beside few:
- * a disturbance only adds time, and most to the side that uses the caches most. Elsewhere the medians
- * count: a long disturbance affects both sides. */
+ * a disturbance only adds time, and most to the side that uses the caches most. Their medians are rows of their
+ * own. Elsewhere the medians count: a long disturbance affects both sides. */
 #pragma once
 
 #include <stdint.h>

@@ -21,8 +21,9 @@ struct reading {
         unsigned number; /* of the current line */
         struct trace trace;
         size_t event_room;
-        unsigned char *used; /* by id: allocated */
+        uint32_t *used; /* by id: the allocation's stream, from 1 on; 0: none */
         size_t id_room;
+        uint32_t *streams; /* their numbers in the file, by ours */
 };
 
 static int told(const struct reading *reading, const char *what)
@@ -46,18 +47,37 @@ static int make_room(struct reading *reading, uint32_t id)
         }
         if (id >= reading->id_room) {
                 size_t room = (size_t)id * 2 + 4096;
-                unsigned char *used = realloc(reading->used, room);
+                uint32_t *used = reallocarray(reading->used, room, sizeof(*used));
 
                 if (!used)
                         return -ENOMEM;
-                memset(used + reading->id_room, 0, room - reading->id_room);
+                memset(used + reading->id_room, 0, (room - reading->id_room) * sizeof(*used));
                 reading->used = used;
                 reading->id_room = room;
         }
         return 0;
 }
 
-static int add(struct reading *reading, const struct trace_event *event)
+/* Numbers the streams by their first allocations. */
+static int number_stream(struct reading *reading, uint32_t stream, uint32_t *ret_number)
+{
+        uint32_t number = 0, n = reading->trace.n_streams, *streams;
+
+        while (number < n && reading->streams[number] != stream)
+                number++;
+        if (number == n) {
+                streams = reallocarray(reading->streams, n + 1, sizeof(*streams));
+                if (!streams)
+                        return -ENOMEM;
+                streams[n] = stream;
+                reading->streams = streams;
+                reading->trace.n_streams++;
+        }
+        *ret_number = number;
+        return 0;
+}
+
+static int add(struct reading *reading, struct trace_event *event)
 {
         struct trace *trace = &reading->trace;
         int r = make_room(reading, event->id);
@@ -70,7 +90,12 @@ static int add(struct reading *reading, const struct trace_event *event)
                 return told(reading, "an allocation with an id in use");
         if (event->kind == TRACE_FREE && !reading->used[event->id])
                 return told(reading, "a free of an unknown id");
-        reading->used[event->id] = event->kind == TRACE_ALLOC;
+        r = event->kind == TRACE_ALLOC ? number_stream(reading, event->stream, &event->stream) : 0;
+        if (r)
+                return r;
+        if (event->kind == TRACE_FREE)
+                event->stream = reading->used[event->id] - 1;
+        reading->used[event->id] = event->kind == TRACE_ALLOC ? event->stream + 1 : 0;
         trace->events[trace->n_events++] = *event;
         if (event->id >= trace->n_ids)
                 trace->n_ids = event->id + 1;
@@ -199,6 +224,7 @@ int trace_read(const char *path, struct trace *ret_trace)
                 return r;
         r = read_all(from, &reading);
         free(reading.used);
+        free(reading.streams);
         if (r) {
                 trace_deinit(&reading.trace);
                 return r;

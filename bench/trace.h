@@ -10,8 +10,8 @@ enum trace_kind { TRACE_ALLOC, TRACE_FREE };
 
 struct trace_event {
         enum trace_kind kind;
-        uint32_t id; /* 0 to n_ids - 1 */
-        uint32_t stream;
+        uint32_t id;      /* 0 to n_ids - 1 */
+        uint32_t stream;  /* of the allocation: 0 to n_streams - 1, by their first ones */
         uint64_t n_bytes; /* TRACE_ALLOC */
 };
 
@@ -19,6 +19,7 @@ struct trace {
         struct trace_event *events;
         size_t n_events;
         uint32_t n_ids;
+        uint32_t n_streams;
 };
 
 /* Reads and checks a whole trace: an allocation has a size and an unused id, and a free has an id in use.

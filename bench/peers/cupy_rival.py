@@ -54,6 +54,16 @@ def first(argument):
     return end - start
 
 
+def back(_):
+    """back: ns until what 64 allocations of 64 MiB have left is the driver's."""
+    pool = cupy.get_default_memory_pool()
+    pointers = [pool.malloc(64 << 20) for _ in range(64)]
+    del pointers
+    start = time.perf_counter_ns()
+    pool.free_all_blocks()
+    return time.perf_counter_ns() - start
+
+
 def main():
     try:
         cupy.cuda.Device(0).use()
@@ -64,7 +74,7 @@ def main():
     stream = cupy.cuda.Stream(non_blocking=True)
     stream.use()
     orders = Orders()
-    rival.serve({'hot': orders.hot, 'random': orders.random, 'first': first})
+    rival.serve({'hot': orders.hot, 'random': orders.random, 'first': first, 'back': back})
 
 
 if __name__ == '__main__':

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "bench/bare.h"
 #include "bench/commands.h"
@@ -205,7 +206,58 @@ static int order_known(struct player *player, const char *argument, double *ret_
         return measure(player, argument, measure_known, ret_ns);
 }
 
-const struct order orders_gpumemd[] = {{"block", order_block},
+/* alloc BYTES: ns of an allocation, its free and a flush: what a program pays for a block that it does not keep. */
+static int alloc_steps(void *state, unsigned n_steps)
+{
+        const struct blocks *blocks = state;
+        struct player *player = blocks->player;
+        void *pointer;
+        int r = 0;
+
+        for (unsigned i = 0; i < n_steps && !r; i++) {
+                r = alloc(player, 0, blocks->n_bytes, &pointer);
+                if (!r)
+                        r = end(player, 0, pointer);
+                if (!r)
+                        r = gpumem_flush(player->self, NULL);
+        }
+        return r;
+}
+
+static int order_alloc(struct player *player, const char *argument, double *ret_ns)
+{
+        struct blocks blocks = {
+                .player = player, .bare = BARE_NULL, .n_bytes = strtoull(argument, NULL, 10)};
+
+        return time_repetition(alloc_steps, &blocks, N_STEPS, ret_ns);
+}
+
+static int free_all(struct player *player)
+{
+        return gpumem_free_all_blocks(player->self, GPUMEM_SCOPE_TENANT, NULL);
+}
+
+/* back: ns until what 64 allocations of 64 MiB have left is the driver's. */
+static int order_back(struct player *player, const char *argument, double *ret_ns)
+{
+        void *pointers[ORDER_BACK_N];
+        uint64_t start;
+        int r = order_back_alloc(player, pointers);
+
+        (void)argument;
+        for (unsigned i = 0; i < ORDER_BACK_N && !r; i++)
+                r = end(player, 0, pointers[i]);
+        start = clock_now_ns();
+        if (!r)
+                r = free_all(player);
+        if (!r)
+                *ret_ns = (double)(clock_now_ns() - start);
+        return r;
+}
+
+const struct order orders_gpumemd[] = {{"alloc", order_alloc},
+                                       {"back", order_back},
+                                       {"block", order_block},
                                        {"known", order_known},
                                        {"play", order_play},
                                        {"go", order_go},

@@ -116,11 +116,32 @@ static int order_block(struct player *player, const char *argument, double *ret_
         return time_repetition(block_steps, &block, N_BLOCK_STEPS, ret_ns);
 }
 
-/* gpumemd has its own orders for a block and for a block that is still mapped; the others have one way. */
-const struct order orders_common[] = {{"hot", order_hot},
-                                      {"random", order_random},
-                                      {"threads", order_threads},
-                                      {"first", order_first},
-                                      {"block", order_block},
-                                      {"known", order_block},
-                                      {NULL, NULL}};
+int order_back_alloc(struct player *player, void *ret_pointers[static ORDER_BACK_N])
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < ORDER_BACK_N && !r; i++)
+                r = alloc(player, ORDER_BACK_BYTES, &ret_pointers[i]);
+        return r;
+}
+
+/* back: ns of the frees of 64 allocations of 64 MiB, for allocators that keep nothing. */
+static int order_back(struct player *player, const char *argument, double *ret_ns)
+{
+        void *pointers[ORDER_BACK_N];
+        uint64_t start;
+        int r = order_back_alloc(player, pointers);
+
+        (void)argument;
+        start = clock_now_ns();
+        for (unsigned i = 0; i < ORDER_BACK_N && !r; i++)
+                r = end(player, pointers[i]);
+        *ret_ns = (double)(clock_now_ns() - start);
+        return r;
+}
+
+/* gpumemd has its own orders for what it keeps: a block, one that is still mapped, and all that it gives back. */
+const struct order orders_common[] = {
+        {"hot", order_hot},     {"random", order_random}, {"threads", order_threads},
+        {"first", order_first}, {"block", order_block},   {"known", order_block},
+        {"alloc", order_block}, {"back", order_back},     {NULL, NULL}};

@@ -30,6 +30,7 @@ static const struct against first_against[] = {
 static const struct against small_against[] = {{RIVAL_DRIVER, 0}};
 static const struct against large_against[] = {{RIVAL_DRIVER, 1.25}};
 static const struct against huge_against[] = {{RIVAL_DRIVER, 0.5}};
+static const struct against back_against[] = {{RIVAL_CUPY, 0}, {RIVAL_DRIVER, 0}};
 static const struct against known_against[] = {{RIVAL_DRIVER, 0.2}};
 
 #define PATTERN(pattern)                                                                       \
@@ -55,7 +56,8 @@ static const struct measurement hot[] = {PATTERN("hot"), THREADS("8"), THREADS("
 
 static const struct measurement replaced[] = {PATTERN("random")};
 
-/* Blocks of a warm pool: leased and mapped; and leased while the client still maps them. */
+/* Blocks of a warm pool: leased and mapped; leased while the client still maps them; and by the library, which
+ * allocates, frees and flushes. Then 4 GiB go back to the driver. */
 static const struct measurement block[] = {
         BLOCK("block", "2MiB", "2097152", small_against),
         BLOCK("known", "2MiB", "2097152", known_against),
@@ -67,6 +69,16 @@ static const struct measurement block[] = {
         BLOCK("known", "1GiB", "1073741824", known_against),
         BLOCK("block", "8GiB", "8589934592", huge_against),
         BLOCK("known", "8GiB", "8589934592", known_against),
+        BLOCK("alloc", "2MiB", "2097152", small_against),
+        BLOCK("alloc", "20MiB", "20971520", small_against),
+        BLOCK("alloc", "256MiB", "268435456", small_against),
+        BLOCK("alloc", "1GiB", "1073741824", small_against),
+        {.name = "back_4GiB",
+         .unit = "ns",
+         .order = "back",
+         .n_turns = 7,
+         .seconds = 20,
+         AGAINST(back_against)},
 };
 
 /* 20 MiB in a fresh process: the allocation, and the time from the start of the process to its end. */

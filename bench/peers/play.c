@@ -38,10 +38,11 @@ int order_play(struct player *player, const char *file, double *ret_number)
 static int play_one(struct player *player, const struct trace_event *event)
 {
         void **pointer = &play.pointers[event->id];
+        unsigned stream = event->stream % PLAYER_STREAMS;
 
         if (event->kind == TRACE_FREE)
-                return player->allocator->free(player, 0, *pointer);
-        return player->allocator->alloc(player, 0, event->n_bytes, pointer);
+                return player->allocator->free(player, stream, *pointer);
+        return player->allocator->alloc(player, stream, event->n_bytes, pointer);
 }
 
 /* Sleeps for the time of the lines that were played: spinning would take the CPU from the daemon and from

@@ -2,6 +2,7 @@
 /* The child's side of rival.h, for rivals in C: the allocator, and the orders that it answers. */
 #pragma once
 
+#include "base/size.h"
 #include "bench/peers/rival.h"
 #include "driver/cuda.h"
 
@@ -41,6 +42,11 @@ struct order {
 extern const struct order orders_common[], orders_gpumemd[];
 
 extern const struct allocator allocator_gpumemd, allocator_driver, allocator_async;
+
+/* What the order "back" gives back, as in cupy_rival.py. */
+#define ORDER_BACK_N     64
+#define ORDER_BACK_BYTES (64 * MIB)
+int order_back_alloc(struct player *player, void *ret_pointers[static ORDER_BACK_N]);
 
 int player_enter(const struct player *player);
 

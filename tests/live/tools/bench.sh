@@ -62,6 +62,15 @@ import json, sys
 rows = {row["name"]: row["value"] for row in json.load(sys.stdin)}
 sys.exit(rows["peak_live"] != 1234567891 or rows["peak_reserved"] % (2 << 20) != 0)'
 }
+# reserved_bytes OPTION...: what the trace holds at most, while all work lasts beyond its end.
+reserved_bytes() {
+        { gpumem-bench trace --json --lag 1000 "$@" "$place/trace" || [ $? -eq 1 ]; } | python3 -c '
+import json, sys
+print(next(int(row["value"]) for row in json.load(sys.stdin) if row["name"] == "peak_reserved"))'
+}
+printf 'a 1 1000000 4294967295\nf 1\na 2 1000000 7\nf 2\na 1 1000000 4294967295\n' >"$place/trace"
+ok "a trace's own streams" equal "$(reserved_bytes)" $((2 * $(reserved_bytes --streams 1)))
+
 printf 'a 1 1234567891 0\n' >"$place/trace"
 ok "JSON has all digits" exact "$place/trace"
 
@@ -113,6 +122,8 @@ ok "metadata --output" measures gpumem-bench metadata --quick --output "$place/b
 ok "the file is the same" has_keys "$place/bench.json"
 ok "the table has the row" grep -q "^metadata " "$place/said"
 ok "threads" measures gpumem-bench threads --quick
+ok "paced" measures gpumem-bench paced --quick
+ok "with pauses" grep -q "^paced_100us_median " "$place/said"
 ok "idle" measures gpumem-bench idle --quick
 ok "another's idle blocks" grep -q "^idle_stopped " "$place/said"
 ok "from the end of work" grep -q "^idle_latency " "$place/said"
@@ -153,6 +164,8 @@ ok "peers: node" peers node "$trace" "$trace"
 ok "four processes" row node_4_processes "<= 1.1"
 ok "the traces were played there, all of them" row node_4_processes_beside_torch_expandable " 2(\.[0-9]+)? "
 ok "peers: block" peers block
+ok "a block through the library" row alloc_20MiB_beside_cuMemAlloc ' [0-9.]+ [um]s'
+ok "4 GiB given back" row back_4GiB_beside_cupy ' [0-9.]+ [um]s'
 ok "a block that is mapped still" row known_8GiB_beside_cuMemAlloc "<= 0.2"
 export FAKE_CUPY_HANGS=1
 ok "peers: first, and one that hangs" peers first --seconds 15
