@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "client/api/client.h"
-#include "client/blocks/addresses.h"
 #include "client/blocks/client_limit.h"
 #include "client/pool/idle_marking.h"
 #include "client/pool/pool_binding.h"
@@ -16,7 +15,6 @@
 #include "client/runtime/last_error.h"
 #include "client/runtime/settings.h"
 #include "client/watch/trace.h"
-#include "driver/context.h"
 
 /* Without a driver the client serves pinned memory, as shared memory. */
 static void load_driver(struct gpumem_client *client, const char *library)
@@ -240,23 +238,6 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         return r ? r : attach(client, client->reconnector.connection);
 }
 
-/* Reserves addresses of the current context's device, which the program is about to use: else its first allocation
- * waits for that. After a failure the allocation tries again. */
-static void open_addresses(struct gpumem_client *client)
-{
-        const struct cuda *cuda = client_cuda(client);
-        struct pool *pool = NULL;
-        int ordinal;
-
-        if (cuda && context_device(cuda, &ordinal) == 0)
-                pool = client_pool_at(client, GPUMEM_DEVICE, ordinal);
-        if (!pool || mapping_is_ipc(&pool->memory))
-                return;
-        pthread_mutex_lock(&pool->lock);
-        (void)addresses_open(pool);
-        pthread_mutex_unlock(&pool->lock);
-}
-
 static int refuse_struct(size_t struct_size, int r)
 {
         char text[GPUMEM_TEXT_BYTES];
@@ -293,7 +274,6 @@ int gpumem_connect(const struct gpumem_options *options, struct gpumem_client **
                 gpumem_disconnect(client);
                 return r;
         }
-        open_addresses(client);
         trace_start();
         *ret_client = client;
         return 0;

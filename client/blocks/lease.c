@@ -16,9 +16,6 @@
 #include "client/mapping/host_register.h"
 #include "gpumem.h"
 
-/* Blocks that one call unmaps at most: the first ones go back while later ones are still unmapped. */
-#define UNMAP_TOGETHER 16
-
 /* Records are reused, and not freed before the pool ends: other threads may read one long after its block has gone. */
 static struct leased *take_record(struct pool *pool)
 {
@@ -455,55 +452,6 @@ void leased_free_stuck(struct pool *pool)
         }
 }
 
-static bool may_unmap_together(const struct leased *leased)
-{
-        return leased->is_mapped && leased->mapping == MAPPING_PLAIN;
-}
-
-/* Blocks at the front of the list whose addresses touch, in either order. */
-struct run {
-        uint64_t start, end;
-        unsigned n;
-};
-
-static struct run first_run(const struct leased_list *list)
-{
-        struct run run = {.n = 0};
-        const struct leased *leased;
-
-        LIST_FOREACH (leased, list, link) {
-                uint64_t start = leased_address(leased), end = start + leased_bytes(leased);
-
-                if (!may_unmap_together(leased) || run.n == UNMAP_TOGETHER)
-                        break;
-                if (run.n && end != run.start && start != run.end)
-                        break;
-                run.start = run.n && run.start < start ? run.start : start;
-                run.end = run.end > end ? run.end : end;
-                run.n++;
-        }
-        return run;
-}
-
-/* One call of the driver for several blocks takes half the time. If it fails, the first is unmapped alone, which is
- * legal also if it is unmapped already. */
-static void unmap_first_run(struct pool *pool, struct leased_list *list)
-{
-        struct run run = first_run(list);
-        struct leased *leased = LIST_FIRST(list);
-        int r;
-
-        if (run.n < 2)
-                return;
-        peer_access_hold(&pool->peer_access);
-        r = mapping_unmap(&pool->memory, run.start, run.end - run.start, MAPPING_PLAIN);
-        for (unsigned i = 0; i < run.n && !r; i++) {
-                leased->is_mapped = false;
-                leased = LIST_NEXT(leased, link);
-        }
-        peer_access_release(&pool->peer_access);
-}
-
 void leased_free_all(struct pool *pool, struct leased_list *list)
 {
         struct leased *leased;
@@ -512,8 +460,6 @@ void leased_free_all(struct pool *pool, struct leased_list *list)
                 return;
         pool_stop_clock(pool);
         while ((leased = LIST_FIRST(list))) {
-                if (leased->is_mapped && mapping_is_joined(&pool->memory))
-                        unmap_first_run(pool, list);
                 LIST_REMOVE(leased, link);
                 leased_free(pool, leased);
         }

@@ -106,7 +106,7 @@ struct pool_addresses {
 };
 
 struct pool {
-        _Atomic(struct arena *) arena; /* NULL until it is opened; never changes afterwards */
+        _Atomic(struct arena *) arena; /* NULL until the first block; never changes afterwards */
         struct memory memory;          /* a device that this process does not see has ordinal -1 */
         _Atomic bool is_cache_bounded; /* see pool_bound_cache; read without the lock */
         struct pool_row row;

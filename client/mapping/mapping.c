@@ -229,11 +229,6 @@ int mapping_move(const struct memory *memory, uint64_t peers, uint64_t from, uin
         return -EIO;
 }
 
-bool mapping_is_joined(const struct memory *memory)
-{
-        return is_drivers(memory) && !mapping_is_ipc(memory);
-}
-
 int mapping_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,
                   enum mapping mapping)
 {

@@ -58,9 +58,6 @@ int mapping_move(const struct memory *memory, uint64_t peers, uint64_t from, uin
 /* Tries again to release a handle of struct mapping_left. */
 int mapping_release_handle(const struct memory *memory, uint64_t handle);
 
-/* May one call of mapping_unmap unmap several blocks without a gap between them? Of MAPPING_PLAIN only. */
-bool mapping_is_joined(const struct memory *memory);
-
 /* Unmaps a block; the addresses stay reserved. Work that uses it must be over. */
 int mapping_unmap(const struct memory *memory, uint64_t address, uint64_t n_bytes,
                   enum mapping mapping);

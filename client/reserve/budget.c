@@ -32,15 +32,9 @@ static double part_left(uint64_t us, uint64_t half_life_us)
         return exp2(-(double)us / (double)half_life_us);
 }
 
-/* Of nothing, nothing is left: so a process's first blocks do not wait for the pages of the mathematics' code. */
-static double fade(double value, uint64_t us, uint64_t half_life_us)
+static uint64_t fade(uint64_t n_bytes, uint64_t us, uint64_t half_life_us)
 {
-        return value > 0 ? value * part_left(us, half_life_us) : 0;
-}
-
-static uint64_t fade_bytes(uint64_t n_bytes, uint64_t us, uint64_t half_life_us)
-{
-        return (uint64_t)fade((double)n_bytes, us, half_life_us);
+        return (uint64_t)((double)n_bytes * part_left(us, half_life_us));
 }
 
 void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_us)
@@ -50,14 +44,14 @@ void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_
 
         if (us) {
                 budget->faded_at_us = now_us;
-                budget->n_churn = fade(budget->n_churn, us, CHURN_HALF_LIFE_US);
-                budget->n_slack_bytes = fade_bytes(budget->n_slack_bytes, n_counted_us,
-                                                   BUDGET_SLACK_HALF_LIFE_US);
+                budget->n_churn *= part_left(us, CHURN_HALF_LIFE_US);
+                budget->n_slack_bytes = fade(budget->n_slack_bytes, n_counted_us,
+                                             BUDGET_SLACK_HALF_LIFE_US);
         }
         if (us && budget->n_peak_bytes > n_allocated_bytes)
                 budget->n_peak_bytes = n_allocated_bytes +
-                                       fade_bytes(budget->n_peak_bytes - n_allocated_bytes,
-                                                  n_counted_us, BUDGET_HALF_LIFE_US);
+                                       fade(budget->n_peak_bytes - n_allocated_bytes, n_counted_us,
+                                            BUDGET_HALF_LIFE_US);
         if (n_allocated_bytes > budget->n_peak_bytes)
                 budget->n_peak_bytes = n_allocated_bytes;
 }

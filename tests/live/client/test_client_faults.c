@@ -2,7 +2,6 @@
 /* A client whose driver fails now and then: mappings that failed, and unmappings that failed, are
  * remembered and retried. */
 #include <errno.h>
-#include <stdio.h>
 
 #include "client/mapping/mapping.h"
 #include "tests/live/support/world.h"
@@ -23,15 +22,6 @@ static void start_slow(void)
 static void start_large(void)
 {
         solo_start("devices=1,bytes=141GiB", NULL);
-}
-
-/* Empty blocks stay until a flush. */
-static void start_keeping(void)
-{
-        start();
-        gpumem_disconnect(client);
-        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
-        client = connect_client();
 }
 
 static void faults(const char *lines)
@@ -71,8 +61,6 @@ static void end(void)
 }
 
 static const struct test_case slow = {"slow", .limit_s = 120, .start = start_slow, .stop = end};
-static const struct test_case keeping = {"keeping", .limit_s = 120, .start = start_keeping,
-                                         .stop = end};
 static const struct test_case large = {"large", .limit_s = 120, .start = start_large, .stop = end};
 
 /* The addresses are not reused before the block has gone. */
@@ -114,35 +102,6 @@ TEST(who_leaves_unmaps_what_it_can)
         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
         gpumem_disconnect(client);
         client = connect_client();
-}
-
-static void must_flush_two(const char *lines)
-{
-        void *pointers[2];
-
-        for (unsigned i = 0; i < ARRAY_SIZE(pointers); i++)
-                pointers[i] = must_alloc_piece();
-        for (unsigned i = 0; i < ARRAY_SIZE(pointers); i++)
-                ck_assert_int_eq(gpumem_free_sync(client, pointers[i]), 0);
-        faults(lines);
-        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
-        daemon_await(FIGURE_charged, 0);
-}
-
-/* No second call is made: it would fail, and so would all that try again. */
-TEST(neighbours_are_unmapped_by_one_call, .in = &keeping)
-{
-        char lines[500] = "";
-
-        for (unsigned i = 2, n = 0; i <= 20; i++)
-                n += (unsigned)snprintf(lines + n, sizeof(lines) - n, "fail=cuMemUnmap:%u:999\n",
-                                        i);
-        must_flush_two(lines);
-}
-
-TEST(neighbours_that_are_not_unmapped_together_are_unmapped_alone, .in = &keeping)
-{
-        must_flush_two("fail=cuMemUnmap:1:999");
 }
 
 /* Work that is not done keeps its memory: a failed wait does not count as one. */
@@ -228,9 +187,6 @@ TEST(few_addresses_are_few_no_longer_than_that, .to = 4, .in = &large)
         enum gpumem_kind kind = _i & 1 ? GPUMEM_PINNED : GPUMEM_DEVICE;
         void *pointers[ARRAY_SIZE(steps)];
 
-        gpumem_disconnect(client);
-        n_most_addresses = 0;
-        client = connect_client();
         for (unsigned i = 0; i < ARRAY_SIZE(steps); i++) {
                 struct gpumem_request request = request_in(NULL, kind, steps[i].n_bytes);
 
@@ -247,13 +203,6 @@ TEST(few_addresses_are_few_no_longer_than_that, .to = 4, .in = &large)
                 if (steps[i].is_there)
                         ck_assert_int_eq(gpumem_free_sync(client, pointers[i]), 0);
         }
-}
-
-/* The program had a context when it connected. */
-TEST(the_first_block_finds_addresses_that_are_reserved, .in = &large)
-{
-        n_most_addresses = 0;
-        ck_assert_int_eq(gpumem_free_sync(client, must_alloc_piece()), 0);
 }
 
 TESTS_MAIN("client_faults", .limit_s = 120, .start = start, .stop = end,
