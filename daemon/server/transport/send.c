@@ -87,10 +87,16 @@ static bool may_send(struct transport *transport, unsigned n_fds)
         return fits(transport, n_fds);
 }
 
+/* What has been received is found out by looking. Until then it counts, and connections of the same process, tenant and
+ * user may have to wait for it, also if nothing more is sent here. */
 static void note_in_flight(struct transport *transport, unsigned n_fds)
 {
-        if (!transport->in_flight.n)
+        if (!n_fds)
+                return;
+        if (!transport->in_flight.n) {
                 transport->n_fds_each = 0;
+                send_wait(transport);
+        }
         if (n_fds > transport->n_fds_each)
                 transport->n_fds_each = n_fds;
         due_grow(&transport->in_flight, n_fds);
@@ -198,16 +204,24 @@ bool transport_is_stalled(struct transport *transport, uint64_t patience_ns)
                              transport_now_ns(transport));
 }
 
-enum poll_rounds_look send_try_again(struct transport *transport)
+bool send_must_look(const struct transport *transport)
+{
+        return transport->is_busy || transport->in_flight.n;
+}
+
+enum poll_rounds_look send_look(struct transport *transport)
 {
         uint64_t now_ns = transport_now_ns(transport);
         unsigned n = transport->send_queue.n;
         struct backoff backoff = transport->backoff;
 
-        if (!transport->is_busy || !backoff_is_over(&backoff, now_ns))
+        if (!send_must_look(transport) || !backoff_is_over(&backoff, now_ns))
                 return POLL_GLANCED;
-        transport->is_busy = false;
-        send_flush(transport);
+        count_in_flight(transport);
+        if (transport->is_busy) {
+                transport->is_busy = false;
+                send_flush(transport);
+        }
         if (transport->send_queue.n != n)
                 return POLL_WORKED;
         backoff_go_on(&backoff, send_count_unread(transport), now_ns);

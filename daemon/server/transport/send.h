@@ -20,5 +20,8 @@ void send_forget(struct transport *transport);
 /* Polls the connection: it waits for something that the loop does not report. */
 void send_wait(struct transport *transport);
 
-/* Called by polling: tries again, if a retry is due. */
-enum poll_rounds_look send_try_again(struct transport *transport);
+/* Whether it is to be polled: frames wait for what the loop does not report, or fds are in flight. */
+bool send_must_look(const struct transport *transport);
+
+/* Called by polling: counts the fds in flight, and tries again, if a look is due. */
+enum poll_rounds_look send_look(struct transport *transport);

@@ -222,8 +222,8 @@ enum poll_rounds_look transport_look(struct poll_rounds_member *member)
 
         if (transport->closing)
                 return look_at_end(transport);
-        look = send_try_again(transport);
-        if (!transport->closing && !transport->is_busy)
+        look = send_look(transport);
+        if (!transport->closing && !send_must_look(transport))
                 polling_forget(&transport->server->polling, member);
         transport_watch(transport);
         return look;

@@ -318,6 +318,27 @@ TEST(a_process_that_reads_nothing_leaves_room_for_answers_to_others)
         n_fds_before = daemon_quiet_fds(&gpumemd);
 }
 
+#define N_READERS 20
+
+/* All answers have been read, on connections on which nothing more is sent. Together they brought more fds than a process
+ * may have on their way. */
+TEST(what_was_read_leaves_room_for_the_same_process)
+{
+        int readers[N_READERS];
+
+        start_with_few_fds();
+        for (unsigned i = 0; i < N_READERS; i++) {
+                readers[i] = connect_ready();
+                for (unsigned k = 0; k < N_ASKED; k++)
+                        must_serve(readers[i]);
+        }
+        for (unsigned i = 0; i < N_READERS; i++)
+                closep(&readers[i]);
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
 TEST(a_user_alone_may_ask_without_end)
 {
         enum { N_ROUNDS = 4, N_A_ROUND = 250 };
