@@ -17,7 +17,7 @@ static const char help_head[] =
 
 static const char help_tail[] =
         "  --json, --output FILE: for programs; --quick; --socket PATH; --version; --help\n"
-        "  --streams --lag --line --pinned: trace, node; --peers --only --seconds: peers\n"
+        "  --streams --lag --line --pinned: trace, node; --seed; --peers --only --seconds\n"
         "Exit status: 0 bounds are kept, 1 one is not, 2 wrong option, 3 not measured\n";
 
 enum exit_status {
