@@ -115,7 +115,7 @@ static bool find_free_run(const struct pool *pool, struct heap *heap, uint64_t n
                         continue;
                 run = free_run_from(pool, heap, leased);
                 if (free_run_bytes(&run) >= n_bytes &&
-                    (!best.start || free_run_bytes(&run) < free_run_bytes(&best)))
+                    (!best.start || free_run_is_better(&run, &best)))
                         best = run;
         }
         spin_unlock(&heap->lock);

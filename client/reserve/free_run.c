@@ -31,18 +31,51 @@ static uint64_t bytes_above(const struct heap *heap, uint64_t address)
         return free_bytes(heap, extents_at(&heap->extents, block->edges.before)->after);
 }
 
+/* Where runs are kept apart, a block is not shut in by others. */
+static bool is_open(const struct heap *heap, uint64_t address)
+{
+        return heap->runs == HEAP_JOINED && !arena_find(heap->arena, address);
+}
+
 struct free_run free_run_of(const struct heap *heap, uint64_t start, uint64_t end)
 {
         return (struct free_run){.start = start,
                                  .end = end,
                                  .n_below_bytes = bytes_below(heap, start),
-                                 .n_above_bytes = bytes_above(heap, end)};
+                                 .n_above_bytes = bytes_above(heap, end),
+                                 .is_open_below = is_open(heap, start - 1),
+                                 .is_open_above = is_open(heap, end)};
+}
+
+static bool begins_above(const struct free_run *run)
+{
+        if (run->n_above_bytes || run->n_below_bytes)
+                return run->n_above_bytes > run->n_below_bytes;
+        return run->is_open_above && !run->is_open_below;
+}
+
+/* Of the hole that an allocation would continue. */
+static uint64_t own_bytes(const struct free_run *run)
+{
+        return begins_above(run) ? run->n_above_bytes : run->n_below_bytes;
+}
+
+bool free_run_is_better(const struct free_run *run, const struct free_run *than)
+{
+        uint64_t n_own = own_bytes(run), n_than = own_bytes(than);
+        bool has_end = run->is_open_below || run->is_open_above;
+
+        if (n_own != n_than)
+                return n_own > n_than;
+        if (!n_own && has_end != (than->is_open_below || than->is_open_above))
+                return has_end;
+        return free_run_bytes(run) < free_run_bytes(than);
 }
 
 struct heap_block *free_run_next(struct free_run *run, const struct arena *arena, uint64_t n_bytes)
 {
-        bool is_from_above = run->n_above_bytes > run->n_below_bytes;
-        uint64_t n_own = is_from_above ? run->n_above_bytes : run->n_below_bytes;
+        bool is_from_above = begins_above(run);
+        uint64_t n_own = own_bytes(run);
         struct heap_block *block;
 
         if (run->start == run->end || n_own + run->n_taken_bytes >= n_bytes)

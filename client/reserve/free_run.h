@@ -3,13 +3,16 @@
  * if the blocks were its own. Pure; the caller holds the heap's lock and the arena's. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "client/heap/heap.h"
 
 struct free_run {
         uint64_t start, end;    /* of the blocks */
         uint64_t n_below_bytes; /* of the heap's holes */
         uint64_t n_above_bytes;
-        uint64_t n_taken_bytes; /* of blocks that free_run_next has returned */
+        bool is_open_below, is_open_above; /* nothing stands there */
+        uint64_t n_taken_bytes;            /* of blocks that free_run_next has returned */
 };
 
 /* The run of the blocks between the two addresses. */
@@ -20,6 +23,11 @@ static inline uint64_t free_run_bytes(const struct free_run *run)
         return run->end - run->start + run->n_below_bytes + run->n_above_bytes;
 }
 
+/* Which of two runs that hold a request serves it: the one where the heap's own hole is larger, so that its allocations
+ * stand side by side. If neither touches a hole, one with an open end: heaps that take turns then begin in different
+ * runs, or at different ends of one. In the middle each would shut in what the other needs next. Then the smaller. */
+bool free_run_is_better(const struct free_run *run, const struct free_run *than);
+
 /* The next block that the heap should take to have n_bytes, or NULL once it has them. It begins at the end of the run
- * where the heap's own hole is larger. */
+ * where the heap's own hole is larger, or else at an open end. */
 struct heap_block *free_run_next(struct free_run *run, const struct arena *arena, uint64_t n_bytes);

@@ -126,7 +126,7 @@ bool heap_set_begin_look(struct heap_set *set, uint64_t now_us)
         return true;
 }
 
-/* Finds the smallest run of the idle list that holds n_bytes. */
+/* Finds the best run of the idle list that holds n_bytes. */
 static bool find_free_run(struct heap_set *set, struct heap *heap, uint64_t n_bytes,
                           struct free_run *ret_run)
 {
@@ -142,7 +142,7 @@ static bool find_free_run(struct heap_set *set, struct heap *heap, uint64_t n_by
                         heap_address_of(idle_list, extent->start + extent->n_units));
 
                 if (free_run_bytes(&run) >= n_bytes &&
-                    (!best.start || free_run_bytes(&run) < free_run_bytes(&best)))
+                    (!best.start || free_run_is_better(&run, &best)))
                         best = run;
         }
         spin_unlock(&heap->lock);

@@ -199,6 +199,8 @@ void model_revoke_some(struct model *model, unsigned n);
 /* Blocks on the idle list that follow each other, and what they touch of a heap's holes. */
 struct model_run {
         uint64_t start, end, n_below_bytes, n_above_bytes;
+        bool is_open_below,
+                is_open_above; /* no block touches it there; not where runs are kept apart */
 };
 
 /* The run that begins with the idle list's block of that index, which is moved behind it. With the
@@ -211,7 +213,7 @@ bool model_next_run(struct model *model, const struct model_heap *heap, enum mod
 struct model_unshelving {
         bool is_enough;
         bool is_exact;         /* nothing was revoked */
-        uint64_t n_best_bytes; /* of the smallest run; 0: there is none */
+        struct model_run best; /* valid if there is enough; others may be as good */
 };
 struct model_unshelving model_foretell_unshelving(struct model *model,
                                                   const struct model_heap *heap, uint64_t n_bytes);

@@ -176,6 +176,13 @@ static uint64_t bytes_above(const struct model_heap *heap, uint64_t address)
         return free_extent && free_extent->start == address ? model_bytes(free_extent) : 0;
 }
 
+static bool is_open(const struct model *model, uint64_t address)
+{
+        return address < MODEL_START ||
+               address >= MODEL_START + MODEL_N_GRANULES * HEAP_BLOCK_UNIT ||
+               model_is_free(model, address & ~(HEAP_BLOCK_UNIT - 1), HEAP_BLOCK_UNIT);
+}
+
 bool model_next_run(struct model *model, const struct model_heap *heap, enum model_view view,
                     unsigned *index, struct model_run *ret_run)
 {
@@ -195,6 +202,8 @@ bool model_next_run(struct model *model, const struct model_heap *heap, enum mod
         if (heap && model->runs == HEAP_JOINED) {
                 run.n_below_bytes = bytes_below(heap, run.start);
                 run.n_above_bytes = bytes_above(heap, run.end);
+                run.is_open_below = is_open(model, run.start - 1);
+                run.is_open_above = is_open(model, run.end);
         }
         *index = i;
         *ret_run = run;
@@ -206,42 +215,61 @@ static uint64_t free_run_bytes(const struct model_run *run)
         return run->n_below_bytes + (run->end - run->start) + run->n_above_bytes;
 }
 
-static uint64_t smallest_run(struct model *model, const struct model_heap *heap,
-                             enum model_view view, uint64_t n_bytes)
+static uint64_t larger_hole(const struct model_run *run)
 {
-        struct model_run run;
-        uint64_t n_best = 0;
-        unsigned next = 0;
+        return run->n_above_bytes > run->n_below_bytes ? run->n_above_bytes : run->n_below_bytes;
+}
 
-        while (model_next_run(model, heap, view, &next, &run)) {
-                uint64_t n_run = free_run_bytes(&run);
+/* By the hole of the heap that it continues, then by open ends if there is none, then by size. */
+static int compare_runs(const struct model_run *a, const struct model_run *b)
+{
+        uint64_t n_own = larger_hole(a), n_own_of_b = larger_hole(b);
+        int n_open = (a->is_open_below || a->is_open_above) -
+                     (b->is_open_below || b->is_open_above);
 
-                if (n_run >= n_bytes && (!n_best || n_run < n_best))
-                        n_best = n_run;
-        }
-        return n_best;
+        if (n_own != n_own_of_b)
+                return n_own > n_own_of_b ? 1 : -1;
+        if (!n_own && n_open)
+                return n_open;
+        return (free_run_bytes(a) < free_run_bytes(b)) - (free_run_bytes(a) > free_run_bytes(b));
 }
 
 struct model_unshelving model_foretell_unshelving(struct model *model,
                                                   const struct model_heap *heap, uint64_t n_bytes)
 {
-        uint64_t n_best = smallest_run(model, heap, MODEL_GOOD, n_bytes);
+        struct model_unshelving foretold = {.is_exact = model_count_good(model) ==
+                                                        model->idle_list.n};
+        struct model_run run;
+        unsigned next = 0;
 
-        return (struct model_unshelving){.is_enough = n_best != 0,
-                                         .is_exact = model_count_good(model) == model->idle_list.n,
-                                         .n_best_bytes = n_best};
+        while (model_next_run(model, heap, MODEL_GOOD, &next, &run)) {
+                if (free_run_bytes(&run) < n_bytes ||
+                    (foretold.is_enough && compare_runs(&run, &foretold.best) <= 0))
+                        continue;
+                foretold.is_enough = true;
+                foretold.best = run;
+        }
+        return foretold;
+}
+
+static bool is_from_above(const struct model_run *run)
+{
+        if (run->n_above_bytes == run->n_below_bytes)
+                return !run->n_above_bytes && !run->is_open_below && run->is_open_above;
+        return run->n_above_bytes > run->n_below_bytes;
 }
 
 /* Blocks come from the better end on, and not one too many. */
 static void judge_run(struct model *model, struct model_heap *heap, const struct model_run *run,
                       unsigned first, unsigned n_blocks, uint64_t n_bytes)
 {
-        bool is_from_above = run->n_above_bytes > run->n_below_bytes;
-        uint64_t n_got = is_from_above ? run->n_above_bytes : run->n_below_bytes;
+        bool comes_from_above = is_from_above(run);
+        uint64_t n_got = larger_hole(run);
 
         for (unsigned i = 0; i < n_blocks; i++) {
                 const struct model_range *block =
-                        &model->idle_list.at[is_from_above ? first + n_blocks - 1 - i : first + i];
+                        &model->idle_list
+                                 .at[comes_from_above ? first + n_blocks - 1 - i : first + i];
                 bool came = block->record->heap == model_heap(heap);
 
                 MODEL_EXPECT(model, came == (n_got < n_bytes));
@@ -258,7 +286,7 @@ static bool has_come(struct model *model, struct model_heap *heap, unsigned firs
         return came;
 }
 
-/* Nothing of the idle list was revoked: it is one of the smallest. */
+/* Nothing of the idle list was revoked: it is one of the best. */
 static void judge_unshelving(struct model *model, struct model_heap *heap, uint64_t n_bytes,
                              const struct model_unshelving *foretold)
 {
@@ -269,7 +297,7 @@ static void judge_unshelving(struct model *model, struct model_heap *heap, uint6
                 if (!has_come(model, heap, first, next))
                         continue;
                 n_runs++;
-                MODEL_EXPECT(model, free_run_bytes(&run) == foretold->n_best_bytes);
+                MODEL_EXPECT(model, compare_runs(&run, &foretold->best) == 0);
                 judge_run(model, heap, &run, first, next - first, n_bytes);
         }
         MODEL_EXPECT(model, n_runs == foretold->is_enough);

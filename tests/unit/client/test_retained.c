@@ -219,7 +219,8 @@ TEST(blocks_that_touch_serve_together)
         expect_no_plan(4 * BLOCK + 1);
         /* One in the midst is had, or given up. */
         ck_assert_ptr_nonnull(retained_take(&pool, 2, CONNECTION));
-        expect_plan(2 * BLOCK, 2 * BLOCK, 2);
+        /* What is had there may grow. */
+        expect_plan(2 * BLOCK, 3 * BLOCK, 2);
         expect_no_plan(3 * BLOCK);
 }
 

@@ -142,4 +142,64 @@ TEST(one_is_taken_that_many_revoked_ones_hide)
         ck_assert_ptr_eq(heap_set_take_idle(&set, 0, 0), &world.blocks[200]);
 }
 
+/* The idle list has runs of eight blocks, and two heaps take turns with pieces of one block and a half. */
+#define RUN_BLOCKS 8
+#define PIECE      (BLOCK / 2 * 3)
+
+static void make_idle_runs(unsigned n)
+{
+        for (unsigned i = 0; i < n * RUN_BLOCKS; i++)
+                (void)add(2, (uint64_t)(i / RUN_BLOCKS) * GIB + i % RUN_BLOCKS * BLOCK, BLOCK);
+        put_idle();
+}
+
+static void take_piece(unsigned heap)
+{
+        uint64_t address;
+
+        if (heap_alloc(&heaps[heap].heap, PIECE, &address) == 0)
+                return;
+        ck_assert(heap_set_reuse_idle(&set, &heaps[heap], PIECE));
+        ck_assert_int_eq(heap_alloc(&heaps[heap].heap, PIECE, &address), 0);
+}
+
+/* Ten pieces are fifteen blocks, and the hole at the end of each heap's row is less than one. */
+TEST(heaps_that_take_turns_do_not_shut_each_other_in)
+{
+        make_idle_runs(2);
+        for (unsigned i = 0; i < 5; i++) {
+                take_piece(0);
+                take_piece(1);
+        }
+        ck_assert_uint_eq(heaps[0].heap.n_blocks, RUN_BLOCKS);
+        ck_assert_uint_eq(heaps[1].heap.n_blocks, RUN_BLOCKS);
+}
+
+/* A run between used blocks is smaller, but what is next to the heap's own hole is better. */
+TEST(an_allocation_continues_the_heaps_own_hole)
+{
+        make_idle_runs(1);
+        (void)add(0, 4 * GIB, BLOCK);
+        fill(0, BLOCK / 2, 4 * GIB);
+        (void)add(2, 4 * GIB + BLOCK, 16 * BLOCK);
+        put_idle();
+        ck_assert(heap_set_reuse_idle(&set, &heaps[0], PIECE));
+        fill(0, PIECE, 4 * GIB + BLOCK / 2);
+}
+
+/* Where blocks are kept apart, nothing is shut in: the smallest serves. */
+TEST(apart_the_smallest_block_serves, .in = &without_start)
+{
+        begin(HEAP_SPLIT);
+        (void)add(1, 0, BLOCK);
+        fill(1, BLOCK, 0);
+        (void)add(2, BLOCK, BLOCK);
+        (void)add(1, 2 * BLOCK, BLOCK);
+        fill(1, BLOCK, 2 * BLOCK);
+        (void)add(2, GIB, 4 * BLOCK);
+        put_idle();
+        ck_assert(heap_set_reuse_idle(&set, &heaps[0], BLOCK));
+        fill(0, BLOCK, BLOCK);
+}
+
 TESTS_MAIN("heap_set_idle", .limit_s = UNLIMITED, .start = begin_joined, .stop = end)
