@@ -19,6 +19,9 @@
 
 #define PATIENCE_MS 1000
 
+/* More than a row or a header has. */
+#define START_BYTES 4096
+
 /* Queued sweeps at most: each mapping in the queue is one of those that the process may have. */
 #define WAITING_MAX       256
 #define WAITING_MAX_BYTES (UINT64_C(256) << 20)
@@ -53,13 +56,19 @@ static void let_go(struct sweep *sweep)
         closep(&sweep->fd);
 }
 
+static void clear_start(void *bytes, uint64_t n_bytes)
+{
+        memset(bytes, 0, n_bytes < START_BYTES ? n_bytes : START_BYTES);
+}
+
 static void carry_out(struct sweep *sweep)
 {
         int r;
 
-        if (sweep->bytes)
+        if (sweep->bytes) {
+                clear_start(sweep->bytes, sweep->n_bytes);
                 r = madvise(sweep->bytes, sweep->n_bytes, MADV_REMOVE);
-        else
+        } else
                 r = fallocate(sweep->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                               (off_t)sweep->n_bytes);
         if (r < 0)
@@ -198,6 +207,7 @@ void page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes, s
         pthread_mutex_unlock(&sweeper->lock);
         if (is_taken)
                 return;
+        clear_start(take_bytes, n_bytes);
         (void)munmap(take_bytes, n_bytes);
         free(sweep);
 }

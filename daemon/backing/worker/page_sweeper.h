@@ -15,7 +15,8 @@ int page_sweeper_new(struct page_sweeper **ret_sweeper);
 /* NULL is legal; returns NULL. Finishes the queue first, within a limit of time. */
 struct page_sweeper *page_sweeper_free(struct page_sweeper *sweeper);
 
-/* Frees the memory behind a shared mapping, and unmaps it. */
+/* Frees the memory behind a shared mapping, and unmaps it. Its first 4096 bytes are zero before any other, so that those
+ * that read meanwhile notice: they check the first row or the header again. */
 void page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes, size_t n_bytes);
 
 /* Frees the memory of a whole file. Returns when that is done, after a second, or at once while an earlier

@@ -65,7 +65,7 @@ static void add_block(const struct block_listing *block, void *argument)
         if (blocks->pool != PROTO_ALL_POOLS && blocks->pool != block->pool)
                 return;
         if (rows_may_show(blocks->asker, block->tenant)) {
-                row_buffer_add(&blocks->listing.rows, &row);
+                (void)row_buffer_add(&blocks->listing.rows, &row);
         } else {
                 others->bytes += block->n_bytes;
                 others->blocks++;
@@ -83,7 +83,7 @@ static bool add_others(struct walk *walk)
 
         for (uint32_t i = 0; i < walk->asker->server->n_pools; i++) {
                 if (blocks->others[i].blocks)
-                        row_buffer_add(&blocks->listing.rows, &blocks->others[i]);
+                        (void)row_buffer_add(&blocks->listing.rows, &blocks->others[i]);
         }
         return false;
 }

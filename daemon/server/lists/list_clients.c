@@ -109,11 +109,9 @@ static struct client_row describe(const struct session *session, uint64_t now_ns
 
 /* Where a client's row is. */
 struct place {
-        uint64_t client; /* its number; 0: it has no row */
-        uint32_t row;    /* or OTHERS */
+        uint64_t client;        /* its number; 0: it has no row */
+        struct client_row *row; /* NULL: there was no memory for it */
 };
-
-#define OTHERS UINT32_MAX
 
 struct clients {
         struct listing listing;
@@ -125,7 +123,6 @@ struct clients {
 
 static struct client_row *row_of(struct clients *clients, const struct client *client)
 {
-        struct client_row *rows = (struct client_row *)(void *)clients->listing.rows.rows;
         const struct session *session = client ? client_owner(client) : NULL;
         const struct place *place;
 
@@ -133,9 +130,7 @@ static struct client_row *row_of(struct clients *clients, const struct client *c
         if (!session || session->number >= clients->n_places)
                 return NULL;
         place = &clients->places[session->number];
-        if (place->client != client_number(client))
-                return NULL;
-        return place->row == OTHERS ? &clients->others : &rows[place->row];
+        return place->client == client_number(client) ? place->row : NULL;
 }
 
 static void add_block(const struct block_listing *block, void *argument)
@@ -163,22 +158,19 @@ static void add_block(const struct block_listing *block, void *argument)
 
 static void add_session(struct clients *clients, const struct session *session)
 {
-        const struct session *asker = clients->listing.walk.asker;
-        struct row_buffer *rows = &clients->listing.rows;
+        struct listing *listing = &clients->listing;
+        struct place *place = &clients->places[session->number];
         struct client_row row;
 
         /* It came after the list was begun. */
         if (session->number >= clients->n_places)
                 return;
         row = describe(session, clients->now_ns);
-        clients->places[session->number] = (struct place){.client = client_number(session->client),
-                                                          .row = rows->n_rows};
-        if (rows_may_show(asker, client_tenant(session->client))) {
-                row_buffer_add(rows, &row);
-        } else {
-                clients->places[session->number].row = OTHERS;
-                add_row(&clients->others, &row);
-        }
+        *place = (struct place){client_number(session->client), &clients->others};
+        if (rows_may_show(listing->walk.asker, client_tenant(session->client)))
+                place->row = row_buffer_add(&listing->rows, &row);
+        else
+                add_row(place->row, &row);
 }
 
 static bool add_sessions(struct walk *walk)
@@ -219,7 +211,7 @@ static bool add_others(struct walk *walk)
         proto_put_text(clients->others.program, sizeof(clients->others.program), "(other tenants)");
         hide(&clients->others);
         if (clients->others.clients)
-                row_buffer_add(&clients->listing.rows, &clients->others);
+                (void)row_buffer_add(&clients->listing.rows, &clients->others);
         return false;
 }
 

@@ -12,10 +12,8 @@
 #include "gpumem.h"
 #include "proto/refusal_text.h"
 
-/* Rows of a reply, without those of other tenants. Few, since no other client is served while they are
- * made. */
+/* Rows of a reply, without those of other tenants. Few, since no other client is served while they are made. */
 #define ROWS_MAX 64
-#define ROOM     (ROWS_MAX + LISTED_EVENT_N)
 
 /* A text that is made of facts takes as long as so many rows. */
 #define ROWS_A_TEXT 4
@@ -63,7 +61,7 @@ static void add_row(struct walk *walk, const struct event_history_row *kept)
                 proto_put_text(row.text, sizeof(row.text), kept->text);
         if (whose)
                 cgroup_container_name(whose->realm, row.container);
-        row_buffer_add(&walk->buffer, &row);
+        (void)row_buffer_add(&walk->buffer, &row);
 }
 
 static void add_to_others(struct walk *walk, const struct event_history_row *kept)
@@ -89,7 +87,7 @@ static void add_others(struct walk *walk)
                 row->age = row->first_age = LISTING_UNTOLD;
                 row->uid = row->pool = LISTING_NOBODY;
                 proto_put_text(row->program, sizeof(row->program), "(other tenants)");
-                row_buffer_add(&walk->buffer, row);
+                (void)row_buffer_add(&walk->buffer, row);
         }
 }
 
@@ -144,25 +142,25 @@ static uint64_t count_lost(const struct session *asker)
                                                                 : client_tenant_key(asker->client));
 }
 
+static int make_file(struct walk *walk, uint64_t since, struct session *session, int *ret_fd)
+{
+        list(walk, since);
+        while (row_buffer_write_some(&walk->buffer))
+                ;
+        return row_buffer_take_file(&walk->buffer, session, ret_fd);
+}
+
 void list_events_take(struct session *session, const struct frame *frame)
 {
         CLEANUP(closep)
         int fd = -1;
         struct frame reply = FRAME_NULL;
-        size_t n_row_bytes = sizeof(struct event_row);
         struct walk walk = {.asker = session,
                             .now_ns = server_now_ns(session->server),
                             .kinds = frame->events.kinds,
-                            .buffer = {.rows = malloc(ROOM * n_row_bytes),
-                                       .n_row_bytes = n_row_bytes,
-                                       .n_room = ROOM}};
+                            .buffer = {.n_row_bytes = sizeof(struct event_row)}};
 
-        walk.buffer.failed = !walk.buffer.rows;
-        if (!walk.buffer.failed)
-                list(&walk, frame->events.since);
-        if (walk.buffer.failed ||
-            reply_files_make(session, walk.buffer.rows,
-                             walk.buffer.n_rows * walk.buffer.n_row_bytes, &fd)) {
+        if (make_file(&walk, frame->events.since, session, &fd)) {
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
                                    "out of memory in gpumemd");
         } else {
@@ -175,5 +173,5 @@ void list_events_take(struct session *session, const struct frame *frame)
                 };
                 session_send(session, &reply, MESSAGE_EVENTS_REPLY, frame->serial, &fd, 1);
         }
-        row_buffer_deinit(&walk.buffer);
+        row_buffer_clear(&walk.buffer);
 }

@@ -26,7 +26,7 @@ static void add(struct limit_list *list, const struct limit_row *row, const char
         struct limit_row named = *row;
 
         proto_put_text(named.name, sizeof(named.name), name);
-        row_buffer_add(&list->rows, &named);
+        (void)row_buffer_add(&list->rows, &named);
 }
 
 /* Adds a row for each limit of the holder that is set, or exempts it from a default. `shown` tells for
@@ -156,7 +156,7 @@ static bool begin_list(struct walk *walk)
         const struct limits *table = table_of(walk);
 
         list->revision = server->limits_revision;
-        list->rows.n_rows = 0;
+        row_buffer_clear(&list->rows);
         list->n_uids = table ? table->n_uids : 0;
         free(list->has_uid);
         list->has_uid = calloc(list->n_uids + 1, sizeof(*list->has_uid));
@@ -216,7 +216,7 @@ static bool write_rows(struct walk *walk)
 {
         struct limit_list *list = CONTAINER_OF(walk, struct limit_list, walk);
 
-        return !is_outdated(walk) && row_buffer_write_some(&list->rows, &walk->place);
+        return !is_outdated(walk) && row_buffer_write_some(&list->rows);
 }
 
 static void reply(struct limit_list *list)
@@ -257,7 +257,7 @@ static void limit_list_free(struct walk *walk)
 {
         struct limit_list *list = CONTAINER_OF(walk, struct limit_list, walk);
 
-        row_buffer_deinit(&list->rows);
+        row_buffer_clear(&list->rows);
         free(list->has_tenant);
         free(list->has_uid);
         free(list);

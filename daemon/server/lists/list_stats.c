@@ -88,7 +88,7 @@ static void listing_free(struct walk *walk)
 {
         struct listing *listing = listing_of(walk);
 
-        row_buffer_deinit(&listing->rows);
+        row_buffer_clear(&listing->rows);
         look_forget(&listing->look);
         free(listing->more);
         free(listing);
@@ -130,7 +130,7 @@ bool listing_add_boards(struct walk *walk)
 
 bool listing_write_rows(struct walk *walk)
 {
-        return row_buffer_write_some(&listing_of(walk)->rows, &walk->place);
+        return row_buffer_write_some(&listing_of(walk)->rows);
 }
 
 /* What clients report may include memory that they have lost, which is not leased any more. The largest block that the

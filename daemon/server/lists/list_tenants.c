@@ -63,7 +63,7 @@ static void add_tenant(const struct tenant_listing *tenant, void *argument)
         struct tenant_row row = describe(asker->server, tenant);
 
         if (rows_may_show(asker, tenant->tenant))
-                row_buffer_add(&tenants->listing.rows, &row);
+                (void)row_buffer_add(&tenants->listing.rows, &row);
         else
                 add_to_others(&tenants->others[tenant->pool], &row);
 }
@@ -80,7 +80,7 @@ static bool add_others(struct walk *walk)
 
         for (uint32_t i = 0; i < walk->asker->server->n_pools; i++) {
                 if (tenants->others[i].tenants)
-                        row_buffer_add(&tenants->listing.rows, &tenants->others[i]);
+                        (void)row_buffer_add(&tenants->listing.rows, &tenants->others[i]);
         }
         return false;
 }

@@ -2,6 +2,7 @@
 #include "daemon/server/lists/rows.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,46 +11,62 @@
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/reply_files.h"
 
-#define FIRST_ROOM 64
+/* A step adds or writes so many rows at most, and never copies those that are there. */
+#define CHUNK_ROWS PART_ITEMS
 
-static void close_file(struct row_buffer *buffer)
+struct row_chunk {
+        struct row_chunk *next;
+        uint32_t n_rows;
+        _Alignas(max_align_t) char rows[];
+};
+
+static void free_first(struct row_buffer *buffer)
+{
+        struct row_chunk *first = buffer->first;
+
+        buffer->first = first->next;
+        free(first);
+}
+
+void row_buffer_clear(struct row_buffer *buffer)
 {
         if (buffer->has_file)
                 (void)close(buffer->file);
-        buffer->has_file = false;
+        while (buffer->first)
+                free_first(buffer);
+        *buffer = (struct row_buffer){.n_row_bytes = buffer->n_row_bytes};
 }
 
-void row_buffer_deinit(struct row_buffer *buffer)
+static struct row_chunk *add_chunk(struct row_buffer *buffer)
 {
-        close_file(buffer);
-        free(buffer->rows);
+        struct row_chunk *chunk = malloc(sizeof(*chunk) + CHUNK_ROWS * buffer->n_row_bytes);
+
+        if (!chunk)
+                return NULL;
+        chunk->next = NULL;
+        chunk->n_rows = 0;
+        if (buffer->first)
+                buffer->last->next = chunk;
+        else
+                buffer->first = chunk;
+        buffer->last = chunk;
+        return chunk;
 }
 
-static int grow(struct row_buffer *buffer)
+void *row_buffer_add(struct row_buffer *buffer, const void *row)
 {
-        uint32_t n_room = buffer->n_room ? 2 * buffer->n_room : FIRST_ROOM;
-        char *rows;
+        struct row_chunk *chunk = buffer->first ? buffer->last : NULL;
+        char *at;
 
-        if (buffer->n_rows < buffer->n_room)
-                return 0;
-        if (n_room > PROTO_ROWS_MAX)
-                return -E2BIG;
-        rows = reallocarray(buffer->rows, n_room, buffer->n_row_bytes);
-        if (!rows)
-                return -ENOMEM;
-        buffer->rows = rows;
-        buffer->n_room = n_room;
-        return 0;
-}
-
-void row_buffer_add(struct row_buffer *buffer, const void *row)
-{
-        if (buffer->failed || grow(buffer)) {
+        if (!buffer->failed && (!chunk || chunk->n_rows == CHUNK_ROWS))
+                chunk = add_chunk(buffer);
+        if (buffer->failed || !chunk || buffer->n_rows == PROTO_ROWS_MAX) {
                 buffer->failed = true;
-                return;
+                return NULL;
         }
-        memcpy(buffer->rows + buffer->n_rows * buffer->n_row_bytes, row, buffer->n_row_bytes);
+        at = chunk->rows + chunk->n_rows++ * buffer->n_row_bytes;
         buffer->n_rows++;
+        return memcpy(at, row, buffer->n_row_bytes);
 }
 
 static size_t n_all_bytes(const struct row_buffer *buffer)
@@ -57,29 +74,30 @@ static size_t n_all_bytes(const struct row_buffer *buffer)
         return buffer->n_rows * buffer->n_row_bytes;
 }
 
-static void begin_file(struct row_buffer *buffer)
+/* The chunk is freed then. */
+static int write_first(struct row_buffer *buffer)
 {
-        close_file(buffer);
-        buffer->has_file = memfd_new(REPLY_FILES_NAME, n_all_bytes(buffer), &buffer->file) == 0;
-        buffer->failed = buffer->failed || !buffer->has_file;
+        const struct row_chunk *chunk = buffer->first;
+        int r = memfd_write(buffer->file, chunk->rows, chunk->n_rows * buffer->n_row_bytes,
+                            buffer->n_written * buffer->n_row_bytes);
+
+        buffer->n_written += chunk->n_rows;
+        free_first(buffer);
+        return r;
 }
 
-bool row_buffer_write_some(struct row_buffer *buffer, struct numbered_walk *place)
+bool row_buffer_write_some(struct row_buffer *buffer)
 {
-        uint32_t n_rows = buffer->n_rows - place->next;
-        size_t offset = place->next * buffer->n_row_bytes;
+        int r = 0;
 
-        if (!place->next && !buffer->failed)
-                begin_file(buffer);
-        if (buffer->failed)
-                return false;
-        if (n_rows > place->n_items)
-                n_rows = place->n_items;
-        buffer->failed = memfd_write(buffer->file, buffer->rows + offset,
-                                     n_rows * buffer->n_row_bytes, offset) != 0;
-        place->next += n_rows;
-        place->n_items -= n_rows;
-        return place->next < buffer->n_rows;
+        if (!buffer->failed && !buffer->has_file) {
+                r = memfd_new(REPLY_FILES_NAME, n_all_bytes(buffer), &buffer->file);
+                buffer->has_file = !r;
+        }
+        if (!buffer->failed && !r && buffer->first)
+                r = write_first(buffer);
+        buffer->failed = buffer->failed || r;
+        return !buffer->failed && buffer->first;
 }
 
 int row_buffer_take_file(struct row_buffer *buffer, struct session *session, int *ret_fd)

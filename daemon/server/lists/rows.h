@@ -18,25 +18,27 @@ void list_tenants_take(struct session *session, const struct frame *frame);
 /* In list_events.c: EVENTS, without the pools' statistics. */
 void list_events_take(struct session *session, const struct frame *frame);
 
-/* An array of rows that grows, and the file into which they are written when all of them are there. It owns both.
- * `failed` is set when one of them could not be made. */
+/* Rows that are being added, and the file into which they are written when all of them are there. It owns both. Before
+ * the first row n_row_bytes is set, and the rest is 0. `failed` is set when a row or the file could not be made. */
 struct row_buffer {
-        char *rows;
         size_t n_row_bytes;
         uint32_t n_rows;
-        uint32_t n_room;
+        uint32_t n_written;
+        struct row_chunk *first,
+                *last; /* those that are not in the file; `last` is valid if there is one */
         bool failed;
         bool has_file;
         int file; /* valid if has_file */
 };
 
-void row_buffer_deinit(struct row_buffer *buffer);
+/* Frees rows and file: the buffer is as before its first row. */
+void row_buffer_clear(struct row_buffer *buffer);
 
-/* Appends a copy of `row`. */
-void row_buffer_add(struct row_buffer *buffer, const void *row);
+/* Appends a copy of `row`. It may be changed where it is until rows are written. NULL: `failed` is set. */
+void *row_buffer_add(struct row_buffer *buffer, const void *row);
 
 /* A part of a walk, after those that add rows: writes the next rows into the file. Returns whether rows are left. */
-bool row_buffer_write_some(struct row_buffer *buffer, struct numbered_walk *place);
+bool row_buffer_write_some(struct row_buffer *buffer);
 
 /* The file, with all rows, for the session's reply. Negative if it could not be made. */
 int row_buffer_take_file(struct row_buffer *buffer, struct session *session, int *ret_fd);

@@ -2,7 +2,6 @@
 #include "daemon/server/session/reply_files.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "base/err.h"
@@ -16,22 +15,11 @@
 /* A file is an item with its mapping and its pages. */
 #define FILES_A_STEP 16
 
-/* More than any row has. */
-#define FIRST_BYTES 4096
-
-static size_t smaller(size_t a, size_t b)
-{
-        return a < b ? a : b;
-}
-
-/* Clears the file. A client that copies rows meanwhile checks the first row again, so that is cleared
- * first. */
+/* A client that copies rows meanwhile checks the first row again, which is cleared first. */
 static void take_back(struct reply_file *file)
 {
         struct server *server = file->session->server;
 
-        if (!server->stopping)
-                memset(file->bytes, 0, smaller(file->n_bytes, FIRST_BYTES));
         reply_files_take_back(server, file->bytes, file->n_bytes);
         TAILQ_REMOVE(&server->reply_files.list, file, of_all);
         TAILQ_REMOVE(&file->session->reply_files, file, of_session);
