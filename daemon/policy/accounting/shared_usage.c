@@ -8,21 +8,24 @@ static bool is_shareable(const struct block *block)
         return block->bin->properties & POLICY_SHAREABLE;
 }
 
-static void forget(struct block *block)
+static void set_count(bool *counts, bool now, struct usage *usage, const struct block *block)
 {
         enum policy_kind kind = block_its_pool(block)->settings.kind;
-        struct lease *lease;
 
-        if (!is_shareable(block))
-                return;
-        TAILQ_FOREACH (lease, &block->leases, block_link) {
-                if (lease->counts_for_client)
-                        usage_remove(&lease->client->shared_usage, kind, block->bin->n_bytes);
-                if (lease->counts_for_tenant)
-                        usage_remove(&lease->client->tenant->shared_usage, kind,
-                                     block->bin->n_bytes);
-                lease->counts_for_client = lease->counts_for_tenant = false;
-        }
+        if (*counts && !now)
+                usage_remove(usage, kind, block->bin->n_bytes);
+        if (!*counts && now)
+                usage_add(usage, kind, block->bin->n_bytes);
+        *counts = now;
+}
+
+static void set_counts(struct lease *lease, bool for_client, bool for_tenant)
+{
+        struct client *client = lease->client;
+
+        set_count(&lease->counts_for_client, for_client, &client->shared_usage, lease->block);
+        set_count(&lease->counts_for_tenant, for_tenant, &client->tenant->shared_usage,
+                  lease->block);
 }
 
 bool shared_usage_forget(struct lease *lease)
@@ -30,7 +33,7 @@ bool shared_usage_forget(struct lease *lease)
         bool counts = lease->counts_for_client || lease->counts_for_tenant;
 
         if (counts)
-                forget(lease->block);
+                set_counts(lease, false, false);
         return counts;
 }
 
@@ -45,26 +48,19 @@ static bool mark(uint64_t *party, uint64_t number)
 
 void shared_usage_count(struct block *block)
 {
-        enum policy_kind kind = block_its_pool(block)->settings.kind;
         uint64_t number = ++block_its_pool(block)->policy->n_counts;
         struct lease *lease;
 
         if (!is_shareable(block))
                 return;
-        forget(block);
         (void)mark(&block->charge.client->counted, number);
         (void)mark(&block->charge.client->tenant->counted, number);
         TAILQ_FOREACH (lease, &block->leases, block_link) {
                 struct client *client = lease->client;
 
-                if (lease->state != LEASE_BUSY)
-                        continue;
-                lease->counts_for_client = mark(&client->counted, number);
-                lease->counts_for_tenant = mark(&client->tenant->counted, number);
-                if (lease->counts_for_client)
-                        usage_add(&client->shared_usage, kind, block->bin->n_bytes);
-                if (lease->counts_for_tenant)
-                        usage_add(&client->tenant->shared_usage, kind, block->bin->n_bytes);
+                if (lease->state == LEASE_BUSY)
+                        set_counts(lease, mark(&client->counted, number),
+                                   mark(&client->tenant->counted, number));
         }
 }
 

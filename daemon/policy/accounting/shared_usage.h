@@ -16,8 +16,8 @@
 /* For a block in LEASED: counts it again, after a lease began or the charge was transferred. */
 void shared_usage_count(struct block *block);
 
-/* A busy lease is about to end: if the block counts at it, removes the block from all counts. Returns whether it must be
- * counted again afterwards. Most leases of a block do not count, and it may have a thousand. */
+/* A busy lease is about to end: if the block counts at it, it does not any more. Returns whether the block must be counted
+ * again afterwards. Most leases of a block do not count, and it may have a thousand. */
 bool shared_usage_forget(struct lease *lease);
 
 /* Whether the client or its tenant could not bear the charge of the block on top of all others that it may

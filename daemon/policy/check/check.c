@@ -16,6 +16,7 @@ static uint64_t check_leases_of(const struct block *block)
 {
         const struct lease *lease;
         uint64_t n_busy = 0;
+        uint32_t n_to_recall = 0;
 
         TAILQ_FOREACH (lease, &block->leases, block_link) {
                 assert(lease->block == block);
@@ -30,7 +31,9 @@ static uint64_t check_leases_of(const struct block *block)
                        (lease->action.kind == ACTION_NOTICE ? lease->recalled
                                                             : lease->state == LEASE_BUSY));
                 n_busy += lease->state == LEASE_BUSY;
+                n_to_recall += lease->revoked && !lease->recalled;
         }
+        assert(n_to_recall == block->n_to_recall);
         return n_busy;
 }
 

@@ -340,6 +340,7 @@ static void remove_lease(struct block *block, struct lease *lease)
         TAILQ_REMOVE(&block->leases, lease, block_link);
         block->n_leases--;
         block->n_keeping -= lease->keeps_mapped;
+        block->n_to_recall -= lease->revoked && !lease->recalled;
 }
 
 void block_lease(struct block *block, struct lease *lease)
@@ -377,22 +378,28 @@ void block_count_attached(const struct block *block, const struct lease *lease, 
                 sum->n_attached_bytes -= block->bin->n_bytes;
 }
 
-static void count_all_attached(const struct block *block, int sign)
+/* The charge passes from one client to the other: what the one leases is attached now, and what the other leases is not. */
+static void recount_attached(const struct block *block, const struct client *from,
+                             const struct client *to)
 {
+        uint32_t pool = block_its_pool(block)->id;
         const struct lease *lease;
 
         TAILQ_FOREACH (lease, &block->leases, block_link) {
-                if (lease->state == LEASE_BUSY)
-                        block_count_attached(block, lease, sign);
+                if (lease->state != LEASE_BUSY)
+                        continue;
+                if (lease->client == from)
+                        lease->client->sums[pool].n_attached_bytes += block->bin->n_bytes;
+                else if (lease->client == to)
+                        lease->client->sums[pool].n_attached_bytes -= block->bin->n_bytes;
         }
 }
 
 static void transfer(struct block *block, struct client *client)
 {
         block->n_charge_transfers++;
-        count_all_attached(block, -1);
+        recount_attached(block, block->charge.client, client);
         charge_owner_set(block, client, CHARGE_HELD);
-        count_all_attached(block, 1);
 }
 
 static struct lease *find_eldest_busy(struct block *block)
@@ -445,10 +452,19 @@ void block_set_unmap_timed_out(struct block *block)
                 release_all_stays(block);
 }
 
-void block_release(struct block *block)
+/* A shared block may have a thousand leases, and none of them was revoked. */
+static void recall_leases(struct block *block)
 {
         struct lease *lease;
 
+        if (!block->n_to_recall)
+                return;
+        TAILQ_FOREACH (lease, &block->leases, block_link)
+                lease_recall(lease);
+}
+
+void block_release(struct block *block)
+{
         if (block->state == BLOCK_CACHED)
                 delist_cached(block);
         while (!LIST_EMPTY(&block->shares))
@@ -458,8 +474,7 @@ void block_release(struct block *block)
                 unmap_timeout_expect(block);
         charge_owner_update(block);
         action_push(&block_its_pool(block)->policy->actions, &block->action, ACTION_RELEASE);
-        TAILQ_FOREACH (lease, &block->leases, block_link)
-                lease_recall(lease);
+        recall_leases(block);
 }
 
 void block_set_unreleasable(struct block *block)

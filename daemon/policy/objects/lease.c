@@ -154,6 +154,7 @@ bool lease_revoke(struct lease *lease)
                 return false;
         lease_end_use(lease);
         lease->revoked = true;
+        lease->block->n_to_recall++;
         lease->client->policy->n_revocations++;
         block_its_pool(lease->block)->n_revocations++;
         tell(lease);
@@ -167,6 +168,7 @@ void lease_recall(struct lease *lease)
         if (!lease->revoked || lease->recalled || client->is_ending)
                 return;
         lease->recalled = true;
+        lease->block->n_to_recall--;
         block_its_pool(lease->block)->n_notices++;
         action_push(&client->policy->actions, &lease->action, ACTION_NOTICE);
 }

@@ -452,9 +452,10 @@ struct block {
         TAILQ_HEAD(block_leases, lease) leases;
         struct lease
                 *eldest; /* in `leases`; those before it, which are behind it there, are not busy */
-        uint32_t n_leases;           /* in `leases` */
-        uint32_t n_busy;             /* of these */
-        uint32_t n_keeping;          /* of these, with keeps_mapped */
+        uint32_t n_leases;    /* in `leases` */
+        uint32_t n_busy;      /* of these */
+        uint32_t n_keeping;   /* of these, with keeps_mapped */
+        uint32_t n_to_recall; /* of these, revoked, and the client was not told to unmap it */
         uint32_t n_charge_transfers; /* times that its charge moved to another client */
         uint32_t n_grants;           /* requests that it was granted to */
         uint32_t n_shares;           /* tokens by which it may be attached, in LEASED only */
