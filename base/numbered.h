@@ -44,6 +44,12 @@ void numbered_go_on(struct numbered_walk *walk, unsigned n_items);
 /* NULL: the part is over. */
 void *numbered_next(const struct numbered *all, struct numbered_walk *walk);
 
+/* The walk's present part is over: the object that it met last took as long as many. */
+static inline void numbered_end_part(struct numbered_walk *walk)
+{
+        walk->n_items = 0;
+}
+
 /* The walk meets the object that it met last once more. */
 static inline void numbered_meet_again(struct numbered_walk *walk)
 {

@@ -47,7 +47,6 @@ static void discharge_connection(struct session *session)
 
 static void session_free(struct session *session)
 {
-        reply_files_end(session);
         /* Truncates the board: the process may keep the file open, and its memory counts as the daemon's. */
         if (session->board)
                 reply_files_take_back(session->server, session->board, session->n_board_bytes);
@@ -106,6 +105,7 @@ static void close_handles(struct session *session)
 
         set_state(session, SESSION_CLOSING);
         walk_forget_all(session);
+        reply_files_end(session);
         stop_watching_process(session);
         transport_close(&session->transport);
         if (was_closed)

@@ -59,8 +59,13 @@ static void look_at_some(struct task *task)
         struct session *session;
 
         numbered_go_on(walk, PART_ITEMS);
-        while ((session = numbered_next(&server->sessions_by_number, walk)))
+        while ((session = numbered_next(&server->sessions_by_number, walk))) {
+                enum session_state state = session->state;
+
                 server->timeouts.is_any_left |= look_at(session);
+                if (session->state != state)
+                        numbered_end_part(walk);
+        }
         if (!numbered_is_over(&server->sessions_by_number, walk))
                 scheduler_put(&server->scheduler, &server->scheduler.node, task);
         else if (server->timeouts.is_any_left)
