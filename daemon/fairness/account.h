@@ -33,8 +33,9 @@ struct user {
         unsigned n_accounts;
         struct account *accounts; /* by realm */
         struct allowance allowance;
-        unsigned n_arrivals; /* connections that wait to be let in */
-        struct news *news;   /* of its connections: see daemon/server/scheduler/news.h */
+        struct door
+                *door; /* of its connections that wait to be let in: see daemon/server/arrivals.h */
+        struct news *news; /* of its connections: see daemon/server/scheduler/news.h */
         UT_hash_handle hh;
 };
 
