@@ -27,7 +27,7 @@ LAYERS = {
     'daemon/identity': {'base', 'include'},
     'daemon/fairness': {'base', 'include'},
     'daemon/policy': {'proto', 'base', 'include'},
-    'daemon/backing': {'driver', 'base', 'include'},
+    'daemon/backing': {'daemon/identity', 'driver', 'base', 'include'},
     'daemon/server': {'daemon/identity', 'daemon/fairness', 'daemon/policy', 'daemon/backing', 'proto',
                       'driver', 'base', 'include'},
     'daemon/config': {'daemon/server', 'daemon/fairness', 'daemon/policy', 'base', 'include'},

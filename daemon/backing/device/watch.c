@@ -98,11 +98,13 @@ static void try_recovered(struct watch *watch, enum nvml_health before, struct w
                                     watch);
 }
 
-static bool report_differs(const struct nvml_report *a, const struct nvml_report *b)
+static bool report_differs(const struct watch_report *a, const struct watch_report *b)
 {
         /* Padding may differ, too, which only costs one wake-up.
          * NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c) */
-        return memcmp(a, b, sizeof(*a)) != 0;
+        return memcmp(&a->nvml, &b->nvml, sizeof(a->nvml)) != 0 ||
+               memcmp(a->processes, b->processes, a->nvml.n_processes * sizeof(a->processes[0])) !=
+                       0;
 }
 
 static bool is_below_floor(const struct watch *watch, const struct nvml_report *report)
@@ -120,7 +122,7 @@ static void put_report(struct watch *watch, const struct watch_report *report)
         is_new = watch->state == WATCH_RUNS &&
                  (report->n_answered != watch->report.n_answered ||
                   report->canary != watch->report.canary || is_below_floor(watch, &report->nvml) ||
-                  report_differs(&report->nvml, &watch->report.nvml));
+                  report_differs(report, &watch->report));
         watch->report = *report;
         if (is_new)
                 watch->watched.wake(watch->watched.wake_argument);
@@ -135,6 +137,8 @@ static void look(struct watch *watch, const struct nvml *nvml, nvmlDevice_t devi
 
         report->n_looks++;
         nvml_look(nvml, device, &report->nvml);
+        for (unsigned i = 0; i < report->nvml.n_processes; i++)
+                process_facts_read((pid_t)report->nvml.processes[i].pid, &report->processes[i]);
         nvml_events_take(nvml, events, &report->nvml);
         report->nvml.health = nvml_health_after(before, report->nvml.health);
         try_recovered(watch, before, report);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "daemon/backing/device/canary.h"
+#include "daemon/identity/process_facts.h"
 #include "driver/nvml.h"
 
 #define WATCH_INTERVAL_MS       1000
@@ -23,9 +24,11 @@ struct watch;
 
 struct watch_report {
         struct nvml_report nvml;
-        enum canary_outcome canary; /* of the last check after a recovery */
-        uint64_t n_looks;           /* NVML was asked so often */
-        uint64_t n_answered;        /* the latest watch_ask that this report answers */
+        struct process_facts
+                processes[NVML_PROCESSES_MAX]; /* of nvml.processes, at the same places */
+        enum canary_outcome canary;            /* of the last check after a recovery */
+        uint64_t n_looks;                      /* NVML was asked so often */
+        uint64_t n_answered;                   /* the latest watch_ask that this report answers */
 };
 
 struct watched {

@@ -71,6 +71,7 @@ struct server_pool {
         struct {
                 struct watch *watch; /* NULL in pinned pools */
                 struct nvml_report report;
+                struct process_facts processes[NVML_PROCESSES_MAX]; /* of the report */
                 uint64_t n_looks;      /* of the last report that was compared with the stock */
                 struct job_queue held; /* failed creates that wait for NVML, see device_watch.h */
                 uint64_t n_asked;      /* number of the last question to NVML that they wait for */

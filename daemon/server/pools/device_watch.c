@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/text.h"
 #include "daemon/policy/aging.h"
 #include "daemon/server/pools/driver_health.h"
 #include "daemon/server/session/authorization.h"
@@ -119,6 +118,7 @@ static void take_report(struct server *server, struct server_pool *pool,
         struct nvml_report before = pool->device.report;
 
         pool->device.report = *report;
+        memcpy(pool->device.processes, watched->processes, sizeof(pool->device.processes));
         if (watched->canary == CANARY_DIRTY && !pool->device.is_dirty)
                 device_watch_mark_dirty(server, pool);
         log_xids(server, pool, &before);
@@ -304,9 +304,10 @@ void device_watch_fill(const struct server_pool *pool, uint64_t reserved, struct
 
 /* Process names reveal a tenant's programs: only the sum of other tenants' processes is told. */
 static const struct nvml_process *next_largest(const struct session *asker,
-                                               const struct nvml_report *report,
+                                               const struct server_pool *pool,
                                                const struct nvml_process *before)
 {
+        const struct nvml_report *report = &pool->device.report;
         const struct nvml_process *largest = NULL;
 
         for (unsigned i = 0; i < report->n_processes; i++) {
@@ -316,53 +317,41 @@ static const struct nvml_process *next_largest(const struct session *asker,
 
                 if (process->n_bytes == NVML_UNKNOWN || process->pid == (uint32_t)getpid() ||
                     !comes_later || (largest && process->n_bytes <= largest->n_bytes) ||
-                    !authorization_shows_process(asker, (pid_t)process->pid))
+                    !authorization_shows_process(asker, (pid_t)process->pid,
+                                                 &pool->device.processes[i]))
                         continue;
                 largest = process;
         }
         return largest;
 }
 
-static void program_name(uint32_t pid, char name[static TEXT_BYTES])
+static void name_user(const struct server_pool *pool, const struct nvml_process *process,
+                      uint32_t *pid, uint64_t *n_bytes, char name[static USER_NAME_BYTES])
 {
-        char path[48];
-
-        (void)snprintf(path, sizeof(path), "/proc/%" PRIu32 "/comm", pid);
-        if (text_read(path, name))
-                (void)snprintf(name, TEXT_BYTES, "?");
-        name[strcspn(name, "\n")] = '\0';
-}
-
-static void name_user(const struct nvml_process *process, uint32_t *pid, uint64_t *n_bytes,
-                      char name[static USER_NAME_BYTES])
-{
-        char program[TEXT_BYTES];
-
-        program_name(process->pid, program);
         *pid = process->pid;
         *n_bytes = process->n_bytes;
-        proto_put_text(name, USER_NAME_BYTES, program);
+        proto_put_text(name, USER_NAME_BYTES,
+                       pool->device.processes[process - pool->device.report.processes].program);
 }
 
 void device_watch_fill_users(const struct session *asker, uint32_t id, uint64_t reserved,
                              struct message_refused_facts *facts)
 {
         const struct server_pool *pool = &asker->server->pools[id];
-        const struct nvml_report *report = &pool->device.report;
-        uint64_t n_others_bytes = others_bytes(report, reserved);
+        uint64_t n_others_bytes = others_bytes(&pool->device.report, reserved);
         const struct nvml_process *largest, *second;
 
         if (!n_others_bytes || n_others_bytes == NVML_UNKNOWN)
                 return;
-        facts->device_free = report->n_free_bytes;
+        facts->device_free = pool->device.report.n_free_bytes;
         facts->device_others = n_others_bytes;
-        largest = next_largest(asker, report, NULL);
+        largest = next_largest(asker, pool, NULL);
         if (!largest)
                 return;
-        name_user(largest, &facts->user_1, &facts->used_1, facts->user_program_1);
-        second = next_largest(asker, report, largest);
+        name_user(pool, largest, &facts->user_1, &facts->used_1, facts->user_program_1);
+        second = next_largest(asker, pool, largest);
         if (second)
-                name_user(second, &facts->user_2, &facts->used_2, facts->user_program_2);
+                name_user(pool, second, &facts->user_2, &facts->used_2, facts->user_program_2);
 }
 
 uint32_t device_watch_state(const struct server_pool *pool)

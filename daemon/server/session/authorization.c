@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "daemon/policy/report/listing.h"
 
@@ -112,31 +111,26 @@ bool authorization_may_administer(const struct session *session)
         return (session->peer.uid == 0 || session->way == SESSION_AS_ADMIN) && is_at_home(session);
 }
 
-static bool is_of_same_container(const struct session *asker, pid_t pid)
+static bool is_of_same_container(const struct session *asker, const struct process_facts *facts)
 {
-        char container[CGROUP_PATH_MAX];
-
-        return !asker->peer.container_fault && peer_find_container(pid, container) == 0 &&
-               strcmp(container, asker->peer.container) == 0;
+        return !asker->peer.container_fault && !facts->container_fault &&
+               strcmp(facts->container, asker->peer.container) == 0;
 }
 
-bool authorization_shows_process(const struct session *asker, pid_t pid)
+bool authorization_shows_process(const struct session *asker, pid_t pid,
+                                 const struct process_facts *facts)
 {
-        struct stat status;
-        char path[32];
-
-        (void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-        if (stat(path, &status))
+        if (!facts->is_there)
                 return false;
         if (authorization_sees_all(asker))
                 return true;
-        if (status.st_uid != asker->peer.uid)
+        if (facts->uid != asker->peer.uid)
                 return false;
         switch (asker->server->tenancy) {
         case TENANCY_OF_USERS:
                 return true;
         case TENANCY_OF_CONTAINERS:
-                return is_of_same_container(asker, pid);
+                return is_of_same_container(asker, facts);
         case TENANCY_OF_CLIENTS:
                 break;
         }

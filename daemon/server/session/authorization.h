@@ -26,4 +26,5 @@ bool authorization_sees_all(const struct session *session);
 bool authorization_may_administer(const struct session *session);
 
 /* Whether the asker may know of the process: it is of the asker's tenant, or the asker sees all. */
-bool authorization_shows_process(const struct session *asker, pid_t pid);
+bool authorization_shows_process(const struct session *asker, pid_t pid,
+                                 const struct process_facts *facts);
