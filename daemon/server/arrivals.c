@@ -76,13 +76,12 @@ static void ask(struct door *door)
         pthread_mutex_unlock(&arrivals->lock);
 }
 
-/* Few are known at a time, since each that is known has a pidfd, too. */
 static void go_on(struct door *door)
 {
+        if (!door->is_asked && !TAILQ_EMPTY(&door->waiting))
+                ask(door);
         if (!TAILQ_EMPTY(&door->known))
                 put(door);
-        else if (!door->is_asked && !TAILQ_EMPTY(&door->waiting))
-                ask(door);
         else if (!door->n)
                 door_free(door);
 }
@@ -239,6 +238,7 @@ int arrivals_add(struct arrivals *arrivals, struct user *user, enum session_way 
         *arrival = (struct arrival){.way = way, .fd = take_fd, .peer = PEER_NULL};
         TAILQ_INSERT_TAIL(&door->waiting, arrival, link);
         door->n++;
-        go_on(door);
+        if (!door->is_asked)
+                ask(door);
         return 0;
 }
