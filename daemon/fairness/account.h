@@ -33,9 +33,8 @@ struct user {
         unsigned n_accounts;
         struct account *accounts; /* by realm */
         struct allowance allowance;
-        struct door
-                *door; /* of its connections that wait to be let in: see daemon/server/arrivals.h */
-        struct news *news; /* of its connections: see daemon/server/scheduler/news.h */
+        unsigned n_arrivals; /* connections that wait to be let in */
+        struct news *news;   /* of its connections: see daemon/server/scheduler/news.h */
         UT_hash_handle hh;
 };
 

@@ -11,13 +11,15 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "daemon/backing/worker/fd_closer.h"
-#include "daemon/server/arrivals.h"
 #include "daemon/server/core/server_options.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/transport/socket_close.h"
 #include "daemon/server/transport/socket_file.h"
 #include "gpumem.h"
 #include "proto/address.h"
+
+/* Connections of a user that wait for its turn. Later ones are turned away. */
+#define ARRIVALS_A_USER 512
 
 struct listen_socket {
         struct listener *listener;
@@ -29,9 +31,19 @@ struct listen_socket {
         bool has_file;         /* the file is this daemon's, which removes it */
 };
 
+/* A connection that was accepted: who it is, is found out at its user's expense. */
+struct arrival {
+        struct task task;
+        LIST_ENTRY(arrival) link;
+        struct listener *listener;
+        struct user *user; /* NULL: it is for the admin socket */
+        enum session_way way;
+        int fd;
+};
+
 struct listener {
         struct server *server;
-        struct arrivals arrivals;
+        LIST_HEAD(, arrival) arrivals;
         struct listen_socket sockets[SESSION_N_WAYS];
         unsigned n_open_handles;
         int lock_fd;
@@ -58,6 +70,27 @@ static void turn_away(struct listen_socket *socket)
                           "for a connection; raise LimitNOFILE or ulimit -n");
 }
 
+static void arrival_free(struct arrival *arrival)
+{
+        scheduler_take_out(&arrival->task);
+        LIST_REMOVE(arrival, link);
+        if (arrival->user)
+                arrival->user->n_arrivals--;
+        (void)user_unref(arrival->user);
+        free(arrival);
+}
+
+static void let_in(struct task *task)
+{
+        struct arrival *arrival = CONTAINER_OF(task, struct arrival, task);
+        struct server *server = arrival->listener->server;
+        enum session_way way = arrival->way;
+        int fd = arrival->fd;
+
+        arrival_free(arrival);
+        session_accept(server, fd, way);
+}
+
 static int find_user(struct server *server, int fd, struct user **ret_user)
 {
         struct ucred credentials;
@@ -66,6 +99,28 @@ static int find_user(struct server *server, int fd, struct user **ret_user)
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &n_bytes))
                 return err_errno();
         return user_ref(&server->accounts, credentials.uid, ret_user);
+}
+
+static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
+{
+        struct scheduler *scheduler = &socket->listener->server->scheduler;
+        bool is_one_more = !user || user->n_arrivals < ARRIVALS_A_USER;
+        struct arrival *arrival = is_one_more ? calloc(1, sizeof(*arrival)) : NULL;
+
+        if (!arrival)
+                return -ENOMEM;
+        *arrival = (struct arrival){.task = {.step = let_in},
+                                    .listener = socket->listener,
+                                    .user = user,
+                                    .way = socket->way,
+                                    .fd = fd};
+        LIST_INSERT_HEAD(&socket->listener->arrivals, arrival, link);
+        if (user) {
+                payer_ref(&user->payer);
+                user->n_arrivals++;
+        }
+        scheduler_put(scheduler, user ? &user->payer : &scheduler->admin, &arrival->task);
+        return 0;
 }
 
 /* Who connects pays for the step, too. */
@@ -80,7 +135,7 @@ static void arrive(struct listen_socket *socket, int fd)
         if (user)
                 scheduler_charge_also(&server->scheduler, &user->payer);
         if (!r)
-                r = arrivals_add(&socket->listener->arrivals, user, socket->way, fd);
+                r = arrival_new(socket, user, fd);
         if (r) {
                 session_turn_away(
                         fd, GPUMEM_E_TOO_MANY,
@@ -232,27 +287,25 @@ static void listener_free(struct listener *listener)
         free(listener);
 }
 
-static void count_closed(struct listener *listener)
+static void on_closed(uv_handle_t *handle)
 {
-        if (--listener->n_open_handles == 0)
-                listener_free(listener);
-}
+        struct listen_socket *socket = CONTAINER_OF((uv_poll_t *)handle, struct listen_socket,
+                                                    poll);
 
-static void on_socket_closed(uv_handle_t *handle)
-{
-        count_closed(CONTAINER_OF((uv_poll_t *)handle, struct listen_socket, poll)->listener);
-}
-
-static void on_arrivals_closed(uv_handle_t *handle)
-{
-        count_closed(CONTAINER_OF((uv_async_t *)handle, struct listener, arrivals.wake));
+        if (--socket->listener->n_open_handles == 0)
+                listener_free(socket->listener);
 }
 
 struct listener *listener_close(struct listener *listener)
 {
         if (!listener)
                 return NULL;
-        arrivals_close(&listener->arrivals, on_arrivals_closed);
+        while (!LIST_EMPTY(&listener->arrivals)) {
+                struct arrival *arrival = LIST_FIRST(&listener->arrivals);
+
+                socket_close(listener->server, arrival->fd);
+                arrival_free(arrival);
+        }
         for (unsigned way = 0; way < SESSION_N_WAYS; way++) {
                 struct listen_socket *socket = &listener->sockets[way];
 
@@ -260,7 +313,7 @@ struct listener *listener_close(struct listener *listener)
                         (void)unlink(socket->address.sun_path);
                 scheduler_take_out(&socket->accepting);
                 if (socket->poll.loop)
-                        uv_close((uv_handle_t *)&socket->poll, on_socket_closed);
+                        uv_close((uv_handle_t *)&socket->poll, on_closed);
         }
         if (!listener->n_open_handles)
                 listener_free(listener);
@@ -279,14 +332,6 @@ static int guard_loop(struct server *server, const struct server_options *option
         return fd_closer_new(&server->closer);
 }
 
-static int open_arrivals(struct listener *listener)
-{
-        int r = arrivals_open(&listener->arrivals, listener->server);
-
-        listener->n_open_handles += listener->arrivals.has_wake;
-        return r;
-}
-
 int listener_new(struct server *server, const struct server_options *options,
                  struct listener **ret_listener)
 {
@@ -296,6 +341,7 @@ int listener_new(struct server *server, const struct server_options *options,
         if (!listener)
                 return -ENOMEM;
         listener->server = server;
+        LIST_INIT(&listener->arrivals);
         listener->lock_fd = -1;
         for (unsigned way = 0; way < SESSION_N_WAYS; way++)
                 listener->sockets[way] = (struct listen_socket){.listener = listener,
@@ -304,8 +350,6 @@ int listener_new(struct server *server, const struct server_options *options,
                                                                 .accepting = {.step = accept_one}};
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         r = guard_loop(server, options);
-        if (!r)
-                r = open_arrivals(listener);
         if (!r)
                 r = open_sockets(listener, options);
         if (r) {

@@ -98,8 +98,6 @@ static void join(struct world *world)
         unsigned which = input_below(world->input, N_PEERS);
         struct peer_process *process = &peers.processes[which];
         uint8_t how = input_byte(world->input);
-        struct peer peer = PEER_NULL;
-        int r;
 
         forget_closed(world->server);
         if (process->fd >= 0 || process->pidfd >= 0)
@@ -112,9 +110,7 @@ static void join(struct world *world)
                                          .is_dead = how == 255,
                                          .reads = how % 4 != 0};
         peers.next = process;
-        r = peer_init(&peer, process->fd);
-        session_accept(world->server, process->fd, how & 32 ? SESSION_AS_ADMIN : SESSION_AS_CLIENT,
-                       r, &peer);
+        session_accept(world->server, process->fd, how & 32 ? SESSION_AS_ADMIN : SESSION_AS_CLIENT);
         if (how < 240)
                 say_hello(world, process);
 }

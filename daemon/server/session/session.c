@@ -510,11 +510,11 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         return 0;
 }
 
-void session_accept(struct server *server, int take_fd, enum session_way way, int r,
-                    const struct peer *take_peer)
+void session_accept(struct server *server, int take_fd, enum session_way way)
 {
-        struct peer peer = *take_peer;
+        struct peer peer = PEER_NULL;
         struct session *session;
+        int r = peer_init(&peer, take_fd);
 
         if (r) {
                 turn_stranger_away(server, take_fd, r);

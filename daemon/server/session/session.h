@@ -4,7 +4,7 @@
  * Two signs end it, in either order: the end of the connection, and the end of the process that made it. A process may
  * close its socket and live on with its memory mapped; a forked child may hold the socket after its parent has died.
  *
- *    session_accept (arrivals.c)
+ *    session_accept (listener.c)
  *         |
  *         v
  *       HELLO ---- C or P --------------------------------.
@@ -82,10 +82,8 @@ struct session {
         unsigned n_reply_files;
 };
 
-/* Accepts a connection, of which peer_init has said `r`, and the peer if that is 0. Failures end the connection and are
- * logged. */
-void session_accept(struct server *server, int take_fd, enum session_way way, int r,
-                    const struct peer *take_peer);
+/* Accepts a connection. Failures end the connection and are logged. */
+void session_accept(struct server *server, int take_fd, enum session_way way);
 
 /* Frees the sessions that have ended. Call it where no session is at work. */
 void session_free_ended(struct server *server);

@@ -325,6 +325,8 @@ TEST(what_torch_records_is_used)
         gpumem_torch_record_stream(pointer, NULL);
         gpumem_torch_free(pointer, N_BYTES, 0, gpu_stream(gpu));
         ck_assert_uint_eq(gpumem_adapters_failures(), 0);
+        /* A free that waits for the recorded use has not ended the allocation yet. */
+        ck_assert_int_eq(gpumem_flush(NULL, NULL), 0);
         gpumem_torch_record_stream(pointer, NULL);
         ck_assert_uint_eq(gpumem_adapters_failures(), 1);
 }
