@@ -31,6 +31,7 @@ struct search {
 /* The pieces between two addresses, of which none is a wall. */
 struct stretch {
         uint64_t start, end;
+        struct piece first; /* unless it is empty; to find it may take a walk over a run */
         uint64_t n_missing, n_others_bytes;
         unsigned n_gaps;
 };
@@ -127,20 +128,25 @@ static void add(struct stretch *stretch, const struct piece *piece)
 {
         uint64_t n_bytes = piece->end - piece->start;
 
+        if (stretch->start == stretch->end)
+                stretch->first = *piece;
         stretch->end = piece->end;
         stretch->n_missing += piece->kind == PIECE_GAP ? n_bytes : 0;
         stretch->n_gaps += piece->kind == PIECE_GAP;
         stretch->n_others_bytes += piece->kind == PIECE_OTHERS ? n_bytes : 0;
 }
 
-static void drop(struct stretch *stretch, const struct piece *piece)
+static void drop_first(const struct search *search, struct stretch *stretch)
 {
-        uint64_t n_bytes = piece->end - piece->start;
+        const struct piece *first = &stretch->first;
+        uint64_t n_bytes = first->end - first->start;
 
-        stretch->start = piece->end;
-        stretch->n_missing -= piece->kind == PIECE_GAP ? n_bytes : 0;
-        stretch->n_gaps -= piece->kind == PIECE_GAP;
-        stretch->n_others_bytes -= piece->kind == PIECE_OTHERS ? n_bytes : 0;
+        stretch->n_missing -= first->kind == PIECE_GAP ? n_bytes : 0;
+        stretch->n_gaps -= first->kind == PIECE_GAP;
+        stretch->n_others_bytes -= first->kind == PIECE_OTHERS ? n_bytes : 0;
+        stretch->start = first->end;
+        if (stretch->start < stretch->end)
+                stretch->first = piece_at(search, stretch->start);
 }
 
 static bool is_own(const struct search *search, uint64_t address)
@@ -157,14 +163,13 @@ static uint64_t cost_of_others(const struct stretch *stretch)
 
 /* From the stretch's start. Of a gap at its upper end the window takes only what it needs; if it needs nothing, it was
  * offered without that gap. */
-static void offer_up(struct search *search, const struct stretch *stretch,
-                     const struct piece *first, const struct piece *last)
+static void offer_up(struct search *search, const struct stretch *stretch, const struct piece *last)
 {
         struct window window = {stretch->start, stretch->end, stretch->n_missing, stretch->n_gaps};
         bool is_behind = is_own(search, stretch->start - 1);
 
         /* Behind a run of the heap's, the run becomes longer. */
-        if (first->kind == PIECE_GAP && !is_behind)
+        if (stretch->first.kind == PIECE_GAP && !is_behind)
                 return;
         if (last->kind == PIECE_GAP && last->start - stretch->start >= search->n_bytes)
                 return;
@@ -180,9 +185,9 @@ static void offer_up(struct search *search, const struct stretch *stretch,
 
 /* Of the gap at its lower end the window takes only what it needs. Of two places as good the one that has more room to
  * grow is better: the upper one. */
-static void offer_down(struct search *search, const struct stretch *stretch,
-                       const struct piece *gap)
+static void offer_down(struct search *search, const struct stretch *stretch)
 {
+        const struct piece *gap = &stretch->first;
         uint64_t n_more = round_up(search->n_bytes - (stretch->end - gap->end));
 
         offer(search,
@@ -196,20 +201,20 @@ static void offer_down(struct search *search, const struct stretch *stretch,
 static void slide(struct search *search, struct stretch *stretch, const struct piece *last)
 {
         while (stretch->start < stretch->end) {
-                struct piece first = piece_at(search, stretch->start);
+                const struct piece *first = &stretch->first;
                 bool is_enough = stretch->end - stretch->start >= search->n_bytes;
-                bool is_needed = stretch->end - first.end < search->n_bytes;
+                bool is_needed = stretch->end - first->end < search->n_bytes;
 
                 if (stretch->n_gaps <= WINDOW_GAPS_MAX) {
                         if (is_enough)
-                                offer_up(search, stretch, &first, last);
-                        if (is_enough && is_needed && first.kind == PIECE_GAP &&
-                            first.end < stretch->end)
-                                offer_down(search, stretch, &first);
-                        if (!is_enough || (first.kind == PIECE_GAP && is_needed))
+                                offer_up(search, stretch, last);
+                        if (is_enough && is_needed && first->kind == PIECE_GAP &&
+                            first->end < stretch->end)
+                                offer_down(search, stretch);
+                        if (!is_enough || (first->kind == PIECE_GAP && is_needed))
                                 return;
                 }
-                drop(stretch, &first);
+                drop_first(search, stretch);
         }
 }
 
