@@ -90,14 +90,14 @@ static const struct leased *retained_at(const struct pool *pool, uint64_t addres
 
 /* The run from this block upwards; where runs are kept apart, the block alone. */
 static struct free_run free_run_from(const struct pool *pool, const struct heap *heap,
-                                     const struct leased *first)
+                                     const struct leased *first, uint64_t n_bytes)
 {
         uint64_t start = leased_address(first), end = start + leased_bytes(first);
         const struct leased *leased;
 
         while (heap->runs == HEAP_JOINED && (leased = retained_at(pool, end)))
                 end += leased_bytes(leased);
-        return free_run_of(heap, start, end);
+        return free_run_of(heap, start, end, n_bytes);
 }
 
 static bool find_free_run(const struct pool *pool, struct heap *heap, uint64_t n_bytes,
@@ -113,9 +113,8 @@ static bool find_free_run(const struct pool *pool, struct heap *heap, uint64_t n
                 if (leased->connection != pool->binding.connection ||
                     (heap->runs == HEAP_JOINED && retained_at(pool, leased_address(leased) - 1)))
                         continue;
-                run = free_run_from(pool, heap, leased);
-                if (free_run_bytes(&run) >= n_bytes &&
-                    (!best.start || free_run_is_better(&run, &best)))
+                run = free_run_from(pool, heap, leased, n_bytes);
+                if (run.is_enough && (!best.start || free_run_is_better(&run, &best)))
                         best = run;
         }
         spin_unlock(&heap->lock);

@@ -139,10 +139,9 @@ static bool find_free_run(struct heap_set *set, struct heap *heap, uint64_t n_by
                 const struct extent *extent = extents_at(&idle_list->extents, free_extent);
                 struct free_run run = free_run_of(
                         heap, heap_address_of(idle_list, extent->start),
-                        heap_address_of(idle_list, extent->start + extent->n_units));
+                        heap_address_of(idle_list, extent->start + extent->n_units), n_bytes);
 
-                if (free_run_bytes(&run) >= n_bytes &&
-                    (!best.start || free_run_is_better(&run, &best)))
+                if (run.is_enough && (!best.start || free_run_is_better(&run, &best)))
                         best = run;
         }
         spin_unlock(&heap->lock);

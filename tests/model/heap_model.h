@@ -199,8 +199,8 @@ void model_revoke_some(struct model *model, unsigned n);
 /* Blocks on the idle list that follow each other, and what they touch of a heap's holes. */
 struct model_run {
         uint64_t start, end, n_below_bytes, n_above_bytes;
-        bool is_open_below,
-                is_open_above; /* no block touches it there; not where runs are kept apart */
+        uint64_t n_wasted_bytes;           /* of blocks that would serve a request; 0: little */
+        bool is_open_below, is_open_above; /* no block there; false where runs are kept apart */
 };
 
 /* The run that begins with the idle list's block of that index, which is moved behind it. With the

@@ -220,18 +220,38 @@ static uint64_t larger_hole(const struct model_run *run)
         return run->n_above_bytes > run->n_below_bytes ? run->n_above_bytes : run->n_below_bytes;
 }
 
-/* By the hole of the heap that it continues, then by open ends if there is none, then by size. */
+/* By waste, then by the hole of the heap that it continues, then by open ends, then by size. */
 static int compare_runs(const struct model_run *a, const struct model_run *b)
 {
         uint64_t n_own = larger_hole(a), n_own_of_b = larger_hole(b);
         int n_open = (a->is_open_below || a->is_open_above) -
                      (b->is_open_below || b->is_open_above);
 
+        if (a->n_wasted_bytes != b->n_wasted_bytes)
+                return a->n_wasted_bytes < b->n_wasted_bytes ? 1 : -1;
         if (n_own != n_own_of_b)
                 return n_own > n_own_of_b ? 1 : -1;
-        if (!n_own && n_open)
+        if (n_open)
                 return n_open;
-        return (free_run_bytes(a) < free_run_bytes(b)) - (free_run_bytes(a) > free_run_bytes(b));
+        return (a->end - a->start < b->end - b->start) - (a->end - a->start > b->end - b->start);
+}
+
+static bool is_from_above(const struct model_run *run)
+{
+        if (run->n_above_bytes == run->n_below_bytes)
+                return !run->n_above_bytes && !run->is_open_below && run->is_open_above;
+        return run->n_above_bytes > run->n_below_bytes;
+}
+
+/* The run's blocks are those of the idle list from the first index on, up to the other. */
+static uint64_t wasted(const struct model *model, const struct model_run *run, unsigned first,
+                       unsigned end, uint64_t n_bytes)
+{
+        uint64_t n_little = n_bytes / 8 > 2 * MIB ? n_bytes / 8 : 2 * MIB, n_taken = 0;
+
+        while (first < end && larger_hole(run) + n_taken < n_bytes)
+                n_taken += model_bytes(&model->idle_list.at[is_from_above(run) ? --end : first++]);
+        return n_taken > n_bytes + n_little ? n_taken - n_bytes : 0;
 }
 
 struct model_unshelving model_foretell_unshelving(struct model *model,
@@ -240,9 +260,10 @@ struct model_unshelving model_foretell_unshelving(struct model *model,
         struct model_unshelving foretold = {.is_exact = model_count_good(model) ==
                                                         model->idle_list.n};
         struct model_run run;
-        unsigned next = 0;
+        unsigned first = 0, next = 0;
 
-        while (model_next_run(model, heap, MODEL_GOOD, &next, &run)) {
+        for (; model_next_run(model, heap, MODEL_GOOD, &next, &run); first = next) {
+                run.n_wasted_bytes = wasted(model, &run, first, next, n_bytes);
                 if (free_run_bytes(&run) < n_bytes ||
                     (foretold.is_enough && compare_runs(&run, &foretold.best) <= 0))
                         continue;
@@ -250,13 +271,6 @@ struct model_unshelving model_foretell_unshelving(struct model *model,
                 foretold.best = run;
         }
         return foretold;
-}
-
-static bool is_from_above(const struct model_run *run)
-{
-        if (run->n_above_bytes == run->n_below_bytes)
-                return !run->n_above_bytes && !run->is_open_below && run->is_open_above;
-        return run->n_above_bytes > run->n_below_bytes;
 }
 
 /* Blocks come from the better end on, and not one too many. */
@@ -297,6 +311,7 @@ static void judge_unshelving(struct model *model, struct model_heap *heap, uint6
                 if (!has_come(model, heap, first, next))
                         continue;
                 n_runs++;
+                run.n_wasted_bytes = wasted(model, &run, first, next, n_bytes);
                 MODEL_EXPECT(model, compare_runs(&run, &foretold->best) == 0);
                 judge_run(model, heap, &run, first, next - first, n_bytes);
         }

@@ -159,13 +159,14 @@ static void add_block(const struct block_listing *block, void *argument)
 static void add_session(struct clients *clients, const struct session *session)
 {
         struct listing *listing = &clients->listing;
-        struct place *place = &clients->places[session->number];
         struct client_row row;
+        struct place *place;
 
         /* It came after the list was begun. */
         if (session->number >= clients->n_places)
                 return;
         row = describe(session, clients->now_ns);
+        place = &clients->places[session->number];
         *place = (struct place){client_number(session->client), &clients->others};
         if (rows_may_show(listing->walk.asker, client_tenant(session->client)))
                 place->row = row_buffer_add(&listing->rows, &row);

@@ -247,6 +247,22 @@ TEST(the_heaps_own_hole_counts)
         ck_assert_int_eq(heap_remove_block(&heap.heap, &own->block), 0);
 }
 
+/* Though another has an open end, or stands beside the heap's own hole. */
+TEST(a_block_that_fits_serves_beside_a_large_one, .to = 2)
+{
+        struct leased *own = put(0, BLOCK);
+
+        if (_i)
+                ck_assert_int_eq(heap_add_block(&heap.heap, &own->block), 0);
+        (void)keep_at(BLOCK, 64 * BLOCK, NOW_US);
+        (void)put(GIB - BLOCK, BLOCK);
+        (void)keep_at(GIB, 4 * BLOCK, NOW_US);
+        (void)put(GIB + 4 * BLOCK, BLOCK);
+        expect_plan(4 * BLOCK, GIB, 1);
+        if (_i)
+                ck_assert_int_eq(heap_remove_block(&heap.heap, &own->block), 0);
+}
+
 /* What a large block has more than is asked for would be held for nothing. */
 TEST(a_block_that_is_too_large_does_not_serve)
 {

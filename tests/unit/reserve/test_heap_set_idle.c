@@ -175,16 +175,35 @@ TEST(heaps_that_take_turns_do_not_shut_each_other_in)
         ck_assert_uint_eq(heaps[1].heap.n_blocks, RUN_BLOCKS);
 }
 
-/* A run between used blocks is smaller, but what is next to the heap's own hole is better. */
+/* Another run is smaller, but what is next to the heap's own hole is better. */
 TEST(an_allocation_continues_the_heaps_own_hole)
 {
         make_idle_runs(1);
         (void)add(0, 4 * GIB, BLOCK);
         fill(0, BLOCK / 2, 4 * GIB);
-        (void)add(2, 4 * GIB + BLOCK, 16 * BLOCK);
+        for (unsigned i = 0; i < 2 * RUN_BLOCKS; i++)
+                (void)add(2, 4 * GIB + (i + 1) * BLOCK, BLOCK);
         put_idle();
         ck_assert(heap_set_reuse_idle(&set, &heaps[0], PIECE));
         fill(0, PIECE, 4 * GIB + BLOCK / 2);
+}
+
+/* An own hole or an open end is not worth a gibibyte that others could have. */
+TEST(a_small_request_takes_no_large_block, .to = 2)
+{
+        struct heap_block *large = add(1, BLOCK, 512 * BLOCK);
+        struct heap_block *fitting = add(1, 4096 * BLOCK, BLOCK);
+
+        put_idle();
+        (void)add(0, 0, BLOCK);
+        fill(0, _i ? BLOCK : BLOCK - 512, 0);
+        (void)add(2, 4095 * BLOCK, BLOCK);
+        fill(2, BLOCK, 4095 * BLOCK);
+        (void)add(2, 4097 * BLOCK, BLOCK);
+        fill(2, BLOCK, 4097 * BLOCK);
+        ck_assert(reuse(BLOCK));
+        expect_in(0, fitting);
+        expect_idle(large);
 }
 
 /* Where blocks are kept apart, nothing is shut in: the smallest serves. */
