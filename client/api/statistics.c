@@ -140,7 +140,7 @@ static const struct {
 
 static uint64_t count_events(struct gpumem_client *client, enum gpumem_event_kind kind)
 {
-        return atomic_load_explicit(&client->events.n_noted[kind], memory_order_relaxed);
+        return atomic_load_explicit(&client->events.n_noted[kind], memory_order_acquire);
 }
 
 static uint64_t read_figure(struct gpumem_client *client, const struct gpumem_stats *stats,

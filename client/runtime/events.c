@@ -111,14 +111,11 @@ void events_note(struct events *events, const struct gpumem_event *event)
         uint64_t at_ns = clock_now_ns();
 
         assert(event->kind > 0 && event->kind < EVENTS_N_KINDS);
-        atomic_fetch_add(&events->n_noted[event->kind], 1);
         pthread_mutex_lock(&events->lock);
         stir(events);
         if (!events->callback) {
-                pthread_mutex_unlock(&events->lock);
-                return;
-        }
-        if (slot->waiting || (slot->told && at_ns - slot->at_ns < INTERVAL_NS)) {
+                /* It is counted only. */
+        } else if (slot->waiting || (slot->told && at_ns - slot->at_ns < INTERVAL_NS)) {
                 slot->n_suppressed++;
         } else {
                 slot->event = *event;
@@ -129,6 +126,8 @@ void events_note(struct events *events, const struct gpumem_event *event)
                 slot->turn = events->n_turns++;
                 set_news(events, true);
         }
+        /* Last: the next call of a thread that reads the count delivers the event. */
+        atomic_fetch_add(&events->n_noted[event->kind], 1);
         pthread_mutex_unlock(&events->lock);
 }
 
