@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include <time.h>
 
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_S  UINT64_C(1000000000)
+
 static inline struct timespec clock_now(void)
 {
         struct timespec now;

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NS_PER_S UINT64_C(1000000000)
+#include "base/clock.h"
 
 /* The process's own options, set once before threads start. */
 static const char *process_name = "gpumem";

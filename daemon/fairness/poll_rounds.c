@@ -21,6 +21,7 @@ void poll_rounds_init(struct poll_rounds *rounds,
         rounds->next = &rounds->lists[1];
         rounds->last = &rounds->lists[2];
         rounds->n = 0;
+        rounds->soonest_ns = UINT64_MAX;
         rounds->look = look;
 }
 
@@ -31,8 +32,15 @@ static void move(struct poll_rounds_member *member, struct poll_rounds_list *lis
         member->list = list;
 }
 
+static void note_soonest(struct poll_rounds *rounds, const struct poll_rounds_member *member)
+{
+        if (member->backoff.next_ns < rounds->soonest_ns)
+                rounds->soonest_ns = member->backoff.next_ns;
+}
+
 void poll_rounds_put(struct poll_rounds *rounds, struct poll_rounds_member *member)
 {
+        note_soonest(rounds, member);
         if (member->list)
                 return;
         TAILQ_INSERT_TAIL(rounds->next, member, link);
@@ -68,6 +76,7 @@ void poll_rounds_begin(struct poll_rounds *rounds)
         }
         move_all(rounds->next, rounds->now);
         move_all(rounds->last, rounds->now);
+        rounds->soonest_ns = UINT64_MAX;
 }
 
 /* The list for a member after a look with this result. */
@@ -76,16 +85,20 @@ static struct poll_rounds_list *place_after(struct poll_rounds *rounds, enum pol
         return look == POLL_WORKED ? rounds->last : rounds->next;
 }
 
-bool poll_rounds_turn(struct poll_rounds *rounds)
+bool poll_rounds_turn(struct poll_rounds *rounds, uint64_t now_ns)
 {
         struct poll_rounds_member *member;
         unsigned cost = 0;
 
         while (cost < COST_A_TURN && (member = TAILQ_FIRST(rounds->now))) {
-                enum poll_rounds_look look = rounds->look(member);
+                enum poll_rounds_look look = POLL_GLANCED;
 
-                if (member->list)
+                if (backoff_is_over(&member->backoff, now_ns))
+                        look = rounds->look(member);
+                if (member->list) {
                         move(member, place_after(rounds, look));
+                        note_soonest(rounds, member);
+                }
                 cost += costs[look];
         }
         return !TAILQ_EMPTY(rounds->now);

@@ -2,7 +2,7 @@
 /* Round robin over members that must be polled, since no event tells of them. Each turn of a loop looks at
  * some of them, so that other events wait for one turn instead of a whole round.
  *
- * Each member is looked at once in a round. A member for which work was done comes last in the next round.
+ * Each member is looked at once in a round if its time has come, which it sets itself. A member for which work was done comes last in the next round.
  * The next round may begin before one is over: its rest goes first. A member may be added and removed at any time, also during a look. Its memory
  * must outlive the look. Pure. */
 #pragma once
@@ -14,9 +14,18 @@
 struct poll_rounds_member;
 TAILQ_HEAD(poll_rounds_list, poll_rounds_member);
 
+/* Intervals between checks of a number whose changes no event reports: the longer it stays the same, the
+ * longer they are. */
+struct backoff {
+        uint64_t next_ns;
+        uint64_t wait_ns;
+        uint64_t n_seen;
+};
+
 struct poll_rounds_member {
         TAILQ_ENTRY(poll_rounds_member) link;
         struct poll_rounds_list *list; /* the member's list; NULL: none */
+        struct backoff backoff;        /* when it is looked at next; the owner sets it */
 };
 
 /* The result of a look. */
@@ -33,13 +42,14 @@ struct poll_rounds {
         struct poll_rounds_list *next; /* in the next round */
         struct poll_rounds_list *last; /* in the next round, after those */
         unsigned n;
+        uint64_t soonest_ns; /* after a round: no member's time comes earlier */
         enum poll_rounds_look (*look)(struct poll_rounds_member *member);
 };
 
 void poll_rounds_init(struct poll_rounds *rounds,
                       enum poll_rounds_look (*look)(struct poll_rounds_member *member));
 
-/* Also legal for a member that is in already. */
+/* Also legal for a member that is in already. The owner has set the member's time. */
 void poll_rounds_put(struct poll_rounds *rounds, struct poll_rounds_member *member);
 void poll_rounds_take_out(struct poll_rounds *rounds, struct poll_rounds_member *member);
 
@@ -47,7 +57,7 @@ void poll_rounds_take_out(struct poll_rounds *rounds, struct poll_rounds_member 
 void poll_rounds_begin(struct poll_rounds *rounds);
 
 /* Looks at some members. Returns whether more are left in this round. */
-bool poll_rounds_turn(struct poll_rounds *rounds);
+bool poll_rounds_turn(struct poll_rounds *rounds, uint64_t now_ns);
 
 /* A peer with unread bytes, and since when it has read none of them. */
 struct stall {
@@ -59,14 +69,6 @@ void stall_begin(struct stall *stall, uint64_t n_unread, uint64_t now_ns);
 
 /* Notes that so many bytes are unread. Returns whether the number has not fallen for patience_ns. */
 bool stall_is_over(struct stall *stall, uint64_t n_unread, uint64_t patience_ns, uint64_t now_ns);
-
-/* Intervals between checks of a number whose changes no event reports: the longer it stays the same, the
- * longer they are. */
-struct backoff {
-        uint64_t next_ns;
-        uint64_t wait_ns;
-        uint64_t n_seen;
-};
 
 #define BACKOFF_MIN_NS UINT64_C(5000000)
 #define BACKOFF_MAX_NS (16 * BACKOFF_MIN_NS)

@@ -8,11 +8,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/clock.h"
+
 #define GANG_MEMBERS_MAX 256
 #define GANG_SECONDS_MAX 180
-
-#define NS_PER_S  UINT64_C(1000000000)
-#define NS_PER_MS UINT64_C(1000000)
 
 /* Where its processes run. */
 enum gang_place {

@@ -1,31 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/core/polling.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 
-/* Between the starts of two rounds. */
+/* From the end of a round to the next one, at least. */
 #define ROUND_MS 5
 
-static void on_timer(uv_timer_t *timer);
-
-static void go_on(struct polling *polling)
+static uint64_t now_ns(const struct polling *polling)
 {
-        scheduler_put(polling->scheduler, &polling->scheduler->node, &polling->turn);
+        return uv_now(polling->scheduler->loop) * NS_PER_MS;
 }
 
 /* The node pays: their peers have nothing to say. */
-static void look_at_some(struct task *task)
+static void go_on(struct polling *polling)
 {
-        struct polling *polling = CONTAINER_OF(task, struct polling, turn);
-
-        if (poll_rounds_turn(&polling->rounds))
-                go_on(polling);
-}
-
-static void wait_for_round(struct polling *polling)
-{
-        if (polling->rounds.n && !uv_is_active((uv_handle_t *)&polling->timer))
-                (void)uv_timer_start(&polling->timer, on_timer, ROUND_MS, 0);
+        scheduler_put(polling->scheduler, &polling->scheduler->node, &polling->turn);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -34,7 +24,33 @@ static void on_timer(uv_timer_t *timer)
 
         poll_rounds_begin(&polling->rounds);
         go_on(polling);
-        wait_for_round(polling);
+}
+
+static uint64_t ms_until(const struct polling *polling, uint64_t at_ns)
+{
+        uint64_t ns = now_ns(polling);
+
+        return at_ns <= ns + ROUND_MS * NS_PER_MS ? ROUND_MS : (at_ns - ns) / NS_PER_MS;
+}
+
+/* No round begins before a member's time: peers that never read wake the daemon seldom. */
+static void wait_for_round(struct polling *polling)
+{
+        uint64_t ms = ms_until(polling, polling->rounds.soonest_ns);
+
+        if (polling->rounds.n && (!uv_is_active((uv_handle_t *)&polling->timer) ||
+                                  uv_timer_get_due_in(&polling->timer) > ms))
+                (void)uv_timer_start(&polling->timer, on_timer, ms, 0);
+}
+
+static void look_at_some(struct task *task)
+{
+        struct polling *polling = CONTAINER_OF(task, struct polling, turn);
+
+        if (poll_rounds_turn(&polling->rounds, now_ns(polling)))
+                go_on(polling);
+        else
+                wait_for_round(polling);
 }
 
 int polling_open(struct polling *polling, struct scheduler *scheduler,
@@ -60,7 +76,7 @@ void polling_forget(struct polling *polling, struct poll_rounds_member *member)
 void polling_look_at_all(struct polling *polling)
 {
         poll_rounds_begin(&polling->rounds);
-        while (poll_rounds_turn(&polling->rounds))
+        while (poll_rounds_turn(&polling->rounds, UINT64_MAX))
                 continue;
 }
 

@@ -11,7 +11,7 @@
 
 struct polling {
         struct poll_rounds rounds;
-        uv_timer_t timer; /* between the starts of two rounds */
+        uv_timer_t timer; /* until the next round */
         struct scheduler *scheduler;
         struct task turn; /* while a round is not over */
 };
@@ -19,11 +19,11 @@ struct polling {
 int polling_open(struct polling *polling, struct scheduler *scheduler,
                  enum poll_rounds_look (*look)(struct poll_rounds_member *member));
 
-/* Also legal for a member that is watched already. */
+/* Also legal for a member that is watched already. The caller has set the member's time. */
 void polling_watch(struct polling *polling, struct poll_rounds_member *member);
 void polling_forget(struct polling *polling, struct poll_rounds_member *member);
 
-/* Checks all members now. */
+/* Checks all members now, also before their time. */
 void polling_look_at_all(struct polling *polling);
 
 /* The handle is closed after the next loop iteration. */

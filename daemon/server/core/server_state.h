@@ -7,6 +7,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/numbered.h"
 #include "daemon/backing/device/watch.h"
@@ -23,9 +24,6 @@
 #include "daemon/server/core/settings.h"
 #include "daemon/server/scheduler/scheduler.h"
 #include "proto/proto.h"
-
-#define NS_PER_MS UINT64_C(1000000)
-#define NS_PER_S  UINT64_C(1000000000)
 
 /* Leases that one client may hold at a time. Its board has a page for each 512, from when the first of them is used. */
 #define CLIENT_N_SLOTS 16384

@@ -4,12 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/size.h"
 #include "gpumem.h"
-
-#define NS_PER_S UINT64_C(1000000000)
 
 void settings_deinit(struct settings *settings)
 {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "daemon/policy/report/listing.h"
 #include "daemon/server/core/fd_limits.h"
@@ -13,8 +14,6 @@
 #include "daemon/server/session/event_log.h"
 #include "gpumem.h"
 #include "proto/refusal_text.h"
-
-#define NS_PER_S UINT64_C(1000000000)
 
 static_assert(sizeof(((struct session *)0)->program) ==
                       sizeof(((struct message_refused_facts *)0)->program_1),

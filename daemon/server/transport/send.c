@@ -32,7 +32,7 @@ static void give_up_sending(struct transport *transport)
 
 void send_wait(struct transport *transport)
 {
-        backoff_begin(&transport->backoff, send_count_unread(transport),
+        backoff_begin(&transport->polled.backoff, send_count_unread(transport),
                       transport_now_ns(transport));
         polling_watch(&transport->server->polling, &transport->polled);
 }
@@ -56,10 +56,9 @@ bool transport_is_read(const struct transport *transport)
 }
 
 /* The kernel does not tell which frames the peer has received, but how many bytes it has not. */
-static void count_in_flight(struct transport *transport)
+static void count_in_flight(struct transport *transport, uint64_t n_unread)
 {
-        uint64_t n_frames = (send_count_unread(transport) + UNREAD_BYTES_MIN - 1) /
-                            UNREAD_BYTES_MIN;
+        uint64_t n_frames = (n_unread + UNREAD_BYTES_MIN - 1) / UNREAD_BYTES_MIN;
         uint64_t n_most = n_frames * transport->n_fds_each;
 
         if (n_most < transport->in_flight.n)
@@ -69,7 +68,7 @@ static void count_in_flight(struct transport *transport)
 bool send_is_all_received(struct transport *transport)
 {
         if (transport->in_flight.n)
-                count_in_flight(transport);
+                count_in_flight(transport, send_count_unread(transport));
         return !transport->in_flight.n;
 }
 
@@ -83,7 +82,7 @@ static bool may_send(struct transport *transport, unsigned n_fds)
 {
         if (fits(transport, n_fds))
                 return true;
-        count_in_flight(transport);
+        count_in_flight(transport, send_count_unread(transport));
         return fits(transport, n_fds);
 }
 
@@ -211,20 +210,18 @@ bool send_must_look(const struct transport *transport)
 
 enum poll_rounds_look send_look(struct transport *transport)
 {
-        uint64_t now_ns = transport_now_ns(transport);
+        uint64_t n_unread = send_count_unread(transport);
+        struct backoff backoff = transport->polled.backoff;
         unsigned n = transport->send_queue.n;
-        struct backoff backoff = transport->backoff;
 
-        if (!send_must_look(transport) || !backoff_is_over(&backoff, now_ns))
-                return POLL_GLANCED;
-        count_in_flight(transport);
+        count_in_flight(transport, n_unread);
         if (transport->is_busy) {
                 transport->is_busy = false;
                 send_flush(transport);
         }
         if (transport->send_queue.n != n)
                 return POLL_WORKED;
-        backoff_go_on(&backoff, send_count_unread(transport), now_ns);
-        transport->backoff = backoff;
+        backoff_go_on(&backoff, n_unread, transport_now_ns(transport));
+        transport->polled.backoff = backoff;
         return POLL_ASKED;
 }

@@ -23,5 +23,5 @@ void send_wait(struct transport *transport);
 /* Whether it is to be polled: frames wait for what the loop does not report, or fds are in flight. */
 bool send_must_look(const struct transport *transport);
 
-/* Called by polling: counts the fds in flight, and tries again, if a look is due. */
+/* Called by polling: counts the fds in flight, and tries again. */
 enum poll_rounds_look send_look(struct transport *transport);

@@ -201,15 +201,11 @@ void transport_close(struct transport *transport)
 /* The socket is closed when its peer has received the fds in flight. */
 static enum poll_rounds_look look_at_end(struct transport *transport)
 {
-        uint64_t now_ns = transport_now_ns(transport), n_unread;
+        uint64_t n_unread = transport->server->stopping ? 0 : send_count_unread(transport);
 
-        if (!transport->server->stopping) {
-                if (!backoff_is_over(&transport->backoff, now_ns))
-                        return POLL_GLANCED;
-                n_unread = send_count_unread(transport);
-                backoff_go_on(&transport->backoff, n_unread, now_ns);
-                if (n_unread)
-                        return POLL_ASKED;
+        if (n_unread) {
+                backoff_go_on(&transport->polled.backoff, n_unread, transport_now_ns(transport));
+                return POLL_ASKED;
         }
         close_socket(transport);
         return POLL_WORKED;

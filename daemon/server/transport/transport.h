@@ -29,19 +29,19 @@ struct transport {
         struct transport_owner owner;
         struct task task; /* one frame, or what the socket takes now */
         struct fd_watch watch;
-        struct poll_rounds_member polled; /* the loop does not report what it waits for */
-        bool is_busy;           /* queued frames wait for an event that the loop does not report */
-        struct backoff backoff; /* of polling for that, or for the end */
-        struct due in_flight;   /* fds sent that the peer has perhaps not received */
-        unsigned n_fds_each;    /* of the frames in flight that have fds: the most */
-        struct stall stall;     /* while frames are queued */
-        bool is_readable;       /* no read has found nothing since the kernel said so */
-        bool is_writable;       /* the kernel said so, and nothing was sent since */
-        bool has_failed;        /* nothing can be sent any more */
-        bool has_hung_up;   /* the peer waits for no answer; what it sent before is still read */
-        bool is_waiting;    /* for the answer to the last frame: no other is read */
-        bool may_bring_fds; /* its frames are checked for fds before they are read */
-        const char *fault;  /* why the daemon has ended the connection; NULL: it has not */
+        struct poll_rounds_member
+                polled;       /* the loop does not report what it waits for, or its end */
+        bool is_busy;         /* queued frames wait for an event that the loop does not report */
+        struct due in_flight; /* fds sent that the peer has perhaps not received */
+        unsigned n_fds_each;  /* of the frames in flight that have fds: the most */
+        struct stall stall;   /* while frames are queued */
+        bool is_readable;     /* no read has found nothing since the kernel said so */
+        bool is_writable;     /* the kernel said so, and nothing was sent since */
+        bool has_failed;      /* nothing can be sent any more */
+        bool has_hung_up;     /* the peer waits for no answer; what it sent before is still read */
+        bool is_waiting;      /* for the answer to the last frame: no other is read */
+        bool may_bring_fds;   /* its frames are checked for fds before they are read */
+        const char *fault;    /* why the daemon has ended the connection; NULL: it has not */
         int fd;
         bool closing;
         struct send_queue send_queue;

@@ -8,11 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/log_thread.h"
 #include "tests/suite.h"
-
-#define NS_PER_S UINT64_C(1000000000)
 
 static int reader;
 

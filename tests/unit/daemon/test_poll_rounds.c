@@ -68,7 +68,7 @@ static unsigned count_turns(void)
         unsigned n = 1;
 
         poll_rounds_begin(&rounds);
-        for (; poll_rounds_turn(&rounds); n++)
+        for (; poll_rounds_turn(&rounds, START); n++)
                 check();
         check();
         return n;
@@ -99,10 +99,10 @@ TEST(each_is_looked_at_once_in_a_round)
 TEST(without_a_round_nobody_is_looked_at)
 {
         start(3, POLL_GLANCED);
-        ck_assert(!poll_rounds_turn(&rounds));
+        ck_assert(!poll_rounds_turn(&rounds, START));
         ck_assert_uint_eq(n_looks, 0);
         (void)count_turns();
-        ck_assert(!poll_rounds_turn(&rounds));
+        ck_assert(!poll_rounds_turn(&rounds, START));
         ck_assert_uint_eq(n_looks, 3);
 }
 
@@ -132,12 +132,43 @@ TEST(what_a_round_has_left_goes_first)
 {
         start(3, POLL_WORKED);
         poll_rounds_begin(&rounds);
-        ck_assert(poll_rounds_turn(&rounds));
+        ck_assert(poll_rounds_turn(&rounds, START));
         poll_rounds_begin(&rounds);
         for (unsigned i = 0; i < 2; i++)
-                ck_assert(poll_rounds_turn(&rounds));
-        ck_assert(!poll_rounds_turn(&rounds));
+                ck_assert(poll_rounds_turn(&rounds, START));
+        ck_assert(!poll_rounds_turn(&rounds, START));
         expect_order((unsigned[]){0, 1, 2, 0}, 4);
+}
+
+/* What is told between two rounds is the earliest of the members' times. */
+TEST(a_member_is_looked_at_when_its_time_has_come)
+{
+        start(3, POLL_ASKED);
+        things[1].member.backoff.next_ns = START + 1;
+        things[2].member.backoff.next_ns = START + 2;
+        (void)count_turns();
+        expect_order((unsigned[]){0}, 1);
+        ck_assert_uint_eq(rounds.soonest_ns, 0);
+        poll_rounds_take_out(&rounds, &things[0].member);
+        (void)count_turns();
+        expect_order(NULL, 0);
+        ck_assert_uint_eq(rounds.soonest_ns, START + 1);
+        things[3].member.backoff.next_ns = START;
+        poll_rounds_put(&rounds, &things[3].member);
+        ck_assert_uint_eq(rounds.soonest_ns, START);
+        (void)count_turns();
+        expect_order((unsigned[]){3}, 1);
+}
+
+/* A daemon that stops looks at all. */
+TEST(a_round_may_be_ahead_of_all_times)
+{
+        start(3, POLL_ASKED);
+        for (unsigned i = 0; i < 3; i++)
+                things[i].member.backoff.next_ns = START + SECOND;
+        poll_rounds_begin(&rounds);
+        ck_assert(!poll_rounds_turn(&rounds, UINT64_MAX));
+        expect_order((unsigned[]){0, 1, 2}, 3);
 }
 
 static void take_out_neighbours(unsigned at)
