@@ -59,9 +59,10 @@ struct job {
         TAILQ_ENTRY(job) link;
         enum job_kind kind;
         struct backing_block *block;
-        const void *user;        /* for whom it is done, see job_lines.h: compared only */
-        struct job_queue behind; /* of its user, while it is the first of them that waits */
-        void *owner;             /* for the submitter */
+        const void *user; /* for whom it is done, see job_lines.h: compared only */
+        struct job_queue releases_behind, others_behind; /* while it is the first of its line */
+        uint64_t used_ns;                                /* by its user's jobs: the same */
+        void *owner;                                     /* for the submitter */
         int result;
         char failure[BACKING_FAILURE_MAX];
 };

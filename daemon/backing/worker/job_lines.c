@@ -1,58 +1,119 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/backing/worker/job_lines.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 void job_lines_init(struct job_lines *lines)
 {
-        TAILQ_INIT(&lines->awaited);
-        TAILQ_INIT(&lines->releases);
-        lines->is_releases_turn = false;
+        *lines = (struct job_lines){.served = {NULL, 0}};
+        TAILQ_INIT(&lines->firsts);
 }
 
-static struct job *first_of(const struct job_queue *firsts, const void *user)
+static struct job *find_first(struct job_lines *lines, const void *user)
 {
         struct job *first;
 
-        TAILQ_FOREACH (first, firsts, link) {
+        TAILQ_FOREACH (first, &lines->firsts, link) {
                 if (first->user == user)
                         return first;
         }
         return NULL;
 }
 
-void job_lines_put(struct job_lines *lines, struct job *job)
+static struct job_queue *queue_of(struct job *first, bool is_release)
 {
-        struct job_queue *firsts = job->kind == JOB_RELEASE ? &lines->releases : &lines->awaited;
-        struct job *first = first_of(firsts, job->user);
-
-        TAILQ_INIT(&job->behind);
-        TAILQ_INSERT_TAIL(first ? &first->behind : firsts, job, link);
+        return is_release ? &first->releases_behind : &first->others_behind;
 }
 
-/* The next one of the line takes the job's place, behind the other lines. */
-static struct job *take(struct job_queue *firsts)
+static uint64_t level_of(const struct job_lines *lines, const void *user)
 {
-        struct job *job = TAILQ_FIRST(firsts), *next;
+        for (unsigned i = 0; i < JOB_LINES_DEBTS; i++) {
+                const struct job_debt *debt = &lines->debts[i];
 
-        if (!job)
-                return NULL;
-        TAILQ_REMOVE(firsts, job, link);
-        next = TAILQ_FIRST(&job->behind);
+                if (debt->user == user && debt->used_ns > lines->served.used_ns)
+                        return debt->used_ns;
+        }
+        return lines->served.used_ns;
+}
+
+static void begin_line(struct job_lines *lines, struct job *first, uint64_t used_ns)
+{
+        TAILQ_INIT(&first->releases_behind);
+        TAILQ_INIT(&first->others_behind);
+        first->used_ns = used_ns;
+        TAILQ_INSERT_TAIL(&lines->firsts, first, link);
+}
+
+void job_lines_put(struct job_lines *lines, struct job *job)
+{
+        struct job *first = find_first(lines, job->user);
+
+        if (first)
+                TAILQ_INSERT_TAIL(queue_of(first, job->kind == JOB_RELEASE), job, link);
+        else
+                begin_line(lines, job, level_of(lines, job->user));
+}
+
+/* The line goes on behind those of other users that have used as much. */
+static void take_out(struct job_lines *lines, struct job *job)
+{
+        bool is_release = job->kind == JOB_RELEASE;
+        struct job *next = TAILQ_FIRST(queue_of(job, !is_release));
+
         if (!next)
-                return job;
-        TAILQ_REMOVE(&job->behind, next, link);
-        TAILQ_CONCAT(&next->behind, &job->behind, link);
-        TAILQ_INSERT_TAIL(firsts, next, link);
-        return job;
+                next = TAILQ_FIRST(queue_of(job, is_release));
+        TAILQ_REMOVE(&lines->firsts, job, link);
+        if (!next)
+                return;
+        TAILQ_REMOVE(queue_of(job, next->kind == JOB_RELEASE), next, link);
+        begin_line(lines, next, job->used_ns);
+        TAILQ_CONCAT(&next->releases_behind, &job->releases_behind, link);
+        TAILQ_CONCAT(&next->others_behind, &job->others_behind, link);
 }
 
 struct job *job_lines_take(struct job_lines *lines)
 {
-        struct job *job = take(lines->is_releases_turn ? &lines->releases : &lines->awaited);
+        struct job *job = TAILQ_FIRST(&lines->firsts), *other;
 
         if (!job)
-                job = take(lines->is_releases_turn ? &lines->awaited : &lines->releases);
-        lines->is_releases_turn = job && job->kind != JOB_RELEASE;
+                return NULL;
+        TAILQ_FOREACH (other, &lines->firsts, link) {
+                if (other->used_ns < job->used_ns)
+                        job = other;
+        }
+        take_out(lines, job);
+        lines->served = (struct job_debt){job->user, job->used_ns};
         return job;
+}
+
+/* In the place of its earlier debt, or of the least one. */
+static void note_debt(struct job_lines *lines, const struct job_debt *debt)
+{
+        struct job_debt *least = &lines->debts[0];
+
+        for (unsigned i = 0; i < JOB_LINES_DEBTS; i++) {
+                struct job_debt *other = &lines->debts[i];
+
+                if (other->user == debt->user) {
+                        *other = *debt;
+                        return;
+                }
+                if (other->used_ns < least->used_ns)
+                        least = other;
+        }
+        if (least->used_ns < debt->used_ns)
+                *least = *debt;
+}
+
+void job_lines_charge(struct job_lines *lines, uint64_t n_ns)
+{
+        struct job_debt debt = lines->served;
+        struct job *first = find_first(lines, debt.user);
+
+        debt.used_ns += n_ns < JOB_MAX_NS ? n_ns : JOB_MAX_NS;
+        if (first)
+                first->used_ns = debt.used_ns;
+        else
+                note_debt(lines, &debt);
 }

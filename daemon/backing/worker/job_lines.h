@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of jobs. Those that clients wait for and releases take turns: a client waits for one release, however many
- * blocks a process leaves behind; and memory goes back as fast as it is made, however much others ask for. Each kind has
- * a line for each user, in the order of submission, and the users take turns: one job waits for one of each other user.
- * Pure: one thread, or under the owner's lock. */
+/* The order of jobs. Each user has a line; the next job is that of the user whose jobs have taken least time. So one
+ * waits for no more of another's time than its own jobs take, and for the job that runs. In a line, releases and
+ * other jobs take turns, each in the order of submission: a client waits for one release, however many blocks another
+ * process of its user leaves behind.
+ *
+ * A user without jobs gets no credit for that: it begins level with the one that was served last. What it took more
+ * than others it still owes; of more users than JOB_LINES_DEBTS, those that owe most. Pure: one thread, or under the
+ * owner's lock. */
 #pragma once
-
-#include <stdbool.h>
 
 #include "daemon/backing/worker/backing.h"
 
+#define JOB_LINES_DEBTS 32
+
+/* The most that one job counts: a driver that hangs is not its user's fault. */
+#define JOB_MAX_NS UINT64_C(1000000000)
+
 struct job_lines {
-        struct job_queue
-                awaited; /* the first of each line; the one whose turn is next comes first */
-        struct job_queue releases; /* the same */
-        bool is_releases_turn;
+        struct job_queue firsts; /* the next one of each line */
+        struct job_debt {
+                const void *user;
+                uint64_t used_ns;
+        } served,                       /* the user whose job was taken last */
+                debts[JOB_LINES_DEBTS]; /* of users without a line, if more than served.used_ns */
 };
 
 void job_lines_init(struct job_lines *lines);
@@ -21,3 +30,6 @@ void job_lines_put(struct job_lines *lines, struct job *job);
 
 /* NULL: there is none. */
 struct job *job_lines_take(struct job_lines *lines);
+
+/* The job that was taken last has taken so long. */
+void job_lines_charge(struct job_lines *lines, uint64_t n_ns);

@@ -57,11 +57,12 @@ static void carry_out(struct worker *worker, struct job *job)
         }
 }
 
-static struct job *next_job(struct worker *worker)
+static struct job *next_job(struct worker *worker, uint64_t n_ns_used)
 {
         struct job *job;
 
         pthread_mutex_lock(&worker->lock);
+        job_lines_charge(&worker->waiting, n_ns_used);
         while (!(job = job_lines_take(&worker->waiting)) && !worker->ending)
                 pthread_cond_wait(&worker->work_came, &worker->lock);
         pthread_mutex_unlock(&worker->lock);
@@ -80,11 +81,15 @@ static void put_done(struct worker *worker, struct job *job)
 static void *run(void *argument)
 {
         struct worker *worker = argument;
+        uint64_t n_ns_used = 0;
         struct job *job;
 
-        while ((job = next_job(worker))) {
+        while ((job = next_job(worker, n_ns_used))) {
+                uint64_t begin_ns = clock_now_ns();
+
                 set_end(worker, job);
                 carry_out(worker, job);
+                n_ns_used = clock_now_ns() - begin_ns;
                 atomic_store(&worker->end_ns, 0);
                 put_done(worker, job);
         }
