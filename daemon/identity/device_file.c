@@ -18,10 +18,13 @@ static bool grants(const struct device_file *file, unsigned shift)
         return (file->mode >> shift & READ_AND_WRITE) == READ_AND_WRITE;
 }
 
-bool device_file_is_open(const struct device_file *file)
+bool device_file_opens_in_any_group(const struct device_file *file, uint32_t uid)
 {
-        return !file->is_known ||
-               (grants(file, OF_OWNER) && grants(file, OF_GROUP) && grants(file, 0));
+        if (!file->is_known || uid == 0)
+                return true;
+        if (uid == file->uid)
+                return grants(file, OF_OWNER);
+        return grants(file, OF_GROUP) && grants(file, 0);
 }
 
 /* As in the kernel, exactly one class decides (owner, group, others), even if it grants less than the
@@ -29,10 +32,8 @@ bool device_file_is_open(const struct device_file *file)
 bool device_file_opens(const struct device_file *file, uint32_t uid, const uint32_t *gids,
                        size_t n_gids)
 {
-        if (!file->is_known || uid == 0)
-                return true;
-        if (uid == file->uid)
-                return grants(file, OF_OWNER);
+        if (!file->is_known || uid == 0 || uid == file->uid)
+                return device_file_opens_in_any_group(file, uid);
         for (size_t i = 0; i < n_gids; i++) {
                 if (gids[i] == file->gid)
                         return grants(file, OF_GROUP);

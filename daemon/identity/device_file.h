@@ -12,8 +12,8 @@ struct device_file {
         uint32_t mode; /* permissions, as in stat */
 };
 
-/* Whether every user may read and write the file. */
-bool device_file_is_open(const struct device_file *file);
+/* Whether this user may read and write the file whatever its groups are. */
+bool device_file_opens_in_any_group(const struct device_file *file, uint32_t uid);
 
 /* Whether this user with these groups may. Root may. An unknown file is no reason to refuse. */
 bool device_file_opens(const struct device_file *file, uint32_t uid, const uint32_t *gids,

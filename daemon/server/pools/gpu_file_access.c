@@ -4,7 +4,6 @@
 #include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -14,6 +13,9 @@
 #include "gpumem.h"
 
 #define DRIVER_FILE "/dev/nvidiactl"
+
+/* Supplementary groups that are looked at. The kernel allows 65,536; to copy them takes more than a millisecond. */
+#define GROUPS_MAX 4096
 
 /* Linux 4.13; missing in the headers of some systems with such a kernel. */
 #ifndef SO_PEERGROUPS
@@ -49,38 +51,47 @@ static struct device_file look_at(const char *path)
                                     .mode = status.st_mode};
 }
 
-/* The peer's group and supplementary groups; the caller frees them. NULL: the kernel does not tell them. */
-static gid_t *read_groups(int socket, size_t *ret_n)
+/* The peer's group and its supplementary groups. -ERANGE: it has more; another fault: the kernel does not tell them. */
+static int read_groups(int socket, gid_t ret_groups[static 1 + GROUPS_MAX], size_t *ret_n)
 {
         struct ucred credentials;
-        socklen_t n_credentials = sizeof(credentials), n_bytes = 0;
-        gid_t *groups;
+        socklen_t n_credentials = sizeof(credentials), n_bytes = GROUPS_MAX * sizeof(gid_t);
 
-        if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &n_credentials))
-                return NULL;
-        if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, NULL, &n_bytes) && errno != ERANGE)
-                return NULL;
-        groups = malloc(n_bytes + sizeof(*groups));
-        if (!groups ||
-            (n_bytes && getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups + 1, &n_bytes))) {
-                free(groups);
-                return NULL;
-        }
-        groups[0] = credentials.gid;
-        *ret_n = 1 + n_bytes / sizeof(*groups);
-        return groups;
+        if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &n_credentials) ||
+            getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, ret_groups + 1, &n_bytes))
+                return err_errno();
+        ret_groups[0] = credentials.gid;
+        *ret_n = 1 + n_bytes / sizeof(gid_t);
+        return 0;
 }
 
-static bool may_open(const struct session *session, const struct device_file *file)
+static enum gpu_file_verdict judge(const struct session *session, const struct device_file *file)
 {
-        CLEANUP(freep)
-        gid_t *groups = NULL;
+        gid_t groups[1 + GROUPS_MAX];
         size_t n = 0;
+        int r;
 
-        if (device_file_is_open(file))
-                return true;
-        groups = read_groups(session->transport.fd, &n);
-        return !groups || device_file_opens(file, session->peer.uid, groups, n);
+        r = read_groups(session->transport.fd, groups, &n);
+        if (r == -ERANGE)
+                return GPU_FILE_TOO_MANY_GROUPS;
+        return r || device_file_opens(file, session->peer.uid, groups, n) ? GPU_FILE_OPENS
+                                                                          : GPU_FILE_CLOSED;
+}
+
+static bool is_same(const struct device_file *file, const struct device_file *other)
+{
+        return file->is_known == other->is_known && file->uid == other->uid &&
+               file->gid == other->gid && file->mode == other->mode;
+}
+
+/* A peer's groups stay what they were when it connected: they are read again only for a file with another owner, group
+ * or mode. */
+static enum gpu_file_verdict look_up(const struct session *session, struct gpu_file_access *access,
+                                     const struct device_file *file)
+{
+        if (access->verdict == GPU_FILE_UNKNOWN || !is_same(&access->file, file))
+                *access = (struct gpu_file_access){judge(session, file), *file};
+        return access->verdict;
 }
 
 /* Checks the file at most once a second, since some clients ask for blocks often. */
@@ -98,32 +109,46 @@ static const struct device_file *file_now(struct server *server, struct watched_
 }
 
 static bool refuse(struct session *session, uint32_t serial, const char *path,
-                   const struct device_file *file)
+                   const struct gpu_file_access *access)
 {
+        const struct device_file *file = &access->file;
+        unsigned uid = session->peer.uid;
         char text[120];
 
-        (void)snprintf(text, sizeof(text),
-                       "uid %" PRIu32 " may not use the GPU: %s has mode %04o, uid %" PRIu32
-                       ", gid %" PRIu32,
-                       (uint32_t)session->peer.uid, path, (unsigned)(file->mode & 07777), file->uid,
-                       file->gid);
+        if (access->verdict == GPU_FILE_TOO_MANY_GROUPS)
+                (void)snprintf(text, sizeof(text),
+                               "uid %u may not use the GPU: %s is for gid %" PRIu32
+                               ", and the process has more than %d groups",
+                               uid, path, file->gid, GROUPS_MAX);
+        else
+                (void)snprintf(text, sizeof(text),
+                               "uid %u may not use the GPU: %s has mode %04o, uid %" PRIu32
+                               ", gid %" PRIu32,
+                               uid, path, (unsigned)(file->mode & 07777), file->uid, file->gid);
         session_send_error(session, serial, GPUMEM_E_DENIED, text);
         return true;
+}
+
+static bool may_open(const struct session *session, struct gpu_file_access *access,
+                     struct watched_file *watched, const char *path)
+{
+        const struct device_file *file = file_now(session->server, watched, path);
+
+        return device_file_opens_in_any_group(file, session->peer.uid) ||
+               look_up(session, access, file) == GPU_FILE_OPENS;
 }
 
 bool gpu_file_access_refuse(struct session *session, uint32_t serial, uint32_t id)
 {
         struct server *server = session->server;
         struct server_pool *pool = id < server->n_pools ? &server->pools[id] : NULL;
-        const struct device_file *file;
+        struct gpu_file_access *access = &session->device_file;
 
         if (!pool || (pool->row.kind == GPUMEM_PINNED && !(pool->row.properties & PROTO_POOL_VMM)))
                 return false;
-        file = file_now(server, &server->driver_file, DRIVER_FILE);
-        if (!may_open(session, file))
-                return refuse(session, serial, DRIVER_FILE, file);
-        if (!*pool->device.file)
-                return false;
-        file = file_now(server, &pool->device.watched_file, pool->device.file);
-        return !may_open(session, file) && refuse(session, serial, pool->device.file, file);
+        if (!may_open(session, &session->driver_file, &server->driver_file, DRIVER_FILE))
+                return refuse(session, serial, DRIVER_FILE, &session->driver_file);
+        return *pool->device.file &&
+               !may_open(session, access, &pool->device.watched_file, pool->device.file) &&
+               refuse(session, serial, pool->device.file, access);
 }

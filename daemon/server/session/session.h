@@ -42,6 +42,17 @@ enum session_state {
 /* The socket to which the client connected. */
 enum session_way { SESSION_AS_CLIENT, SESSION_AS_ADMIN, SESSION_N_WAYS };
 
+/* Whether the peer may open a file of the GPU. */
+struct gpu_file_access {
+        enum gpu_file_verdict {
+                GPU_FILE_UNKNOWN,
+                GPU_FILE_OPENS,
+                GPU_FILE_CLOSED,
+                GPU_FILE_TOO_MANY_GROUPS,
+        } verdict;
+        struct device_file file; /* for which that holds */
+};
+
 struct session {
         LIST_ENTRY(session) link;
         struct server *server;
@@ -80,6 +91,7 @@ struct session {
         struct reclaim *reclaim;   /* the last one; NULL: none */
         struct reply_file_list reply_files; /* the oldest first */
         unsigned n_reply_files;
+        struct gpu_file_access driver_file, device_file; /* see gpu_file_access.h */
 };
 
 /* Accepts a connection. Failures end the connection and are logged. */

@@ -73,8 +73,12 @@ static void stop(void)
         daemon_stop(&gpumemd);
 }
 
+/* What a refusal says. */
+static const char
+        *why = "uid 12345 may not use the GPU: /dev/nvidiactl has mode 0660, uid 0, gid 777";
+
 /* The result of a LEASE of one block for the guest in these groups; its exit status. */
-static int lease_as(const gid_t *groups, size_t n_groups, uint32_t pool, const char *why)
+static int lease_as(const gid_t *groups, size_t n_groups, uint32_t pool)
 {
         const struct message_lease wanted = {.pool = pool, .n_bytes = 2 * MIB};
         struct message_leased leased;
@@ -104,10 +108,7 @@ static int try_as(const gid_t *groups, size_t n_groups, uint32_t pool)
         pid_t pid = fork();
 
         if (pid == 0)
-                _exit(lease_as(
-                        groups, n_groups, pool,
-                        "uid 12345 may not use the GPU: /dev/nvidiactl has mode 0660, uid 0, "
-                        "gid 777"));
+                _exit(lease_as(groups, n_groups, pool));
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
         ck_assert(WIFEXITED(status));
         return WEXITSTATUS(status);
@@ -149,6 +150,21 @@ TEST(who_may_not_open_them_is_leased_nothing, NEEDS_OWN_DEV)
         expect(0, in, 2, 0);
         /* Memory that is not the driver's is for every user. */
         expect(0, NULL, 0, 1);
+}
+
+/* One in more groups than the daemon looks at is told so. */
+TEST(so_many_groups_count, NEEDS_OWN_DEV)
+{
+        static gid_t groups[4097];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(groups); i++)
+                groups[i] = GROUP + 4096 - i; /* the last one is it */
+        expect(0, groups + 1, 4096, 0);
+        why = "/dev/nvidiactl is for gid 777, and the process has more than 4096 groups";
+        expect(GPUMEM_E_DENIED, groups, 4097, 0);
+        expect(0, groups, 4097, 1);
+        put_file(0666, GROUP);
+        AWAIT(try_as(groups, 4097, 0) == 0);
 }
 
 TEST(what_changes_counts_soon, NEEDS_OWN_DEV)
