@@ -443,23 +443,26 @@ void event_history_note(struct event_history *history, const struct tenant_key *
         history->end++;
 }
 
-const struct event_history_row *event_history_find(const struct event_history *history,
-                                                   uint64_t number)
+const struct event_history_row *event_history_last(const struct event_history *history)
 {
-        const struct event_history_row *row = TAILQ_LAST(&history->rows, history_rows);
-        const struct event_history_row *first = TAILQ_FIRST(&history->rows), *found = NULL;
-
-        if (first && first->number >= number)
-                return first;
-        /* A client that follows the events asks for the last ones. */
-        for (; row && row->number >= number; row = TAILQ_PREV(row, history_rows, link))
-                found = row;
-        return found;
+        return TAILQ_LAST(&history->rows, history_rows);
 }
 
-const struct event_history_row *event_history_next(const struct event_history_row *row)
+const struct event_history_row *event_history_before(const struct event_history_row *row)
 {
-        return TAILQ_NEXT(row, link);
+        return TAILQ_PREV(row, history_rows, link);
+}
+
+uint32_t event_history_n_places(const struct event_history *history)
+{
+        return history->n_rows_begun;
+}
+
+const struct event_history_row *event_history_at(const struct event_history *history, uint32_t at)
+{
+        const struct event_history_row *row = &history->all_rows[at];
+
+        return row->lane ? row : NULL;
 }
 
 const struct tenant_key *event_history_whose(const struct event_history_row *row)

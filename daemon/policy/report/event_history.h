@@ -85,10 +85,13 @@ struct event_history *event_history_free(struct event_history *history);
 void event_history_note(struct event_history *history, const struct tenant_key *key,
                         const struct noted_event *event, uint64_t now_ns);
 
-/* The first row with that number or a higher one, and the next; NULL: none. */
-const struct event_history_row *event_history_find(const struct event_history *history,
-                                                   uint64_t number);
-const struct event_history_row *event_history_next(const struct event_history_row *row);
+/* The last row, and the one before a row; NULL: none. */
+const struct event_history_row *event_history_last(const struct event_history *history);
+const struct event_history_row *event_history_before(const struct event_history_row *row);
+
+/* Row `at` of so many, in no order: a row keeps its place while its number changes. NULL: it is not in use. */
+uint32_t event_history_n_places(const struct event_history *history);
+const struct event_history_row *event_history_at(const struct event_history *history, uint32_t at);
 
 /* The tenant of the row; NULL: every tenant may see it. */
 const struct tenant_key *event_history_whose(const struct event_history_row *row);

@@ -19,6 +19,21 @@
 static struct event_history *history;
 static uint64_t now_ns;
 
+/* The row with that number, or with the next higher one. */
+static const struct event_history_row *find(uint64_t number)
+{
+        const struct event_history_row *row = event_history_last(history), *found = NULL;
+
+        for (; row && row->number >= number; row = event_history_before(row))
+                found = row;
+        return found;
+}
+
+static const struct event_history_row *next_of(const struct event_history_row *row)
+{
+        return find(row->number + 1);
+}
+
 static void start(void)
 {
         now_ns = S;
@@ -79,7 +94,7 @@ static unsigned count_rows(uint32_t uid, uint64_t *ret_times)
         unsigned n = 0;
 
         *ret_times = 0;
-        for (row = event_history_find(history, 0); row; row = event_history_next(row)) {
+        for (row = find(0); row; row = next_of(row)) {
                 if (!event_history_whose(row) || event_history_whose(row)->uid != uid)
                         continue;
                 n++;
@@ -108,18 +123,18 @@ TEST(events_are_told_in_the_order_of_their_numbers)
         note(2, LISTED_EVENT_CONNECTED, 6);
         note(1, LISTED_EVENT_REFUSED, 5);
         ck_assert_uint_eq(event_history_end(history), FIRST + 3);
-        row = event_history_find(history, 0);
+        row = find(0);
         for (unsigned i = 0; i < 3; i++) {
                 ck_assert_uint_eq(row->number, FIRST + i);
                 ck_assert_uint_eq(row->first, FIRST + i);
                 ck_assert_uint_eq(row->times, 1);
                 ck_assert_str_eq(row->program, "program");
                 ck_assert_str_eq(row->text, "text");
-                row = event_history_next(row);
+                row = next_of(row);
         }
         ck_assert_ptr_null(row);
-        ck_assert_uint_eq(event_history_find(history, FIRST + 1)->pid, 6);
-        ck_assert_ptr_null(event_history_find(history, FIRST + 3));
+        ck_assert_uint_eq(find(FIRST + 1)->pid, 6);
+        ck_assert_ptr_null(find(FIRST + 3));
         ck_assert_uint_eq(event_history_lost(history, NULL), 0);
 }
 
@@ -131,21 +146,21 @@ TEST(what_is_alike_within_a_second_is_one_row)
         note(2, LISTED_EVENT_GRANTED, 5);
         now_ns += S / 2;
         note(1, LISTED_EVENT_GRANTED, 5);
-        row = event_history_find(history, 0);
+        row = find(0);
         ck_assert_uint_eq(event_history_whose(row)->uid, 2);
-        row = event_history_next(row);
+        row = next_of(row);
         ck_assert_uint_eq(row->times, 2);
         ck_assert_uint_eq(row->n_bytes, 20);
         ck_assert_uint_eq(row->first, FIRST);
         ck_assert_uint_eq(row->number, FIRST + 2);
         ck_assert_uint_eq(row->last_ns - row->first_ns, S / 2);
-        ck_assert_ptr_null(event_history_next(row));
+        ck_assert_ptr_null(next_of(row));
         now_ns += S / 2;
         note(1, LISTED_EVENT_GRANTED, 5);
-        ck_assert_uint_eq(event_history_find(history, FIRST + 3)->times, 1);
+        ck_assert_uint_eq(find(FIRST + 3)->times, 1);
         note(1, LISTED_EVENT_GRANTED, 6);
         note(1, LISTED_EVENT_REVOKED, 6);
-        ck_assert_uint_eq(event_history_find(history, FIRST + 5)->times, 1);
+        ck_assert_uint_eq(find(FIRST + 5)->times, 1);
         ck_assert_uint_eq(event_history_lost(history, NULL), 0);
 }
 
@@ -162,7 +177,7 @@ TEST(a_client_s_own_row_is_found)
                 note_own(1, "", LISTED_EVENT_GRANTED, i % n, &own[i % n]);
         ck_assert_uint_eq(count_rows(1, &times), n);
         ck_assert_uint_eq(times, 3 * n);
-        ck_assert_uint_eq(event_history_find(history, 0)->times, 3);
+        ck_assert_uint_eq(find(0)->times, 3);
         now_ns += S;
         note_own(1, "", LISTED_EVENT_GRANTED, 0, &own[0]);
         ck_assert_uint_eq(own[0]->times, 1);
@@ -200,7 +215,7 @@ TEST(a_number_is_as_the_event_says_or_the_next)
         ck_assert_uint_eq(note_as(FIRST + 500), FIRST + 501);
         ck_assert_uint_eq(note_as(FIRST), FIRST + 502);
         ck_assert_uint_eq(note_as(FIRST + 503), FIRST + 503);
-        ck_assert_uint_eq(event_history_find(history, FIRST + 503)->number, FIRST + 503);
+        ck_assert_uint_eq(find(FIRST + 503)->number, FIRST + 503);
         ck_assert_uint_eq(event_history_lost(history, NULL), 0);
 }
 
@@ -216,13 +231,13 @@ TEST(refusals_say_what_the_last_one_asked_for_and_the_smallest_and_the_largest)
 
                 event_history_note(history, &key, &event, now_ns);
         }
-        row = event_history_find(history, 0);
+        row = find(0);
         ck_assert_uint_eq(row->times, 4);
         ck_assert_uint_eq(row->n_bytes, 30);
         ck_assert_uint_eq(row->n_least_bytes, 10);
         ck_assert_uint_eq(row->n_most_bytes, 40);
         note(2, LISTED_EVENT_GRANTED, 5);
-        ck_assert_uint_eq(event_history_next(row)->n_most_bytes, 0);
+        ck_assert_uint_eq(next_of(row)->n_most_bytes, 0);
 }
 
 TEST(states_of_the_node_stay_in_their_order)
@@ -232,10 +247,10 @@ TEST(states_of_the_node_stay_in_their_order)
         note_node(LISTED_EVENT_STALLED);
         note_node(LISTED_EVENT_BACK);
         note_node(LISTED_EVENT_STALLED);
-        row = event_history_find(history, 0);
+        row = find(0);
         ck_assert_int_eq(row->what, LISTED_EVENT_STALLED);
-        ck_assert_int_eq(event_history_next(row)->what, LISTED_EVENT_BACK);
-        ck_assert_int_eq(event_history_next(event_history_next(row))->what, LISTED_EVENT_STALLED);
+        ck_assert_int_eq(next_of(row)->what, LISTED_EVENT_BACK);
+        ck_assert_int_eq(next_of(next_of(row))->what, LISTED_EVENT_STALLED);
         ck_assert_ptr_null(event_history_whose(row));
 }
 
@@ -252,7 +267,7 @@ TEST(a_flood_pushes_out_its_own)
                 note(2, LISTED_EVENT_GRANTED, i + 10);
         ck_assert_uint_eq(count_rows(1, &n_times), 2);
         ck_assert_uint_eq(count_rows(2, &n_times), N_ROWS - 3);
-        ck_assert_uint_eq(event_history_find(history, 0)->number, FIRST);
+        ck_assert_uint_eq(find(0)->number, FIRST);
         ck_assert_uint_eq(event_history_lost(history, NULL), 1000 - (N_ROWS - 3));
         ck_assert_uint_eq(event_history_lost(history, &loud), 1000 - (N_ROWS - 3));
         ck_assert_uint_eq(event_history_lost(history, &quiet), 0);
@@ -291,9 +306,9 @@ TEST(of_a_user_s_tenants_the_loud_one_pushes_out_its_own)
         note(2, LISTED_EVENT_GRANTED, 7);
         for (uint32_t i = 0; i < 1000; i++)
                 note_of(1, "/loud", LISTED_EVENT_GRANTED, i + 10);
-        ck_assert_uint_eq(event_history_find(history, 0)->number, FIRST);
-        ck_assert_uint_eq(event_history_find(history, FIRST + 1)->number, FIRST + 1);
-        ck_assert_uint_eq(event_history_find(history, FIRST + 2)->number, FIRST + 2);
+        ck_assert_uint_eq(find(0)->number, FIRST);
+        ck_assert_uint_eq(find(FIRST + 1)->number, FIRST + 1);
+        ck_assert_uint_eq(find(FIRST + 2)->number, FIRST + 2);
         ck_assert_uint_eq(event_history_lost(history, &quiet), 0);
 }
 
@@ -302,7 +317,7 @@ static unsigned count_node_rows(void)
         const struct event_history_row *row;
         unsigned n = 0;
 
-        for (row = event_history_find(history, 0); row; row = event_history_next(row))
+        for (row = find(0); row; row = next_of(row))
                 n += !event_history_whose(row);
         return n;
 }
@@ -319,14 +334,14 @@ TEST(no_number_of_users_pushes_the_node_s_out)
         for (uint32_t uid = 0; uid < 1000; uid++)
                 note(uid, LISTED_EVENT_CONNECTED, uid);
         ck_assert_uint_eq(count_node_rows(), n_of_node);
-        ck_assert_uint_eq(event_history_find(history, 0)->number, FIRST);
+        ck_assert_uint_eq(find(0)->number, FIRST);
         /* Later rows are kept, too, and push out the node's own when there are more. */
         for (unsigned i = 0; i < 3 * n_of_node; i++)
                 note_node(LISTED_EVENT_HEALTH);
         for (uint32_t uid = 1000; uid < 2000; uid++)
                 note(uid, LISTED_EVENT_CONNECTED, uid);
         ck_assert_uint_ge(count_node_rows(), n_of_node);
-        ck_assert_uint_gt(event_history_find(history, 0)->number, FIRST);
+        ck_assert_uint_gt(find(0)->number, FIRST);
 }
 
 TEST(newcomers_push_out_each_other)
@@ -349,7 +364,7 @@ TEST(grants_push_no_refusal_out)
                 now_ns += S;
                 note(1, LISTED_EVENT_GRANTED, 5);
         }
-        ck_assert_int_eq(event_history_find(history, 0)->what, LISTED_EVENT_REFUSED);
+        ck_assert_int_eq(find(0)->what, LISTED_EVENT_REFUSED);
         ck_assert_uint_eq(count_rows(1, &n_times), N_ROWS);
 }
 
@@ -360,10 +375,9 @@ TEST(containers_of_a_user_are_apart)
 
         event_history_note(history, &one, &event, now_ns);
         event_history_note(history, &other, &event, now_ns);
-        ck_assert_uint_eq(event_history_find(history, 0)->times, 1);
-        ck_assert_str_eq(event_history_whose(event_history_find(history, 0))->realm, "/one");
-        ck_assert_str_eq(event_history_whose(event_history_find(history, FIRST + 1))->realm,
-                         "/other");
+        ck_assert_uint_eq(find(0)->times, 1);
+        ck_assert_str_eq(event_history_whose(find(0))->realm, "/one");
+        ck_assert_str_eq(event_history_whose(find(FIRST + 1))->realm, "/other");
 }
 
 /* More tenants than rows: losses of tenants without rows are counted, too. */
@@ -387,9 +401,8 @@ TEST(long_texts_are_cut)
         memset(text, 'a', sizeof(text) - 1);
         text[sizeof(text) - 1] = '\0';
         event_history_note(history, &key, &event, now_ns);
-        ck_assert_uint_eq(strlen(event_history_find(history, 0)->text), EVENT_HISTORY_TEXT_MAX - 1);
-        ck_assert_uint_eq(strlen(event_history_find(history, 0)->program),
-                          EVENT_HISTORY_PROGRAM_MAX - 1);
+        ck_assert_uint_eq(strlen(find(0)->text), EVENT_HISTORY_TEXT_MAX - 1);
+        ck_assert_uint_eq(strlen(find(0)->program), EVENT_HISTORY_PROGRAM_MAX - 1);
 }
 
 /* Of a row that stands for several, the last one's: facts, or words. */
@@ -404,11 +417,11 @@ TEST(a_refusal_keeps_its_facts)
                 const struct event_history_row *row;
 
                 event_history_note(history, &key, &refusal, now_ns);
-                row = event_history_find(history, 0);
+                row = find(0);
                 ck_assert(row->has_facts);
                 ck_assert_mem_eq(&row->refused, &facts, sizeof(facts));
                 event_history_note(history, &key, &failure, now_ns);
-                row = event_history_find(history, 0);
+                row = find(0);
                 ck_assert(!row->has_facts);
                 ck_assert_str_eq(row->text, "words");
                 ck_assert_uint_eq(row->times, 2 * i + 2);
@@ -425,12 +438,12 @@ TEST(what_there_is_no_memory_for_is_counted)
                 note(1, LISTED_EVENT_GRANTED, 5);
                 if (event_history_lost(history, NULL) == n_lost)
                         break;
-                ck_assert_ptr_null(event_history_find(history, 0));
+                ck_assert_ptr_null(find(0));
                 ck_assert_uint_eq(event_history_lost(history, NULL), ++n_lost);
         }
         n_until_failure = -1;
         ck_assert_uint_ge(n_lost, 1);
-        ck_assert_uint_eq(event_history_find(history, 0)->number, FIRST + n_lost);
+        ck_assert_uint_eq(find(0)->number, FIRST + n_lost);
 }
 
 /* In any order of events, every lost event is counted, and the owner with the fewest rows keeps them. */
@@ -457,8 +470,7 @@ TEST(every_event_is_kept_or_counted)
                                  (uint32_t)test_random_below(&random, 3),
                                  &own[test_random_below(&random, N_USERS)]);
         }
-        for (const struct event_history_row *row = event_history_find(history, 0); row;
-             row = event_history_next(row))
+        for (const struct event_history_row *row = find(0); row; row = next_of(row))
                 n_kept += row->times;
         ck_assert_uint_eq(n_kept + event_history_lost(history, NULL), N_STEPS);
         ck_assert_uint_eq(event_history_end(history), FIRST + N_STEPS);
@@ -470,7 +482,7 @@ static unsigned count_canaries(uint64_t *ret_times)
         unsigned n = 0;
 
         *ret_times = 0;
-        for (row = event_history_find(history, 0); row; row = event_history_next(row)) {
+        for (row = find(0); row; row = next_of(row)) {
                 ck_assert(row->what != LISTED_EVENT_CANARY || !event_history_whose(row));
                 n += row->what == LISTED_EVENT_CANARY;
                 *ret_times += row->what == LISTED_EVENT_CANARY ? row->times : 0;
