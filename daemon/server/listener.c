@@ -98,7 +98,8 @@ static int find_user(struct server *server, int fd, struct user **ret_user)
 
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &n_bytes))
                 return err_errno();
-        return user_ref(&server->accounts, credentials.uid, ret_user);
+        return user_ref(&server->accounts, accounts_expect(&server->accounts, credentials.uid),
+                        ret_user);
 }
 
 static int arrival_new(struct listen_socket *socket, struct user *user, int fd)

@@ -473,6 +473,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
                        struct session **ret_session)
 {
         struct session *session = calloc(1, sizeof(*session));
+        uint32_t owner = authorization_payer(server, peer);
         char realm[POLICY_REALM_MAX];
         int r;
 
@@ -485,8 +486,8 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         session->peer = *peer;
         session->since_ns = server_now_ns(server);
         authorization_realm(peer, realm);
-        r = account_ref(&server->accounts, authorization_payer(server, peer), realm,
-                        &session->account);
+        accounts_note_arrival(&server->accounts, peer->uid, owner);
+        r = account_ref(&server->accounts, owner, realm, &session->account);
         if (!r)
                 r = charge_connection(session);
         if (!r) {
