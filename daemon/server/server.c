@@ -16,6 +16,7 @@
 #include "daemon/server/lists/list_stats.h"
 #include "daemon/server/pools/aging.h"
 #include "daemon/server/pools/device_watch.h"
+#include "daemon/server/pools/driver_health.h"
 #include "daemon/server/pools/driver_jobs.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/pools/prewarming.h"
@@ -72,8 +73,10 @@ static void stop(struct server *server)
         driver_jobs_stop(server);
         device_watch_stop(server);
         (void)execute_take_answered(server, UINT_MAX);
-        for (uint32_t i = 0; i < server->n_pools; i++)
+        for (uint32_t i = 0; i < server->n_pools; i++) {
                 release_retry_stop(server, i);
+                driver_health_stop(server, i);
+        }
         policy_shut_down(server->policy);
         server_execute(server);
         scheduler_close(&server->scheduler);

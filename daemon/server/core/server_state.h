@@ -57,8 +57,11 @@ struct server_pool {
                 struct driver_state state;
                 struct job_queue retries; /* see release_retry.h */
                 unsigned n_retries;
-                struct task retrying; /* those that are due, */
                 struct server *server;
+                struct task telling; /* clients, that the device is lost or back: */
+                struct numbered_walk told;
+                uint32_t notice;
+                struct task retrying;          /* those that are due, */
                 unsigned n_to_look_at;         /* of so many, from the first one on, */
                 uint64_t until_ns;             /* which are due until then */
                 unsigned n_trials_kept;        /* retries that are now trials of the driver */

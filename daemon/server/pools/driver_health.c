@@ -58,19 +58,43 @@ static void note(struct server *server, const struct server_pool *pool,
         }
 }
 
-static void tell(struct server *server, uint32_t id, uint32_t what)
+static void tell(struct session *session, uint32_t id, uint32_t what)
 {
+        struct frame frame = FRAME_NULL;
+
+        if (session->state != SESSION_READY || !(session->features & PROTO_FEATURE_LOSS))
+                return;
+        frame.notice.what = what;
+        frame.notice.lease = id;
+        session_send(session, &frame, MESSAGE_NOTICE, 0, NULL, 0);
+}
+
+/* The node pays: the driver is at fault. */
+static void tell_some(struct task *task)
+{
+        struct server_pool *pool = CONTAINER_OF(task, struct server_pool, driver.telling);
+        struct server *server = pool->driver.server;
         struct session *session;
 
-        LIST_FOREACH (session, &server->sessions, link) {
-                struct frame frame = FRAME_NULL;
+        numbered_go_on(&pool->driver.told, PART_ITEMS);
+        while ((session = numbered_next(&server->sessions_by_number, &pool->driver.told)))
+                tell(session, pool->row.id, pool->driver.notice);
+        if (!numbered_is_over(&server->sessions_by_number, &pool->driver.told))
+                scheduler_put(&server->scheduler, &server->scheduler.node, task);
+}
 
-                if (session->state != SESSION_READY || !(session->features & PROTO_FEATURE_LOSS))
-                        continue;
-                frame.notice.what = what;
-                frame.notice.lease = id;
-                session_send(session, &frame, MESSAGE_NOTICE, 0, NULL, 0);
-        }
+/* One that was not told of the state before this one is told of this one only. */
+static void tell_all(struct server *server, uint32_t id, uint32_t what)
+{
+        struct server_pool *pool = &server->pools[id];
+
+        if (server->stopping)
+                return;
+        pool->driver.server = server;
+        pool->driver.notice = what;
+        pool->driver.told = (struct numbered_walk){.next = 0};
+        pool->driver.telling.step = tell_some;
+        scheduler_put(&server->scheduler, &server->scheduler.node, &pool->driver.telling);
 }
 
 static void change(struct server *server, uint32_t id, const struct driver_state *before)
@@ -87,9 +111,9 @@ static void change(struct server *server, uint32_t id, const struct driver_state
                                                now_ns);
         if (before->status == DRIVER_LOST) {
                 release_retry_try_all(server, id);
-                tell(server, id, PROTO_NOTICE_BACK);
+                tell_all(server, id, PROTO_NOTICE_BACK);
         } else if (pool->driver.state.status == DRIVER_LOST)
-                tell(server, id, PROTO_NOTICE_LOST);
+                tell_all(server, id, PROTO_NOTICE_LOST);
         server_execute(server);
 }
 
@@ -184,6 +208,11 @@ void driver_health_submit(struct server *server, uint32_t pool, struct payer *pa
 {
         driver_jobs_submit(server, pool, payer, job);
         driver_health_watch(server);
+}
+
+void driver_health_stop(struct server *server, uint32_t id)
+{
+        scheduler_take_out(&server->pools[id].driver.telling);
 }
 
 void driver_health_fill(const struct server *server, uint32_t id, struct stats_row *row)

@@ -27,5 +27,8 @@ void driver_health_note_nvml(struct server *server, uint32_t pool, bool says_los
 /* Ends a trial of the driver and frees its block. */
 void driver_health_end_try(struct server *server, uint32_t pool, struct job *job);
 
+/* Clients are told of no more changes. */
+void driver_health_stop(struct server *server, uint32_t pool);
+
 /* Fills in the statistics of a pool's driver. */
 void driver_health_fill(const struct server *server, uint32_t pool, struct stats_row *row);
