@@ -22,10 +22,9 @@ void pressure_tell(struct request *request, enum limit_scope scope, uint64_t now
         struct charge_sum *sum = charge_ranking_first(ranking);
         unsigned n_told = 0;
 
-        if (request->has_told_pressure)
+        if (request->n_told >= PRESSURE_CLIENTS)
                 return;
-        request->has_told_pressure = true;
-        for (unsigned i = 0; sum && i < PRESSURE_LOOKS && n_told < PRESSURE_CLIENTS; i++) {
+        for (unsigned i = 0; sum && i < PRESSURE_LOOKS && n_told < PRESSURE_A_TIME; i++) {
                 if (is_told(request, sum, now_ns)) {
                         sum->told_ns = now_ns;
                         action_push(&pool->policy->actions, &sum->pressure, ACTION_PRESSURE);
@@ -33,4 +32,6 @@ void pressure_tell(struct request *request, enum limit_scope scope, uint64_t now
                 }
                 sum = charge_ranking_next(ranking, sum);
         }
+        /* Few: no other one is left. */
+        request->n_told += n_told == PRESSURE_A_TIME ? n_told : PRESSURE_CLIENTS;
 }

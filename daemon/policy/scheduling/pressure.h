@@ -7,14 +7,16 @@
 
 #include "daemon/policy/state/types.h"
 
-/* For one request so many clients are told, and looked at. */
+/* For one request so many clients are told; so many of them, and of those looked at, at a time: to tell one takes as
+ * long as a few requests. */
 #define PRESSURE_CLIENTS 16
+#define PRESSURE_A_TIME  4
 #define PRESSURE_LOOKS   64
 
 /* How often a client is told about a pool. */
 #define PRESSURE_NS UINT64_C(100000000)
 
 /* The request is served neither from room, nor from the cache, nor from idle leases. Tells the clients that hold most,
- * those with most first: of its tenant with LIMIT_OF_TENANT, else of the pool. Once for each request. The
- * asker is not told: it knows. */
+ * those with most first: of its tenant with LIMIT_OF_TENANT, else of the pool. A request that waits tells the next ones
+ * when it is looked at again. The asker is not told: it knows. */
 void pressure_tell(struct request *request, enum limit_scope scope, uint64_t now_ns);

@@ -391,10 +391,10 @@ struct request {
         bool keeps_mapped;
         uint32_t properties;
         uint64_t deadline_ns;
-        bool has_told_pressure; /* see pressure.h */
-        bool may_wait;          /* its deadline was in the future when it was made */
-        bool covered;           /* WAITING, and bytes that are certain to come are meant for it */
-        bool device_full;       /* the driver had no memory for it at the last try */
+        unsigned n_told;  /* clients, of pressure; see pressure.h */
+        bool may_wait;    /* its deadline was in the future when it was made */
+        bool covered;     /* WAITING, and bytes that are certain to come are meant for it */
+        bool device_full; /* the driver had no memory for it at the last try */
         bool in_group; /* with the next fields: see group.h. A single request is a group of one */
         struct request *leader; /* in PART only; NULL: not known yet */
         uint32_t n_parts;       /* requests that it leads, including itself */

@@ -129,9 +129,9 @@ static void call_in(const struct action *action)
 
 /* The message is a hint. A client that has not read the last one gets no second: it would say nothing new,
  * and queue up. */
-static void ask_to_mark(const struct action *action)
+static void send_mark(struct task *task)
 {
-        struct session *session = client_owner(action->client);
+        struct session *session = CONTAINER_OF(task, struct session, marking);
         struct frame frame = FRAME_NULL;
 
         if (session->asked_to_mark && !transport_is_read(&session->transport))
@@ -139,6 +139,15 @@ static void ask_to_mark(const struct action *action)
         session->asked_to_mark = true;
         frame.notice.what = PROTO_NOTICE_MARK;
         session_send(session, &frame, MESSAGE_NOTICE, 0, NULL, 0);
+}
+
+/* In a step of its own: a block is a reason to ask several clients. The one for which it is made pays. */
+static void ask_to_mark(struct server *server, const struct action *action)
+{
+        struct session *session = client_owner(action->client);
+
+        session->marking.step = send_mark;
+        scheduler_put(&server->scheduler, driver_jobs_payer_now(server), &session->marking);
 }
 
 /* One that does not read is told of a few pools only. */
@@ -185,7 +194,7 @@ static void execute_one(struct server *server, const struct action *action)
                 call_in(action);
                 break;
         case ACTION_MARK:
-                ask_to_mark(action);
+                ask_to_mark(server, action);
                 break;
         case ACTION_PRESSURE:
                 tell_pressure(action);
@@ -362,11 +371,14 @@ static void serve_on(struct server *server)
                 scheduler_put(&server->scheduler, &server->scheduler.node, &server->serving);
 }
 
+/* What a part of that does at most: less than one that only looks, since clients are sent messages. */
+#define SERVE_ITEMS 16
+
 /* Serves the queues of pools about which the policy was told something: a part of that. What it leaves is done after the
  * next steps, or in steps of the node's if there are none. */
 void execute_serve(struct server *server)
 {
-        unsigned n_left = PART_ITEMS;
+        unsigned n_left = SERVE_ITEMS;
 
         if (!server->is_dirty)
                 return;

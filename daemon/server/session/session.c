@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/session/session.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -47,6 +48,7 @@ static void discharge_connection(struct session *session)
 
 static void session_free(struct session *session)
 {
+        assert(!session->marking.payer);
         /* Truncates the board: the process may keep the file open, and its memory counts as the daemon's. */
         if (session->board)
                 reply_files_take_back(session->server, session->board, session->n_board_bytes);
@@ -105,6 +107,7 @@ static void close_handles(struct session *session)
 
         set_state(session, SESSION_CLOSING);
         walk_forget_all(session);
+        scheduler_take_out(&session->marking);
         reply_files_end(session);
         stop_watching_process(session);
         transport_close(&session->transport);

@@ -81,6 +81,7 @@ struct session {
         uint64_t since_ns;                    /* when it connected */
         uint64_t
                 lingers_since_ns; /* in LEFT and ORPHANED, until that is noted as an event; then 0 */
+        struct task marking;      /* it is to be asked to mark what is idle */
         bool asked_to_mark;       /* and may not have read the message yet */
         unsigned n_unread_pressures; /* told since the client had read everything, at most */
         bool takes_over;           /* takes over the process's earlier session at the first HELD */

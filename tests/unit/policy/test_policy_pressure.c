@@ -63,16 +63,46 @@ POLICY_TEST(who_was_told_is_left_in_peace_for_a_while, 16 * MIB)
         expect_idle();
 }
 
+static void take_told(unsigned n)
+{
+        for (unsigned i = 0; i < n; i++)
+                (void)take(ACTION_PRESSURE);
+}
+
+/* One that does not wait tells those that hold most. */
+POLICY_TEST(so_many_are_told_at_a_time, 64 * MIB)
+{
+        struct client *a = join_hearing(1), *most = join_hearing(2);
+
+        for (unsigned i = 0; i < PRESSURE_A_TIME; i++)
+                (void)hold(join_hearing(2), 2 * MIB);
+        (void)hold(most, 16 * MIB);
+        ask(a, 1, 48 * MIB, 0);
+        expect_told(most);
+        take_told(PRESSURE_A_TIME - 1);
+        expect_refusal(a, 1, GPUMEM_E_REFUSED);
+        expect_idle();
+}
+
 POLICY_TEST(so_many_are_told_at_most, 64 * MIB)
 {
         struct client *a = join_hearing(1);
 
         for (unsigned i = 0; i < PRESSURE_CLIENTS + 4; i++)
                 (void)hold(join_hearing(2), 2 * MIB);
-        ask(a, 1, 32 * MIB, 0);
-        for (unsigned i = 0; i < PRESSURE_CLIENTS; i++)
-                (void)take(ACTION_PRESSURE);
-        expect_refusal(a, 1, GPUMEM_E_REFUSED);
+        ask(a, 1, 32 * MIB, world.now_ns + 10 * PRESSURE_NS);
+        for (unsigned n_told = PRESSURE_A_TIME; n_told < PRESSURE_CLIENTS;
+             n_told += PRESSURE_A_TIME) {
+                take_told(PRESSURE_A_TIME);
+                later(1);
+        }
+        take_told(PRESSURE_A_TIME);
+        later(1);
+        expect_idle();
+        later(PRESSURE_NS);
+        expect_idle();
+        later(10 * PRESSURE_NS);
+        expect_refusal(a, 1, GPUMEM_E_TIMED_OUT);
         expect_idle();
 }
 
