@@ -23,7 +23,7 @@
 #define START_BYTES 4096
 
 /* Queued sweeps at most: each mapping in the queue is one of those that the process may have. */
-#define WAITING_MAX       256
+#define WAITING_MAX       4096
 #define WAITING_MAX_BYTES (UINT64_C(256) << 20)
 
 struct sweep {
