@@ -406,7 +406,26 @@ static struct heap_block *take_movable(struct heap_set *set, const struct set_he
                             .n_most_bytes = smaller(n_room_bytes, placement->n_block_bytes),
                             .in = reach == HEAP_SET_ALL ? NULL : &heap->heap};
 
-        return n_room_bytes ? take_wished(set, &wish) : NULL;
+        return take_wished(set, &wish);
+}
+
+/* Fills the gap's start with blocks that move there, as far as the request needs it. Returns how many. */
+static unsigned move_into(struct heap_set *set, const struct set_heap *heap,
+                          enum heap_set_reach reach, unsigned n_most,
+                          const struct placement *placement, struct arena_range *gap,
+                          struct heap_set_move *ret_moves)
+{
+        uint64_t end = smaller(gap->end, placement->needed_end);
+        struct heap_block *block;
+        unsigned n = 0;
+
+        while (n < n_most && gap->start < end &&
+               (block = take_movable(set, heap, reach, placement, end - gap->start))) {
+                ret_moves[n++] = (struct heap_set_move){block, gap->start};
+                gap->start += block->at.n_bytes;
+                budget_move(&set->budget);
+        }
+        return n;
 }
 
 /* What is left of the gaps becomes parts again, no more than there were: writing stays behind reading. */
@@ -419,15 +438,11 @@ unsigned heap_set_take_moves(struct heap_set *set, const struct set_heap *heap,
 
         placement->n_bytes = 0;
         for (unsigned part = 0, behind; part < n_parts; part = behind) {
-                struct heap_block *block;
-
                 behind = find_gap(placement, part, &gap);
-                while (n < n_most &&
-                       (block = take_movable(set, heap, reach, placement, gap.end - gap.start))) {
-                        ret_moves[n++] = (struct heap_set_move){block, gap.start};
-                        gap.start += block->at.n_bytes;
-                        budget_move(&set->budget);
-                }
+                n += move_into(set, heap, reach, n_most - n, placement, &gap, &ret_moves[n]);
+                /* The request is served by moves: what was added for the sake of few leases is not needed. */
+                if (n && !next && gap.start >= placement->needed_end)
+                        placement->end = gap.end = gap.start;
                 while (gap.start < gap.end) {
                         uint64_t n_bytes = smaller(gap.end - gap.start, placement->n_block_bytes);
 

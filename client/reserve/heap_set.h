@@ -139,7 +139,8 @@ int heap_set_take_planned(struct heap_set *set, struct set_heap *heap,
 
 /* Blocks that move to gaps of a plan's place, instead of being returned while others are leased: they are taken out of
  * their heaps, or off the idle list, and still count as reserved. The caller maps each one at its new address, and adds it
- * to the heap. What gaps are left are the plan's parts then; `n_most` blocks at most, up to HEAP_SET_MOVES. Returns how many
+ * to the heap. They fill the place as far as the request needs it. What gaps are left are the plan's parts then, or none
+ * if the request needs no more; `n_most` blocks at most, up to HEAP_SET_MOVES. Returns how many
  * there are. A move counts as a return in the budget, since it takes the driver's time, too. */
 #define HEAP_SET_MOVES 16
 struct heap_set_move {

@@ -173,7 +173,7 @@ static uint64_t wanted_bytes(const struct heap *heap, const struct placement_ter
 int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct placement_terms *terms,
                    struct placement *ret_placement)
 {
-        uint64_t n_least = terms->n_least_bytes;
+        uint64_t n_least = terms->n_least_bytes, needed_end;
         struct window place;
         int r;
 
@@ -182,13 +182,15 @@ int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct place
         r = choose(heap, n_bytes, terms, &place);
         if (r)
                 return r;
+        needed_end = place.end;
         if (place.n_missing)
                 extend(heap, &place, wanted_bytes(heap, terms),
                        larger(terms->n_spare_bytes, n_least));
         /* If there are no addresses for a longer run, a short one must do. */
-        if (heap->runs == HEAP_JOINED && place.n_missing && place.n_missing < n_least)
-                (void)choose_new(heap, larger(round_up(n_bytes), n_least), wish_of(heap, n_bytes),
-                                 &place);
+        if (heap->runs == HEAP_JOINED && place.n_missing && place.n_missing < n_least &&
+            !choose_new(heap, larger(round_up(n_bytes), n_least), wish_of(heap, n_bytes), &place))
+                needed_end = place.start + n_bytes;
         cut_well(heap, &place, block_bytes(heap, n_bytes, terms), ret_placement);
+        ret_placement->needed_end = round_up(needed_end);
         return 0;
 }

@@ -35,6 +35,7 @@ struct placement {
         struct arena_block parts[PLACEMENT_PARTS]; /* by address: blocks to lease there */
         uint64_t n_bytes;                          /* of all parts */
         uint64_t start, end;                       /* what will be one hole then */
+        uint64_t needed_end;                       /* the request needs no more of it */
         uint64_t n_block_bytes;                    /* the parts are not larger */
 };
 

@@ -347,8 +347,8 @@ static void judge_move(struct model *model, struct model_heap *heap,
 
         MODEL_EXPECT(model, !overlaps(&block, before->start, before->end));
         MODEL_EXPECT(model, model_bytes(&block) <= before->n_block_bytes);
-        MODEL_EXPECT(model,
-                     move->to >= before->start && move->to + model_bytes(&block) <= before->end);
+        MODEL_EXPECT(model, move->to >= before->start &&
+                                    move->to + model_bytes(&block) <= before->needed_end);
         if (model_find(&model->idle_list, block.start))
                 model_take_block_off(model, record);
         else {
@@ -378,7 +378,21 @@ static bool is_any_movable(struct model *model, const struct placement *plan, ui
         return false;
 }
 
-/* Each place of a gap is filled once: by a block that moved, or by a part. */
+/* Up to what the request needs, each place of a gap is filled once: by a block that moved, or by a part. Behind that,
+ * nothing moves, and nothing is leased if moves have served the request. */
+static void judge_rest(struct model *model, const struct placement *plan,
+                       const struct placement *before, uint64_t n_moved_bytes)
+{
+        const struct arena_block *last = &before->parts[before->n_parts - 1];
+        uint64_t n_dropped = 0;
+
+        if (n_moved_bytes && !plan->n_parts && last->start + last->n_bytes > before->needed_end) {
+                MODEL_EXPECT(model, plan->end == before->needed_end);
+                n_dropped = last->start + last->n_bytes - plan->end;
+        }
+        MODEL_EXPECT(model, plan->n_bytes + n_moved_bytes + n_dropped == before->n_bytes);
+}
+
 static void move_some(struct model *model, struct model_heap *heap, struct placement *plan)
 {
         struct heap_set_move moves[HEAP_SET_MOVES];
@@ -393,9 +407,13 @@ static void move_some(struct model *model, struct model_heap *heap, struct place
                 judge_move(model, heap, &moves[i], &before);
         }
         model_follow_revoked(model);
-        MODEL_EXPECT(model, plan->n_bytes + n_moved_bytes == before.n_bytes);
-        for (unsigned i = 0; n < n_most && i < plan->n_parts; i++)
-                MODEL_EXPECT(model, !is_any_movable(model, plan, plan->parts[i].n_bytes));
+        judge_rest(model, plan, &before, n_moved_bytes);
+        for (unsigned i = 0; n < n_most && i < plan->n_parts; i++) {
+                uint64_t start = plan->parts[i].start, end = start + plan->parts[i].n_bytes;
+
+                end = end < plan->needed_end ? end : plan->needed_end;
+                MODEL_EXPECT(model, start >= end || !is_any_movable(model, plan, end - start));
+        }
 }
 
 bool model_lease(struct model *model, struct model_heap *heap, uint64_t n_bytes)

@@ -20,6 +20,7 @@ static void make_gap(uint64_t n_bytes, uint64_t n_block_bytes)
 {
         plan = (struct placement){.start = WORLD_START + 32 * GIB,
                                   .end = WORLD_START + 32 * GIB + n_bytes,
+                                  .needed_end = WORLD_START + 32 * GIB + n_bytes,
                                   .n_block_bytes = n_block_bytes,
                                   .n_bytes = n_bytes};
         for (uint64_t at = 0; at < n_bytes; at += n_block_bytes)
@@ -217,6 +218,7 @@ TEST(gaps_are_filled_one_by_one)
         plan.parts[0].n_bytes = BLOCK;
         plan.parts[1] = (struct arena_block){plan.start + 4 * BLOCK, 3 * BLOCK};
         plan.n_parts = 2;
+        plan.end = plan.needed_end = plan.start + 7 * BLOCK;
         ck_assert_uint_eq(take(HEAP_SET_ALL), 2);
         expect_move(0, first, 0);
         expect_move(1, second, 4 * BLOCK);
@@ -241,6 +243,33 @@ TEST(moves_count_in_the_budget)
         }
         ck_assert_uint_eq(n_moves, 60 * HEAP_SET_MOVES);
         ck_assert_uint_gt(set.budget.n_slack_bytes, 0);
+}
+
+/* What is added to a request for the sake of few leases is no reason for moves. */
+TEST(blocks_move_for_what_is_needed_only)
+{
+        for (unsigned i = 0; i < 4; i++)
+                (void)add(1, 4 * i * BLOCK, BLOCK);
+        make_gap(10 * BLOCK, 10 * BLOCK);
+        plan.needed_end = plan.start + 2 * BLOCK;
+        ck_assert_uint_eq(take(HEAP_SET_ALL), 2);
+        ck_assert_uint_eq(plan.n_parts, 0);
+        ck_assert_uint_eq(plan.n_bytes, 0);
+        ck_assert_uint_eq(plan.end, plan.start + 2 * BLOCK);
+}
+
+/* If there must be a lease, it is as large as was planned. */
+TEST(what_moves_do_not_fill_is_leased_with_what_was_added)
+{
+        struct heap_block *only = add(1, 0, BLOCK);
+
+        make_gap(10 * BLOCK, 10 * BLOCK);
+        plan.needed_end = plan.start + 2 * BLOCK;
+        ck_assert_uint_eq(take(HEAP_SET_ALL), 1);
+        expect_move(0, only, 0);
+        ck_assert_uint_eq(plan.n_parts, 1);
+        ck_assert_uint_eq(plan.parts[0].start, plan.start + BLOCK);
+        ck_assert_uint_eq(plan.parts[0].n_bytes, 9 * BLOCK);
 }
 
 TESTS_MAIN("heap_set_moves", .limit_s = UNLIMITED, .start = begin_joined, .stop = end)
