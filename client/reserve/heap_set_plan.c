@@ -116,7 +116,8 @@ static uint64_t look_at_others(struct heap_set *set, const struct set_heap *heap
 int heap_set_plan(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes,
                   enum heap_set_reach reach, struct placement *ret_placement)
 {
-        struct placement_terms terms = {.n_look = look_at_others(set, heap, reach),
+        bool is_joined = heap->heap.runs == HEAP_JOINED;
+        struct placement_terms terms = {.n_look = is_joined ? look_at_others(set, heap, reach) : 0,
                                         .n_peak_bytes = set->budget.n_peak_bytes,
                                         .n_block_bytes = block_bytes(set, n_bytes),
                                         .n_spare_bytes = spare_bytes(set, n_bytes),
