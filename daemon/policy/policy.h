@@ -193,7 +193,7 @@ int policy_set_pool_min(struct policy *policy, uint32_t pool, uint64_t min_bytes
 
 /* From now on requests are served only in policy_serve(), which walks the queues once for all events since
  * the last call. A walk takes time for every waiting request, so it must not happen with each event, nor at one time:
- * a call does so many items of it, at least one. A request that goes on waiting is an item, an answer is eight. Returns
+ * a call does so many items of it, at least one. A request that goes on waiting is an item, an answer is 32. Returns
  * how many are left; 0: there may be more to do, also if no event follows. */
 void policy_serve_in_turns(struct policy *policy);
 unsigned policy_serve(struct policy *policy, unsigned n_items, uint64_t now_ns);

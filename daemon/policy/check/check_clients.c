@@ -192,7 +192,8 @@ void check_tenants(const struct policy *policy)
                 assert(n_waiting == tenant->n_waiting && n_waiting <= TENANTS_MAX_WAITING / 2);
                 assert(n_refs > 0 && n_refs == tenant->n_refs);
         }
-        assert(n_all_waiting == policy->n_waiting && n_all_waiting <= TENANTS_MAX_WAITING);
+        assert(n_all_waiting == policy->n_waiting &&
+               n_all_waiting <= TENANTS_MAX_WAITING + TENANTS_FIRST);
 }
 
 static uint32_t check_leases(const struct client *client)

@@ -133,5 +133,9 @@ struct tenant *tenant_unref(struct tenant *tenant)
 
 bool tenant_may_wait(const struct tenant *tenant)
 {
-        return tenant->n_waiting < TENANTS_MAX_WAITING - tenant->policy->n_waiting;
+        uint32_t n_all = tenant->policy->n_waiting;
+
+        if (!tenant->n_waiting)
+                return n_all < TENANTS_MAX_WAITING + TENANTS_FIRST;
+        return n_all < TENANTS_MAX_WAITING && tenant->n_waiting < TENANTS_MAX_WAITING - n_all;
 }

@@ -14,7 +14,7 @@
 #include "gpumem.h"
 
 /* Leases that are scanned, and tenants that are compared, in the time of one item. */
-#define SCANS_AN_ITEM 16
+#define SCANS_AN_ITEM 4
 
 /* What comes next in the pool. */
 enum phase { PHASE_UNMAPS, PHASE_SORT, PHASE_MEET, PHASE_DEADLOCK };

@@ -15,7 +15,7 @@ int service_new(struct service **ret_service);
 
 /* So much work is an answer or a block to be made, with what the server does for it. A request that goes on waiting is
  * one item. */
-#define SERVICE_ANSWER_ITEMS 8
+#define SERVICE_ANSWER_ITEMS 32
 
 /* Call it after every change in the pool: grants, creates blocks, makes room, and refuses requests after
  * their deadline. Also serves other pools that are connected by limits. If the policy serves in turns, this is left to

@@ -12,6 +12,9 @@
 
 #define LOOK_MS 250
 
+/* Clients that are told in a step: a message takes as long as a few requests. */
+#define TOLD_A_STEP 16
+
 static void log_change(const struct server_pool *pool, const struct driver_state *before,
                        uint64_t now_ns)
 {
@@ -76,7 +79,7 @@ static void tell_some(struct task *task)
         struct server *server = pool->driver.server;
         struct session *session;
 
-        numbered_go_on(&pool->driver.told, PART_ITEMS);
+        numbered_go_on(&pool->driver.told, TOLD_A_STEP);
         while ((session = numbered_next(&server->sessions_by_number, &pool->driver.told)))
                 tell(session, pool->row.id, pool->driver.notice);
         if (!numbered_is_over(&server->sessions_by_number, &pool->driver.told))

@@ -371,14 +371,11 @@ static void serve_on(struct server *server)
                 scheduler_put(&server->scheduler, &server->scheduler.node, &server->serving);
 }
 
-/* What a part of that does at most: less than one that only looks, since clients are sent messages. */
-#define SERVE_ITEMS 16
-
 /* Serves the queues of pools about which the policy was told something: a part of that. What it leaves is done after the
  * next steps, or in steps of the node's if there are none. */
 void execute_serve(struct server *server)
 {
-        unsigned n_left = SERVE_ITEMS;
+        unsigned n_left = PART_ITEMS;
 
         if (!server->is_dirty)
                 return;
