@@ -141,13 +141,14 @@ static void send_mark(struct task *task)
         session_send(session, &frame, MESSAGE_NOTICE, 0, NULL, 0);
 }
 
-/* In a step of its own: a block is a reason to ask several clients. The one for which it is made pays. */
+/* In a step of its own: a block is a reason to ask several clients. The node pays, since the one for which the block is
+ * made may have ended by then. */
 static void ask_to_mark(struct server *server, const struct action *action)
 {
         struct session *session = client_owner(action->client);
 
         session->marking.step = send_mark;
-        scheduler_put(&server->scheduler, driver_jobs_payer_now(server), &session->marking);
+        scheduler_put(&server->scheduler, &server->scheduler.node, &session->marking);
 }
 
 /* One that does not read is told of a few pools only. */
