@@ -106,7 +106,8 @@ void wakes_check(struct server *server)
                 check_process(session);
                 check_end(session);
         }
-        FUZZ_EXPECT(!polling->rounds.n || uv_is_active((uv_handle_t *)&polling->timer));
+        FUZZ_EXPECT(!polling->rounds.n || polling->turn.payer ||
+                    uv_is_active((uv_handle_t *)&polling->timer));
         FUZZ_EXPECT(TAILQ_EMPTY(polling->rounds.now) || polling->turn.payer);
         FUZZ_EXPECT(!server->is_dirty || server->serving.payer);
         FUZZ_EXPECT(!server->scheduler.everyone.n_with_work ||
