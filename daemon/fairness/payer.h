@@ -67,7 +67,7 @@ const struct payer *payer_of_top(const struct payer *payer);
 void payer_ref(struct payer *payer);
 void payer_unref(struct payer *payer);
 
-/* The task joins the payer's list, or stays where it is. It is no reference: while it is there, the owner of the task has one. */
+/* The task joins the payer's list, or stays where it is. That is no reference to the payer: the task's owner has one. */
 void payer_put(struct payer *payer, struct task *task);
 
 /* Also legal for a task that is in no list. */

@@ -2,9 +2,9 @@
 /* Round robin over members that must be polled, since no event tells of them. Each turn of a loop looks at
  * some of them, so that other events wait for one turn instead of a whole round.
  *
- * Each member is looked at once in a round if its time has come, which it sets itself. A member for which work was done comes last in the next round.
- * The next round may begin before one is over: its rest goes first. A member may be added and removed at any time, also during a look. Its memory
- * must outlive the look. Pure. */
+ * A member's owner sets the time from which on it is looked at, once in each round. A member for which work was done
+ * comes last in the next round. The next round may begin before one is over: its rest goes first. A member may be added
+ * and removed at any time, also during a look. Its memory must outlive the look. Pure. */
 #pragma once
 
 #include <stdbool.h>

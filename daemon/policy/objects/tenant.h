@@ -8,11 +8,11 @@
 #include "daemon/policy/state/types.h"
 
 /* Requests that may wait, of all tenants together: every walk through a queue visits them, and must take less than a
- * moment. One tenant alone may have half of them, two have a third each, and so on. A tenant of which none waits has one
- * more place, as long as there are so many of these: others, one after the other, leave none of the rest. A group of
- * requests (group.h) is one. */
+ * moment. One tenant alone may have half of them, two have a third each, and so on. A group of requests (group.h) is one. */
 #define TENANTS_MAX_WAITING 512
-#define TENANTS_FIRST       512
+
+/* Places beside them, for the first request of a tenant: halves of what is left are nothing in the end. */
+#define TENANTS_FIRST 512
 
 bool tenant_may_wait(const struct tenant *tenant);
 

@@ -293,6 +293,7 @@ static void lose_oldest(struct event_history *history, const struct event_histor
         TAILQ_REMOVE(&history->rows, row, link);
         TAILQ_INSERT_TAIL(&history->unused, row, link);
         row->lane = NULL;
+        row->number = 0; /* a list that has found it sees that it is another one's by now */
         count_rows(lane, -1);
         if (!lane->n_rows && lane != asker)
                 end_lane(history, lane);

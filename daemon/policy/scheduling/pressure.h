@@ -7,11 +7,12 @@
 
 #include "daemon/policy/state/types.h"
 
-/* For one request so many clients are told; so many of them, and of those looked at, at a time: to tell one takes as
- * long as a few requests. */
+/* Clients that are told for one request. */
 #define PRESSURE_CLIENTS 16
-#define PRESSURE_A_TIME  4
-#define PRESSURE_LOOKS   64
+
+/* Of them at a time, since to tell one takes as long as a few requests; and clients that are looked at for that. */
+#define PRESSURE_A_TIME 4
+#define PRESSURE_LOOKS  64
 
 /* How often a client is told about a pool. */
 #define PRESSURE_NS UINT64_C(100000000)
