@@ -362,10 +362,10 @@ GPUMEM_API int gpumem_free_later(struct gpumem_client *client, void *pointer);
  * Register only streams that use memory of other streams: each free that lets memory go records an event in every
  * registered stream. A stream may be registered several times, and is then unregistered as often. While a registered
  * stream captures, memory that is freed in its context stays in its streams. The next gpumem_alloc, gpumem_free or
- * gpumem_flush of any thread after the capture lets it go. The library ends no capture, with one exception. Each thread
- * that frees records an event in a registered default stream. Calls of any thread may record one in a default stream in
- * which memory was freed. Like any work there, this ends captures that other threads begin in blocking streams at that
- * moment.
+ * gpumem_flush of any thread after the capture lets it go. Each thread that frees records an event in the registered
+ * streams, and calls of any thread may record one in a default stream in which memory was freed. If another thread
+ * begins or ends a capture at that moment, CUDA may end the process, or the capture in a blocking stream. Announce
+ * captures for this reason: gpumem_before_capture.
  * While work of a registered stream does not end, memory that is freed in its context stays in its streams. Other
  * streams and processes do not get it, and calls that wait for all work, such as gpumem_flush, do not return.
  * Errors: GPUMEM_E_CAPTURES (it captures), _UNSUPPORTED (CU_STREAM_PER_THREAD), _NO_CONTEXT (a default stream without a
@@ -431,6 +431,10 @@ GPUMEM_API int gpumem_stream_close(struct gpumem_stream *stream);
  * the stream. It is also reused when the graph is gone, and gpumem_flush is called or memory is lacking. Until then do
  * not destroy the stream while it has work from before the capture. Shareable memory cannot be freed or detached in a
  * stream that captures: GPUMEM_E_UNSUPPORTED.
+ * CUDA ends the process with SIGSEGV if a thread begins or ends a capture in a stream while another thread enqueues work
+ * there. The library enqueues events when memory is freed: in registered streams (gpumem_stream_register), and in the
+ * stream of the free. So a program whose threads may call the library while another thread begins or ends a capture in
+ * such a stream announces the capture with gpumem_before_capture.
  * Many graphs can share the memory of a graph pool. A capture that begins in a stream with an open pool allocates from
  * the pool. So do streams that join the capture and have no other pool open. What the capture frees, the pool's next
  * capture gets. Device memory that is allocated in such a stream outside of captures belongs to the pool too, so that a
@@ -440,6 +444,18 @@ GPUMEM_API int gpumem_stream_close(struct gpumem_stream *stream);
  * also overwrite memory that was freed before it was captured. The pool's memory is not reused elsewhere until four
  * conditions hold. The pool is open in no stream; all its graphs, their clones and executables are gone; their work is
  * over; nothing of it is allocated. */
+
+/* Announces a capture, before cuStreamBeginCapture. From now to gpumem_after_capture the client enqueues nothing in
+ * streams. Exceptions are gpumem_stream_wait, gpumem_stream_unregister and GPUMEM_DEBUG=fill, in the stream that the
+ * call names. Memory that is freed stays in the stream that it was allocated for, which can use it again at once. The
+ * call waits while other threads enqueue events, which takes them microseconds. Captures may overlap: each is announced. Any thread may call this, and another one gpumem_after_capture.
+ * A free of memory with recorded uses (gpumem_record_use) waits meanwhile for all work of its context.
+ * Errors: GPUMEM_E_FORKED; and as gpumem_connect, with client NULL. */
+GPUMEM_API int gpumem_before_capture(struct gpumem_client *client);
+
+/* The capture has ended: to be called after cuStreamEndCapture, also if that failed. After the last one the call lets
+ * memory go that was freed meanwhile. Errors: GPUMEM_E_NO_CAPTURE (none is announced), _FORKED. */
+GPUMEM_API int gpumem_after_capture(struct gpumem_client *client);
 
 /* Opens a graph pool in `stream`. The program chooses `id`, below 2^63; an `id` in use continues that pool. `id` 0
  * makes a new pool, whose id is *ret_id; otherwise `ret_id` may be NULL. A pool may be open in several streams. A

@@ -365,6 +365,21 @@ private:
         bool is_registered_ = false;
 };
 
+// Announces a capture for as long as it lives: made before cuStreamBeginCapture, destroyed after cuStreamEndCapture.
+class announced_capture {
+public:
+        explicit announced_capture(gpumem_client *client = nullptr) : client_(client)
+        {
+                check(gpumem_before_capture(client), "gpumem_before_capture");
+        }
+        announced_capture(const announced_capture &) = delete;
+        announced_capture &operator=(const announced_capture &) = delete;
+        ~announced_capture() { detail::count_failure(gpumem_after_capture(client_)); }
+
+private:
+        gpumem_client *client_;
+};
+
 // A token's 16 bytes, and its text of 32 digits.
 class token {
 public:

@@ -109,7 +109,10 @@ void client_wait_for_freed(struct gpumem_client *client);
  * not recorded yet (idle_marking.h). */
 COLD void client_catch_up(struct gpumem_client *client);
 
-/* Does the same. Then tells events. */
+/* Makes those of frees that are not recorded yet, also where no look has found them out. */
+void client_record_all_frees(struct gpumem_client *client);
+
+/* As client_catch_up. Then tells events. */
 COLD void client_do_after_call(struct gpumem_client *client);
 
 /* The same, for the last line of a hit: returns r. */

@@ -96,7 +96,18 @@ void client_catch_up(struct gpumem_client *client)
         }
         streams_catch_up(&client->streams);
         if (atomic_load(&client->deferred.n_unmarked))
-                deferred_frees_mark(&client->deferred, &client->cuda);
+                deferred_frees_mark(&client->deferred, &client->streams);
+}
+
+void client_record_all_frees(struct gpumem_client *client)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        for (uint32_t i = 0; i < client->n_pools; i++) {
+                if (idle_marking_is_on(&client->pools[i]))
+                        idle_marking_catch_up(&client->pools[i]);
+        }
 }
 
 void client_do_after_call(struct gpumem_client *client)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls about streams: registered streams, one that waits for another, and handles of streams. */
+/* The calls about streams: registered streams, announced captures, one that waits for another, and handles of streams. */
 #include <stdbool.h>
 
 #include "base/err.h"
@@ -27,6 +27,28 @@ int gpumem_stream_register(struct gpumem_client *client, void *stream)
 static bool captures(const struct cuda *cuda, void *stream)
 {
         return stream_is_created(stream) && stream_check(cuda, stream) == GPUMEM_E_UNSUPPORTED;
+}
+
+int gpumem_before_capture(struct gpumem_client *client)
+{
+        int r = client_enter(&client);
+
+        if (!r)
+                capture_gate_close(&client->streams.gate);
+        return r;
+}
+
+int gpumem_after_capture(struct gpumem_client *client)
+{
+        int r = client_enter(&client);
+
+        if (r)
+                return r;
+        if (!capture_gate_open(&client->streams.gate))
+                return GPUMEM_E_NO_CAPTURE;
+        client_record_all_frees(client);
+        client_settle(client);
+        return 0;
 }
 
 /* A stream that captures cannot wait for work outside of graphs: the driver would end its capture. */

@@ -201,7 +201,7 @@ int deferred_frees_add(struct deferred_frees *frees, struct streams *streams,
 }
 
 /* A use that cannot be marked yet goes to the end, so that the next call tries others first. */
-void deferred_frees_mark(struct deferred_frees *frees, const struct cuda *cuda)
+void deferred_frees_mark(struct deferred_frees *frees, struct streams *streams)
 {
         struct stream_use *use;
         int r = 0;
@@ -209,7 +209,7 @@ void deferred_frees_mark(struct deferred_frees *frees, const struct cuda *cuda)
         pthread_mutex_lock(&frees->lock);
         while (!r && (use = TAILQ_FIRST(&frees->unmarked))) {
                 unlist_unmarked(frees, use);
-                r = stream_use_mark(cuda, use);
+                r = stream_use_mark(streams, use);
                 if (r)
                         list_unmarked(frees, use);
         }

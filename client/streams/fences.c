@@ -52,6 +52,7 @@ void fences_record(struct fences *fences, struct heap *heap, struct streams *str
 {
         struct mark_place place = {.context = context,
                                    .stream = stream,
+                                   .gate = &streams->gate,
                                    .is_context_wide = streams->way == FENCE_CONTEXT};
 
         record(fences, heap, streams, &place);

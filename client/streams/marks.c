@@ -151,12 +151,25 @@ static int add(const struct cuda *cuda, void *argument)
         return r;
 }
 
+static int add_inside(struct adding *adding, const struct cuda *cuda)
+{
+        const struct mark_place *place = adding->place;
+
+        return place->is_seen ? add(cuda, adding) : context_run(cuda, place->context, add, adding);
+}
+
 int marks_add(struct marks *marks, const struct cuda *cuda, const struct mark_place *place)
 {
         struct adding adding = {.marks = marks, .place = place};
+        int r;
 
-        return place->is_seen ? add(cuda, &adding)
-                              : context_run(cuda, place->context, add, &adding);
+        if (!place->gate)
+                return add_inside(&adding, cuda);
+        if (!capture_gate_enter(place->gate))
+                return GPUMEM_E_CAPTURES;
+        r = add_inside(&adding, cuda);
+        capture_gate_leave(place->gate);
+        return r;
 }
 
 void marks_lose_last(struct marks *marks)

@@ -70,13 +70,14 @@ int stream_use_add(struct stream_use *use, const struct used_in *in)
 }
 
 /* A stream whose context has ended is over, too. */
-static int mark(const struct cuda *cuda, struct used_in *in)
+static int mark(struct streams *streams, struct used_in *in)
 {
         struct mark_place place = {.context = in->key.context,
                                    .stream = in->stream,
                                    .is_context_wide = in->is_context_wide,
+                                   .gate = &streams->gate,
                                    .number = 1};
-        int r = marks_add(&in->marks, cuda, &place);
+        int r = marks_add(&in->marks, streams->cuda, &place);
 
         if (r && r != GPUMEM_E_NO_CONTEXT)
                 return r;
@@ -84,13 +85,13 @@ static int mark(const struct cuda *cuda, struct used_in *in)
         return 0;
 }
 
-int stream_use_mark(const struct cuda *cuda, struct stream_use *use)
+int stream_use_mark(struct streams *streams, struct stream_use *use)
 {
         int r = 0;
 
         for (uint32_t i = 0; i < use->n_streams && !r; i++) {
                 if (use->streams[i].state == USED_UNMARKED)
-                        r = mark(cuda, &use->streams[i]);
+                        r = mark(streams, &use->streams[i]);
         }
         return r;
 }
@@ -176,23 +177,23 @@ static int add_own(struct stream_use *use, const struct streams *streams,
 
 /* The own stream is alive now, and perhaps not later. If it could not be marked, the use waits for its whole context,
  * which invalidates no capture. */
-static int settle_own(const struct cuda *cuda, struct stream_use *use)
+static int settle_own(struct streams *streams, struct stream_use *use)
 {
         int r = 0;
 
         for (uint32_t i = 0; i < use->n_streams && !r; i++) {
                 struct used_in *in = &use->streams[i];
 
-                if (!in->is_own || mark(cuda, in) == 0)
+                if (!in->is_own || mark(streams, in) == 0)
                         continue;
-                r = stream_synchronize_context(cuda, in->key.context);
+                r = stream_synchronize_context(streams->cuda, in->key.context);
                 if (!r)
                         in->state = USED_OVER;
         }
         return r;
 }
 
-int stream_use_begin_end(struct stream_use *use, const struct streams *streams,
+int stream_use_begin_end(struct stream_use *use, struct streams *streams,
                          const struct stream_use_end *how)
 {
         int r = add_own(use, streams, how);
@@ -202,9 +203,9 @@ int stream_use_begin_end(struct stream_use *use, const struct streams *streams,
         for (uint32_t i = 0; i < use->n_streams; i++)
                 marks_init(&use->streams[i].marks);
         use->is_freed = true;
-        r = settle_own(streams->cuda, use);
+        r = settle_own(streams, use);
         if (!r)
-                (void)stream_use_mark(streams->cuda, use);
+                (void)stream_use_mark(streams, use);
         return r;
 }
 

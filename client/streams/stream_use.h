@@ -72,12 +72,12 @@ int stream_use_add(struct stream_use *use, const struct used_in *in);
 
 /* Makes the marks; no stream may be added from here on. The own stream is not used after this call. On -ENOMEM, or
  * the driver's error, stream_use_undo_end restores the use as it was recorded. */
-int stream_use_begin_end(struct stream_use *use, const struct streams *streams,
+int stream_use_begin_end(struct stream_use *use, struct streams *streams,
                          const struct stream_use_end *how);
 void stream_use_undo_end(struct stream_use *use, const struct cuda *cuda);
 
 /* Marks the streams that are not marked yet. Stops with an error at the first that cannot be marked. */
-int stream_use_mark(const struct cuda *cuda, struct stream_use *use);
+int stream_use_mark(struct streams *streams, struct stream_use *use);
 bool stream_use_is_marked(const struct stream_use *use);
 
 /* Are the rounds known to be over? Asks no driver. */

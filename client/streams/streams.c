@@ -32,8 +32,9 @@ struct stream_set {
         struct marked_list all;
         uint64_t n_begun; /* rounds */
         uint64_t n_done;
-        bool is_owed;            /* round n_begun + 1 */
-        struct marked *captures; /* the stream that holds it up; NULL: the driver does */
+        bool is_owed; /* round n_begun + 1 */
+        struct marked
+                *captures; /* the stream that holds it up; NULL: the driver or the program does */
         UT_hash_handle hh;
 };
 
@@ -67,6 +68,7 @@ int streams_init(struct streams *streams, struct after_call *after_call)
 {
         *streams = (struct streams){.after_call = after_call};
         pthread_mutex_init(&streams->lock, NULL);
+        capture_gate_init(&streams->gate);
         return read_way(&streams->way);
 }
 
@@ -120,6 +122,7 @@ void streams_deinit(struct streams *streams)
                 HASH_DEL(streams->sets, set);
                 free(set);
         }
+        capture_gate_deinit(&streams->gate);
         pthread_mutex_destroy(&streams->lock);
 }
 
@@ -261,7 +264,8 @@ static void lose_mark(struct marked *marked, uint64_t number)
 }
 
 /* Marks the stream for the next round, or for the last one if that is begun again, so that no later round is over
- * before its present work. */
+ * before its present work. An announced capture is no reason not to: the caller has the stream, and does not capture
+ * in it. */
 static int part_with(struct streams *streams, struct stream_set *set, struct marked *marked)
 {
         struct mark_place place = {.context = set->context,
@@ -366,6 +370,17 @@ static int mark_all(const struct cuda *cuda, void *argument)
         return 0;
 }
 
+static int mark_all_inside(struct streams *streams, struct attempt *attempt)
+{
+        int r;
+
+        if (!capture_gate_enter(&streams->gate))
+                return GPUMEM_E_CAPTURES;
+        r = context_run(streams->cuda, attempt->set->context, mark_all, attempt);
+        capture_gate_leave(&streams->gate);
+        return r;
+}
+
 /* Finds marks that a capture caught: their round is owed again. The caller has the lock. */
 static void poll_set(struct streams *streams, struct stream_set *set)
 {
@@ -396,7 +411,7 @@ static uint64_t begin_round(struct streams *streams, struct stream_set *set)
         if (is_full(set))
                 poll_set(streams, set);
         attempt.number = set->n_begun + (!is_full(set) || set->is_owed);
-        r = context_run(streams->cuda, set->context, mark_all, &attempt);
+        r = mark_all_inside(streams, &attempt);
         set_owed(streams, set, r != 0, attempt.failed);
         if (r)
                 return set->n_begun + 1;
@@ -513,7 +528,7 @@ void streams_pay(struct streams *streams)
 {
         struct stream_set *set, *next;
 
-        if (pthread_mutex_trylock(&streams->lock))
+        if (capture_gate_is_closed(&streams->gate) || pthread_mutex_trylock(&streams->lock))
                 return;
         HASH_ITER(hh, streams->sets, set, next)
         {

@@ -7,15 +7,15 @@
  * work of a registered stream may still use memory that was freed in another stream. The memory's own stream must
  * then wait for that work before it uses the memory again. PyTorch's allocator allows that, and programs rely on it.
  *
- * A round marks each registered stream of a context. While one of them captures, no mark is possible: the round is
- * owed, and the next public call of any thread after the capture begins it. While too many rounds are pending, because
+ * A round marks each registered stream of a context. While one of them captures, or the program
+ * has announced a capture (capture_gate.h), no mark is possible: the round is owed, and the next public call of any thread after the capture begins it. While too many rounds are pending, because
  * a registered stream is busy, the last one is begun again, and covers later work, too. Only streams that must be
  * alive are marked, since a driver may crash on the handle of a destroyed stream.
  *
  * GPUMEM_FENCE says what a round is. `streams`: as above. `context`: one mark of all work of the context; while any
  * stream captures, the driver refuses it and ends the capture. `own`: no rounds.
  *
- * Any thread. No other lock is taken under the lock; it is held during driver calls that do not wait. */
+ * Any thread. No other lock but the gate is taken under the lock; it is held during driver calls that do not wait. */
 #pragma once
 
 #include <pthread.h>
@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "client/runtime/after_call.h"
+#include "client/streams/capture_gate.h"
 #include "driver/stream.h"
 
 enum fence_way { FENCE_STREAMS, FENCE_CONTEXT, FENCE_OWN };
@@ -36,6 +37,7 @@ struct streams {
         enum fence_way way;
         struct stream_set *sets; /* by context */
         struct after_call *after_call;
+        struct capture_gate gate; /* taken under the lock */
         /* Read without the lock, too. n_owed: sets that owe a round. n_counted: streams that are registered, or whose
          * work from before they were unregistered is not known to be over. */
         _Atomic uint32_t n_owed;

@@ -38,6 +38,7 @@ static CUgraphExec capture(CUstream stream, uint32_t value, uint32_t *result, vo
         CUgraph graph;
         void *scratch;
 
+        CHECK(gpumem_before_capture(NULL));
         CHECK_CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
         CHECK(gpumem_malloc(N_BYTES, stream, &scratch));
         last_word = (CUdeviceptr)scratch + N_BYTES - sizeof(uint32_t);
@@ -45,6 +46,7 @@ static CUgraphExec capture(CUstream stream, uint32_t value, uint32_t *result, vo
         CHECK_CUDA(cuMemcpyDtoHAsync(result, last_word, sizeof(uint32_t), stream));
         CHECK(gpumem_free(NULL, scratch, stream));
         CHECK_CUDA(cuStreamEndCapture(stream, &graph));
+        CHECK(gpumem_after_capture(NULL));
         CHECK_CUDA(cuGraphInstantiate(&executable, graph, 0));
         CHECK_CUDA(cuGraphDestroy(graph));
         *ret_scratch = scratch;

@@ -17,6 +17,7 @@ function may be called from any thread. Errors are gpumem.Error; OutOfMemory is 
 
 from ._buffer import Buffer, DeviceBuffer, PinnedBuffer, empty, from_dlpack, pinned
 from ._client import (
+    capturing,
     connect,
     describe,
     figures,
@@ -45,7 +46,7 @@ from ._version import __version__
 __all__ = [
     "Buffer", "DType", "DeviceBuffer", "Error", "Info", "Monitor", "NoDaemon", "NoDriver",
     "NotOurs", "OutOfMemory", "PinnedBuffer", "Stats", "TagStats", "Unsupported", "__version__",
-    "attach", "connect", "describe", "empty", "export_dmabuf", "figures", "flush",
+    "attach", "capturing", "connect", "describe", "empty", "export_dmabuf", "figures", "flush",
     "free_all_blocks", "from_dlpack", "monitor", "pinned", "pressure", "reserve", "reset_peaks", "set_cache_size", "set_limit",
     "set_memory_fraction", "share", "stats", "stream_register", "stream_unregister", "tag",
     "tag_stats", "trim", "trim_idle", "unshare", "version",

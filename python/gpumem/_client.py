@@ -285,6 +285,17 @@ def stream_unregister(stream: Any) -> None:
     check(load().stream_unregister(None, _streams.handle(stream) or None))
 
 
+class capturing:  # noqa: N801 - it is called as a function
+    """`with capturing():` around a capture, from its begin to its end, while other threads use
+    gpumem: it then enqueues nothing in streams. gpumem.torch.install() does this for torch's."""
+
+    def __enter__(self) -> None:
+        check(load().before_capture(None))
+
+    def __exit__(self, *_: object) -> None:
+        check(load().after_capture(None))
+
+
 _tags: dict[int, str] = {}  # of threads that have one now
 
 

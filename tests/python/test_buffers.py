@@ -445,6 +445,13 @@ class Buffers(unittest.TestCase):
         with self.assertRaises(self.gpumem.Error):
             self.gpumem.stream_unregister(stream)
 
+    def test_announced_captures(self):
+        with self.gpumem.capturing(), self.gpumem.capturing():
+            self.gpumem.empty(1000).free()
+        announced = self.gpumem.capturing()
+        with self.assertRaisesRegex(self.gpumem.Error, 'before_capture'):
+            announced.__exit__()
+
     def test_threads(self):
         wrong = []
 

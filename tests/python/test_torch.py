@@ -293,9 +293,32 @@ class Torch(unittest.TestCase):
         self.assertNotIn('_gpumem_pool', graph.__dict__)
         other.capture_begin((0, 8))
         other.capture_end()
-        self.torch.cuda.CUDAGraph().capture_begin(capture_error_mode='relaxed')
+        other.capture_begin(capture_error_mode='relaxed')
         self.assertEqual(calls[0], ('begin', (0, 7), 'relaxed'))
         self.assertEqual(calls[-1], ('begin', None, 'relaxed'))
+        other.capture_end()
+
+    def test_4_captures_are_announced(self):
+        from gpumem import _library
+        library, told = _library.load(), []
+        real = library.before_capture, library.after_capture
+        library.before_capture = lambda client: told.append('before') or real[0](client)
+        library.after_capture = lambda client: told.append('after') or real[1](client)
+        self.torch.cuda.current = self.cuda.stream()
+        graph = self.torch.cuda.CUDAGraph()
+        try:
+            for arguments in ((), ((0, 11),)):
+                graph.capture_begin(*arguments)
+                self.assertEqual(told, ['before'])
+                graph.capture_end()
+                self.assertEqual(told, ['before', 'after'])
+                told.clear()
+            with self.assertRaises(TypeError):
+                graph.capture_begin(wrong=1)
+            self.assertEqual(told, ['before', 'after'])
+        finally:
+            library.before_capture, library.after_capture = real
+        self.assertEqual(library.after_capture(None), 72)  # none is announced
 
     def test_4_a_capture_that_fails_closes_its_pool(self):
         self.torch.cuda.current = self.cuda.stream()

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "driver/emulator/context/context.h"
 #include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/stream/identity.h"
@@ -213,6 +214,29 @@ void capture_forget(struct stream *stream, struct user_list *dead)
                 stream_leave(stream);
 }
 
+/* Far longer than a thread takes from one call to the next. */
+#define CHANGE_US 20
+
+void capture_change(struct stream *stream)
+{
+        emulator_lock();
+        stream->n_changing++;
+        emulator_unlock();
+        clock_sleep_us(CHANGE_US);
+}
+
+void capture_changed(struct stream *stream)
+{
+        stream->n_changing--;
+}
+
+void capture_check_changing(const struct stream *stream)
+{
+        if (stream->n_changing)
+                emulator_end("a thread enqueues work in a stream in which another begins or ends a "
+                             "capture");
+}
+
 CUresult capture_add(struct stream *stream, struct operation *take_operation)
 {
         struct capture *capture = stream->place.capture;
@@ -250,6 +274,7 @@ CUresult capture_wait(struct stream *stream, const struct capture_place *place)
         struct capture_place copy;
         CUresult r;
 
+        capture_check_changing(stream);
         if (own && own->state != CAPTURE_ACTIVE)
                 return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
         if (place->capture->state != CAPTURE_ACTIVE)

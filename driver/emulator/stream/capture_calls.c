@@ -39,8 +39,10 @@ EMULATOR_API CUresult CUDAAPI cuStreamBeginCapture(CUstream handle, CUstreamCapt
                 r = lookup_usable_stream(handle, &stream);
         if (r != CUDA_SUCCESS)
                 return r;
+        capture_change(stream);
         emulator_lock();
         r = capture_begin(stream, mode);
+        capture_changed(stream);
         emulator_unlock();
         (void)stream_unref(stream);
         return r;
@@ -57,8 +59,10 @@ EMULATOR_API CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph *ret_g
                 r = lookup_stream(handle, &stream);
         if (r != CUDA_SUCCESS)
                 return r;
+        capture_change(stream);
         emulator_lock();
         r = capture_end(stream, &graph, &dead);
+        capture_changed(stream);
         /* The graph exists even if the caller does not want its handle. */
         if (ret_graph)
                 *ret_graph = (CUgraph)(graph ? graph->handle : 0);

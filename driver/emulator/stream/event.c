@@ -172,6 +172,7 @@ static CUresult event_check(CUevent handle, const struct stream *stream, bool *r
         r = event_find(handle, &event);
         if (r == CUDA_SUCCESS && event->context != stream->context)
                 r = CUDA_ERROR_INVALID_HANDLE;
+        capture_check_changing(stream);
         *ret_captured = stream->place.capture;
         emulator_unlock();
         return r;

@@ -60,6 +60,7 @@ struct stream {
         uintptr_t handle;           /* 0 but for created ones */
         uint64_t submitted;         /* under the emulator's lock */
         struct capture_place place; /* likewise: the capture that it is part of */
+        unsigned n_changing;        /* likewise: threads that begin or end a capture in it */
         TAILQ_ENTRY(stream) capture_link;
         CUgraphEdgeData *edges; /* likewise: what was last given out, one for each of the tip */
         unsigned refs;

@@ -35,6 +35,7 @@ CUresult stream_submit_locked(struct stream *stream, struct operation *take_oper
 {
         CUresult r = CUDA_SUCCESS;
 
+        capture_check_changing(stream);
         if (stream->place.capture) {
                 r = capture_add(stream, take_operation);
                 if (r == CUDA_SUCCESS && ret_moment)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA graphs that share a pool: torch.cuda.graph(g, pool=handle) shares memory as torch's do.
 
-A capture without a pool needs nothing: the library sees it.
+Each capture is announced, since other threads may free tensors while it begins or ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def pool_number(pool_id: Any) -> int:
     return int.from_bytes(digest, "little") >> 1 | 1
 
 
-def _begin(graph: Any, pool_id: Any) -> None:
+def _open_pool(graph: Any, pool_id: Any) -> None:
     number, stream = pool_number(pool_id), torch.cuda.current_stream().cuda_stream
     result = load().graph_pool_begin(None, number, stream or None, None)
     if result not in _LEFT_TO_TORCH:
@@ -34,10 +34,29 @@ def _begin(graph: Any, pool_id: Any) -> None:
         graph._gpumem_pool = number, stream
 
 
-def _end(graph: Any) -> None:
+def _close_pool(graph: Any) -> None:
     opened = graph.__dict__.pop("_gpumem_pool", None)
     if opened is not None:
         _client.check(load().graph_pool_end(None, opened[0], opened[1] or None))
+
+
+def _begin(graph: Any, pool_id: Any) -> None:
+    if pool_id is not None:
+        _open_pool(graph, pool_id)
+    try:
+        _client.check(load().before_capture(None))
+    except BaseException:
+        _close_pool(graph)
+        raise
+    graph._gpumem_announced = True
+
+
+def _end(graph: Any) -> None:
+    try:
+        if graph.__dict__.pop("_gpumem_announced", False):
+            _client.check(load().after_capture(None))
+    finally:
+        _close_pool(graph)
 
 
 def install() -> None:
@@ -46,11 +65,10 @@ def install() -> None:
     begin, end = graph_class.capture_begin, graph_class.capture_end
 
     def capture_begin(self: Any, pool: Any = None, *arguments: Any, **options: Any) -> Any:
-        if pool is None:
-            return begin(self, *arguments, **options)
+        given = arguments if pool is None else (pool, *arguments)
         _begin(self, pool)
         try:
-            return begin(self, pool, *arguments, **options)
+            return begin(self, *given, **options)
         except BaseException:
             _end(self)
             raise

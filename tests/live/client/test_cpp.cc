@@ -223,6 +223,14 @@ bool streams_are_registered()
                thrown.code == GPUMEM_E_UNSUPPORTED && contains(thrown.text, "gpumem_stream_register: ");
 }
 
+bool captures_are_announced()
+{
+        {
+                gpumem::announced_capture outer, inner;
+        }
+        return gpumem_after_capture(nullptr) == GPUMEM_E_NO_CAPTURE;
+}
+
 bool memory_is_shared()
 {
         gpumem::alloc_options how;
@@ -454,6 +462,7 @@ int main()
         check("a client of the program's own ends with its object", own_clients_end);
         check("a stream is made of handles and of objects that have one", streams_convert);
         check("a stream is registered as long as the object lives", streams_are_registered);
+        check("captures are announced as long as the object lives", captures_are_announced);
         check("tokens are revoked, and attached memory is detached, with their objects", memory_is_shared);
         check("a device resource allocates by all its names",
               resource_allocates<gpumem::device_resource<device_accessible>>);

@@ -92,6 +92,14 @@ static void *must_alloc(struct gpumem_client *from, enum gpumem_kind kind, CUstr
         return pointer;
 }
 
+static int refused_without_waiting(struct gpumem_client *from)
+{
+        struct gpumem_request request = request_in(third, GPUMEM_DEVICE, n_bytes);
+        void *pointer;
+
+        return gpumem_alloc(from, &request, &pointer);
+}
+
 /* Device memory of the client. */
 static void *must_alloc_in(CUstream stream)
 {
@@ -348,11 +356,13 @@ static void *capture_again_and_again(void *unused)
 {
         ck_assert_int_eq(gpu_use(gpu), 0);
         for (unsigned i = 0; i < N_CAPTURES; i++) {
+                ck_assert_int_eq(gpumem_before_capture(client), 0);
                 capturer_begin(&capturer, user,
                                i % 2 ? CU_STREAM_CAPTURE_MODE_GLOBAL
                                      : CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
                 DRIVER(cuMemsetD8Async, scratch, 0xbb, 64, user);
                 capturer_destroy(&capturer, capturer_end(&capturer, user));
+                ck_assert_int_eq(gpumem_after_capture(client), 0);
         }
         atomic_store(&captures_end, true);
         return unused;
@@ -377,7 +387,56 @@ static void *free_again_and_again(void *stream)
         return NULL;
 }
 
-/* Whatever the others do in between. */
+/* Nothing is recorded until the last one has ended. That call lets the memory go; without a service thread it is only
+ * this process's other streams that get it. */
+TEST(memory_stays_while_captures_are_announced, .to = 2)
+{
+        struct gpumem_client *later;
+        void *pointer, *next;
+
+        connect_with("streams", "", _i ? "0" : "1");
+        later = other = connect_client();
+        pointer = must_alloc_in(owner);
+        ck_assert_int_eq(gpumem_before_capture(client), 0);
+        ck_assert_int_eq(gpumem_before_capture(client), 0);
+        free_in(pointer, owner);
+        sleep_ms(HELD_MS);
+        ck_assert_int_eq(gpumem_after_capture(client), 0);
+        free_in(must_alloc_in(owner), owner);
+        ck_assert_int_eq(refused_without_waiting(later), GPUMEM_E_REFUSED);
+        ck_assert_int_eq(gpumem_after_capture(client), 0);
+        next = must_alloc(_i ? client : later, GPUMEM_DEVICE, third, 0);
+        ck_assert_ptr_nonnull(next);
+        ck_assert_int_eq(gpumem_after_capture(client), GPUMEM_E_NO_CAPTURE);
+}
+
+TEST(a_stream_is_unregistered_while_a_capture_is_announced)
+{
+        connect_with("streams", "", "");
+        ck_assert_int_eq(gpumem_before_capture(client), 0);
+        ck_assert_int_eq(gpumem_stream_unregister(client, user), 0);
+        ck_assert_int_eq(gpumem_after_capture(client), 0);
+}
+
+/* Neither its own stream nor the recorded one is marked, so the free waits. */
+TEST(a_recorded_use_is_waited_for_while_a_capture_is_announced)
+{
+        pthread_t opener;
+        void *pointer;
+
+        connect_with("streams", "", "");
+        pointer = must_alloc_in(owner);
+        record(pointer);
+        use_late(GPUMEM_DEVICE, pointer);
+        ck_assert_int_eq(pthread_create(&opener, NULL, open_later, NULL), 0);
+        ck_assert_int_eq(gpumem_before_capture(client), 0);
+        free_in(pointer, owner);
+        ck_assert(atomic_load(&is_open));
+        ck_assert_int_eq(gpumem_after_capture(client), 0);
+        ck_assert_int_eq(pthread_join(opener, NULL), 0);
+}
+
+/* Each capture is announced, since CUDA would end the process; see test_emulator_misuse.c. */
 TEST(no_interleaving_ends_a_capture)
 {
         pthread_t capture, frees[2];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What may crash the driver, or pass unseen, the emulated one refuses, or ends the process for it: so a mistake
  * shows. */
+#include <pthread.h>
 #include <signal.h>
 
 #include "base/err.h"
@@ -100,6 +101,11 @@ static CUresult (*const uses[])(void) = {
         get_id, get_status, get_context, record_event, query, wait_for_event, synchronize, fill,
 };
 
+static void CUDA_CB nothing(void *argument)
+{
+        (void)argument;
+}
+
 /* As the H200's driver does, which crashes. */
 TEST(a_destroyed_stream_ends_the_process, .to = ARRAY_SIZE(uses), .signal = SIGABRT)
 {
@@ -117,6 +123,63 @@ TEST(a_stream_whose_context_has_ended_ends_the_process, .signal = SIGABRT)
         ck_ok(cu.cuDevicePrimaryCtxRelease(0));
         (void)contract_context();
         (void)query();
+}
+
+static void *begin_and_end(void *stream)
+{
+        CUgraph graph;
+
+        ck_ok(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        ck_ok(cu.cuStreamEndCapture(stream, &graph));
+        return NULL;
+}
+
+static void *capture_without_end(void *stream)
+{
+        while (stream)
+                (void)begin_and_end(stream);
+        return NULL;
+}
+
+/* As the H100's driver does, which crashes. */
+TEST(work_beside_a_capture_that_begins_or_ends_ends_the_process, .to = 3, .signal = SIGABRT)
+{
+        CUstream stream;
+        pthread_t other;
+
+        (void)contract_context();
+        event = contract_event(0);
+        ck_ok(cu.cuEventRecord(event, contract_stream(CU_STREAM_NON_BLOCKING)));
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        ck_assert_int_eq(pthread_create(&other, NULL, capture_without_end, stream), 0);
+        for (;;) {
+                if (_i == 0)
+                        ck_ok(cu.cuEventRecord(event, stream));
+                else if (_i == 1)
+                        ck_ok(cu.cuStreamWaitEvent(stream, event, 0));
+                else
+                        ck_ok(cu.cuLaunchHostFunc(stream, nothing, NULL));
+        }
+}
+
+/* To ask whether it captures is safe, and so is work in another stream. */
+TEST(work_in_another_stream_is_safe_beside_it)
+{
+        CUstream stream, beside;
+        pthread_t other;
+
+        (void)contract_context();
+        event = contract_event(0);
+        stream = contract_stream(CU_STREAM_NON_BLOCKING);
+        beside = contract_stream(CU_STREAM_NON_BLOCKING);
+        for (unsigned i = 0; i < 20; i++) {
+                ck_assert_int_eq(pthread_create(&other, NULL, begin_and_end, stream), 0);
+                for (unsigned k = 0; k < 20; k++) {
+                        ck_ok(cu.cuStreamIsCapturing(stream, &status));
+                        ck_ok(cu.cuEventRecord(event, beside));
+                }
+                ck_assert_int_eq(pthread_join(other, NULL), 0);
+        }
 }
 
 CONTRACT_MAIN("misuse")
