@@ -381,7 +381,7 @@ static uint64_t steps_of_blocks(struct link *link)
 }
 
 /* Its rows are made 64 at a time, and are written 64 at a time. */
-TEST(a_long_list_is_cut_into_steps)
+TEST(a_long_list_is_cut_into_steps, NEEDS_TWO_DEVICES)
 {
         struct link *link = open_link("holder", NULL);
         struct message_leased leased[2 * N_LISTED];
