@@ -10,18 +10,19 @@ static uint64_t smaller(uint64_t a, uint64_t b)
         return a < b ? a : b;
 }
 
+static uint64_t n_left_of_all(const struct allowances *all, enum allowance_kind kind)
+{
+        return all->max[kind] - smaller(all->n[kind], all->max[kind]);
+}
+
 static bool find_room(const struct allowance *allowance, enum allowance_kind kind, uint64_t *ret_n);
 
 /* What is left for all parts of the parent, or for all users. */
 static bool find_left(const struct allowance *allowance, enum allowance_kind kind, uint64_t *ret_n)
 {
-        const struct allowances *all = allowance->all;
-
         if (allowance->parent)
                 return find_room(allowance->parent, kind, ret_n);
-        if (all->n[kind] > all->max[kind])
-                return false;
-        *ret_n = all->max[kind] - all->n[kind];
+        *ret_n = n_left_of_all(allowance->all, kind);
         return true;
 }
 
@@ -38,11 +39,25 @@ static bool find_room(const struct allowance *allowance, enum allowance_kind kin
         return true;
 }
 
+static const struct allowance *user_of(const struct allowance *allowance)
+{
+        while (allowance->parent)
+                allowance = allowance->parent;
+        return allowance;
+}
+
+/* A user's `least` is not shared among its tenants and processes by the same rule: it is too little to be halved. */
 bool allowance_fits(const struct allowance *allowance, enum allowance_kind kind, uint64_t n)
 {
-        uint64_t n_room;
+        const struct allowances *all = allowance->all;
+        uint64_t n_left = n_left_of_all(all, kind), n_room;
 
-        return find_room(allowance, kind, &n_room) && n <= n_room;
+        if (n > n_left)
+                return false;
+        if (user_of(allowance)->n[kind] + n <= all->least[kind])
+                return true;
+        return n <= n_left - smaller(n_left, all->kept[kind]) &&
+               find_room(allowance, kind, &n_room) && n <= n_room;
 }
 
 bool allowance_is_unused(const struct allowance *allowance)

@@ -2,10 +2,16 @@
 /* Shares of a resource: how much one user takes of what the daemon has for all users (connections, data waiting to be
  * sent or received), one tenant of its user's, and one process of its tenant's.
  *
- * A user may take more while it has less than what is left for others. One alone gets half, two get a third each, and a
- * later one still finds some. The same holds for a tenant and its user's share, and for a process and its tenant's: one
- * tenant alone gets a third of all, one process alone a quarter. Each has an absolute maximum, too. A due records what
- * an object has taken; ending the due gives it back. Pure. */
+ * A user may take more while it has less than what is left for others. One alone gets half, two that take by turns a
+ * third each. The same holds for a tenant and its user's share, and for a process and its tenant's: one tenant alone gets
+ * a third of all, one process alone a quarter. Each has an absolute maximum, too.
+ *
+ * So each user halves what the next one finds, and a dozen of them, one after the other, would leave nothing. Therefore
+ * a part of all is kept: only a user that has no more than `least` with it may take of it. All together have at most
+ * max - kept, and `least` for each user that has any. So a user that has nothing finds `least` whatever the others do,
+ * while `kept` holds that much for each user.
+ *
+ * A due records what an object has taken; ending the due gives it back. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,6 +30,8 @@ enum allowance_kind {
 struct allowances {
         uint64_t n[ALLOWANCE_N_KINDS];
         uint64_t max[ALLOWANCE_N_KINDS];
+        uint64_t kept[ALLOWANCE_N_KINDS]; /* of max, for users that have no more than `least` */
+        uint64_t least[ALLOWANCE_N_KINDS];
         uint64_t max_each[ALLOWANCE_N_KINDS];
         uint64_t max_tenants[ALLOWANCE_N_KINDS]; /* of a user's tenants together */
 };

@@ -30,6 +30,9 @@ const char fuzz_name[] = "operations";
 
 #define N_HISTORY_ROWS 64
 
+#define N_FEW_FDS    16
+#define N_FEW_SHARED 3
+
 /* So many of 10 ms: for longer than between looks at a peer that has not taken all. */
 #define N_TURNS_OF_SETTLING 16
 
@@ -140,10 +143,30 @@ static void apply(struct world *world)
         limits_free(settings.limits);
 }
 
+/* Of what is kept no user has more than its least, so another one finds that. */
+static void check_taken(const struct accounts *accounts)
+{
+        const struct allowances *all = &accounts->allowances;
+        const struct user *user;
+
+        for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++) {
+                uint64_t n = 0, n_most = all->max[kind] - all->kept[kind];
+
+                for (user = accounts->users; user; user = user->hh.next) {
+                        uint64_t n_user = user->allowance.n[kind];
+
+                        n += n_user;
+                        n_most += n_user < all->least[kind] ? n_user : all->least[kind];
+                }
+                FUZZ_EXPECT(n == all->n[kind] && n <= n_most && n <= all->max[kind]);
+        }
+}
+
 static void turn(struct world *world)
 {
         loop_turn();
         wakes_check(world->server);
+        check_taken(&world->server->accounts);
         if (world->n_turns++ % N_TURNS_A_CHECK)
                 return;
         policy_check(world->server->policy);
@@ -258,6 +281,15 @@ static void stop(struct world *world)
         server_free(world->server);
 }
 
+/* So few fds that peers that read nothing take all that is not kept. */
+static void let_have_few(struct allowances *all)
+{
+        for (unsigned kind = 0; kind < ALLOWANCE_QUEUED_BYTES; kind++) {
+                all->max[kind] = N_FEW_FDS;
+                all->kept[kind] = N_FEW_FDS - N_FEW_SHARED;
+        }
+}
+
 static void begin(struct world *world)
 {
         static const enum canary_outcome canaries[CANARY_DEVICES_MAX];
@@ -281,6 +313,8 @@ static void begin(struct world *world)
         epoll_begin();
         loop_begin(epoll_ready);
         FUZZ_EXPECT(server_new(&options, &world->server) == 0);
+        if (world->input->n % 4 == 3)
+                let_have_few(&world->server->accounts.allowances);
         prewarming_begin(world->server);
         if (how % 8 == 2)
                 world->server->pools[0].device.is_dirty = true;

@@ -23,19 +23,33 @@ static unsigned max_fds(void)
         return (unsigned)limit.rlim_cur;
 }
 
-/* Half of the fds are for sessions, a quarter for queued replies, and most of the rest for blocks. What is
- * left is for files that the daemon opens. The kernel counts fds in flight separately, against a limit of
- * the same size. */
+/* A quarter of each kind is kept for users that have no more than this: a connection, the fds of one frame, some frames.
+ * It is little, so that the quarter is enough for many users. No frame has more fds than WELCOME. */
+#define KEPT_PART 4
+
+static const uint64_t least[ALLOWANCE_N_KINDS] = {
+        [ALLOWANCE_CONNECTIONS] = 1,
+        [ALLOWANCE_IN_FLIGHT] = 2,
+        [ALLOWANCE_QUEUED_FDS] = 2,
+        [ALLOWANCE_QUEUED_BYTES] = 16 * KIB,
+};
+
+/* Half of the fds are for sessions, three sixteenths for queued replies, and as many for blocks. What is left is for one
+ * fd of each user that is connected, and for files that the daemon opens. The kernel counts fds in flight separately,
+ * against a limit of the same size. */
 void fd_limits_init(struct server *server)
 {
         struct allowances *all = &server->accounts.allowances;
 
         all->max[ALLOWANCE_CONNECTIONS] = max_fds() / 2 / SESSION_N_FDS;
         all->max[ALLOWANCE_IN_FLIGHT] = max_fds() / 2;
-        all->max[ALLOWANCE_QUEUED_FDS] = max_fds() / 4;
+        all->max[ALLOWANCE_QUEUED_FDS] = (uint64_t)max_fds() * 3 / 16;
         all->max[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_ALL;
-        for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++)
+        for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++) {
+                all->kept[kind] = all->max[kind] / KEPT_PART;
+                all->least[kind] = least[kind];
                 all->max_each[kind] = all->max_tenants[kind] = UINT64_MAX;
+        }
         all->max_each[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_EACH;
         all->max_tenants[ALLOWANCE_QUEUED_BYTES] = USER_TIMES * QUEUED_BYTES_OF_EACH;
 }

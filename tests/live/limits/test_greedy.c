@@ -339,6 +339,83 @@ TEST(what_was_read_leaves_room_for_the_same_process)
         n_fds_before = daemon_quiet_fds(&gpumemd);
 }
 
+#define FIRST_IN_TURN 2000
+#define A_LATER_UID   3000
+#define N_TRIED_MOST  (FEW_FDS / 4) /* so many connections there are at most */
+
+/* What users do, one after the other. They read nothing. */
+static const struct taking {
+        unsigned n_users;
+        unsigned n_tried; /* connections of each, more than it gets or fewer */
+        unsigned n_asked; /* over each, for a reply with an fd */
+} takings[] = {
+        /* until connections are scarce, */
+        {.n_users = 14, .n_tried = N_TRIED_MOST},
+        /* until fds on their way are. */
+        {.n_users = 20, .n_tried = 3, .n_asked = 40},
+};
+
+static int connect_as(uid_t uid, int (*connect_so)(void))
+{
+        int fd;
+
+        ck_assert_int_eq(seteuid(uid), 0);
+        fd = connect_so();
+        ck_assert_int_eq(seteuid(getuid()), 0);
+        return fd;
+}
+
+/* It may have been turned away already. */
+static void ask_unread(int fd, unsigned n_asked)
+{
+        struct frame hello = hello_frame(), frame = FRAME_NULL;
+
+        proto_seal(&hello, MESSAGE_HELLO, 1, 0);
+        (void)wire_send(fd, &hello, NULL);
+        proto_seal(&frame, MESSAGE_STATS, 2, 0);
+        for (unsigned i = 0; i < n_asked; i++)
+                (void)wire_send(fd, &frame, NULL);
+}
+
+/* How many connections the user has then. */
+static unsigned take_what_it_may(uid_t uid, const struct taking *taking)
+{
+        int fds[N_TRIED_MOST];
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < taking->n_tried; i++) {
+                fds[i] = connect_as(uid, connect_raw);
+                ask_unread(fds[i], taking->n_asked);
+        }
+        (void)daemon_quiet_fds(&gpumemd);
+        for (unsigned i = 0; i < taking->n_tried; i++) {
+                if (is_connected(fds[i]))
+                        n++;
+                else
+                        closep(&fds[i]);
+        }
+        return n;
+}
+
+TEST(users_that_come_in_turn_leave_something_for_one_more, .to = ARRAY_SIZE(takings), NEEDS_ROOT)
+{
+        const struct taking *taking = &takings[_i];
+        int fd;
+
+        start_with_few_fds();
+        daemon_admit_all(&gpumemd);
+        for (unsigned i = 0; i < taking->n_users; i++)
+                ck_assert_uint_ge(take_what_it_may(FIRST_IN_TURN + i, taking), 1);
+        fd = connect_as(A_LATER_UID, connect_ready);
+        must_serve(fd);
+        give_back(fd, take_lease(fd, 2 * MIB), PROTO_RETURN_UNMAPPED, 2);
+        must_serve(fd);
+        hang_up();
+        daemon_await(FIGURE_charged, 0);
+        daemon_free_all();
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+}
+
 TEST(a_user_alone_may_ask_without_end)
 {
         enum { N_ROUNDS = 4, N_A_ROUND = 250 };

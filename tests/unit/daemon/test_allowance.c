@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* allowance: how much one user may take of a shared resource, and that all of it comes back. */
 #include "daemon/fairness/allowance.h"
+
+#include <assert.h>
+
 #include "gpumem.h"
 #include "tests/suite.h"
 
@@ -109,6 +112,48 @@ TEST(a_process_leaves_something_for_its_tenants_others)
                   allowance_is_unused(&one));
 }
 
+#define N_USERS 12
+
+/* Each takes what it may. The first two get a half, and what is not kept of the rest. */
+TEST(users_that_come_in_turn_find_the_least)
+{
+        struct allowances all = all_of(60, 60);
+        struct allowance users[N_USERS];
+        struct allowance one_more = {.all = &all};
+        struct due dues[N_USERS][60] = {{DUE_NULL}};
+
+        all.kept[KIND] = 20;
+        all.least[KIND] = 2;
+        for (unsigned i = 0; i < N_USERS; i++) {
+                users[i] = (struct allowance){.all = &all};
+                ck_assert_uint_eq(take_all(&users[i], dues[i], 60), i == 0 ? 30 : i == 1 ? 10 : 2);
+        }
+        ck_assert(!allowance_fits(&one_more, KIND, 1));
+        due_end(&dues[11][0]);
+        ck_assert(!allowance_fits(&users[0], KIND, 1) && !allowance_fits(&users[1], KIND, 1));
+        ck_assert(!allowance_fits(&users[10], KIND, 1) && allowance_fits(&users[11], KIND, 1));
+}
+
+/* The least is its user's, whichever of its processes comes first. */
+TEST(a_process_may_have_the_least_of_its_user)
+{
+        struct allowances all = all_of(32, 32);
+        struct allowance much = {.all = &all}, user = {.all = &all, .has_tenants = true};
+        struct allowance tenant = {.all = &all, .parent = &user};
+        struct allowance one = {.all = &all, .parent = &tenant};
+        struct allowance two = {.all = &all, .parent = &tenant};
+        struct due dues[60] = {DUE_NULL}, first = DUE_NULL, second = DUE_NULL;
+
+        all.kept[KIND] = 16;
+        all.least[KIND] = 4;
+        ck_assert_uint_eq(take_all(&much, dues, 60), 16);
+        ck_assert_int_eq(due_begin(&first, &one, KIND, 5), GPUMEM_E_TOO_MANY);
+        ck_assert_int_eq(due_begin(&first, &one, KIND, 3), 0);
+        ck_assert_int_eq(due_begin(&second, &two, KIND, 2), GPUMEM_E_TOO_MANY);
+        ck_assert_int_eq(due_begin(&second, &two, KIND, 1), 0);
+        ck_assert(!allowance_fits(&one, KIND, 1) && !allowance_fits(&two, KIND, 1));
+}
+
 /* As after a reload of the configuration. What is held stays, and no number overflows. */
 TEST(less_than_is_held_may_be_allowed)
 {
@@ -129,39 +174,112 @@ TEST(less_than_is_held_may_be_allowed)
         ck_assert(allowance_is_unused(&user));
 }
 
-/* After each step the sums are those of the dues that exist; at the end all are 0. */
+#define MAX      1000
+#define MAX_EACH 700
+#define KEPT     250
+#define LEAST    20
+#define N_DUES   64
+static_assert(N_USERS * LEAST <= KEPT, "it is enough for all users");
+
+/* Users with two tenants each, of which each has two processes. */
+static struct crowd {
+        struct allowances all;
+        struct allowance users[N_USERS], tenants[N_USERS][2], processes[N_USERS][2][2];
+        struct due dues[N_DUES];
+} crowd;
+
+static void begin_crowd(void)
+{
+        crowd.all = all_of(MAX, MAX_EACH);
+        crowd.all.max_tenants[KIND] = MAX_EACH;
+        crowd.all.kept[KIND] = KEPT;
+        crowd.all.least[KIND] = LEAST;
+        for (unsigned i = 0; i < N_USERS; i++) {
+                struct allowance *user = &crowd.users[i];
+
+                *user = (struct allowance){.all = &crowd.all, .has_tenants = true};
+                for (unsigned k = 0; k < 4; k++) {
+                        struct allowance *tenant = &crowd.tenants[i][k / 2];
+
+                        *tenant = (struct allowance){.all = &crowd.all, .parent = user};
+                        crowd.processes[i][k / 2][k % 2] = (struct allowance){.all = &crowd.all,
+                                                                              .parent = tenant};
+                }
+        }
+}
+
+/* A user without tenants takes for itself; another one's processes do. */
+static struct allowance *any_allowance(unsigned number)
+{
+        unsigned user = number % N_USERS, part = number / N_USERS % 4;
+
+        return user % 3 == 0 ? &crowd.users[user] : &crowd.processes[user][part / 2][part % 2];
+}
+
+static uint64_t n_of_dues(const struct allowance *user)
+{
+        uint64_t n = 0;
+
+        for (unsigned i = 0; i < N_DUES; i++) {
+                const struct allowance *of = crowd.dues[i].allowance;
+
+                while (of && of->parent)
+                        of = of->parent;
+                n += of == user ? crowd.dues[i].n : 0;
+        }
+        return n;
+}
+
+/* The sums are those of the dues that exist. Whatever the others have, a user finds the least. */
+static void check_crowd(void)
+{
+        uint64_t n = 0, n_most = MAX - KEPT;
+
+        for (unsigned i = 0; i < N_USERS; i++) {
+                uint64_t n_user = crowd.users[i].n[KIND];
+
+                ck_assert_uint_eq(n_user, n_of_dues(&crowd.users[i]));
+                ck_assert_uint_le(n_user, MAX_EACH);
+                n += n_user;
+                n_most += n_user < LEAST ? n_user : LEAST;
+                if (n_user < LEAST)
+                        ck_assert(allowance_fits(any_allowance(i), KIND, LEAST - n_user));
+        }
+        ck_assert_uint_eq(crowd.all.n[KIND], n);
+        ck_assert_uint_le(n, n_most);
+}
+
+static void change(struct due *due, struct allowance *allowance, uint64_t n)
+{
+        if (due->allowance && n % 3 == 0)
+                due_end(due);
+        else if (due->allowance && n % 3 == 1)
+                due_shrink(due, n < due->n ? n : due->n);
+        else if (due->allowance && allowance_fits(due->allowance, KIND, n))
+                due_grow(due, n);
+        else if (!due->allowance)
+                (void)due_begin(due, allowance, KIND, n);
+}
+
+/* At times a few users take most, at times all take part. At the end all is given back. */
 TEST(every_due_is_given_back)
 {
-        struct allowances all = all_of(1000, 700);
-        struct allowance users[3] = {{.all = &all}, {.all = &all}, {.all = &all}};
-        struct due dues[64] = {DUE_NULL};
         unsigned seed = 4711;
 
+        begin_crowd();
         for (unsigned step = 0; step < 20000; step++) {
-                struct due *due = &dues[(unsigned)rand_r(&seed) % 64];
-                struct allowance *user = &users[(unsigned)rand_r(&seed) % 3];
-                uint64_t n = (unsigned)rand_r(&seed) % 40, sum = 0;
+                struct due *due = &crowd.dues[(unsigned)rand_r(&seed) % N_DUES];
+                unsigned number = (unsigned)rand_r(&seed);
 
-                if (due->allowance && n % 3 == 0)
-                        due_end(due);
-                else if (due->allowance && n % 3 == 1)
-                        due_shrink(due, n < due->n ? n : due->n);
-                else if (due->allowance && allowance_fits(due->allowance, KIND, n))
-                        due_grow(due, n);
-                else if (!due->allowance)
-                        (void)due_begin(due, user, KIND, n);
-                for (unsigned i = 0; i < 64; i++)
-                        sum += dues[i].n;
-                ck_assert_uint_eq(all.n[KIND], sum);
-                ck_assert_uint_le(sum, 1000);
-                for (unsigned i = 0; i < 3; i++)
-                        ck_assert_uint_le(users[i].n[KIND], 700);
+                change(due, any_allowance(step / 500 % 2 ? number : number % 3),
+                       (unsigned)rand_r(&seed) % 40);
+                check_crowd();
         }
-        for (unsigned i = 0; i < 64; i++)
-                due_end(&dues[i]);
-        for (unsigned i = 0; i < 3; i++)
-                ck_assert(allowance_is_unused(&users[i]));
-        ck_assert_uint_eq(all.n[KIND], 0);
+        for (unsigned i = 0; i < N_DUES; i++)
+                due_end(&crowd.dues[i]);
+        for (unsigned i = 0; i < N_USERS; i++)
+                ck_assert(allowance_is_unused(&crowd.users[i]));
+        ck_assert_uint_eq(crowd.all.n[KIND], 0);
 }
 
 TESTS_MAIN("allowance")
