@@ -101,7 +101,7 @@ void model_reclaim(struct model *model, struct model_client *client,
 static bool fds_are_left(const struct model *model, uint32_t uid)
 {
         const struct model_block *block;
-        uint64_t n_all = 0, n_own = 0;
+        uint64_t n_all = 0, n_own = 0, n_kept;
 
         LIST_FOREACH (block, &model->blocks, link) {
                 if (block->state == MODEL_LINGERING || block->unreleasable)
@@ -109,7 +109,8 @@ static bool fds_are_left(const struct model *model, uint32_t uid)
                 n_all++;
                 n_own += block->uid == uid;
         }
-        return n_all < model->max_blocks && n_own / 4 < model->max_blocks - n_all;
+        n_kept = n_own ? model->max_blocks / 16 : 0;
+        return n_all < model->max_blocks - n_kept && n_own / 4 < model->max_blocks - n_all;
 }
 
 static bool somebody_waits(const struct model *model, uint32_t pool)

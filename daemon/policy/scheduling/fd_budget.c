@@ -53,11 +53,12 @@ static struct count n_open_soon(const struct tenant *tenant)
 
 static bool has_room(const struct tenant *tenant, struct count n, uint32_t n_more)
 {
-        uint64_t max = tenant->policy->max_blocks;
+        uint64_t max = tenant->policy->max_blocks, kept;
 
         n.all += n_more - 1;
         n.own += n_more - 1;
-        return n.all < max && n.own / FD_BUDGET_SHARE < max - n.all;
+        kept = n.own ? max / FD_BUDGET_KEPT_PART : 0;
+        return n.all < max - kept && n.own / FD_BUDGET_SHARE < max - n.all;
 }
 
 bool fd_budget_has_room(const struct tenant *tenant, uint32_t n_more)

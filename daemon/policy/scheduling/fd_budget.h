@@ -2,14 +2,16 @@
 /* How many blocks there may be: the daemon keeps a fd open for each until its memory is back at the driver.
  *
  * A tenant may have another block while it has fewer than FD_BUDGET_SHARE times the number left for others.
- * One tenant alone gets four fifths, two get four ninths each, and a later one still finds some. */
+ * One tenant alone gets four fifths, two get four ninths each. Tenants that come one after the other would leave nothing
+ * in the end. So a part of all is kept for tenants that have no block: each finds one there. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "daemon/policy/state/types.h"
 
-#define FD_BUDGET_SHARE 4
+#define FD_BUDGET_SHARE     4
+#define FD_BUDGET_KEPT_PART 16
 
 struct scan_budget;
 

@@ -58,4 +58,25 @@ POLICY_TEST(what_does_not_go_has_no_fd, MANY_BYTES)
         (void)expect_made(a, 1);
 }
 
+/* Of 32 two are kept. */
+POLICY_TEST(tenants_that_come_in_turn_leave_a_block_for_others, MANY_BYTES)
+{
+        struct client *first = join(1), *second = join(2), *others[2] = {join(3), join(4)};
+
+        policy_set_max_blocks(world.policy, 32);
+        for (unsigned i = 0; i < 26; i++)
+                (void)hold(first, 4 * MIB);
+        for (unsigned i = 0; i < 4; i++)
+                (void)hold(second, 4 * MIB);
+        ask(first, 1, 8 * MIB, 0);
+        expect_too_many(first, 1);
+        ask(second, 1, 8 * MIB, 0);
+        expect_too_many(second, 1);
+        for (unsigned i = 0; i < 2; i++) {
+                (void)hold(others[i], 4 * MIB);
+                ask(others[i], 1, 8 * MIB, 0);
+                expect_too_many(others[i], 1);
+        }
+}
+
 TESTS_MAIN("policy: fd budget")
