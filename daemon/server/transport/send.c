@@ -30,11 +30,15 @@ static void give_up_sending(struct transport *transport)
         (void)shutdown(transport->fd, SHUT_RDWR);
 }
 
+static void begin_looks(struct transport *transport, uint64_t n_unread)
+{
+        backoff_begin(&transport->polled.backoff, n_unread, transport_now_ns(transport));
+        polling_watch(&transport->server->polling, &transport->polled);
+}
+
 void send_wait(struct transport *transport)
 {
-        backoff_begin(&transport->polled.backoff, send_count_unread(transport),
-                      transport_now_ns(transport));
-        polling_watch(&transport->server->polling, &transport->polled);
+        begin_looks(transport, send_count_unread(transport));
 }
 
 static void become_busy(struct transport *transport)
@@ -86,15 +90,16 @@ static bool may_send(struct transport *transport, unsigned n_fds)
         return fits(transport, n_fds);
 }
 
-/* What has been received is found out by looking. Until then it counts, and connections of the same process, tenant and
- * user may have to wait for it, also if nothing more is sent here. */
+/* What has been received is found out by looking, the first time soon: the kernel is not asked now, since most frames are
+ * read by then. Until then it counts, and connections of the same process, tenant and user may have to wait for it, also
+ * if nothing more is sent here. */
 static void note_in_flight(struct transport *transport, unsigned n_fds)
 {
         if (!n_fds)
                 return;
         if (!transport->in_flight.n) {
                 transport->n_fds_each = 0;
-                send_wait(transport);
+                begin_looks(transport, 0);
         }
         if (n_fds > transport->n_fds_each)
                 transport->n_fds_each = n_fds;
