@@ -12,7 +12,7 @@
 #include "base/fdset.h"
 #include "base/memfd.h"
 #include "base/size.h"
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 
 #define EVENTS_MAX  64
 #define LEASE_BYTES (2 * MIB)
@@ -24,7 +24,7 @@ static int answer(int socket, uint32_t serial, int fd)
         frame.leased.lease = frame.leased.block = 1;
         frame.leased.n_bytes = LEASE_BYTES;
         proto_seal(&frame, MESSAGE_LEASED, serial, 1);
-        return wire_send(socket, &frame, &fd);
+        return frame_socket_send(socket, &frame, &fd);
 }
 
 /* False: the other end is closed. */
@@ -141,8 +141,8 @@ static int call(int socket, struct frame *ret_reply)
 
         frame.lease.n_bytes = LEASE_BYTES;
         proto_seal(&frame, MESSAGE_LEASE, 1, 0);
-        r = wire_send(socket, &frame, NULL);
-        return r ? r : wire_receive(socket, FROM_DAEMON, ret_reply, &fds, &reason);
+        r = frame_socket_send(socket, &frame, NULL);
+        return r ? r : frame_socket_receive(socket, FROM_DAEMON, ret_reply, &fds, &reason);
 }
 
 int echo_lease(struct echo *echo)
@@ -155,5 +155,5 @@ int echo_lease(struct echo *echo)
         frame.return_lease.lease = reply.leased.lease;
         frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
         proto_seal(&frame, MESSAGE_RETURN, 2, 0);
-        return wire_send(echo->socket, &frame, NULL);
+        return frame_socket_send(echo->socket, &frame, NULL);
 }

@@ -13,7 +13,7 @@
 #include "client/runtime/last_error.h"
 #include "gpumem.h"
 #include "proto/refusal_text.h"
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 
 /* The most frames that one call reads when no thread waits for an answer. */
 #define DRAIN_MAX 1024
@@ -145,7 +145,7 @@ static int receive(struct link *link, struct frame *frame, struct fdset *fds)
         int r;
 
         do
-                r = wire_receive(link->socket.fd, FROM_DAEMON, frame, fds, &reason);
+                r = frame_socket_receive(link->socket.fd, FROM_DAEMON, frame, fds, &reason);
         while (r == -EINTR && clock_now_ms() - since_ms < link->answer_ms / 2);
         if (r == GPUMEM_E_BAD_FRAME)
                 log_debug("the daemon sent a malformed frame: %s", reason.what);
@@ -345,7 +345,7 @@ static int send_one(struct link *link, const struct frame *frame)
         uint64_t since_ms = 0;
         int r;
 
-        while ((r = wire_send_now(link->socket.fd, frame)) == -EAGAIN) {
+        while ((r = frame_socket_send_now(link->socket.fd, frame)) == -EAGAIN) {
                 if (!since_ms)
                         since_ms = clock_now_ms();
                 else if (clock_now_ms() - since_ms >= link->answer_ms)

@@ -26,7 +26,7 @@ struct link {
         char last_words[LINK_REFUSAL_MAX]; /* why the daemon ended the connection, if it said so */
         int last_code;                     /* the code of these words; 0: it said nothing */
         uint32_t answer_ms;
-        bool reading;  /* a thread is in wire_receive */
+        bool reading;  /* a thread is in frame_socket_receive */
         bool is_asked; /* the daemon was asked whether it is there; only NOTICEs have come since */
         uint64_t n_answers; /* frames but NOTICEs */
         bool is_silent;     /* the link ended because the daemon did not answer */

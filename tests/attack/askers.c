@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "gpumem.h"
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 #include "tests/flood/peer.h"
 
 #define EVENTS_MAX     64
@@ -64,7 +64,7 @@ void asker_connect_again(struct askers *askers, struct asker *asker)
 bool asker_send(struct asker *asker, struct frame *frame, enum message_kind kind)
 {
         proto_seal(frame, kind, ++asker->serial, 0);
-        return asker->fd >= 0 && wire_send(asker->fd, frame, NULL) == 0;
+        return asker->fd >= 0 && frame_socket_send(asker->fd, frame, NULL) == 0;
 }
 
 static void count_reply(struct gang_member *member, const struct frame *reply)

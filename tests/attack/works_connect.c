@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/size.h"
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 #include "tests/attack/askers.h"
 #include "tests/attack/works.h"
 #include "tests/flood/peer.h"

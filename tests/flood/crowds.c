@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "gpumem.h"
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 #include "tests/flood/peer.h"
 
 #define STRANGER        65533

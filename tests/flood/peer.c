@@ -7,7 +7,7 @@
 #include "base/fdset.h"
 #include "gpumem.h"
 #include "proto/address.h"
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 
 static int connect_to(const struct sockaddr_un *address)
 {
@@ -38,7 +38,7 @@ int peer_connect_admin(void)
 int peer_send(int fd, struct frame *frame, enum message_kind kind)
 {
         proto_seal(frame, kind, 1, 0);
-        return wire_send(fd, frame, NULL);
+        return frame_socket_send(fd, frame, NULL);
 }
 
 int peer_receive(int fd, struct frame *ret_frame)
@@ -47,7 +47,7 @@ int peer_receive(int fd, struct frame *ret_frame)
         struct fdset fds = FDSET_NULL;
         struct proto_reason reason;
 
-        return wire_receive(fd, FROM_DAEMON, ret_frame, &fds, &reason);
+        return frame_socket_receive(fd, FROM_DAEMON, ret_frame, &fds, &reason);
 }
 
 int peer_call(int fd, struct frame *request, enum message_kind kind, enum message_kind reply_kind,

@@ -427,7 +427,7 @@ void session_turn_away(int fd, int code, const char *text)
         frame.error.code = (uint32_t)code;
         proto_put_text(frame.error.text, sizeof(frame.error.text), text);
         proto_seal(&frame, MESSAGE_ERROR, 0, 0);
-        (void)wire_send(fd, &frame, NULL);
+        (void)frame_socket_send(fd, &frame, NULL);
 }
 
 static const char *why_turned_away(int outcome)

@@ -113,7 +113,7 @@ static int try_send(struct transport *transport, const struct frame *frame, cons
 
         if (frame->n_fds && !may_send(transport, frame->n_fds))
                 return -EBUSY;
-        r = wire_send(transport->fd, frame, fds);
+        r = frame_socket_send(transport->fd, frame, fds);
         switch (r) {
         case 0:
                 note_in_flight(transport, frame->n_fds);

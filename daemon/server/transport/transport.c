@@ -88,11 +88,11 @@ static bool receive(struct transport *transport)
 
         if (transport->closing || !may_read(transport))
                 return false;
-        if (transport->may_bring_fds && wire_brings_fds(transport->fd)) {
+        if (transport->may_bring_fds && frame_socket_brings_fds(transport->fd)) {
                 transport->on_end(transport, &fds_came);
                 return true;
         }
-        r = wire_receive(transport->fd, FROM_CLIENT, &frame, &fds, &reason);
+        r = frame_socket_receive(transport->fd, FROM_CLIENT, &frame, &fds, &reason);
         if (r == -EAGAIN)
                 transport->is_readable = false;
         if (r == -EAGAIN || r == -EINTR)

@@ -14,7 +14,7 @@
 #include "daemon/server/core/server_state.h"
 #include "daemon/server/scheduler/news.h"
 #include "daemon/server/transport/send_queue.h"
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 
 /* Whose the connection is. */
 struct transport_owner {

@@ -33,7 +33,7 @@ static void expect_mark(const struct party *party)
         struct proto_reason reason;
         struct frame frame;
 
-        ck_assert_int_eq(wire_receive(party->fd, FROM_DAEMON, &frame, &fds, &reason), 0);
+        ck_assert_int_eq(frame_socket_receive(party->fd, FROM_DAEMON, &frame, &fds, &reason), 0);
         ck_assert_int_eq(frame.kind, MESSAGE_NOTICE);
         ck_assert_uint_eq(frame.notice.what, PROTO_NOTICE_MARK);
 }

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 #include "tests/live/support/world.h"
 
 /* A uid that is neither root nor the daemon's user. */
@@ -152,7 +152,8 @@ static unsigned receive_all(int socket, unsigned *n_answers)
                 struct proto_reason reason;
                 struct frame frame;
 
-                ck_assert_int_eq(wire_receive(socket, FROM_DAEMON, &frame, &fds, &reason), 0);
+                ck_assert_int_eq(frame_socket_receive(socket, FROM_DAEMON, &frame, &fds, &reason),
+                                 0);
                 ck_assert_uint_eq(frame.kind, MESSAGE_POOLS_REPLY);
                 n_fds += fds.n;
                 fdset_deinit(&fds);
@@ -167,7 +168,7 @@ static void ask_in_vain(int socket, unsigned n)
 
         for (unsigned i = 0; i < n; i++) {
                 proto_seal(&frame, MESSAGE_POOLS, i + 2, 0);
-                ck_assert_int_eq(wire_send(socket, &frame, NULL), 0);
+                ck_assert_int_eq(frame_socket_send(socket, &frame, NULL), 0);
         }
         (void)daemon_quiet_fds(&gpumemd);
 }
@@ -219,7 +220,8 @@ TEST(who_reads_some_is_sent_more)
                 struct proto_reason reason;
                 struct frame frame;
 
-                ck_assert_int_eq(wire_receive(socket, FROM_DAEMON, &frame, &fds, &reason), 0);
+                ck_assert_int_eq(frame_socket_receive(socket, FROM_DAEMON, &frame, &fds, &reason),
+                                 0);
                 fdset_deinit(&fds);
                 n_answers++;
                 if (n_answers < N_QUESTIONS - 1)
@@ -257,7 +259,7 @@ TEST(fds_in_flight_are_accounted_for_after_the_end)
 
         ask_in_vain(link_socket(link), IN_FLIGHT_MAX);
         proto_seal(&bye, MESSAGE_BYE, 1, 0);
-        ck_assert_int_eq(wire_send(link_socket(link), &bye, NULL), 0);
+        ck_assert_int_eq(frame_socket_send(link_socket(link), &bye, NULL), 0);
         ck_assert_uint_ge(daemon_quiet_fds(&gpumemd), gpumemd.n_fds + 2);
         link_free(link);
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), gpumemd.n_fds);

@@ -114,7 +114,7 @@ static void ask_in_vain(int fd, enum message_kind kind, int other)
         ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
         proto_seal(&frame, kind, 2, 0);
         do {
-                for (was_taken = false; wire_send(fd, &frame, NULL) == 0; was_taken = true)
+                for (was_taken = false; frame_socket_send(fd, &frame, NULL) == 0; was_taken = true)
                         continue;
                 must_serve(other);
                 must_serve(other);
@@ -142,7 +142,7 @@ static bool is_welcome(int fd)
         struct fdset fds = FDSET_NULL;
 
         proto_seal(&hello, MESSAGE_HELLO, 1, 0);
-        (void)wire_send(fd, &hello, NULL);
+        (void)frame_socket_send(fd, &hello, NULL);
         ck_assert_int_eq(receive(fd, &reply, &fds), 0);
         fdset_deinit(&fds);
         if (reply.kind == MESSAGE_WELCOME)
@@ -371,10 +371,10 @@ static void ask_unread(int fd, unsigned n_asked)
         struct frame hello = hello_frame(), frame = FRAME_NULL;
 
         proto_seal(&hello, MESSAGE_HELLO, 1, 0);
-        (void)wire_send(fd, &hello, NULL);
+        (void)frame_socket_send(fd, &hello, NULL);
         proto_seal(&frame, MESSAGE_STATS, 2, 0);
         for (unsigned i = 0; i < n_asked; i++)
-                (void)wire_send(fd, &frame, NULL);
+                (void)frame_socket_send(fd, &frame, NULL);
 }
 
 /* How many connections the user has then. */
@@ -473,7 +473,7 @@ TEST(an_older_kernel_lets_nobody_pass_fds_either)
 
                 proto_seal(&frame, i % 2 ? MESSAGE_STATS : MESSAGE_HELLO, 2, 0);
                 frame.n_fds = 3;
-                ck_assert_int_eq(wire_send(fd, &frame, fds), 0);
+                ck_assert_int_eq(frame_socket_send(fd, &frame, fds), 0);
                 expect_dropped(fd, 0, GPUMEM_E_BAD_FRAME);
         }
         must_serve(other);

@@ -49,7 +49,8 @@ static struct frame await(const struct party *of, enum message_kind kind)
                 struct fdset fds = FDSET_NULL;
                 struct proto_reason reason;
 
-                ck_assert_int_eq(wire_receive(of->fd, FROM_DAEMON, &frame, &fds, &reason), 0);
+                ck_assert_int_eq(frame_socket_receive(of->fd, FROM_DAEMON, &frame, &fds, &reason),
+                                 0);
                 fdset_deinit(&fds);
         } while (frame.kind == MESSAGE_NOTICE && kind != MESSAGE_NOTICE);
         ck_assert_int_eq(frame.kind, kind);

@@ -24,7 +24,7 @@
 #include "gpumem.h"
 #include "proto/board.h"
 #include "proto/listing.h"
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 
 #define N_SLOTS   4096
 #define N_POOLS   2
@@ -424,7 +424,7 @@ static void turn_away(int socket)
         if (lie != LIE_TURNED_AWAY_AT_ONCE)
                 (void)poll(&hello, 1, -1);
         if (lie == LIE_TURNED_AWAY_READ)
-                (void)wire_receive(socket, FROM_CLIENT, &frame, &fds, &reason);
+                (void)frame_socket_receive(socket, FROM_CLIENT, &frame, &fds, &reason);
         frame = (struct frame){.error = {.code = GPUMEM_E_TOO_MANY}};
         proto_put_text(frame.error.text, sizeof(frame.error.text), LIAR_TURNS_AWAY);
         proto_seal(&frame, MESSAGE_ERROR, 0, 0);
@@ -474,7 +474,7 @@ static void serve(int socket)
                 turn_away(socket);
                 return;
         }
-        while (wire_receive(socket, FROM_CLIENT, &frame, &fds, &reason) == 0) {
+        while (frame_socket_receive(socket, FROM_CLIENT, &frame, &fds, &reason) == 0) {
                 answer(socket, &frame);
                 if (lie == LIE_WELCOME_IS_AN_END)
                         break;

@@ -7,7 +7,7 @@
 
 #include "base/fdset.h"
 #include "proto/address.h"
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/legacy_world.h"
 #include "tests/random.h"
@@ -119,8 +119,8 @@ static struct frame call(int fd, struct frame *request, enum message_kind kind)
         struct frame reply;
 
         proto_seal(request, kind, 1, 0);
-        ck_assert_int_eq(wire_send(fd, request, NULL), 0);
-        ck_assert_int_eq(wire_receive(fd, FROM_DAEMON, &reply, &fds, &reason), 0);
+        ck_assert_int_eq(frame_socket_send(fd, request, NULL), 0);
+        ck_assert_int_eq(frame_socket_receive(fd, FROM_DAEMON, &reply, &fds, &reason), 0);
         return reply;
 }
 

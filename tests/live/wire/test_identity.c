@@ -285,7 +285,7 @@ static void knock(rlim_t n_fds, char ret_text[static 120])
         ck_assert_int_eq(prlimit(gpumemd.pid, RLIMIT_NOFILE, &limit, NULL), 0);
         fd = connect_raw();
         proto_seal(&hello, MESSAGE_HELLO, 1, 0);
-        (void)wire_send(fd, &hello, NULL);
+        (void)frame_socket_send(fd, &hello, NULL);
         ck_assert_int_eq(receive(fd, &frame, &fds), 0);
         ret_text[0] = '\0';
         if (frame.kind == MESSAGE_ERROR) {

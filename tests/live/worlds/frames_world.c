@@ -25,7 +25,7 @@ int receive(int fd, struct frame *ret_frame, struct fdset *ret_fds)
 {
         struct proto_reason reason;
 
-        return wire_receive(fd, FROM_DAEMON, ret_frame, ret_fds, &reason);
+        return frame_socket_receive(fd, FROM_DAEMON, ret_frame, ret_fds, &reason);
 }
 
 struct frame expect(int fd, enum message_kind kind)
@@ -73,7 +73,7 @@ void send_bytes(int fd, const void *bytes, size_t n_bytes)
 void send_frame(int fd, struct frame *frame, enum message_kind kind, uint32_t serial)
 {
         proto_seal(frame, kind, serial, 0);
-        ck_assert_int_eq(wire_send(fd, frame, NULL), 0);
+        ck_assert_int_eq(frame_socket_send(fd, frame, NULL), 0);
 }
 
 void must_serve(int fd)

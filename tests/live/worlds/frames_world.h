@@ -8,7 +8,7 @@
 
 #include "base/fdset.h"
 #include "gpumem.h"
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 #include "tests/live/support/daemon.h"
 
 extern unsigned n_fds_before; /* of the daemon, without connections */

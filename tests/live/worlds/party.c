@@ -20,8 +20,9 @@ void party_expect(const struct party *party, enum message_kind kind, struct fram
 
         /* Idle leases are marked already, and nothing else is freed: these change nothing. */
         do
-                ck_assert_int_eq(wire_receive(party->fd, FROM_DAEMON, ret_frame, ret_fds, &reason),
-                                 0);
+                ck_assert_int_eq(
+                        frame_socket_receive(party->fd, FROM_DAEMON, ret_frame, ret_fds, &reason),
+                        0);
         while (ret_frame->kind == MESSAGE_NOTICE && is_hint(&ret_frame->notice));
         ck_assert_msg(ret_frame->kind == kind, "%s came, not %s: %s", proto_name(ret_frame->kind),
                       proto_name(kind),
@@ -31,7 +32,7 @@ void party_expect(const struct party *party, enum message_kind kind, struct fram
 uint32_t party_say(struct party *party, struct frame *frame, enum message_kind kind)
 {
         proto_seal(frame, kind, ++party->serial, 0);
-        ck_assert_int_eq(wire_send(party->fd, frame, NULL), 0);
+        ck_assert_int_eq(frame_socket_send(party->fd, frame, NULL), 0);
         return party->serial;
 }
 

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "base/fdset.h"
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 
 struct party {
         int fd;

@@ -11,7 +11,7 @@
 
 #include "base/fdset.h"
 #include "gpumem.h"
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 #include "tests/suite.h"
 
 static int ends[2];
@@ -53,7 +53,7 @@ static int receive(enum proto_sender sender, struct frame *ret_frame, struct fds
 {
         struct proto_reason reason;
 
-        return wire_receive(ends[1], sender, ret_frame, ret_fds, &reason);
+        return frame_socket_receive(ends[1], sender, ret_frame, ret_fds, &reason);
 }
 
 TEST(a_frame_brings_its_fd)
@@ -64,7 +64,7 @@ TEST(a_frame_brings_its_fd)
         char byte = 0;
 
         ck_assert_int_eq(pwrite(file, "x", 1, 0), 1);
-        ck_assert_int_eq(wire_send(ends[0], &frame, &file), 0);
+        ck_assert_int_eq(frame_socket_send(ends[0], &frame, &file), 0);
         ck_assert_int_eq(receive(FROM_DAEMON, &received, &fds), 0);
         ck_assert_mem_eq(&received, &frame, frame.n_bytes);
         ck_assert_uint_eq(fds.n, 1);
@@ -84,7 +84,7 @@ TEST(the_daemon_takes_no_fd)
         int file = memfd_create("test", MFD_CLOEXEC);
         unsigned n_before = count_fds();
 
-        ck_assert_int_eq(wire_send(ends[0], &frame, &file), 0);
+        ck_assert_int_eq(frame_socket_send(ends[0], &frame, &file), 0);
         ck_assert_int_eq(receive(FROM_CLIENT, &received, &fds), GPUMEM_E_BAD_FRAME);
         ck_assert_uint_eq(fds.n, 0);
         ck_assert_uint_eq(count_fds(), n_before);
@@ -146,7 +146,7 @@ TEST(what_came_before_the_end_is_read)
 
         frame.unmapped.lease = 5;
         proto_seal(&frame, MESSAGE_UNMAPPED, 1, 0);
-        ck_assert_int_eq(wire_send(ends[0], &frame, NULL), 0);
+        ck_assert_int_eq(frame_socket_send(ends[0], &frame, NULL), 0);
         closep(&ends[0]);
         ck_assert_int_eq(receive(FROM_CLIENT, &received, &fds), 0);
         ck_assert_uint_eq(received.unmapped.lease, 5);
@@ -170,10 +170,10 @@ TEST(a_full_socket_says_so)
 
         proto_seal(&frame, MESSAGE_STATS, 1, 0);
         for (unsigned i = 0; i < 100000 && r == 0; i++)
-                r = wire_send(ends[0], &frame, NULL);
+                r = frame_socket_send(ends[0], &frame, NULL);
         ck_assert_int_eq(r, -EAGAIN);
         closep(&ends[1]);
-        ck_assert_int_eq(wire_send(ends[0], &frame, NULL), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_eq(frame_socket_send(ends[0], &frame, NULL), GPUMEM_E_DISCONNECTED);
 }
 
 TESTS_MAIN("frames", .start = open_ends, .stop = close_ends)

@@ -10,17 +10,17 @@
 
 /* Sends a sealed frame whole or not at all. `fds` are borrowed: frame->n_fds of them. -EAGAIN: a non-blocking socket
  * is full; GPUMEM_E_DISCONNECTED: the peer is gone. */
-int wire_send(int socket, const struct frame *frame, const int *fds);
+int frame_socket_send(int socket, const struct frame *frame, const int *fds);
 
 /* Sends a frame without fds; -EAGAIN: the socket is full, even if it is a blocking one. */
-int wire_send_now(int socket, const struct frame *frame);
+int frame_socket_send_now(int socket, const struct frame *frame);
 
 /* Does the next frame have fds? They stay in the socket. The caller that receives this frame, or closes the socket,
  * may hold the last reference to their files, and may wait for them. */
-bool wire_brings_fds(int socket);
+bool frame_socket_brings_fds(int socket);
 
 /* Receives one frame from `sender`. ret_fds owns the fds that came, all close-on-exec. GPUMEM_E_DISCONNECTED: the end
  * of the connection; GPUMEM_E_BAD_FRAME with a reason, and GPUMEM_E_UNKNOWN_KIND, as proto_decode; -EAGAIN: there is
  * nothing now; -EINTR: a signal came first; other -errno. Closes fds that came with a frame that it does not return. */
-int wire_receive(int socket, enum proto_sender sender, struct frame *ret_frame,
-                 struct fdset *ret_fds, struct proto_reason *ret_reason);
+int frame_socket_receive(int socket, enum proto_sender sender, struct frame *ret_frame,
+                         struct fdset *ret_fds, struct proto_reason *ret_reason);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/wire.h"
+#include "proto/frame_socket.h"
 
 #include <poll.h>
 #include <string.h>
@@ -45,12 +45,12 @@ static int send_frame(int socket, const struct frame *frame, const int *fds, int
         return (size_t)n == frame->n_bytes ? 0 : -EMSGSIZE;
 }
 
-int wire_send(int socket, const struct frame *frame, const int *fds)
+int frame_socket_send(int socket, const struct frame *frame, const int *fds)
 {
         return send_frame(socket, frame, fds, 0);
 }
 
-int wire_send_now(int socket, const struct frame *frame)
+int frame_socket_send_now(int socket, const struct frame *frame)
 {
         return send_frame(socket, frame, NULL, MSG_DONTWAIT);
 }
@@ -108,7 +108,7 @@ static ssize_t receive_datagram(int socket, enum proto_sender sender, void *buff
 }
 
 /* A reset is reported once, before the frames that the peer had sent until then. */
-bool wire_brings_fds(int socket)
+bool frame_socket_brings_fds(int socket)
 {
         struct msghdr message = {.msg_iovlen = 0};
         ssize_t n = recvmsg(socket, &message, MSG_PEEK);
@@ -118,8 +118,8 @@ bool wire_brings_fds(int socket)
         return n >= 0 && message.msg_flags & MSG_CTRUNC;
 }
 
-int wire_receive(int socket, enum proto_sender sender, struct frame *ret_frame,
-                 struct fdset *ret_fds, struct proto_reason *ret_reason)
+int frame_socket_receive(int socket, enum proto_sender sender, struct frame *ret_frame,
+                         struct fdset *ret_fds, struct proto_reason *ret_reason)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;

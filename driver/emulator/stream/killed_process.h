@@ -10,4 +10,4 @@
 #include <cuda.h>
 
 /* Called once, by cuInit. */
-CUresult afterlife_init(void);
+CUresult killed_process_init(void);
