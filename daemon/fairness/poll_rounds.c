@@ -15,11 +15,12 @@ static const unsigned costs[POLL_N_LOOKS] = {
 void poll_rounds_init(struct poll_rounds *rounds,
                       enum poll_rounds_look (*look)(struct poll_rounds_member *member))
 {
-        for (unsigned i = 0; i < 3; i++)
+        for (unsigned i = 0; i < 4; i++)
                 TAILQ_INIT(&rounds->lists[i]);
         rounds->now = &rounds->lists[0];
-        rounds->next = &rounds->lists[1];
-        rounds->last = &rounds->lists[2];
+        rounds->late = &rounds->lists[1];
+        rounds->next = &rounds->lists[2];
+        rounds->last = &rounds->lists[3];
         rounds->n = 0;
         rounds->soonest_ns = UINT64_MAX;
         rounds->look = look;
@@ -57,25 +58,28 @@ void poll_rounds_take_out(struct poll_rounds *rounds, struct poll_rounds_member 
         rounds->n--;
 }
 
-static void move_all(struct poll_rounds_list *from, struct poll_rounds_list *to)
+static void exchange(struct poll_rounds_list **one, struct poll_rounds_list **other)
 {
-        struct poll_rounds_member *member;
+        struct poll_rounds_list *list = *one;
 
-        while ((member = TAILQ_FIRST(from)))
-                move(member, to);
+        *one = *other;
+        *other = list;
 }
 
-/* Usually the last round is over, and no member has to be moved. */
+/* The member that is looked at next in this round; NULL: the round is over. */
+static struct poll_rounds_member *first(struct poll_rounds *rounds)
+{
+        if (TAILQ_EMPTY(rounds->now))
+                exchange(&rounds->now, &rounds->late);
+        return TAILQ_FIRST(rounds->now);
+}
+
 void poll_rounds_begin(struct poll_rounds *rounds)
 {
-        struct poll_rounds_list *now = rounds->now;
-
-        if (TAILQ_EMPTY(now)) {
-                rounds->now = rounds->next;
-                rounds->next = now;
-        }
-        move_all(rounds->next, rounds->now);
-        move_all(rounds->last, rounds->now);
+        if (first(rounds))
+                return;
+        exchange(&rounds->now, &rounds->next);
+        exchange(&rounds->late, &rounds->last);
         rounds->soonest_ns = UINT64_MAX;
 }
 
@@ -90,7 +94,7 @@ bool poll_rounds_turn(struct poll_rounds *rounds, uint64_t now_ns)
         struct poll_rounds_member *member;
         unsigned cost = 0;
 
-        while (cost < COST_A_TURN && (member = TAILQ_FIRST(rounds->now))) {
+        while (cost < COST_A_TURN && (member = first(rounds))) {
                 enum poll_rounds_look look = POLL_GLANCED;
 
                 if (backoff_is_over(&member->backoff, now_ns))
@@ -101,7 +105,7 @@ bool poll_rounds_turn(struct poll_rounds *rounds, uint64_t now_ns)
                 }
                 cost += costs[look];
         }
-        return !TAILQ_EMPTY(rounds->now);
+        return first(rounds) != NULL;
 }
 
 void stall_begin(struct stall *stall, uint64_t n_unread, uint64_t now_ns)

@@ -3,8 +3,8 @@
  * some of them, so that other events wait for one turn instead of a whole round.
  *
  * A member's owner sets the time from which on it is looked at, once in each round. A member for which work was done
- * comes last in the next round. The next round may begin before one is over: its rest goes first. A member may be added
- * and removed at any time, also during a look. Its memory must outlive the look. Pure. */
+ * comes last in the next round. A member may be added and removed at any time, also during a look. Its memory must
+ * outlive the look. No call but a turn takes longer where there are more members. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -37,8 +37,9 @@ enum poll_rounds_look {
 };
 
 struct poll_rounds {
-        struct poll_rounds_list lists[3];
+        struct poll_rounds_list lists[4];
         struct poll_rounds_list *now;  /* to be looked at in this round */
+        struct poll_rounds_list *late; /* in this round, after those */
         struct poll_rounds_list *next; /* in the next round */
         struct poll_rounds_list *last; /* in the next round, after those */
         unsigned n;
@@ -53,7 +54,7 @@ void poll_rounds_init(struct poll_rounds *rounds,
 void poll_rounds_put(struct poll_rounds *rounds, struct poll_rounds_member *member);
 void poll_rounds_take_out(struct poll_rounds *rounds, struct poll_rounds_member *member);
 
-/* Begins the next round. */
+/* Begins the next round. A round that is not over goes on instead. */
 void poll_rounds_begin(struct poll_rounds *rounds);
 
 /* Looks at some members. Returns whether more are left in this round. */

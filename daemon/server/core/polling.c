@@ -73,8 +73,11 @@ void polling_forget(struct polling *polling, struct poll_rounds_member *member)
         poll_rounds_take_out(&polling->rounds, member);
 }
 
+/* A round that is not over has looked at some already. */
 void polling_look_at_all(struct polling *polling)
 {
+        while (poll_rounds_turn(&polling->rounds, UINT64_MAX))
+                continue;
         poll_rounds_begin(&polling->rounds);
         while (poll_rounds_turn(&polling->rounds, UINT64_MAX))
                 continue;

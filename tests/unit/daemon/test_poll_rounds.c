@@ -128,16 +128,23 @@ TEST(who_had_work_done_comes_last)
         expect_order((unsigned[]){1, 3, 4, 0, 2}, 5);
 }
 
-TEST(what_a_round_has_left_goes_first)
+TEST(a_round_that_is_not_over_goes_on)
 {
         start(3, POLL_WORKED);
         poll_rounds_begin(&rounds);
         ck_assert(poll_rounds_turn(&rounds, START));
         poll_rounds_begin(&rounds);
-        for (unsigned i = 0; i < 2; i++)
-                ck_assert(poll_rounds_turn(&rounds, START));
+        ck_assert(poll_rounds_turn(&rounds, START));
         ck_assert(!poll_rounds_turn(&rounds, START));
-        expect_order((unsigned[]){0, 1, 2, 0}, 4);
+        expect_order((unsigned[]){0, 1, 2}, 3);
+        things[0].answer = POLL_GLANCED;
+        (void)count_turns();
+        poll_rounds_begin(&rounds);
+        ck_assert(poll_rounds_turn(&rounds, START));
+        poll_rounds_begin(&rounds);
+        check();
+        ck_assert(!poll_rounds_turn(&rounds, START));
+        expect_order((unsigned[]){0, 1, 2, 0, 1, 2}, 6);
 }
 
 /* What is told between two rounds is the earliest of the members' times. */
