@@ -7,7 +7,7 @@
 #include "base/err.h"
 
 /* After this time the loop looks for news. */
-#define TURN_NS UINT64_C(10000)
+#define TURN_NS UINT64_C(25000)
 
 /* The CPU's clock is slow. It is read so often while there is work, after so much idle time, and after steps that took
  * longer than this. */
