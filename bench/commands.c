@@ -21,7 +21,7 @@ const struct command commands[] = {
         {"idle", "another process's idle block; from the end of work to idle", 0, 0, command_idle},
         {"pinned", "pinned memory: pairs, and the first bytes", 0, 0, command_pinned},
         {"lookups", "the driver's calls that are in every hit", 0, 0, command_lookups},
-        {"trace", "what a trace would hold, hit and lease; --streams, --lag, --line", 1, 1,
+        {"trace", "what a trace would hold, hit and lease; --real: with gpumemd, too", 1, 1,
          command_trace},
         {"traces", "several, and their means; with 4 streams, with 1 and 10 ms lag", 1, FILES_MAX,
          command_traces},

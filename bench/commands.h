@@ -2,6 +2,8 @@
 /* The commands of gpumem-bench, one file for each. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "bench/replay.h"
 #include "bench/rows.h"
 
@@ -17,7 +19,9 @@ struct options {
         unsigned n_files;
         enum replay_memory memory;
         unsigned n_streams;  /* that a trace is dealt to; 0: its own */
+        unsigned n_slots;    /* leases that a process may have; 0: as many as gpumemd lets it */
         unsigned first_seed; /* of patterns; 0: 1 */
+        bool run_real;       /* a trace goes through the library, too */
         double lag_ms;
         double us_per_line;     /* 0: the default of bench/replay.h */
         const char *peers_path; /* folder of the peers' programs that are not C; NULL: none */

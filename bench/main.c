@@ -16,8 +16,8 @@ static const char help_head[] =
         "Usage: gpumem-bench [OPTION]... COMMAND [FILE]..., with a gpumemd that runs\n";
 
 static const char help_tail[] =
-        "  --json, --output FILE: for programs; --quick; --socket PATH; --version; --help\n"
-        "  --streams --lag --line --pinned: trace, node; --seed; --peers --only --seconds\n"
+        "  --json --output FILE --quick --socket PATH --seconds --only --version --help\n"
+        "  --streams --lag --line --pinned --slots: trace, node; --real; --seed; --peers\n"
         "Exit status: 0 bounds are kept, 1 one is not, 2 wrong option, 3 not measured\n";
 
 enum exit_status {
@@ -36,6 +36,8 @@ enum option_id {
         OPTION_LAG,
         OPTION_LINE,
         OPTION_PINNED,
+        OPTION_SLOTS,
+        OPTION_REAL,
         OPTION_PEERS,
         OPTION_ONLY,
         OPTION_SECONDS,
@@ -53,6 +55,8 @@ static const struct option long_options[] = {
         {"lag", required_argument, NULL, OPTION_LAG},
         {"line", required_argument, NULL, OPTION_LINE},
         {"pinned", no_argument, NULL, OPTION_PINNED},
+        {"slots", required_argument, NULL, OPTION_SLOTS},
+        {"real", no_argument, NULL, OPTION_REAL},
         {"peers", required_argument, NULL, OPTION_PEERS},
         {"only", required_argument, NULL, OPTION_ONLY},
         {"seconds", required_argument, NULL, OPTION_SECONDS},
@@ -134,6 +138,11 @@ static enum parsed take_option(int id, const char *value, struct invocation *inv
                 return take_number("--line", value, 0.001, 1e6, &invocation->options.us_per_line);
         case OPTION_PINNED:
                 invocation->options.memory = REPLAY_PINNED;
+                return PARSED_RUN;
+        case OPTION_SLOTS:
+                return take_whole("--slots", value, NODE_N_SLOTS, &invocation->options.n_slots);
+        case OPTION_REAL:
+                invocation->options.run_real = true;
                 return PARSED_RUN;
         case OPTION_PEERS:
                 invocation->options.peers_path = value;

@@ -7,8 +7,9 @@
 
 #include "daemon/policy/policy.h"
 #include "daemon/policy/report/stats.h"
+#include "daemon/server/core/server_state.h"
 
-#define N_SLOTS 4096
+static_assert(NODE_N_SLOTS == CLIENT_N_SLOTS, "a replayed process has the slots of a real one");
 
 static const struct tenant_key everybody = {.uid = 1000};
 
@@ -20,7 +21,8 @@ struct member {
         struct node_lease granted;
         enum member_news news;
         struct member *next;
-        _Atomic uint64_t words[N_SLOTS];
+        uint32_t n_slots;
+        _Atomic uint64_t words[NODE_N_SLOTS];
 };
 
 struct node {
@@ -79,7 +81,7 @@ uint64_t node_reserved(const struct node *node)
         return stats.reserved;
 }
 
-int node_add_member(struct node *node, struct member **ret_member)
+int node_add_member(struct node *node, uint32_t n_slots, struct member **ret_member)
 {
         struct member *member = calloc(1, sizeof(*member));
         int r;
@@ -87,7 +89,8 @@ int node_add_member(struct node *node, struct member **ret_member)
         if (!member)
                 return -ENOMEM;
         member->node = node;
-        r = policy_add_client(node->policy, &everybody, N_SLOTS, member->words, member,
+        member->n_slots = n_slots;
+        r = policy_add_client(node->policy, &everybody, n_slots, member->words, member,
                               &member->client);
         if (r) {
                 free(member);
@@ -97,6 +100,11 @@ int node_add_member(struct node *node, struct member **ret_member)
         node->members = member;
         *ret_member = member;
         return 0;
+}
+
+uint32_t member_n_slots(const struct member *member)
+{
+        return member->n_slots;
 }
 
 static void grant(const struct action *action)

@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Leases that a client of gpumemd may have: its board has a word for each. */
+#define NODE_N_SLOTS 16384
+
 struct node;
 
 /* A client of the node. */
@@ -22,8 +25,10 @@ void node_set_time(struct node *node, double us);
 /* Bytes that are leased, cached and lingering now. */
 uint64_t node_reserved(const struct node *node);
 
-/* The node owns the member. -ENOMEM. */
-int node_add_member(struct node *node, struct member **ret_member);
+/* At most n_slots leases at a time, NODE_N_SLOTS at most. The node owns the member. -ENOMEM. */
+int node_add_member(struct node *node, uint32_t n_slots, struct member **ret_member);
+
+uint32_t member_n_slots(const struct member *member);
 
 struct node_lease {
         uint64_t id;

@@ -36,7 +36,7 @@ struct processes {
 static int begin(struct processes *processes, struct process *process)
 {
         struct replay_options options = replayed_options(processes->options);
-        int r = node_add_member(processes->node, &process->member);
+        int r = node_add_member(processes->node, options.n_slots, &process->member);
 
         options.member = process->member;
         options.us_per_line = processes->us_per_sample * N_SAMPLES /

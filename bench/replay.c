@@ -16,7 +16,9 @@ static int join_node(struct replay *replay, const struct replay_options *options
         if (!replay->member) {
                 r = node_new(options->n_pool_bytes, &replay->own_node);
                 if (!r)
-                        r = node_add_member(replay->own_node, &replay->member);
+                        r = node_add_member(replay->own_node,
+                                            options->n_slots ? options->n_slots : NODE_N_SLOTS,
+                                            &replay->member);
         }
         return r;
 }
@@ -51,6 +53,7 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
                 return r;
         }
         heap_set_open(&replay->heap_set, arena, replay_runs(replay));
+        heap_set_bound(&replay->heap_set, member_n_slots(replay->member));
         *ret_replay = replay;
         return 0;
 }
@@ -98,6 +101,8 @@ static int step_alloc(struct replay *replay, const struct trace_event *event)
                 replay->figures.hits++;
         else if (r > 0)
                 r = replay_miss(replay, stream, event->n_bytes, &live->address);
+        if (r == GPUMEM_E_TOO_MANY)
+                return -EMFILE;
         if (r)
                 return r > 0 ? -E2BIG : r;
         live->n_bytes = event->n_bytes;

@@ -37,6 +37,7 @@ struct replay_options {
         double lag_us;
         double us_per_line;
         uint64_t n_pool_bytes;
+        uint32_t n_slots; /* leases that the process may have; 0: NODE_N_SLOTS */
         enum replay_service service;
         struct member *
                 member; /* of a node, must outlive the replay; NULL: the replay has a node of its own */
@@ -62,7 +63,7 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
                struct replay **ret_replay);
 struct replay *replay_free(struct replay *replay);
 
-/* Plays one line; 1 after the last one. -ENOMEM; -E2BIG: no addresses are left; -EINVAL: the trace frees an
+/* Plays one line; 1 after the last one. -ENOMEM; -E2BIG: no addresses or no memory is left; -EMFILE: no slot for a lease; -EINVAL: the trace frees an
  * unknown id. */
 int replay_step(struct replay *replay);
 

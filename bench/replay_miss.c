@@ -96,17 +96,31 @@ static void forget(struct replay *replay, struct heap_block *block)
         free(replay_record(block));
 }
 
+static void give_back(struct replay *replay, struct heap_block *block)
+{
+        heap_set_forget(&replay->heap_set, block->at.n_bytes);
+        member_return(replay->member, block->lease);
+        forget(replay, block);
+}
+
 static void make_room(struct replay *replay, uint64_t n_more_bytes, uint64_t start, uint64_t end)
 {
         struct heap_block *block;
 
         while (replay->memory == REPLAY_DEVICE &&
                heap_set_excess(&replay->heap_set, n_more_bytes, (uint64_t)replay->now_us) &&
-               (block = heap_set_take_idle(&replay->heap_set, start, end))) {
-                heap_set_forget(&replay->heap_set, block->at.n_bytes);
-                member_return(replay->member, block->lease);
-                forget(replay, block);
-        }
+               (block = heap_set_take_idle(&replay->heap_set, start, end)))
+                give_back(replay, block);
+}
+
+/* No slot is free: empty blocks give theirs back, and the next leases are larger. */
+static void free_slots(struct replay *replay)
+{
+        struct heap_block *block;
+
+        heap_set_join(&replay->heap_set);
+        while ((block = heap_set_take_idle(&replay->heap_set, 0, 0)))
+                give_back(replay, block);
 }
 
 void replay_sweep(struct replay *replay)
@@ -308,18 +322,31 @@ static enum heap_set_parts parts_of_try(const struct replay *replay, unsigned tr
                                                  : heap_set_parts_of_try(try);
 }
 
+static int attempt_some(struct replay *replay, struct stream *stream, uint64_t n_bytes,
+                        bool *ret_leased, uint64_t *ret_address)
+{
+        uint64_t n_allocated_bytes = heap_round_up(n_bytes);
+        int r = GPUMEM_E_REFUSED;
+
+        for (unsigned i = 0; r == GPUMEM_E_REFUSED && i < HEAP_SET_TRIES; i++) {
+                r = attempt(replay, stream, n_allocated_bytes, parts_of_try(replay, i), ret_leased);
+                if (r >= 0 && r != GPUMEM_E_TOO_MANY)
+                        r = heap_alloc(replay_heap(stream), n_bytes, ret_address);
+        }
+        return r;
+}
+
 int replay_miss(struct replay *replay, struct stream *stream, uint64_t n_bytes,
                 uint64_t *ret_address)
 {
-        uint64_t n_allocated_bytes = heap_round_up(n_bytes);
         bool leased = false;
-        int r = GPUMEM_E_REFUSED;
+        int r;
 
         meet(replay, stream);
-        for (unsigned i = 0; r == GPUMEM_E_REFUSED && i < HEAP_SET_TRIES; i++) {
-                r = attempt(replay, stream, n_allocated_bytes, parts_of_try(replay, i), &leased);
-                if (r >= 0)
-                        r = heap_alloc(replay_heap(stream), n_bytes, ret_address);
+        r = attempt_some(replay, stream, n_bytes, &leased, ret_address);
+        if (r == GPUMEM_E_TOO_MANY) {
+                free_slots(replay);
+                r = attempt_some(replay, stream, n_bytes, &leased, ret_address);
         }
         if (leased)
                 replay->figures.misses++;

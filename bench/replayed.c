@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace and traces: what the allocator holds for traces of real programs. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 #include "base/err.h"
 #include "bench/commands.h"
+#include "bench/real.h"
 #include "bench/replay.h"
 #include "bench/replayed.h"
 
@@ -16,16 +18,23 @@ struct replay_options replayed_options(const struct options *options)
         return (struct replay_options){
                 .memory = options->memory,
                 .n_streams = options->n_streams,
+                .n_slots = options->n_slots ? options->n_slots : NODE_N_SLOTS,
                 .lag_us = options->lag_ms * 1000,
                 .us_per_line = options->us_per_line > 0 ? options->us_per_line : REPLAY_US_PER_LINE,
                 .n_pool_bytes = REPLAY_POOL_BYTES};
 }
 
+static const char *text_of(int r)
+{
+        if (r == -E2BIG)
+                return "it allocates more than a device has";
+        return r == -EMFILE ? "its leases take more slots than its board has" : strerror(-r);
+}
+
 int replayed_told(int r, const char *file)
 {
         if (r < 0)
-                (void)fprintf(stderr, "gpumem-bench: %s: %s\n", file,
-                              r == -E2BIG ? "it allocates more than a device has" : strerror(-r));
+                (void)fprintf(stderr, "gpumem-bench: %s: %s\n", file, text_of(r));
         return r;
 }
 
@@ -130,7 +139,9 @@ int command_trace(const struct options *options, struct rows *rows)
         struct replay_figures figures;
         int r = run(options->files[0], &replay, &figures);
 
-        return r ? r : add_figures(rows, &figures);
+        if (!r)
+                r = add_figures(rows, &figures);
+        return r || !options->run_real ? r : real_measure(options, rows);
 }
 
 /* Makes WHAT_NAME from a file's name without folder and endings. */

@@ -84,6 +84,11 @@ printf 'a 1 30000000 0\nf 1\na 2 60000000 0\n' >"$place/trace"
 ok "a block is leased as what is missing to those before" leases 5 "$place/trace"
 ok "pinned memory is in blocks of one piece" leases 2 --pinned "$place/trace"
 
+for i in 1 2 3 4 5 6; do echo "a $i 30000000 0"; done >"$place/many"
+ok "more leases than slots" said 3 "more slots than its board has" gpumem-bench trace --pinned --slots 5 "$place/many"
+ok "as many" leases 6 --pinned --slots 6 "$place/many"
+ok "more slots than there are" said 2 'invalid --slots "16385"' gpumem-bench trace --slots 16385 "$place/many"
+
 # A figure may miss its bound in a build for tests; the others are failures.
 measures() {
         local status=0
@@ -129,6 +134,9 @@ ok "another's idle blocks" grep -q "^idle_stopped " "$place/said"
 ok "from the end of work" grep -q "^idle_latency " "$place/said"
 ok "capture --json" measures gpumem-bench capture --quick --json
 ok "it is JSON, with every key" has_keys "$place/said"
+
+ok "a trace through the library" measures gpumem-bench trace --real --streams 3 --line 1 "$place/trace"
+ok "beside the replay" grep -q "^real_pinned_over_live " "$place/said"
 
 # Rivals that are not on this machine, or are made up.
 peers() {
