@@ -11,8 +11,8 @@
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/reply_files.h"
 
-/* A step adds or writes so many rows at most, and never copies those that are there. */
-#define CHUNK_ROWS PART_ITEMS
+/* A step writes one chunk, and never copies rows that are there. Most of its time goes to the file's new pages. */
+#define CHUNK_BYTES 8192
 
 struct row_chunk {
         struct row_chunk *next;
@@ -37,9 +37,18 @@ void row_buffer_clear(struct row_buffer *buffer)
         *buffer = (struct row_buffer){.n_row_bytes = buffer->n_row_bytes};
 }
 
+static uint32_t n_chunk_rows(const struct row_buffer *buffer)
+{
+        if (buffer->n_row_bytes * PART_ITEMS <= CHUNK_BYTES)
+                return PART_ITEMS;
+        return buffer->n_row_bytes < CHUNK_BYTES ? (uint32_t)(CHUNK_BYTES / buffer->n_row_bytes)
+                                                 : 1;
+}
+
 static struct row_chunk *add_chunk(struct row_buffer *buffer)
 {
-        struct row_chunk *chunk = malloc(sizeof(*chunk) + CHUNK_ROWS * buffer->n_row_bytes);
+        struct row_chunk *chunk = malloc(sizeof(*chunk) +
+                                         n_chunk_rows(buffer) * buffer->n_row_bytes);
 
         if (!chunk)
                 return NULL;
@@ -58,7 +67,7 @@ void *row_buffer_add(struct row_buffer *buffer, const void *row)
         struct row_chunk *chunk = buffer->first ? buffer->last : NULL;
         char *at;
 
-        if (!buffer->failed && (!chunk || chunk->n_rows == CHUNK_ROWS))
+        if (!buffer->failed && (!chunk || chunk->n_rows == n_chunk_rows(buffer)))
                 chunk = add_chunk(buffer);
         if (buffer->failed || !chunk || buffer->n_rows == PROTO_ROWS_MAX) {
                 buffer->failed = true;

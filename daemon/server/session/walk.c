@@ -14,17 +14,18 @@ static void end(struct walk *walk)
                 transport_go_on(&asker->transport);
 }
 
-/* Returns whether parts are left. A short walk is over in one step. */
+/* Returns whether parts are left. A short walk is over in one step. One that has rested rests after each part, too: the
+ * last rows of a list and its reply together took longer than a step may. */
 static bool go_on(struct walk *walk)
 {
         numbered_go_on(&walk->place, PART_ITEMS);
-        while (*walk->parts) {
+        do {
                 if ((*walk->parts)(walk))
                         return true;
                 walk->parts++;
                 walk->place.next = 0;
-        }
-        return false;
+        } while (*walk->parts && !walk->has_rested);
+        return *walk->parts;
 }
 
 static void step(struct task *task)
