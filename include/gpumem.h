@@ -431,10 +431,11 @@ GPUMEM_API int gpumem_stream_close(struct gpumem_stream *stream);
  * the stream. It is also reused when the graph is gone, and gpumem_flush is called or memory is lacking. Until then do
  * not destroy the stream while it has work from before the capture. Shareable memory cannot be freed or detached in a
  * stream that captures: GPUMEM_E_UNSUPPORTED.
- * CUDA ends the process with SIGSEGV if a thread begins or ends a capture in a stream while another thread enqueues work
- * there. The library enqueues events when memory is freed: in registered streams (gpumem_stream_register), and in the
- * stream of the free. So a program whose threads may call the library while another thread begins or ends a capture in
- * such a stream announces the capture with gpumem_before_capture.
+ * CUDA ends the process with SIGSEGV if a thread begins or ends a capture in a stream while another thread uses that
+ * stream. When memory is freed, the library enqueues events in registered streams (gpumem_stream_register). So a
+ * program whose threads may call the library while another thread begins or ends a capture in a registered stream
+ * announces the capture with gpumem_before_capture. At that moment no other thread may pass the stream itself to the
+ * library, or to CUDA.
  * Many graphs can share the memory of a graph pool. A capture that begins in a stream with an open pool allocates from
  * the pool. So do streams that join the capture and have no other pool open. What the capture frees, the pool's next
  * capture gets. Device memory that is allocated in such a stream outside of captures belongs to the pool too, so that a
@@ -446,10 +447,11 @@ GPUMEM_API int gpumem_stream_close(struct gpumem_stream *stream);
  * over; nothing of it is allocated. */
 
 /* Announces a capture, before cuStreamBeginCapture. From now to gpumem_after_capture the client enqueues nothing in
- * streams. Exceptions are gpumem_stream_wait, gpumem_stream_unregister and GPUMEM_DEBUG=fill, in the stream that the
- * call names. Memory that is freed stays in the stream that it was allocated for, which can use it again at once. The
- * call waits while other threads enqueue events, which takes them microseconds. Captures may overlap: each is announced. Any thread may call this, and another one gpumem_after_capture.
- * A free of memory with recorded uses (gpumem_record_use) waits meanwhile for all work of its context.
+ * registered and default streams; gpumem_stream_wait, gpumem_stream_unregister and GPUMEM_DEBUG=fill do, in the stream
+ * that the call names. Memory that is freed stays in the stream that it was allocated for, which can use it again at
+ * once. The call waits for threads that enqueue events at the moment. Captures may overlap: each is announced. Any
+ * thread may call this, and another one gpumem_after_capture. A free of memory with recorded uses (gpumem_record_use) may
+ * wait meanwhile for all work of its context. Each client of the process that has registered streams needs the call.
  * Errors: GPUMEM_E_FORKED; and as gpumem_connect, with client NULL. */
 GPUMEM_API int gpumem_before_capture(struct gpumem_client *client);
 

@@ -85,18 +85,25 @@ bool client_has_deferred(struct gpumem_client *client, const void *pointer)
                 capture_frees_has(&client->capture_frees, pointer));
 }
 
-void client_catch_up(struct gpumem_client *client)
+static void catch_up(struct gpumem_client *client)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
 
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 if (idle_marking_owes(&client->pools[i]))
-                        idle_marking_catch_up(&client->pools[i]);
+                        idle_marking_catch_up(&client->pools[i], false);
         }
         streams_catch_up(&client->streams);
         if (atomic_load(&client->deferred.n_unmarked))
                 deferred_frees_mark(&client->deferred, &client->streams);
+}
+
+/* While a capture is announced, each call would try in vain. */
+void client_catch_up(struct gpumem_client *client)
+{
+        if (!capture_gate_is_closed(&client->streams.gate))
+                catch_up(client);
 }
 
 void client_record_all_frees(struct gpumem_client *client)
@@ -106,8 +113,9 @@ void client_record_all_frees(struct gpumem_client *client)
 
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 if (idle_marking_is_on(&client->pools[i]))
-                        idle_marking_catch_up(&client->pools[i]);
+                        idle_marking_catch_up(&client->pools[i], true);
         }
+        streams_pay(&client->streams, true);
 }
 
 void client_do_after_call(struct gpumem_client *client)

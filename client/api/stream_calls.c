@@ -40,13 +40,14 @@ int gpumem_before_capture(struct gpumem_client *client)
 
 int gpumem_after_capture(struct gpumem_client *client)
 {
-        int r = client_enter(&client);
+        int r = client_enter_present(&client);
 
         if (r)
-                return r;
+                return r == GPUMEM_E_NOT_OURS ? GPUMEM_E_NO_CAPTURE : r;
         if (!capture_gate_open(&client->streams.gate))
                 return GPUMEM_E_NO_CAPTURE;
-        client_record_all_frees(client);
+        if (!capture_gate_is_closed(&client->streams.gate))
+                client_record_all_frees(client);
         client_settle(client);
         return 0;
 }

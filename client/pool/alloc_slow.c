@@ -25,7 +25,7 @@
 static void fence(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
         if (trim_is_fenced(heap))
-                fences_record(&heap->fences, heap_in(heap), pool->streams, request->key.context,
+                fences_record(&heap->fences, heap_in(heap), pool->streams, &request->key,
                               request->stream);
         trim_poll(pool);
 }

@@ -59,8 +59,7 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         if (!begin_record(heap))
                 return false;
         if (own_stream && trim_is_fenced(heap))
-                fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
-                              *own_stream);
+                fences_record(&heap->fences, heap_in(heap), pool->streams, &heap->key, *own_stream);
         spin_lock(&heap_in(heap)->lock);
         trim_trigger_raise(&heap->trigger, &pool->heap_set, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
@@ -126,8 +125,7 @@ static void record_owed(struct stream_heap *heap)
         struct streams *streams = heap->pool->streams;
 
         if (heap->is_legacy)
-                fences_record(&heap->fences, heap_in(heap), streams, heap->key.context,
-                              CU_STREAM_LEGACY);
+                fences_record(&heap->fences, heap_in(heap), streams, &heap->key, CU_STREAM_LEGACY);
         else
                 fences_record_round(&heap->fences, heap_in(heap), streams, &heap->key);
         spin_lock(&heap_in(heap)->lock);
@@ -146,11 +144,13 @@ static void set_owing(struct pool *pool, bool is_owing)
 }
 
 /* What cannot be recorded now is owed again after the next grant. */
-void idle_marking_catch_up(struct pool *pool)
+void idle_marking_catch_up(struct pool *pool, bool waits)
 {
         struct stream_heap *heap, *next;
 
-        if (pthread_mutex_trylock(&pool->lock))
+        if (waits)
+                pthread_mutex_lock(&pool->lock);
+        else if (pthread_mutex_trylock(&pool->lock))
                 return;
         set_owing(pool, false);
         pool->next_grant_us = clock_now_us() + TRIM_TRIGGER_GRANT_US;

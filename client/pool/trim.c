@@ -158,8 +158,7 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
         if (!trim_is_still(heap, generation))
                 return;
         if (own_stream && trim_is_fenced(heap) && (n_excess || is_asked(heap)))
-                fences_record(&heap->fences, heap_in(heap), pool->streams, heap->key.context,
-                              *own_stream);
+                fences_record(&heap->fences, heap_in(heap), pool->streams, &heap->key, *own_stream);
         trim_poll(pool);
         if (n_excess)
                 trim_make_room(pool, 0, 0, 0, list);

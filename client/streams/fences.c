@@ -48,11 +48,11 @@ static void record(struct fences *fences, struct heap *heap, struct streams *str
 }
 
 void fences_record(struct fences *fences, struct heap *heap, struct streams *streams,
-                   uint64_t context, void *stream)
+                   const struct stream_key *key, void *stream)
 {
-        struct mark_place place = {.context = context,
+        struct mark_place place = {.context = key->context,
                                    .stream = stream,
-                                   .gate = &streams->gate,
+                                   .gate = streams_gate_of(streams, key, stream),
                                    .is_context_wide = streams->way == FENCE_CONTEXT};
 
         record(fences, heap, streams, &place);

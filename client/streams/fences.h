@@ -23,7 +23,7 @@ void fences_deinit(struct fences *fences, const struct cuda *cuda);
 /* Ends the heap's epoch with a mark in its stream and a round, if anything was freed in it. A failure changes
  * nothing: the next epoch then covers these frees, too. */
 void fences_record(struct fences *fences, struct heap *heap, struct streams *streams,
-                   uint64_t context, void *stream);
+                   const struct stream_key *key, void *stream);
 
 /* The same for a stream that the round covers, if it is registered still. The caller does not have the stream. */
 void fences_record_round(struct fences *fences, struct heap *heap, struct streams *streams,

@@ -69,13 +69,21 @@ int stream_use_add(struct stream_use *use, const struct used_in *in)
         return 0;
 }
 
+/* Recorded streams live on, so that they can be marked later. */
+static struct capture_gate *gate_of(struct streams *streams, const struct used_in *in)
+{
+        if (in->is_context_wide)
+                return NULL;
+        return in->is_own ? streams_gate_of(streams, &in->key, in->stream) : &streams->gate;
+}
+
 /* A stream whose context has ended is over, too. */
 static int mark(struct streams *streams, struct used_in *in)
 {
         struct mark_place place = {.context = in->key.context,
                                    .stream = in->stream,
                                    .is_context_wide = in->is_context_wide,
-                                   .gate = &streams->gate,
+                                   .gate = gate_of(streams, in),
                                    .number = 1};
         int r = marks_add(&in->marks, streams->cuda, &place);
 

@@ -235,6 +235,15 @@ bool streams_cover(struct streams *streams, const struct stream_key *key)
                (streams->way == FENCE_STREAMS && streams_find(streams, key, &stream));
 }
 
+struct capture_gate *streams_gate_of(struct streams *streams, const struct stream_key *key,
+                                     const void *stream)
+{
+        bool may_be_captured = streams->way != FENCE_CONTEXT &&
+                               (stream_is_legacy(stream) || streams_cover(streams, key));
+
+        return may_be_captured ? &streams->gate : NULL;
+}
+
 /* A round is over when none of its marks is pending, in order. The caller has the lock. */
 static void count_done(struct stream_set *set)
 {
@@ -524,11 +533,13 @@ static void pay(struct streams *streams, struct stream_set *set)
         (void)begin_round(streams, set);
 }
 
-void streams_pay(struct streams *streams)
+void streams_pay(struct streams *streams, bool waits)
 {
         struct stream_set *set, *next;
 
-        if (capture_gate_is_closed(&streams->gate) || pthread_mutex_trylock(&streams->lock))
+        if (waits)
+                pthread_mutex_lock(&streams->lock);
+        else if (pthread_mutex_trylock(&streams->lock))
                 return;
         HASH_ITER(hh, streams->sets, set, next)
         {

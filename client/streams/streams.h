@@ -64,6 +64,11 @@ bool streams_find(struct streams *streams, const struct stream_key *key, void **
 /* Does a round of the stream's context cover the work that is now in it? */
 bool streams_cover(struct streams *streams, const struct stream_key *key);
 
+/* The gate for a mark in that stream. NULL: it is neither a default stream nor registered, so that only the present call
+ * has it, and no other thread captures in it. */
+struct capture_gate *streams_gate_of(struct streams *streams, const struct stream_key *key,
+                                     const void *stream);
+
 /* Begins a round of that context: when it is over, all work that is now in registered streams is over. 0: there is no
  * such stream, so nothing is to be waited for. */
 uint64_t streams_begin_round(struct streams *streams, uint64_t context);
@@ -91,11 +96,12 @@ static inline bool streams_forgive(const struct streams *streams)
                (streams->way == FENCE_STREAMS && atomic_load(&streams->n_counted));
 }
 
-void streams_pay(struct streams *streams);
+/* `waits`: for the lock, too; else what is owed stays owed where another thread has it. */
+void streams_pay(struct streams *streams, bool waits);
 
 /* Called at the end of a public call: begins the rounds that are owed, where no stream captures any more. */
 static inline void streams_catch_up(struct streams *streams)
 {
         if (__builtin_expect(atomic_load_explicit(&streams->n_owed, memory_order_relaxed), 0))
-                streams_pay(streams);
+                streams_pay(streams, false);
 }

@@ -316,6 +316,14 @@ class Torch(unittest.TestCase):
             with self.assertRaises(TypeError):
                 graph.capture_begin(wrong=1)
             self.assertEqual(told, ['before', 'after'])
+            graph.capture_begin()
+            with self.assertRaises(TypeError):  # the first capture goes on
+                graph.capture_begin(wrong=1)
+            self.assertEqual(told, ['before', 'after', 'before'])
+            graph.capture_end()
+            graph.capture_begin()
+            del graph  # without an end
+            self.assertEqual(told, ['before', 'after'] * 3)
         finally:
             library.before_capture, library.after_capture = real
         self.assertEqual(library.after_capture(None), 72)  # none is announced

@@ -7,6 +7,7 @@ Each capture is announced, since other threads may free tensors while it begins 
 from __future__ import annotations
 
 import hashlib
+import weakref
 from typing import Any
 
 import torch
@@ -26,12 +27,14 @@ def pool_number(pool_id: Any) -> int:
     return int.from_bytes(digest, "little") >> 1 | 1
 
 
-def _open_pool(graph: Any, pool_id: Any) -> None:
+def _open_pool(graph: Any, pool_id: Any) -> bool:
     number, stream = pool_number(pool_id), torch.cuda.current_stream().cuda_stream
     result = load().graph_pool_begin(None, number, stream or None, None)
-    if result not in _LEFT_TO_TORCH:
-        _client.check(result)
-        graph._gpumem_pool = number, stream
+    if result in _LEFT_TO_TORCH:
+        return False
+    _client.check(result)
+    graph._gpumem_pool = number, stream
+    return True
 
 
 def _close_pool(graph: Any) -> None:
@@ -40,21 +43,26 @@ def _close_pool(graph: Any) -> None:
         _client.check(load().graph_pool_end(None, opened[0], opened[1] or None))
 
 
-def _begin(graph: Any, pool_id: Any) -> None:
-    if pool_id is not None:
-        _open_pool(graph, pool_id)
-    try:
-        _client.check(load().before_capture(None))
-    except BaseException:
-        _close_pool(graph)
-        raise
-    graph._gpumem_announced = True
+def _announce(graph: Any) -> bool:
+    """Announces the graph's capture, to its end or the graph's; False: it is announced already."""
+    if "_gpumem_announced" in graph.__dict__:
+        return False
+    _client.check(load().before_capture(None))
+    ended = weakref.finalize(graph, load().after_capture, None)
+    ended.atexit = False
+    graph._gpumem_announced = ended
+    return True
+
+
+def _tell_of_end(graph: Any) -> None:
+    announced = graph.__dict__.pop("_gpumem_announced", None)
+    if announced is not None and announced.detach():
+        _client.check(load().after_capture(None))
 
 
 def _end(graph: Any) -> None:
     try:
-        if graph.__dict__.pop("_gpumem_announced", False):
-            _client.check(load().after_capture(None))
+        _tell_of_end(graph)
     finally:
         _close_pool(graph)
 
@@ -66,11 +74,16 @@ def install() -> None:
 
     def capture_begin(self: Any, pool: Any = None, *arguments: Any, **options: Any) -> Any:
         given = arguments if pool is None else (pool, *arguments)
-        _begin(self, pool)
+        is_opened = pool is not None and _open_pool(self, pool)
+        is_announced = False
         try:
+            is_announced = _announce(self)
             return begin(self, *given, **options)
-        except BaseException:
-            _end(self)
+        except BaseException:  # an earlier capture of the same graph may go on
+            if is_announced:
+                _tell_of_end(self)
+            if is_opened:
+                _close_pool(self)
             raise
 
     def capture_end(self: Any) -> Any:

@@ -387,14 +387,13 @@ static void *free_again_and_again(void *stream)
         return NULL;
 }
 
-/* Nothing is recorded until the last one has ended. That call lets the memory go; without a service thread it is only
- * this process's other streams that get it. */
-TEST(memory_stays_while_captures_are_announced, .to = 2)
+/* Nothing is recorded until the last one has ended. That call lets the memory go. */
+TEST(memory_stays_while_captures_are_announced)
 {
         struct gpumem_client *later;
         void *pointer, *next;
 
-        connect_with("streams", "", _i ? "0" : "1");
+        connect_with("streams", "", "");
         later = other = connect_client();
         pointer = must_alloc_in(owner);
         ck_assert_int_eq(gpumem_before_capture(client), 0);
@@ -405,9 +404,59 @@ TEST(memory_stays_while_captures_are_announced, .to = 2)
         free_in(must_alloc_in(owner), owner);
         ck_assert_int_eq(refused_without_waiting(later), GPUMEM_E_REFUSED);
         ck_assert_int_eq(gpumem_after_capture(client), 0);
-        next = must_alloc(_i ? client : later, GPUMEM_DEVICE, third, 0);
+        next = must_alloc(later, GPUMEM_DEVICE, third, 0);
         ck_assert_ptr_nonnull(next);
         ck_assert_int_eq(gpumem_after_capture(client), GPUMEM_E_NO_CAPTURE);
+}
+
+/* No later call has the stream, so the free marks it. The stream may be gone when the capture has ended. */
+TEST(memory_of_an_unregistered_stream_leaves_afterwards)
+{
+        CUstream gone = new_stream();
+        void *pointer, *next;
+
+        connect_with("streams", "", "");
+        other = connect_client();
+        pointer = must_alloc_in(gone);
+        ck_assert_int_eq(gpumem_before_capture(client), 0);
+        free_in(pointer, gone);
+        DRIVER(cuStreamDestroy, gone);
+        ck_assert_int_eq(gpumem_after_capture(client), 0);
+        next = must_alloc(other, GPUMEM_DEVICE, third, 0);
+        ck_assert_ptr_nonnull(next);
+}
+
+static _Atomic bool asking_ends;
+
+static void *ask_again_and_again(void *unused)
+{
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+
+        while (!atomic_load(&asking_ends))
+                (void)gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats);
+        return unused;
+}
+
+/* The call that ends the last capture may be the program's last one: it waits for the pool's lock. */
+TEST(memory_leaves_though_others_hold_the_locks, .to = 5)
+{
+        pthread_t asking[3];
+        void *pointer, *next;
+
+        connect_with("streams", "", "");
+        other = connect_client();
+        pointer = must_alloc_in(owner);
+        ck_assert_int_eq(gpumem_before_capture(client), 0);
+        free_in(pointer, owner);
+        asking_ends = false;
+        for (unsigned i = 0; i < ARRAY_SIZE(asking); i++)
+                ck_assert_int_eq(pthread_create(&asking[i], NULL, ask_again_and_again, NULL), 0);
+        ck_assert_int_eq(gpumem_after_capture(client), 0);
+        atomic_store(&asking_ends, true);
+        for (unsigned i = 0; i < ARRAY_SIZE(asking); i++)
+                ck_assert_int_eq(pthread_join(asking[i], NULL), 0);
+        next = must_alloc(other, GPUMEM_DEVICE, third, 0);
+        ck_assert_ptr_nonnull(next);
 }
 
 TEST(a_stream_is_unregistered_while_a_capture_is_announced)
@@ -418,7 +467,7 @@ TEST(a_stream_is_unregistered_while_a_capture_is_announced)
         ck_assert_int_eq(gpumem_after_capture(client), 0);
 }
 
-/* Neither its own stream nor the recorded one is marked, so the free waits. */
+/* Its own stream, which is registered, is not marked, so the free waits. */
 TEST(a_recorded_use_is_waited_for_while_a_capture_is_announced)
 {
         pthread_t opener;

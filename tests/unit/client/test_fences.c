@@ -100,7 +100,9 @@ static const struct heap_block *free_some(void)
 
 static void record_now(void)
 {
-        fences_record(&fences, &heap, &streams, (uint64_t)(uintptr_t)CONTEXT, STREAM);
+        const struct stream_key key = {.context = (uint64_t)(uintptr_t)CONTEXT, .id = 1};
+
+        fences_record(&fences, &heap, &streams, &key, STREAM);
 }
 
 static void poll_now(void)
