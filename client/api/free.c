@@ -272,12 +272,22 @@ static int free_unrecorded(struct stream_heap *heap, const void *pointer)
         return r == POOL_LOOK ? 0 : r;
 }
 
+static uint64_t n_freed_bytes(struct stream_heap *heap)
+{
+        uint64_t n_bytes;
+
+        spin_lock(&heap_in(heap)->lock);
+        n_bytes = heap_in(heap)->n_freed_bytes;
+        spin_unlock(&heap_in(heap)->lock);
+        return n_bytes;
+}
+
 void client_record_frees(struct gpumem_client *client, const void *pointer, void *stream)
 {
         struct stream_heap *heap = heap_of(client, pointer);
 
         if (is_of_device(heap) && !pool_is_captured(heap) && idle_marking_is_on(heap->pool) &&
-            __atomic_load_n(&heap_in(heap)->n_freed_bytes, __ATOMIC_RELAXED) >= HEAP_BLOCK_UNIT)
+            n_freed_bytes(heap) >= HEAP_BLOCK_UNIT)
                 look_at_heap(heap, heap->generation, &stream);
 }
 

@@ -195,11 +195,11 @@ TEST(a_question_after_a_while_is_next)
         ck_assert_uint_eq(admin.n_steps, 50);
 }
 
-/* After 50 us of steps, whatever is left: 5 of 10 us, or one of any length. */
+/* After 25 us of steps, whatever is left: 5 of 5 us, or one of any length. */
 TEST(between_short_turns_the_loop_looks_for_news)
 {
         for (unsigned i = 0; i < 20; i++)
-                begin(&users[i], 1, 2 * US);
+                begin(&users[i], 1, 5 * US);
         (void)uv_run(&loop, UV_RUN_NOWAIT);
         ck_assert_uint_eq(n_after, 5);
         for (unsigned i = 0; i < 3; i++)
