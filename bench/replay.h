@@ -63,8 +63,8 @@ int replay_new(const struct trace *trace, const struct replay_options *options,
                struct replay **ret_replay);
 struct replay *replay_free(struct replay *replay);
 
-/* Plays one line; 1 after the last one. -ENOMEM; -E2BIG: no addresses or no memory is left; -EMFILE: no slot for a lease; -EINVAL: the trace frees an
- * unknown id. */
+/* Plays one line; 1 after the last one. -ENOMEM; -E2BIG: no addresses or no memory is left; -EMFILE: no slot for a
+ * lease; -EINVAL: the trace frees an unknown id. */
 int replay_step(struct replay *replay);
 
 /* Handles the daemon's messages. The library's service thread does this at any time, also while the program

@@ -12,8 +12,8 @@
 #include "client/connection/connect.h"
 #include "client/runtime/last_error.h"
 #include "gpumem.h"
-#include "proto/refusal_text.h"
 #include "proto/frame_socket.h"
+#include "proto/refusal_text.h"
 
 /* The most frames that one call reads when no thread waits for an answer. */
 #define DRAIN_MAX 1024

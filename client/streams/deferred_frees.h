@@ -57,8 +57,8 @@ enum deferred_frees_end { DEFERRED_FREES_NONE, DEFERRED_FREES_OVER, DEFERRED_FRE
 int deferred_frees_add(struct deferred_frees *frees, struct streams *streams,
                        const struct stream_use_end *how, enum deferred_frees_end *ret_end);
 
-/* Marks the streams that could not be marked at the free because they captured, or a capture was announced. Stops at the first that cannot be
- * marked yet. Call it only from a public call of the program: the streams live then. */
+/* Marks the streams that could not be marked at the free because they captured, or a capture was announced. Stops at the
+ * first that cannot be marked yet. Call it only from a public call of the program: the streams live then. */
 void deferred_frees_mark(struct deferred_frees *frees, struct streams *streams);
 
 /* Takes out one deferred free whose work is over; n_uses counts it no more. Until the caller has freed the allocation

@@ -34,8 +34,8 @@ struct mark_place {
         void *stream; /* alive during the call; may be NULL, for the context's default stream */
         bool is_context_wide; /* covers all work of the context; `stream` is not used */
         bool is_round_only;   /* its round covers the stream, so there is no event */
-        struct capture_gate
-                *gate; /* NULL: the caller is inside, or names a stream that no thread captures */
+        /* NULL: the caller is inside, or names a stream that no thread captures. */
+        struct capture_gate *gate;
         /* The context with this id is current, and the stream was just seen not to capture. The caller can mark the
          * stream again later, so that a lost mark may be found then. For any other mark, marks_add finds out itself
          * whether it is lost. */
@@ -48,8 +48,8 @@ struct mark_place {
 void marks_init(struct marks *marks);
 void marks_deinit(struct marks *marks, const struct cuda *cuda);
 
-/* Records a mark. GPUMEM_E_CAPTURES: the stream captures, or a capture is announced. -ENOMEM, or the driver's error. After a failure the number
- * is not marked. */
+/* Records a mark. GPUMEM_E_CAPTURES: the stream captures, or a capture is announced. -ENOMEM, or the driver's error.
+ * After a failure the number is not marked. */
 int marks_add(struct marks *marks, const struct cuda *cuda, const struct mark_place *place);
 
 /* Makes the last mark count as lost: it says nothing until it is recorded again. */

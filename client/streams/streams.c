@@ -33,8 +33,8 @@ struct stream_set {
         uint64_t n_begun; /* rounds */
         uint64_t n_done;
         bool is_owed; /* round n_begun + 1 */
-        struct marked
-                *captures; /* the stream that holds it up; NULL: the driver or the program does */
+        /* The stream that holds it up; NULL: the driver or an announced capture does. */
+        struct marked *captures;
         UT_hash_handle hh;
 };
 

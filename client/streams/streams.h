@@ -7,10 +7,11 @@
  * work of a registered stream may still use memory that was freed in another stream. The memory's own stream must
  * then wait for that work before it uses the memory again. PyTorch's allocator allows that, and programs rely on it.
  *
- * A round marks each registered stream of a context. While one of them captures, or the program
- * has announced a capture (capture_gate.h), no mark is possible: the round is owed, and the next public call of any thread after the capture begins it. While too many rounds are pending, because
- * a registered stream is busy, the last one is begun again, and covers later work, too. Only streams that must be
- * alive are marked, since a driver may crash on the handle of a destroyed stream.
+ * A round marks each registered stream of a context. While one of them captures, or the program has announced a capture
+ * (capture_gate.h), no mark is possible: the round is owed, and the next public call of any thread after the capture
+ * begins it. While too many rounds are pending, because a registered stream is busy, the last one is begun again, and
+ * covers later work, too. Only streams that must be alive are marked, since a driver may crash on the handle of a
+ * destroyed stream.
  *
  * GPUMEM_FENCE says what a round is. `streams`: as above. `context`: one mark of all work of the context; while any
  * stream captures, the driver refuses it and ends the capture. `own`: no rounds.

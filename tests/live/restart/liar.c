@@ -23,8 +23,8 @@
 #include "driver/vmm.h"
 #include "gpumem.h"
 #include "proto/board.h"
-#include "proto/listing.h"
 #include "proto/frame_socket.h"
+#include "proto/listing.h"
 
 #define N_SLOTS   4096
 #define N_POOLS   2
