@@ -44,7 +44,7 @@ void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_
 
         if (us) {
                 budget->faded_at_us = now_us;
-                budget->n_churn *= part_left(us, CHURN_HALF_LIFE_US);
+                budget->n_churn *= part_left(n_counted_us, CHURN_HALF_LIFE_US);
                 budget->n_slack_bytes = fade(budget->n_slack_bytes, n_counted_us,
                                              BUDGET_SLACK_HALF_LIFE_US);
         }

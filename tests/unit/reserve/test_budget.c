@@ -110,16 +110,32 @@ TEST(a_pause_counts_little, .to = ARRAY_SIZE(pause_rows))
         ck_assert_uint_eq(budget.faded_at_us, NOW + pause_rows[_i]);
 }
 
-/* Returns that a pause lies between are not in turn. */
-TEST(returns_of_before_a_pause_do_not_count)
+/* A program that works in bursts: 160 blocks go back in 5 ms, and then a second passes. */
+TEST(returns_of_before_a_pause_count_too)
 {
         struct budget budget = budget_with_peak(32 * GIB);
 
-        for (unsigned i = 0; i < 399; i++)
-                budget_return(&budget);
-        budget_see(&budget, 32 * GIB, NOW + 1000000);
-        for (unsigned i = 0; i < 399; i++)
-                budget_return(&budget);
+        for (unsigned burst = 1; burst <= 4; burst++) {
+                ck_assert_uint_eq(budget.n_slack_bytes, 0);
+                work(&budget, 32 * GIB, 5000);
+                for (unsigned i = 0; i < 160; i++)
+                        budget_return(&budget);
+                budget_see(&budget, 32 * GIB, budget.faded_at_us + 1000000);
+        }
+        ck_assert_uint_gt(budget.n_slack_bytes, 0);
+}
+
+/* 40 in 15 ms of time that counts are fewer than one each 180 us. */
+TEST(a_few_returns_before_each_pause_are_not_many)
+{
+        struct budget budget = budget_with_peak(32 * GIB);
+
+        for (unsigned burst = 0; burst < 1000; burst++) {
+                work(&budget, 32 * GIB, 5000);
+                for (unsigned i = 0; i < 40; i++)
+                        budget_return(&budget);
+                budget_see(&budget, 32 * GIB, budget.faded_at_us + 1000000);
+        }
         ck_assert_uint_eq(budget.n_slack_bytes, 0);
 }
 
