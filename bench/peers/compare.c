@@ -114,7 +114,7 @@ int compare_turns(struct comparing *comparing, const struct measurement *measure
         int r = 0;
 
         for (unsigned i = 0; i <= measurement->n_against; i++)
-                sides[i] = (struct side){.kind = i ? against[i - 1].kind : RIVAL_GPUMEMD,
+                sides[i] = (struct side){.kind = i ? against[i - 1].kind : measurement->ours,
                                          .rival = RIVAL_NULL};
         take_turns(sides, measurement->n_against + 1, comparing, measurement);
         (void)compare_ours(comparing, sides[0].r);

@@ -20,7 +20,8 @@ struct against {
 
 /* One number of gpumemd and of the others, by turns. */
 struct measurement {
-        const char *name; /* of its rows */
+        const char *name;     /* of its rows */
+        enum rival_kind ours; /* RIVAL_GPUMEMD, or with its handles */
         const char *unit;
         const char *order;
         enum {

@@ -27,13 +27,19 @@ static const char *explain(int r)
         return gpumem_strerror(r);
 }
 
-static int open_client(struct player *player)
+static int connect_client(const struct player *player, struct gpumem_client **ret_client)
 {
         struct gpumem_options options = {.struct_size = sizeof(options),
                                          .socket_path = player->socket_path,
                                          .program = "gpumem-bench"};
+
+        return gpumem_connect(&options, ret_client);
+}
+
+static int open_client(struct player *player)
+{
         struct gpumem_client *client;
-        int r = gpumem_connect(&options, &client);
+        int r = connect_client(player, &client);
 
         if (!r)
                 player->self = client;
@@ -68,6 +74,55 @@ const struct allocator allocator_gpumemd = {
         .close = close_client,
         .alloc = alloc,
         .free = end,
+        .explain = explain,
+};
+
+/* The same, where the program has the handle of each stream. */
+struct by_handle {
+        struct gpumem_client *client;
+        struct gpumem_stream *handles[PLAYER_STREAMS]; /* end with the client */
+};
+
+static int open_handles(struct player *player)
+{
+        static struct by_handle by_handle;
+        int r = connect_client(player, &by_handle.client);
+
+        for (unsigned i = 0; i < PLAYER_STREAMS && !r; i++)
+                r = gpumem_stream_open(by_handle.client, player->streams[i], &by_handle.handles[i]);
+        player->self = &by_handle;
+        return r;
+}
+
+static void close_handles(struct player *player)
+{
+        const struct by_handle *by_handle = player->self;
+
+        gpumem_disconnect(by_handle->client);
+}
+
+static int alloc_by_handle(struct player *player, unsigned stream, uint64_t n_bytes,
+                           void **ret_pointer)
+{
+        const struct by_handle *by_handle = player->self;
+
+        return gpumem_stream_alloc(by_handle->handles[stream], n_bytes, ret_pointer);
+}
+
+static int free_by_handle(struct player *player, unsigned stream, void *pointer)
+{
+        const struct by_handle *by_handle = player->self;
+
+        return gpumem_stream_free(by_handle->handles[stream], pointer);
+}
+
+const struct allocator allocator_handle = {
+        .n_steps = 1024,
+        .n_thread_steps = 8192,
+        .open = open_handles,
+        .close = close_handles,
+        .alloc = alloc_by_handle,
+        .free = free_by_handle,
         .explain = explain,
 };
 

@@ -22,7 +22,9 @@
 #define AGAINST(list) .n_against = ARRAY_SIZE(list), .against = (list)
 
 static const struct against patterns_against[] = {
-        {RIVAL_TORCH_CPP, 0.25}, {RIVAL_ASYNC, 0}, {RIVAL_CUPY, 0}, {RIVAL_DRIVER, 0}};
+        {RIVAL_TORCH_CPP, 0.3}, {RIVAL_ASYNC, 0}, {RIVAL_CUPY, 0}, {RIVAL_DRIVER, 0}};
+static const struct against hot_handle_against[] = {{RIVAL_TORCH_CPP, 0.25}, {RIVAL_DRIVER, 0}};
+static const struct against random_handle_against[] = {{RIVAL_TORCH_CPP, 0.22}, {RIVAL_DRIVER, 0}};
 static const struct against threads_against[] = {
         {RIVAL_TORCH_CPP, 0}, {RIVAL_ASYNC, 0}, {RIVAL_DRIVER, 0}};
 static const struct against first_against[] = {
@@ -33,10 +35,10 @@ static const struct against huge_against[] = {{RIVAL_DRIVER, 0.5}};
 static const struct against back_against[] = {{RIVAL_CUPY, 0}, {RIVAL_DRIVER, 0}};
 static const struct against known_against[] = {{RIVAL_DRIVER, 0.2}};
 
-#define PATTERN(pattern)                                                                       \
-        {                                                                                      \
-                .name = pattern, .unit = "ns", .order = pattern, .n_turns = 15, .seconds = 20, \
-                AGAINST(patterns_against)                                                      \
+#define PATTERN(pattern, rows, kind, list)                                                 \
+        {                                                                                  \
+                .name = rows, .ours = kind, .unit = "ns", .order = pattern, .n_turns = 15, \
+                .seconds = 20, AGAINST(list)                                               \
         }
 
 /* In fresh processes, since 16 threads leave a quarter of a device cached. */
@@ -52,9 +54,14 @@ static const struct against known_against[] = {{RIVAL_DRIVER, 0.2}};
                 .seconds = 20, AGAINST(list)                                                \
         }
 
-static const struct measurement hot[] = {PATTERN("hot"), THREADS("8"), THREADS("16")};
+static const struct measurement hot[] = {
+        PATTERN("hot", "hot", RIVAL_GPUMEMD, patterns_against),
+        PATTERN("hot", "hot_handle", RIVAL_HANDLE, hot_handle_against), THREADS("8"),
+        THREADS("16")};
 
-static const struct measurement replaced[] = {PATTERN("random")};
+static const struct measurement replaced[] = {
+        PATTERN("random", "random", RIVAL_GPUMEMD, patterns_against),
+        PATTERN("random", "random_handle", RIVAL_HANDLE, random_handle_against)};
 
 /* Blocks of a warm pool: leased and mapped; leased while the client still maps them; and by the library, which
  * allocates, frees and flushes. Then 4 GiB go back to the driver. */

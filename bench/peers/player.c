@@ -15,6 +15,7 @@ static const struct {
         const struct order *orders[2]; /* the first that has the word */
 } plays[] = {
         {RIVAL_GPUMEMD, &allocator_gpumemd, {orders_gpumemd, orders_common}},
+        {RIVAL_HANDLE, &allocator_handle, {orders_common}},
         {RIVAL_DRIVER, &allocator_driver, {orders_common}},
         {RIVAL_ASYNC, &allocator_async, {orders_common}},
 };

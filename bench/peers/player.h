@@ -41,7 +41,8 @@ struct order {
 /* Each list ends with a NULL word. */
 extern const struct order orders_common[], orders_gpumemd[];
 
-extern const struct allocator allocator_gpumemd, allocator_driver, allocator_async;
+extern const struct allocator allocator_gpumemd, allocator_handle, allocator_driver,
+        allocator_async;
 
 /* What the order "back" gives back, as in cupy_rival.py. */
 #define ORDER_BACK_N     64

@@ -34,6 +34,7 @@ static const struct {
         const char *script; /* NULL: this program */
 } kinds[] = {
         [RIVAL_GPUMEMD] = {"gpumemd", NULL},
+        [RIVAL_HANDLE] = {"gpumemd_handle", NULL},
         [RIVAL_DRIVER] = {"cuMemAlloc", NULL},
         [RIVAL_ASYNC] = {"cuMemAllocAsync", NULL},
         [RIVAL_TORCH_CPP] = {"torch_cpp", "torch_cpp.py"},

@@ -15,6 +15,7 @@
 
 enum rival_kind {
         RIVAL_GPUMEMD,
+        RIVAL_HANDLE,           /* gpumemd's calls with the handle of a stream */
         RIVAL_DRIVER,           /* cuMemAlloc */
         RIVAL_ASYNC,            /* cuMemAllocAsync, which cudaMallocAsync is */
         RIVAL_TORCH_CPP,        /* PyTorch's allocator, from C++ */

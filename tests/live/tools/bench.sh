@@ -164,6 +164,7 @@ ok "the driver's" row hot_beside_cuMemAlloc ' [0-9.]+ [um]s'
 ok "what the driver does not have" row hot_beside_cuMemAllocAsync "the driver has no cuMemAllocAsync"
 ok "one in Python" row hot_beside_cupy ' [0-9.]+ [nu]s'
 ok "one that does not compile" row hot_beside_torch_cpp "it could not be compiled"
+ok "by a handle" row hot_handle_beside_torch_cpp "it could not be compiled"
 ok "eight threads" row threads_8_beside_cuMemAlloc /us
 ok "it is drawn" said 0 "</svg>" gpumem-bench plot "$place/peers.json"
 ok "peers: random" peers random
