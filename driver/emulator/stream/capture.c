@@ -91,10 +91,15 @@ CUstreamCaptureStatus capture_status(const struct stream *stream)
                        : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 }
 
-/* Updates the state that is read without a lock. */
+/* Updates the state that is read without a lock. While a capture begins or ends there is none, so that each call looks
+ * under the lock. */
 static void status_publish(const struct stream *stream)
 {
-        if (stream->handle)
+        if (!stream->handle)
+                return;
+        if (stream->n_changing)
+                identity_remove(stream->handle);
+        else
                 identity_put(stream->handle, &(struct identity){.id = stream->id,
                                                                 .context = stream->context,
                                                                 .status = capture_status(stream)});
@@ -221,6 +226,7 @@ void capture_change(struct stream *stream)
 {
         emulator_lock();
         stream->n_changing++;
+        status_publish(stream);
         emulator_unlock();
         clock_sleep_us(CHANGE_US);
 }
@@ -228,13 +234,13 @@ void capture_change(struct stream *stream)
 void capture_changed(struct stream *stream)
 {
         stream->n_changing--;
+        status_publish(stream);
 }
 
 void capture_check_changing(const struct stream *stream)
 {
         if (stream->n_changing)
-                emulator_end("a thread enqueues work in a stream in which another begins or ends a "
-                             "capture");
+                emulator_end("a thread uses a stream in which another begins or ends a capture");
 }
 
 CUresult capture_add(struct stream *stream, struct operation *take_operation)

@@ -28,14 +28,15 @@ CUresult capture_end(struct stream *stream, struct graph **ret_graph, struct use
 /* The stream is about to be closed: its capture ends, or goes on without it. */
 void capture_forget(struct stream *stream, struct user_list *dead);
 
-/* A thread is about to begin or end a capture in the stream. Work that another thread enqueues there before that is
- * done ends the process. Takes the lock, and sleeps for a moment without it, so that others have the time to err. */
+/* A thread is about to begin or end a capture in the stream. What another thread enqueues there before that is done
+ * ends the process, and so do most questions. Takes the lock, and sleeps for a moment without it, so that others have
+ * the time to err. */
 void capture_change(struct stream *stream);
 
 /* That is done. */
 void capture_changed(struct stream *stream);
 
-/* Work is about to be enqueued in the stream. */
+/* Work is about to be enqueued in the stream, or the stream to be asked something that a capture may change. */
 void capture_check_changing(const struct stream *stream);
 
 /* Makes the operation a node. Consumes it on success. */

@@ -184,6 +184,7 @@ EMULATOR_API CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream handle,
         if (r != CUDA_SUCCESS)
                 return r;
         emulator_lock();
+        capture_check_changing(stream);
         r = status_get(stream, ret_status);
         if (r == CUDA_SUCCESS && *ret_status == CU_STREAM_CAPTURE_STATUS_ACTIVE)
                 r = place_answer(stream, &answers);

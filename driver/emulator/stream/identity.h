@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The most queried facts of a stream: its id, its context, and whether it is captured. Read without a lock, since the
  * real driver answers such queries in some nanoseconds, and threads that ask do not contend. The tables of handles
- * stay authoritative: a stream that is not found here must be looked up there. */
+ * stay authoritative: a stream that is not found here, as while a capture begins or ends in it, must be looked up
+ * there. */
 #pragma once
 
 #include <cuda.h>

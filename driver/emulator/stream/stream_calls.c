@@ -90,6 +90,7 @@ static CUresult capture_check(struct stream *stream)
         CUresult r = CUDA_SUCCESS;
 
         emulator_lock();
+        capture_check_changing(stream);
         if (stream->place.capture)
                 r = capture_spoil(stream->place.capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         else if (stream->kind == STREAM_LEGACY)
@@ -183,6 +184,7 @@ static CUresult find_id(CUstream handle, unsigned long long *ret_id)
         if (r != CUDA_SUCCESS)
                 return r;
         emulator_lock();
+        capture_check_changing(stream);
         if (stream->place.capture)
                 r = capture_spoil(stream->place.capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         emulator_unlock();

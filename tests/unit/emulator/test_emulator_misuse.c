@@ -76,7 +76,7 @@ TEST(unmap_takes_what_lies_inside_and_cuts_nothing)
         ck_ok(cu.cuMemAddressFree(address, 6 * granule));
 }
 
-static CUstream ended;
+static CUstream used;
 static CUevent event;
 static CUcontext context;
 static CUstreamCaptureStatus status;
@@ -88,38 +88,33 @@ static unsigned long long number;
                 return (expression); \
         }
 
-CALL(get_id, cu.cuStreamGetId(ended, &number))
-CALL(get_status, cu.cuStreamIsCapturing(ended, &status))
-CALL(get_context, cu.cuStreamGetCtx(ended, &context))
-CALL(record_event, cu.cuEventRecord(event, ended))
-CALL(query, cu.cuStreamQuery(ended))
-CALL(wait_for_event, cu.cuStreamWaitEvent(ended, event, 0))
-CALL(synchronize, cu.cuStreamSynchronize(ended))
-CALL(fill, cu.cuMemsetD8Async(1, 1, 1, ended))
+CALL(get_id, cu.cuStreamGetId(used, &number))
+CALL(get_status, cu.cuStreamIsCapturing(used, &status))
+CALL(get_context, cu.cuStreamGetCtx(used, &context))
+CALL(record_event, cu.cuEventRecord(event, used))
+CALL(query, cu.cuStreamQuery(used))
+CALL(wait_for_event, cu.cuStreamWaitEvent(used, event, 0))
+CALL(synchronize, cu.cuStreamSynchronize(used))
+CALL(fill, cu.cuMemsetD8Async(1, 1, 1, used))
 
 static CUresult (*const uses[])(void) = {
         get_id, get_status, get_context, record_event, query, wait_for_event, synchronize, fill,
 };
-
-static void CUDA_CB nothing(void *argument)
-{
-        (void)argument;
-}
 
 /* As the H200's driver does, which crashes. */
 TEST(a_destroyed_stream_ends_the_process, .to = ARRAY_SIZE(uses), .signal = SIGABRT)
 {
         (void)contract_context();
         event = contract_event(0);
-        ended = contract_stream(CU_STREAM_NON_BLOCKING);
-        ck_ok(cu.cuStreamDestroy(ended));
+        used = contract_stream(CU_STREAM_NON_BLOCKING);
+        ck_ok(cu.cuStreamDestroy(used));
         (void)uses[_i]();
 }
 
 TEST(a_stream_whose_context_has_ended_ends_the_process, .signal = SIGABRT)
 {
         (void)contract_context();
-        ended = contract_stream(CU_STREAM_NON_BLOCKING);
+        used = contract_stream(CU_STREAM_NON_BLOCKING);
         ck_ok(cu.cuDevicePrimaryCtxRelease(0));
         (void)contract_context();
         (void)query();
@@ -134,35 +129,46 @@ static void *begin_and_end(void *stream)
         return NULL;
 }
 
+/* The calls beside it may spoil a capture. */
 static void *capture_without_end(void *stream)
 {
-        while (stream)
-                (void)begin_and_end(stream);
+        CUgraph graph;
+
+        while (stream) {
+                (void)cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+                (void)cu.cuStreamEndCapture(stream, &graph);
+        }
         return NULL;
 }
 
-/* As the H100's driver does, which crashes. */
-TEST(work_beside_a_capture_that_begins_or_ends_ends_the_process, .to = 3, .signal = SIGABRT)
+static void CUDA_CB nothing(void *argument)
 {
-        CUstream stream;
+        (void)argument;
+}
+
+CALL(call_back, cu.cuLaunchHostFunc(used, nothing, NULL))
+CALL(get_capture, cu.cuStreamGetCaptureInfo(used, &status, NULL, NULL, NULL, NULL, NULL))
+
+static CUresult (*const uses_beside_captures[])(void) = {
+        record_event, wait_for_event, call_back, get_id, get_capture, query, synchronize,
+};
+
+/* As the H100's driver does, which crashes. */
+TEST(a_use_beside_a_capture_that_begins_or_ends_ends_the_process,
+     .to = ARRAY_SIZE(uses_beside_captures), .signal = SIGABRT)
+{
         pthread_t other;
 
         (void)contract_context();
         event = contract_event(0);
         ck_ok(cu.cuEventRecord(event, contract_stream(CU_STREAM_NON_BLOCKING)));
-        stream = contract_stream(CU_STREAM_NON_BLOCKING);
-        ck_assert_int_eq(pthread_create(&other, NULL, capture_without_end, stream), 0);
-        for (;;) {
-                if (_i == 0)
-                        ck_ok(cu.cuEventRecord(event, stream));
-                else if (_i == 1)
-                        ck_ok(cu.cuStreamWaitEvent(stream, event, 0));
-                else
-                        ck_ok(cu.cuLaunchHostFunc(stream, nothing, NULL));
-        }
+        used = contract_stream(CU_STREAM_NON_BLOCKING);
+        ck_assert_int_eq(pthread_create(&other, NULL, capture_without_end, used), 0);
+        for (;;)
+                (void)uses_beside_captures[_i]();
 }
 
-/* To ask whether it captures is safe, and so is work in another stream. */
+/* To ask whether it captures and for its context is safe, and so is work in another stream. */
 TEST(work_in_another_stream_is_safe_beside_it)
 {
         CUstream stream, beside;
@@ -176,6 +182,7 @@ TEST(work_in_another_stream_is_safe_beside_it)
                 ck_assert_int_eq(pthread_create(&other, NULL, begin_and_end, stream), 0);
                 for (unsigned k = 0; k < 20; k++) {
                         ck_ok(cu.cuStreamIsCapturing(stream, &status));
+                        ck_ok(cu.cuStreamGetCtx(stream, &context));
                         ck_ok(cu.cuEventRecord(event, beside));
                 }
                 ck_assert_int_eq(pthread_join(other, NULL), 0);
