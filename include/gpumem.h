@@ -339,7 +339,8 @@ GPUMEM_API int gpumem_record_use(struct gpumem_client *client, const void *point
 /* Frees memory in the order of the stream that it was allocated for. It is for callers that have neither that stream
  * nor a context, such as garbage collectors. The memory's last use must be in that stream, or be ordered before the
  * call there. For device memory the call does not wait, and the stream can use the memory again at once. If the stream
- * is registered or open (gpumem_stream_open), this is gpumem_free in it, and it must stay so during the call. In a
+ * is registered or open (gpumem_stream_open), this is gpumem_free in it, and it must stay so during the call; while a
+ * capture is announced (gpumem_before_capture), it is not touched, and a free of memory with recorded uses waits. In a
  * context's default stream the call may record an event, and so may later calls of any thread; see
  * gpumem_stream_register. Any other stream may be destroyed already. Then other streams and processes get the memory
  * after the next allocation or free in that stream, or when the library waits for the whole context. It does so in

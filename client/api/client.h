@@ -98,8 +98,11 @@ void client_listen(struct gpumem_client *client);
  * all. */
 void client_end_deferred(struct gpumem_client *client, bool wait);
 
-/* Completes frees in captures of `stream` that are over; the stream is alive. */
+/* Completes frees in captures of `stream` that are over; the stream is alive. client_free_captured_of: it captures
+ * nothing, and `key` is known, so that the driver is not asked for it. */
 void client_free_captured(struct gpumem_client *client, void *stream);
+void client_free_captured_of(struct gpumem_client *client, void *stream,
+                             const struct stream_key *key);
 
 /* Waits for the work of all memory that was freed and cannot be used again yet, also in captures whose graphs are
  * gone. */

@@ -159,21 +159,28 @@ static int free_over(struct gpumem_client *client, const void *pointer)
 }
 
 /* Deferred frees name the stream by its handle: the driver does not tell the id of a capturing stream. */
+void client_free_captured_of(struct gpumem_client *client, void *stream,
+                             const struct stream_key *key)
+{
+        struct stream_key by_handle = *key;
+        struct capture_free *deferred;
+        bool more = true;
+
+        by_handle.id = stream_captured_id(stream);
+        while (more && (deferred = capture_frees_take_of(&client->capture_frees, &by_handle)))
+                more = capture_frees_end(&client->capture_frees, deferred,
+                                         free_ordered(client, deferred->pointer, stream, key));
+}
+
 void client_free_captured(struct gpumem_client *client, void *stream)
 {
-        struct capture_free *deferred;
-        struct stream_key key, by_handle;
-        bool more = true;
+        struct stream_key key;
         int ordinal;
 
         if (capture_frees_none(&client->capture_frees) ||
             stream_identify(&client->cuda, stream, &key, &ordinal))
                 return;
-        by_handle = key;
-        by_handle.id = stream_captured_id(stream);
-        while (more && (deferred = capture_frees_take_of(&client->capture_frees, &by_handle)))
-                more = capture_frees_end(&client->capture_frees, deferred,
-                                         free_ordered(client, deferred->pointer, stream, &key));
+        client_free_captured_of(client, stream, &key);
 }
 
 static void wait_for_gone(struct gpumem_client *client)

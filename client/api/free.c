@@ -257,11 +257,9 @@ static void *const *living_stream(const struct stream_heap *heap)
         return heap->is_legacy || heap->pool->streams->way == FENCE_CONTEXT ? &legacy : NULL;
 }
 
-/* The stream's own heap can use the memory again at once. If the stream may be destroyed, the memory leaves the heap
- * after the next record there, or after a wait for the whole context. */
-static int free_unrecorded(struct stream_heap *heap, const void *pointer)
+/* The stream's own heap can use the memory again at once. `stream`: where the free may be recorded. */
+static int free_to_own(struct stream_heap *heap, const void *pointer, void *const *stream)
 {
-        void *const *stream = idle_marking_is_on(heap->pool) ? living_stream(heap) : NULL;
         uint64_t generation = heap->generation;
         int r = pool_give(heap, pointer, POOL_USE_ORDERED);
 
@@ -270,6 +268,14 @@ static int free_unrecorded(struct stream_heap *heap, const void *pointer)
         else if (r == POOL_LOOK)
                 look_at_heap(heap, generation, stream);
         return r == POOL_LOOK ? 0 : r;
+}
+
+/* If the stream may be destroyed, the memory leaves the heap after the next record there, or after a wait for the whole
+ * context. */
+static int free_unrecorded(struct stream_heap *heap, const void *pointer)
+{
+        return free_to_own(heap, pointer,
+                           idle_marking_is_on(heap->pool) ? living_stream(heap) : NULL);
 }
 
 static uint64_t n_freed_bytes(struct stream_heap *heap)
@@ -291,45 +297,102 @@ void client_record_frees(struct gpumem_client *client, const void *pointer, void
                 look_at_heap(heap, heap->generation, &stream);
 }
 
+/* A free in the memory's own stream, which the caller does not name, so that another thread may begin or end a capture
+ * there at any time. The driver is asked only what is safe then, or under the gate; see docs/driver-facts.md. */
 struct own_free {
         struct gpumem_client *client;
+        struct stream_heap *heap;
+        struct heap_block *block;
         void *pointer;
         void *stream;
 };
 
+static bool find_own_stream(struct gpumem_client *client, const struct stream_heap *heap,
+                            void **ret_stream)
+{
+        return streams_find(&client->streams, &heap->key, ret_stream) ||
+               stream_handles_find(&client->handles, &heap->key, ret_stream);
+}
+
+static void end_deferred_of(struct gpumem_client *client, void *stream,
+                            const struct stream_key *key)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+
+        client_free_captured_of(client, stream, key);
+}
+
+/* NULL: the library would wait in the stream. With a cache size it waits for the whole context, as it does for
+ * registered streams. */
+static void *const *stream_to_record(const struct own_free *own)
+{
+        bool waits = !idle_marking_is_on(own->heap->pool) &&
+                     !streams_cover(&own->client->streams, &own->heap->key);
+
+        return waits ? NULL : &own->stream;
+}
+
 static int free_in_own(const struct cuda *cuda, void *argument)
 {
         struct own_free *own = argument;
+        struct stream_key key = own->heap->key;
+        struct stream_use_end how = {.pointer = own->pointer,
+                                     .n_uses = &own->block->n_uses,
+                                     .contexts = {key.context},
+                                     .own = key,
+                                     .own_stream = &own->stream};
 
         (void)cuda;
-        return free_slow(own->client, own->pointer, own->stream);
+        before_wait_begin();
+        if (!capture_frees_none(&own->client->capture_frees))
+                end_deferred_of(own->client, own->stream, &key);
+        return is_used(own->block) ? free_or_defer(own->client, own->heap, &how, &own->stream)
+                                   : free_to_own(own->heap, own->pointer, stream_to_record(own));
 }
 
 /* The handle of a default stream is valid only in its context. */
-static int free_in_own_stream(struct gpumem_client *client, const struct stream_key *key,
-                              void *pointer, void *stream)
+static int free_in_own_stream(struct own_free *own)
 {
-        struct own_free own = {client, pointer, stream};
+        const struct cuda *cuda = &own->client->cuda;
 
-        if (stream_is_created(stream))
-                return free_slow(client, pointer, stream);
-        return context_run(&client->cuda, key->context, free_in_own, &own);
+        if (stream_is_created(own->stream))
+                return free_in_own(cuda, own);
+        return context_run(cuda, own->heap->key.context, free_in_own, own);
+}
+
+/* GPUMEM_E_REFUSED: the free is to be made outside, since the stream is registered, so that marks in it enter the gate
+ * themselves. */
+static int free_inside(struct own_free *own)
+{
+        struct gpumem_client *client = own->client;
+        int r = stream_is_created(own->stream) ? stream_check(&client->cuda, own->stream) : 0;
+
+        if (r == GPUMEM_E_UNSUPPORTED)
+                return defer(client, own->heap, own->pointer, own->stream);
+        if (r)
+                return r;
+        return streams_cover(&client->streams, &own->heap->key) ? GPUMEM_E_REFUSED
+                                                                : free_in_own_stream(own);
 }
 
 static int free_by_order(struct gpumem_client *client, void *pointer)
 {
-        struct stream_heap *heap;
-        const struct heap_block *block = block_of(client, pointer, &heap);
-        void *stream;
+        struct own_free own = {.client = client, .pointer = pointer};
+        int r;
 
+        own.block = block_of(client, pointer, &own.heap);
         if (client_has_deferred(client, pointer))
                 return GPUMEM_E_NOT_OURS;
-        if (!is_of_device(heap))
+        if (!is_of_device(own.heap))
                 return free_sync(client, pointer);
-        if (streams_find(&client->streams, &heap->key, &stream) ||
-            stream_handles_find(&client->handles, &heap->key, &stream))
-                return free_in_own_stream(client, &heap->key, pointer, stream);
-        return is_used(block) ? free_sync(client, pointer) : free_unrecorded(heap, pointer);
+        if (!find_own_stream(client, own.heap, &own.stream) ||
+            !capture_gate_enter(&client->streams.gate))
+                return is_used(own.block) ? free_sync(client, pointer)
+                                          : free_unrecorded(own.heap, pointer);
+        r = free_inside(&own);
+        capture_gate_leave(&client->streams.gate);
+        return r == GPUMEM_E_REFUSED ? free_in_own_stream(&own) : r;
 }
 
 /* A registered stream is covered by the rounds of its context, so the free can wait for a round. */

@@ -6,7 +6,7 @@
  * since the capture may begin in between. So a thread is inside while it records a mark, and none may enter while a
  * capture is announced.
  *
- * Any thread. No other lock is taken inside. */
+ * Any thread. A thread that is inside may take locks, since none that has a lock waits for the gate. */
 #pragma once
 
 #include <pthread.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frees without a stream: in the order of the memory's own stream, or after all registered ones. */
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -165,6 +167,76 @@ TEST(what_others_use_waits_for_them)
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
         ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 0, &stats), 0);
         ck_assert_uint_eq(stats.n_allocated_bytes, N_BYTES);
+}
+
+#define N_PIECES 128
+
+static CUstream captured;
+static _Atomic unsigned n_captures;
+static _Atomic bool captures_end;
+
+static void *capture_again_and_again(void *capturer)
+{
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        while (!atomic_load(&captures_end)) {
+                ck_assert_int_eq(gpumem_before_capture(client), 0);
+                capturer_begin(capturer, captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+                capturer_destroy(capturer, capturer_end(capturer, captured));
+                ck_assert_int_eq(gpumem_after_capture(client), 0);
+                atomic_fetch_add(&n_captures, 1);
+        }
+        return NULL;
+}
+
+/* The caller of the free does not know the stream. CUDA would end the process if it were asked for the stream's id
+ * while a capture begins or ends; see test_emulator_misuse.c. */
+TEST(it_may_be_captured_at_the_free, .to = 4)
+{
+        struct gpumem_stream *handle;
+        struct capturer capturer;
+        void *pieces[N_PIECES];
+        pthread_t thread;
+
+        capturer_init(&capturer, &cuda);
+        captured = gpu_stream(gpu);
+        n_captures = 0;
+        captures_end = false;
+        if (_i / 2)
+                ck_assert_int_eq(gpumem_stream_open(client, captured, &handle), 0);
+        else
+                ck_assert_int_eq(gpumem_stream_register(client, captured), 0);
+        for (unsigned i = 0; i < N_PIECES; i++) {
+                ck_assert_int_eq(alloc_bytes(MIB, captured, &pieces[i]), 0);
+                if (_i % 2)
+                        ck_assert_int_eq(gpumem_record_use(client, pieces[i], side), 0);
+        }
+        ck_assert_int_eq(pthread_create(&thread, NULL, capture_again_and_again, &capturer), 0);
+        while (!atomic_load(&n_captures))
+                sleep_ms(1);
+        for (unsigned i = 0; i < N_PIECES; i++)
+                ck_assert_int_eq(gpumem_free_in_order(client, pieces[i]), 0);
+        atomic_store(&captures_end, true);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        if (_i / 2)
+                ck_assert_int_eq(gpumem_stream_close(handle), 0);
+        else
+                ck_assert_int_eq(gpumem_stream_unregister(client, captured), 0);
+}
+
+/* Its stream is neither asked nor marked before the capture has ended. */
+TEST(while_a_capture_is_announced_it_stays, .to = 2)
+{
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_stream_register(client, gpu_stream(gpu)), 0);
+        ck_assert_int_eq(alloc_bytes(128 * MIB, gpu_stream(gpu), &pointer), 0);
+        if (_i)
+                ck_assert_int_eq(gpumem_record_use(client, pointer, side), 0);
+        ck_assert_int_eq(gpumem_before_capture(client), 0);
+        ck_assert_int_eq(free_in_thread(gpumem_free_in_order, pointer), 0);
+        ck_assert_int_eq(gpumem_after_capture(client), 0);
+        daemon_await_first(FIGURE_idle, 128 * MIB, 256 * MIB);
+        ck_assert_int_eq(gpumem_stream_unregister(client, gpu_stream(gpu)), 0);
 }
 
 /* Work of a blocking stream, which is not registered, counts by way of the default stream. */
