@@ -111,10 +111,8 @@ void client_record_all_frees(struct gpumem_client *client)
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
 
-        for (uint32_t i = 0; i < client->n_pools; i++) {
-                if (idle_marking_is_on(&client->pools[i]))
-                        idle_marking_catch_up(&client->pools[i], true);
-        }
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                idle_marking_catch_up(&client->pools[i], true);
         streams_pay(&client->streams, true);
 }
 

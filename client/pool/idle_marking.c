@@ -143,6 +143,13 @@ static void set_owing(struct pool *pool, bool is_owing)
         atomic_store(&pool->is_owing, is_owing);
 }
 
+/* With a cache size nothing is owed, and what was freed while a capture was announced is recorded whatever it is. The
+ * caller has the lock. */
+static bool is_to_record(struct stream_heap *heap)
+{
+        return idle_marking_is_on(heap->pool) ? owes(heap) : trim_is_fenced(heap);
+}
+
 /* What cannot be recorded now is owed again after the next grant. */
 void idle_marking_catch_up(struct pool *pool, bool waits)
 {
@@ -156,7 +163,7 @@ void idle_marking_catch_up(struct pool *pool, bool waits)
         pool->next_grant_us = clock_now_us() + TRIM_TRIGGER_GRANT_US;
         HASH_ITER(hh, pool->heaps, heap, next)
         {
-                if (owes(heap) && is_known(heap))
+                if (is_to_record(heap) && is_known(heap))
                         record_owed(heap);
         }
         pthread_mutex_unlock(&pool->lock);

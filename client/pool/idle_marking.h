@@ -33,7 +33,8 @@ static inline bool idle_marking_owes(const struct pool *pool)
         return atomic_load_explicit(&pool->is_owing, memory_order_relaxed);
 }
 
-/* `waits`: for the pool's lock, too; else a later call does it where another thread has the lock. */
+/* Records them; with a cache size, which owes none, all that was freed. `waits`: for the pool's lock, too; else a later
+ * call does it where another thread has the lock. */
 COLD void idle_marking_catch_up(struct pool *pool, bool waits);
 
 /* Looks at the pool. Puts blocks on the idle list that have been idle since the last look, or all idle blocks. Unmaps

@@ -409,6 +409,23 @@ TEST(memory_stays_while_captures_are_announced)
         ck_assert_int_eq(gpumem_after_capture(client), GPUMEM_E_NO_CAPTURE);
 }
 
+/* With a cache size another stream gets it, too, whatever its own does by then. */
+TEST(cached_memory_leaves_its_stream_after_an_announced_capture)
+{
+        void *pointer, *next;
+
+        connect_with("streams", "64MiB", "");
+        n_bytes = N_BYTES / 2;
+        pointer = must_alloc_in(owner);
+        ck_assert_int_eq(gpumem_before_capture(client), 0);
+        free_in(pointer, owner);
+        ck_assert_int_eq(gpumem_after_capture(client), 0);
+        gate_hold(&gate, owner);
+        next = must_alloc_in(third);
+        ck_assert_ptr_eq(next, pointer);
+        gate_open(&gate);
+}
+
 /* No later call has the stream, so the free marks it. The stream may be gone when the capture has ended. */
 TEST(memory_of_an_unregistered_stream_leaves_afterwards)
 {
