@@ -24,7 +24,8 @@ int keep_new(struct share *share, uint64_t keep_ns)
         int r;
 
         if (!tenant->keeper) {
-                r = client_new(tenant->policy, &tenant->key, KEEPS_A_TENANT, NULL, &tenant->keeper);
+                r = client_new(tenant->policy, &tenant->key, tenant->owner->uid, KEEPS_A_TENANT,
+                               NULL, &tenant->keeper);
                 if (r)
                         return r;
         }

@@ -163,6 +163,55 @@ static void check_holding(const struct holding *holding)
         check_oldest_first(holding);
 }
 
+static void check_open_blocks(const struct owner *owner)
+{
+        for (uint32_t i = 0; i < owner->policy->n_pools; i++) {
+                struct open_blocks open_blocks = {.n_open = 0};
+                const struct tenant *tenant;
+
+                TAILQ_FOREACH (tenant, &owner->tenants, owner_link) {
+                        open_blocks.n_open += tenant->holdings[i].totals.n_open;
+                        open_blocks.n_closing += tenant->holdings[i].totals.n_closing;
+                }
+                assert(open_blocks.n_open == owner->open_blocks[i].n_open);
+                assert(open_blocks.n_closing == owner->open_blocks[i].n_closing);
+        }
+}
+
+static void check_owner(const struct owner *owner)
+{
+        uint32_t n_tenants = 0, n_waiting = 0, n_first = 0, n_with_blocks = 0;
+        const struct tenant *tenant;
+
+        TAILQ_FOREACH (tenant, &owner->tenants, owner_link) {
+                uint64_t n_open = 0;
+
+                for (uint32_t i = 0; i < tenant->n_holdings; i++)
+                        n_open += tenant->holdings[i].totals.n_open;
+                assert(tenant->owner == owner && tenant->n_open == n_open);
+                n_tenants++;
+                n_waiting += tenant->n_waiting;
+                n_first += tenant->has_first;
+                n_with_blocks += n_open > 0;
+        }
+        assert(n_tenants && n_tenants == owner->n_tenants && n_waiting == owner->n_waiting);
+        assert(n_first == owner->n_first && n_with_blocks == owner->n_with_blocks);
+        check_open_blocks(owner);
+}
+
+static void check_owners(const struct policy *policy)
+{
+        uint32_t n_tenants = 0, n_first = 0;
+        const struct owner *owner;
+
+        for (owner = policy->owners; owner; owner = owner->hh.next) {
+                check_owner(owner);
+                n_tenants += owner->n_tenants;
+                n_first += owner->n_first;
+        }
+        assert(n_tenants == HASH_COUNT(policy->tenants) && n_first == policy->n_first);
+}
+
 void check_tenants(const struct policy *policy)
 {
         const struct tenant *tenant;
@@ -189,11 +238,14 @@ void check_tenants(const struct policy *policy)
                                 n_waiting++;
                 }
                 n_all_waiting += n_waiting;
-                assert(n_waiting == tenant->n_waiting && n_waiting <= TENANTS_MAX_WAITING / 2);
+                assert(n_waiting == tenant->n_waiting &&
+                       n_waiting <= TENANTS_MAX_WAITING / 2 + (uint64_t)tenant->has_first);
+                assert(!tenant->has_first || n_waiting);
                 assert(n_refs > 0 && n_refs == tenant->n_refs);
         }
         assert(n_all_waiting == policy->n_waiting &&
                n_all_waiting <= TENANTS_MAX_WAITING + TENANTS_FIRST);
+        check_owners(policy);
 }
 
 static uint32_t check_leases(const struct client *client)

@@ -10,6 +10,7 @@
 #include "daemon/policy/accounting/charge_owner.h"
 #include "daemon/policy/accounting/shared_usage.h"
 #include "daemon/policy/objects/lease.h"
+#include "daemon/policy/objects/owner.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/objects/share.h"
@@ -131,6 +132,7 @@ static void recount(struct block *block, const struct totals *before)
         block_count(block, &after);
         replace(&pool->totals, before, &after);
         replace(&block->holding->totals, before, &after);
+        owner_count(block->holding, before, &after);
         if (after.evictable + after.mapped_cached > before->evictable + before->mapped_cached)
                 pool->cache_grew = true;
         assert(totals_reserved(&pool->totals) <= pool->settings.max_bytes ||
@@ -534,6 +536,7 @@ static void count_in(struct holding *holding, const struct totals *before,
                      const struct totals *after)
 {
         replace(&holding->totals, before, after);
+        owner_count(holding, before, after);
         raise(&holding->reserved_peak, totals_reserved(&holding->totals));
 }
 

@@ -12,8 +12,8 @@
 #define CLIENT_MAX_WAITING 64
 
 /* -EINVAL: no slots; -ENOMEM. */
-int client_new(struct policy *policy, const struct tenant_key *key, uint32_t n_slots, void *owner,
-               struct client **ret_client);
+int client_new(struct policy *policy, const struct tenant_key *key, uint32_t owner_uid,
+               uint32_t n_slots, void *owner, struct client **ret_client);
 
 /* Frees its requests. Its leases are dropped one after another. Also legal if that has begun. */
 void client_begin_drop(struct client *client);

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
+#include "daemon/policy/objects/tenant.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/state/bins.h"
 #include "daemon/policy/state/waiting_queue.h"
@@ -103,8 +104,7 @@ static void enter_queue(struct request *request)
         waiting_queue_enqueue(request);
         request->pool->n_waiting++;
         request_holding(request)->n_waiting++;
-        request->pool->policy->n_waiting++;
-        request->client->tenant->n_waiting++;
+        tenant_begin_wait(request->client->tenant);
 }
 
 static void leave_queue(struct request *request)
@@ -112,8 +112,7 @@ static void leave_queue(struct request *request)
         waiting_queue_dequeue(request);
         request->pool->n_waiting--;
         request_holding(request)->n_waiting--;
-        request->pool->policy->n_waiting--;
-        request->client->tenant->n_waiting--;
+        tenant_end_wait(request->client->tenant);
 }
 
 /* Begins in its state; the client waits for an answer from now on. */

@@ -6,6 +6,7 @@
 
 #include "daemon/policy/accounting/charge_ranking.h"
 #include "daemon/policy/objects/block.h"
+#include "daemon/policy/objects/owner.h"
 #include "daemon/policy/state/bins.h"
 #include "daemon/policy/state/waiting_queue.h"
 
@@ -20,9 +21,9 @@ static void holding_init(struct holding *holding, struct tenant *tenant, struct 
         TAILQ_INIT(&holding->waiting);
 }
 
-static int tenant_new(struct policy *policy, const struct tenant_key *key,
-                      struct tenant **ret_tenant)
+static int tenant_new(struct owner *owner, const struct tenant_key *key, struct tenant **ret_tenant)
 {
+        struct policy *policy = owner->policy;
         struct tenant *tenant;
 
         tenant = calloc(1, sizeof(*tenant) + policy->n_pools * sizeof(tenant->holdings[0]));
@@ -43,6 +44,7 @@ static int tenant_new(struct policy *policy, const struct tenant_key *key,
                 free(tenant);
                 return -ENOMEM;
         }
+        owner_add(owner, tenant);
         *ret_tenant = tenant;
         return 0;
 }
@@ -57,45 +59,56 @@ static bool has_clients(const struct tenant *tenant)
 }
 
 /* Returns whether a block was released. */
-static bool drop_cached(struct tenant *tenant)
+static bool drop_some_cached(struct tenant *tenant)
 {
+        unsigned n_left = TENANTS_BLOCKS_A_TIME;
         struct block *block;
-        bool was_any = false;
 
         for (uint32_t i = 0; i < tenant->n_holdings; i++) {
-                while ((block = TAILQ_FIRST(&tenant->holdings[i].cached))) {
+                while (n_left && (block = TAILQ_FIRST(&tenant->holdings[i].cached))) {
                         block_release(block);
-                        was_any = true;
+                        n_left--;
                 }
         }
-        return was_any;
+        return n_left < TENANTS_BLOCKS_A_TIME;
 }
 
-/* Checks the oldest tenant first. */
-static void make_room(struct policy *policy, uint32_t uid)
+static void make_room(struct owner *owner)
 {
         struct tenant *tenant;
-        unsigned n = 0;
 
-        for (tenant = policy->tenants; tenant; tenant = tenant->hh.next)
-                n += tenant->key.uid == uid;
-        if (n < TENANTS_A_USER)
+        if (owner->n_tenants < TENANTS_A_USER)
                 return;
-        for (tenant = policy->tenants; tenant; tenant = tenant->hh.next) {
-                if (tenant->key.uid == uid && !has_clients(tenant) && drop_cached(tenant))
+        TAILQ_FOREACH (tenant, &owner->tenants, owner_link) {
+                if (!has_clients(tenant) && drop_some_cached(tenant))
                         return;
         }
 }
 
-int tenant_get(struct policy *policy, const struct tenant_key *key, struct tenant **ret_tenant)
+static int tenant_begin(struct policy *policy, const struct tenant_key *key, uint32_t owner_uid,
+                        struct tenant **ret_tenant)
+{
+        struct owner *owner;
+        int r = owner_get(policy, owner_uid, &owner);
+
+        if (r)
+                return r;
+        make_room(owner);
+        r = tenant_new(owner, key, ret_tenant);
+        if (r)
+                owner_end(owner);
+        return r;
+}
+
+int tenant_get(struct policy *policy, const struct tenant_key *key, uint32_t owner_uid,
+               struct tenant **ret_tenant)
 {
         struct tenant *tenant;
         int r;
 
         HASH_FIND(hh, policy->tenants, key, sizeof(*key), tenant);
         if (!tenant) {
-                make_room(policy, key->uid);
-                r = tenant_new(policy, key, &tenant);
+                r = tenant_begin(policy, key, owner_uid, &tenant);
                 if (r)
                         return r;
         }
@@ -124,6 +137,7 @@ struct tenant *tenant_unref(struct tenant *tenant)
         for (uint32_t i = 0; i < tenant->n_holdings; i++)
                 end_holding(&tenant->holdings[i]);
         HASH_DEL(tenant->policy->tenants, tenant);
+        owner_remove(tenant);
         numbered_remove(&tenant->policy->tenants_by_number, tenant->number);
         if (tenant->policy->unowned == tenant)
                 tenant->policy->unowned = NULL;
@@ -131,11 +145,53 @@ struct tenant *tenant_unref(struct tenant *tenant)
         return NULL;
 }
 
+/* First places do not count. A tenant and its owner are weighed together: so all tenants of one owner have two thirds at
+ * most, and one that is its owner's only one has half. */
+static bool has_place(const struct tenant *tenant)
+{
+        const struct owner *owner = tenant->owner;
+        uint32_t n_all = tenant->policy->n_waiting - tenant->policy->n_first;
+        uint32_t n_own = tenant->n_waiting - tenant->has_first;
+        uint32_t n_owners = owner->n_waiting - owner->n_first;
+
+        return n_all < TENANTS_MAX_WAITING && n_own + n_owners < 2 * (TENANTS_MAX_WAITING - n_all);
+}
+
+static bool has_first_place(const struct tenant *tenant)
+{
+        uint32_t n_all = tenant->policy->n_first;
+
+        if (!tenant->owner->n_waiting)
+                return n_all < TENANTS_FIRST;
+        return !tenant->n_waiting && n_all < TENANTS_FIRST / 2 &&
+               tenant->owner->n_first < TENANTS_FIRST / 2 - n_all;
+}
+
 bool tenant_may_wait(const struct tenant *tenant)
 {
-        uint32_t n_all = tenant->policy->n_waiting;
+        return has_place(tenant) || has_first_place(tenant);
+}
 
-        if (!tenant->n_waiting)
-                return n_all < TENANTS_MAX_WAITING + TENANTS_FIRST;
-        return n_all < TENANTS_MAX_WAITING && tenant->n_waiting < TENANTS_MAX_WAITING - n_all;
+void tenant_begin_wait(struct tenant *tenant)
+{
+        if (!tenant->n_waiting && !has_place(tenant)) {
+                tenant->has_first = true;
+                tenant->owner->n_first++;
+                tenant->policy->n_first++;
+        }
+        tenant->n_waiting++;
+        tenant->owner->n_waiting++;
+        tenant->policy->n_waiting++;
+}
+
+void tenant_end_wait(struct tenant *tenant)
+{
+        tenant->n_waiting--;
+        tenant->owner->n_waiting--;
+        tenant->policy->n_waiting--;
+        if (tenant->n_waiting || !tenant->has_first)
+                return;
+        tenant->has_first = false;
+        tenant->owner->n_first--;
+        tenant->policy->n_first--;
 }

@@ -8,19 +8,29 @@
 #include "daemon/policy/state/types.h"
 
 /* Requests that may wait, of all tenants together: every walk through a queue visits them, and must take less than a
- * moment. One tenant alone may have half of them, two have a third each, and so on. A group of requests (group.h) is one. */
+ * moment. One tenant alone may have half of them, two of two owners have a third each, and so on; all tenants of one
+ * owner have two thirds. A group of requests (group.h) is one. */
 #define TENANTS_MAX_WAITING 512
 
-/* Places beside them, for the first request of a tenant: halves of what is left are nothing in the end. */
+/* Places beside them, for the first request of a tenant: parts of what is left are nothing in the end. Half of them are
+ * for owners of which no request waits. Of the other half an owner's tenants may take more while they have less than
+ * what is left of it: any user can have many tenants. */
 #define TENANTS_FIRST 512
 
 bool tenant_may_wait(const struct tenant *tenant);
 
-/* Tenants of one user. At the limit, a tenant that has nothing but cached blocks makes room for the next
- * one: its blocks go back to the driver. Tenants with clients stay; account.h limits their number to less. */
-#define TENANTS_A_USER 1024
+/* A request of the tenant enters a queue, or leaves it. */
+void tenant_begin_wait(struct tenant *tenant);
+void tenant_end_wait(struct tenant *tenant);
 
-/* The tenant of this key, created if needed; -ENOMEM. */
-int tenant_get(struct policy *policy, const struct tenant_key *key, struct tenant **ret_tenant);
+/* Tenants of one owner. At the limit, the oldest tenant that has nothing but cached blocks makes room for the next
+ * one: so many of its blocks go back to the driver each time. Tenants with clients stay; account.h limits their number
+ * to less. */
+#define TENANTS_A_USER        1024
+#define TENANTS_BLOCKS_A_TIME 64
+
+/* The tenant of this key, created for this owner if needed; -ENOMEM. */
+int tenant_get(struct policy *policy, const struct tenant_key *key, uint32_t owner_uid,
+               struct tenant **ret_tenant);
 struct tenant *tenant_ref(struct tenant *tenant);
 struct tenant *tenant_unref(struct tenant *tenant);

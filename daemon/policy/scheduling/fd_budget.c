@@ -8,7 +8,7 @@
 #define ONE_BLOCK 1
 
 struct count {
-        uint64_t all, own;
+        uint64_t all, of_owner, own;
 };
 
 uint64_t fd_budget_n_open(const struct policy *policy)
@@ -22,10 +22,10 @@ uint64_t fd_budget_n_open(const struct policy *policy)
 
 static struct count n_open(const struct tenant *tenant)
 {
-        struct count n = {.all = fd_budget_n_open(tenant->policy)};
+        struct count n = {.all = fd_budget_n_open(tenant->policy), .own = tenant->n_open};
 
         for (uint32_t i = 0; i < tenant->n_holdings; i++)
-                n.own += tenant->holdings[i].totals.n_open;
+                n.of_owner += tenant->owner->open_blocks[i].n_open;
         return n;
 }
 
@@ -46,19 +46,65 @@ static struct count n_open_soon(const struct tenant *tenant)
                 if (!closes(holding->pool))
                         continue;
                 n.all -= holding->pool->totals.n_closing;
+                n.of_owner -= tenant->owner->open_blocks[i].n_closing;
                 n.own -= holding->totals.n_closing;
         }
         return n;
 }
 
+static uint64_t n_kept(const struct policy *policy)
+{
+        return policy->max_blocks / FD_BUDGET_KEPT_PART;
+}
+
+/* A tenant and its owner are weighed together. */
+static bool has_share(const struct tenant *tenant, struct count n)
+{
+        uint64_t max = tenant->policy->max_blocks;
+
+        return n.all < max - n_kept(tenant->policy) &&
+               n.own + n.of_owner < FD_BUDGET_SHARE * (max - n.all);
+}
+
+/* How many blocks the owner has beyond what its tenants together may have by their shares: with each that it has less,
+ * one more is left. */
+static uint64_t n_beyond(const struct tenant *tenant, struct count n)
+{
+        uint64_t n_most = FD_BUDGET_SHARE * (tenant->policy->max_blocks - n.all);
+
+        return n.of_owner > n_most ? (n.of_owner - n_most) / (FD_BUDGET_SHARE + 1) : 0;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+        return a < b ? a : b;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+        return a > b ? a : b;
+}
+
+/* A tenant without blocks. What its owner has of the part kept for such tenants is not noted: no more than its tenants
+ * that have blocks, and no more than all have. */
+static bool finds_kept(const struct tenant *tenant, struct count n)
+{
+        const struct policy *policy = tenant->policy;
+        uint64_t n_all = policy->max_blocks - n_kept(policy), n_firsts = n_kept(policy) / 2;
+        uint64_t n_used = n.all > n_all ? n.all - n_all : 0, n_owners;
+
+        if (n.all >= policy->max_blocks || !n.of_owner)
+                return n.all < policy->max_blocks;
+        n_owners = larger(n_beyond(tenant, n), smaller(n_used, tenant->owner->n_with_blocks));
+        return n_used < n_firsts && n_owners < n_firsts - n_used;
+}
+
 static bool has_room(const struct tenant *tenant, struct count n, uint32_t n_more)
 {
-        uint64_t max = tenant->policy->max_blocks, kept;
-
         n.all += n_more - 1;
+        n.of_owner += n_more - 1;
         n.own += n_more - 1;
-        kept = n.own ? max / FD_BUDGET_KEPT_PART : 0;
-        return n.all < max - kept && n.own / FD_BUDGET_SHARE < max - n.all;
+        return has_share(tenant, n) || (!n.own && finds_kept(tenant, n));
 }
 
 bool fd_budget_has_room(const struct tenant *tenant, uint32_t n_more)

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many blocks there may be: the daemon keeps a fd open for each until its memory is back at the driver.
  *
- * A tenant may have another block while it has fewer than FD_BUDGET_SHARE times the number left for others.
- * One tenant alone gets four fifths, two get four ninths each. Tenants that come one after the other would leave nothing
- * in the end. So a part of all is kept for tenants that have no block: each finds one there. */
+ * What is left for others, eight times, is the most that a tenant and its owner may have when they are added. So one
+ * tenant alone gets four fifths, and two of two owners get four ninths each. All tenants of one owner get eight ninths:
+ * a user can have any number of tenants.
+ *
+ * Users that come one after the other would leave nothing in the end. So a part of all is kept. Half of it is for owners
+ * that have no block: each finds one there. The other half is for tenants that have none, though their owner has some. Of
+ * that half an owner may take more while it has less than what is left of it; what its tenants took for their first blocks
+ * beyond the eight ninths counts, too. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "daemon/policy/state/types.h"
 
-#define FD_BUDGET_SHARE     4
+#define FD_BUDGET_SHARE     8
 #define FD_BUDGET_KEPT_PART 16
 
 struct scan_budget;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that the policy is made of, on one page. Read this first.
  *
- * The policy owns pools, clients and tenants. A pool is one device's memory, or one node's pinned memory. A tenant is a
- * user in a container; its processes trust each other. What one tenant has in one pool is a holding. Blocks belong to
- * holdings: a block is one driver allocation, and its tenant does not change. A client is one connection, and belongs
- * to a tenant. It asks for a block with a request, which waits in the fair queue of its pool. A granted request becomes
- * a lease: the client's right to one block. A block that no client leases is cached for its tenant, and is found again
- * through a bin. A shared block is in several leases; a share is the token by which a client attaches it. A release_all
- * is one call that waits until blocks are back at the driver.
+ * The policy owns pools, clients and tenants. A pool is one device's memory, or one node's pinned memory. A tenant is
+ * a user in a container; its processes trust each other. A user owns all tenants in its containers. What one tenant
+ * has in one pool is a holding. Blocks belong to holdings: a block is one driver allocation, and its tenant does not
+ * change. A client is one connection, and belongs to a tenant. It asks for a block with a request, which waits in the
+ * fair queue of its pool. A granted request becomes a lease: the client's right to one block. A block that no client
+ * leases is cached for its tenant, and is found again through a bin. A shared block is in several leases; a share is
+ * the token by which a client attaches it. A release_all is one call that waits until blocks are back at the driver.
  *
  *      policy -- pool -- queue of holdings that wait; every block of the pool
  *        |------ tenant -- holding, one a pool -- bins -- bin -- block -- share
@@ -42,6 +42,7 @@ struct release_all;
 struct service;
 struct holding;
 struct action_queue;
+struct owner;
 struct pool;
 struct request;
 struct share;
@@ -198,6 +199,7 @@ struct policy {
         struct service *service; /* see scheduling/service.h */
         struct pool **pools;
         uint32_t n_pools;
+        struct owner *owners;   /* table by uid */
         struct tenant *tenants; /* table by key */
         struct tenant
                 *unowned; /* one of them: the tenant of prewarmed blocks; NULL: there is none */
@@ -215,7 +217,8 @@ struct policy {
         uint64_t n_charges;        /* begun, or ended, so far */
         uint64_t n_revocations;    /* so far */
         uint64_t n_unawaited;      /* see policy_n_unawaited */
-        uint32_t n_waiting;        /* requests in all queues */
+        uint32_t n_waiting;        /* requests in all queues, */
+        uint32_t n_first;          /* and tenants that have a first place there: see tenant.h */
         uint64_t n_walks;          /* walks through queues, so far */
         uint64_t n_counts;         /* counts of shared blocks, so far */
         uint64_t n_deadlock_looks; /* so far */
@@ -314,13 +317,31 @@ struct holding {
         uint64_t n_found_bytes; /* of this tenant, in that search */
 };
 
+/* A user with all its tenants: what one user may take of what all share is counted here; see owner.h. */
+struct owner {
+        struct policy *policy;
+        uint32_t uid;
+        uint32_t n_tenants;
+        TAILQ_HEAD(owner_tenants, tenant) tenants; /* the oldest first */
+        uint32_t n_waiting, n_first;               /* as the policy's */
+        uint32_t n_with_blocks;                    /* tenants that have a block with a file open */
+        UT_hash_handle hh;
+        struct open_blocks {
+                uint64_t n_open, n_closing; /* as in struct totals */
+        } open_blocks[];                    /* one for each pool */
+};
+
 /* A user in a container, whose clients trust each other; see tenant.h. */
 struct tenant {
         struct policy *policy;
+        struct owner *owner; /* who owns the container */
         struct tenant_key key;
         uint32_t n_refs; /* clients and blocks */
         uint32_t n_holdings;
         uint32_t n_waiting;
+        bool has_first;  /* one of these has a first place: see tenant.h */
+        uint64_t n_open; /* its blocks in all pools with a file open */
+        TAILQ_ENTRY(tenant) owner_link;
         struct usage usage;        /* of its clients */
         struct usage kept;         /* of its clients */
         struct usage shared_usage; /* see shared_usage.h */

@@ -46,6 +46,9 @@ void world_end(void);
 
 struct client *join(uint32_t uid);
 
+/* Without a board, and in a container of that owner: any number may join. */
+struct client *join_in(uint32_t owner_uid, uint32_t uid, unsigned container);
+
 /* The word of a slot on the client's board. */
 _Atomic uint64_t *word_of(const struct client *client, uint32_t slot);
 

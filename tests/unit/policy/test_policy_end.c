@@ -155,16 +155,6 @@ POLICY_TEST(a_block_is_dated_when_it_is_made_and_at_each_change, 100 * MIB)
 #define UID   1
 #define OTHER 2
 
-static struct client *join_in(uint32_t uid, unsigned n)
-{
-        struct tenant_key key = {.uid = uid};
-        struct client *client;
-
-        (void)snprintf(key.realm, sizeof(key.realm), "/container-%u", n);
-        ck_assert_int_eq(policy_add_client(world.policy, &key, 1, NULL, NULL, &client), 0);
-        return client;
-}
-
 /* All cached pinned memory may stay. */
 static uint32_t add_pinned_memory(uint64_t max_bytes)
 {
@@ -184,20 +174,29 @@ static struct action must_take(enum action_kind kind)
         return action;
 }
 
-/* Like cache(), but without the checks, which visit every tenant: there are many. */
-static struct block *leave_cached(struct client *client, uint32_t pool)
+/* Like hold() and cache(), but without the checks, which visit every tenant: there are many. */
+static struct lease *lease_one(struct client *client, uint32_t pool)
 {
         const struct policy_ask wanted = {.pool = pool, .n_bytes = 2 * MIB};
-        struct block *block;
-        struct lease *lease;
 
         policy_lease(world.policy, client, &wanted, world.now_ns);
-        block = must_take(ACTION_CREATE).block;
-        policy_created(world.policy, block, 0, &world, world.now_ns);
-        lease = must_take(ACTION_GRANT).lease;
+        policy_created(world.policy, must_take(ACTION_CREATE).block, 0, &world, world.now_ns);
+        return must_take(ACTION_GRANT).lease;
+}
+
+static void must_return(struct client *client, const struct lease *lease)
+{
         ck_assert_int_eq(
                 policy_return(world.policy, client, lease_id(lease), RETURN_UNMAPPED, world.now_ns),
                 0);
+}
+
+static struct block *leave_cached(struct client *client, uint32_t pool)
+{
+        struct lease *lease = lease_one(client, pool);
+        struct block *block = lease_block(lease);
+
+        must_return(client, lease);
         return block;
 }
 
@@ -209,39 +208,86 @@ static void must_release(const struct block *block)
         policy_released(world.policy, action.block, world.now_ns);
 }
 
+static unsigned release_all_that_go(void)
+{
+        struct action action = policy_next_action(world.policy);
+        unsigned n;
+
+        for (n = 0; action.kind == ACTION_RELEASE; n++) {
+                policy_released(world.policy, action.block, world.now_ns);
+                action = policy_next_action(world.policy);
+        }
+        ck_assert_int_eq(action.kind, ACTION_NONE);
+        return n;
+}
+
+/* In the user's nth container, where it has another uid. */
+static struct client *join_nth(unsigned n)
+{
+        return join_in(UID, UID + n, n);
+}
+
+static void leave(struct client *client)
+{
+        ck_assert(!policy_client_eof(world.policy, client, world.now_ns));
+        ck_assert(policy_client_dead(world.policy, client, world.now_ns));
+}
+
 POLICY_TEST(a_user_has_so_many_tenants_that_have_gone, 4 * MIB)
 {
         static struct block *blocks[TENANTS_A_USER + 2];
         const uint32_t pool = add_pinned_memory((TENANTS_A_USER + 8) * 2 * MIB);
-        struct client *client = join_in(UID, 0);
+        struct client *client = join_nth(0);
 
         blocks[0] = leave_cached(client, pool);
         for (unsigned i = 1; i < TENANTS_A_USER; i++) {
-                client = join_in(UID, i);
+                client = join_nth(i);
                 blocks[i] = leave_cached(client, pool);
-                ck_assert(!policy_client_eof(world.policy, client, world.now_ns));
-                ck_assert(policy_client_dead(world.policy, client, world.now_ns));
+                leave(client);
         }
         policy_check(world.policy);
         (void)must_take(ACTION_NONE);
         /* A tenant with a client makes no room, and another user's tenants need none. */
-        client = join_in(OTHER, 0);
+        client = join_in(OTHER, OTHER, 0);
         (void)must_take(ACTION_NONE);
         end(client);
-        client = join_in(UID, 7);
+        client = join_nth(7);
         (void)must_take(ACTION_NONE);
         end(client);
-        client = join_in(UID, TENANTS_A_USER);
+        client = join_nth(TENANTS_A_USER);
         must_release(blocks[1]);
         (void)must_take(ACTION_NONE);
         end(client);
-        client = join_in(UID, TENANTS_A_USER + 1);
+        client = join_nth(TENANTS_A_USER + 1);
         (void)must_take(ACTION_NONE);
         (void)leave_cached(client, pool);
         end(client);
-        client = join_in(UID, TENANTS_A_USER + 2);
+        client = join_nth(TENANTS_A_USER + 2);
         must_release(blocks[2]);
         (void)must_take(ACTION_NONE);
+}
+
+/* Otherwise a new tenant's first step would take as long as an old one has blocks. */
+POLICY_TEST(a_tenant_that_makes_room_loses_so_many_blocks_at_a_time, 4 * MIB)
+{
+        struct lease *leases[TENANTS_BLOCKS_A_TIME + 1];
+        const uint32_t pool = add_pinned_memory((TENANTS_A_USER + 80) * 2 * MIB);
+        struct client *client = join_nth(0);
+
+        for (unsigned i = 0; i < ARRAY_SIZE(leases); i++)
+                leases[i] = lease_one(client, pool);
+        for (unsigned i = 0; i < ARRAY_SIZE(leases); i++)
+                must_return(client, leases[i]);
+        leave(client);
+        for (unsigned i = 1; i < TENANTS_A_USER; i++) {
+                client = join_nth(i);
+                (void)leave_cached(client, pool);
+                leave(client);
+        }
+        (void)join_nth(TENANTS_A_USER);
+        ck_assert_uint_eq(release_all_that_go(), TENANTS_BLOCKS_A_TIME);
+        (void)join_nth(TENANTS_A_USER + 1);
+        ck_assert_uint_eq(release_all_that_go(), 1);
 }
 
 /* Some leases end before the first sign, and no request is served from then on. */

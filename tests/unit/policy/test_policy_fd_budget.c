@@ -79,4 +79,85 @@ POLICY_TEST(tenants_that_come_in_turn_leave_a_block_for_others, MANY_BYTES)
         }
 }
 
+#define OWNER    7
+#define OTHER    8
+#define N_MANY   512
+#define N_KEPT   32 /* of these */
+#define N_FIRSTS (N_KEPT / 2)
+
+static bool gets_one(struct client *client)
+{
+        struct action action;
+
+        policy_lease(world.policy, client, &(const struct policy_ask){.n_bytes = 2 * MIB},
+                     world.now_ns);
+        action = next_action();
+        if (action.kind == ACTION_REFUSE)
+                return false;
+        ck_assert_int_eq(action.kind, ACTION_CREATE);
+        policy_created(world.policy, action.block, 0, &world, world.now_ns);
+        ck_assert_int_eq(next_action().kind, ACTION_GRANT);
+        return true;
+}
+
+/* Blocks of tenants that come one after the other, in containers of one user; each has another uid, too. */
+static unsigned take_in_containers(uint32_t owner, unsigned n_tenants)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < n_tenants; i++)
+                n += gets_one(join_in(owner, 1000 + i, i));
+        return n;
+}
+
+POLICY_TEST(all_tenants_of_one_user_leave_blocks_for_other_users, MANY_BYTES)
+{
+        struct client *other;
+        unsigned n_first, n;
+
+        policy_set_max_blocks(world.policy, N_MANY);
+        n_first = take_in_containers(OWNER, N_MANY);
+        policy_check(world.policy);
+        ck_assert_uint_lt(n_first, N_MANY - N_KEPT);
+        ck_assert_uint_gt(n_first, N_MANY * 8 / 9);
+        other = join(OTHER);
+        for (n = 0; gets_one(other); n++)
+                continue;
+        ck_assert_uint_eq(n_first + n, N_MANY - N_KEPT);
+        /* Of the kept ones half are for tenants of users that have some, and no user gets all of these. */
+        n = take_in_containers(OTHER, N_MANY);
+        ck_assert_uint_gt(n, 0);
+        ck_assert_uint_lt(n, N_FIRSTS);
+        ck_assert_uint_gt(take_in_containers(OWNER + 2, N_MANY), 1);
+        for (unsigned i = 0; i < N_FIRSTS / 2; i++)
+                ck_assert(gets_one(join_in(100 + i, 1000, i)));
+}
+
+/* As many blocks as the container gets, for one client after the other. */
+static unsigned fill_container(uint32_t owner, unsigned container)
+{
+        unsigned n = 0;
+
+        for (struct client *client = join_in(owner, owner, container); gets_one(client);) {
+                if (++n % WORLD_N_SLOTS == 0)
+                        client = join_in(owner, owner, container);
+        }
+        return n;
+}
+
+/* The first container leaves something for its user's next one. */
+POLICY_TEST(containers_of_one_user_share_what_it_may_have, MANY_BYTES)
+{
+        unsigned n;
+
+        policy_set_max_blocks(world.policy, N_MANY);
+        ck_assert_uint_eq(fill_container(OWNER, 1), N_MANY * 4 / 5 + 1);
+        n = fill_container(OWNER, 2);
+        policy_check(world.policy);
+        ck_assert_uint_gt(n, N_MANY / 15);
+        ck_assert_uint_lt(n, N_MANY / 10);
+        ck_assert_uint_ge(fill_container(OWNER, 3), 1);
+        ck_assert_uint_ge(fill_container(OTHER, 1), N_MANY / 30);
+}
+
 TESTS_MAIN("policy: fd budget")

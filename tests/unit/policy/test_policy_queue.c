@@ -108,6 +108,40 @@ POLICY_TEST(there_is_a_place_for_one_more_user, 8 * MIB)
         policy_check(world.policy);
 }
 
+/* One request in each container of the user waits; returns how many of these there are in the end. */
+static unsigned wait_in_containers(uint32_t owner, unsigned n_containers)
+{
+        uint64_t n_before = stats().n_waiting;
+
+        for (unsigned i = 0; i < n_containers; i++)
+                policy_lease(world.policy, join_in(owner, 1000 + i, i),
+                             &(struct policy_ask){
+                                     .serial = 1, .n_bytes = 2 * MIB, .deadline_ns = UINT64_MAX},
+                             world.now_ns);
+        while (policy_next_action(world.policy).kind == ACTION_REFUSE)
+                continue;
+        return (unsigned)(stats().n_waiting - n_before);
+}
+
+/* Users with many containers, one after the other. */
+POLICY_TEST(containers_of_one_user_leave_places_for_others, 8 * MIB)
+{
+        struct client *other = join(3);
+        unsigned n;
+
+        (void)hold(other, 8 * MIB);
+        policy_serve_in_turns(world.policy);
+        n = wait_in_containers(7, 600);
+        ck_assert_uint_gt(n, 256);
+        ck_assert_uint_lt(n, 512);
+        for (uint32_t serial = 1; serial <= 16; serial++)
+                expect_wait(other, serial, 2 * MIB, UINT64_MAX);
+        for (uint32_t owner = 20; owner < 32; owner++)
+                ck_assert_uint_ge(wait_in_containers(owner, 130), 1);
+        expect_wait(join(99), 1, 2 * MIB, UINT64_MAX);
+        policy_check(world.policy);
+}
+
 /* A request that fits, and whose block is not created in the end. */
 static void bypass(struct client *client)
 {

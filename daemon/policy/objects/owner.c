@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/policy/objects/owner.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+static int owner_new(struct policy *policy, uint32_t uid, struct owner **ret_owner)
+{
+        struct owner *owner;
+
+        owner = calloc(1, sizeof(*owner) + policy->n_pools * sizeof(owner->open_blocks[0]));
+        if (!owner)
+                return -ENOMEM;
+        owner->policy = policy;
+        owner->uid = uid;
+        TAILQ_INIT(&owner->tenants);
+        HASH_ADD(hh, policy->owners, uid, sizeof(owner->uid), owner);
+        if (!owner->hh.tbl) {
+                free(owner);
+                return -ENOMEM;
+        }
+        *ret_owner = owner;
+        return 0;
+}
+
+int owner_get(struct policy *policy, uint32_t uid, struct owner **ret_owner)
+{
+        struct owner *owner;
+
+        HASH_FIND(hh, policy->owners, &uid, sizeof(uid), owner);
+        if (!owner)
+                return owner_new(policy, uid, ret_owner);
+        *ret_owner = owner;
+        return 0;
+}
+
+void owner_end(struct owner *owner)
+{
+        if (owner->n_tenants)
+                return;
+        assert(!owner->n_waiting && !owner->n_first);
+        HASH_DEL(owner->policy->owners, owner);
+        free(owner);
+}
+
+void owner_add(struct owner *owner, struct tenant *tenant)
+{
+        tenant->owner = owner;
+        TAILQ_INSERT_TAIL(&owner->tenants, tenant, owner_link);
+        owner->n_tenants++;
+}
+
+void owner_remove(struct tenant *tenant)
+{
+        struct owner *owner = tenant->owner;
+
+        TAILQ_REMOVE(&owner->tenants, tenant, owner_link);
+        owner->n_tenants--;
+        owner_end(owner);
+}
+
+void owner_count(const struct holding *holding, const struct totals *before,
+                 const struct totals *after)
+{
+        struct tenant *tenant = holding->tenant;
+        struct open_blocks *open_blocks = &tenant->owner->open_blocks[holding->pool->id];
+
+        tenant->owner->n_with_blocks -= tenant->n_open > 0;
+        tenant->n_open += after->n_open - before->n_open;
+        tenant->owner->n_with_blocks += tenant->n_open > 0;
+        open_blocks->n_open += after->n_open - before->n_open;
+        open_blocks->n_closing += after->n_closing - before->n_closing;
+}
