@@ -160,7 +160,7 @@ struct server {
                 unsigned n;
                 uint64_t n_bytes;
                 uv_timer_t timer;
-                struct task task; /* those whose time is over */
+                struct task task; /* those whose time is over, or that are too many */
         } reply_files;            /* see reply_files.h */
         struct {
                 struct stats_look last; /* that is complete */

@@ -34,17 +34,33 @@ static bool is_over(const struct server *server, const struct reply_file *file)
         return file && server_now_ns(server) - file->since_ns >= REPLY_FILES_KEPT_S * NS_PER_S;
 }
 
+/* There is room for one more file of so many bytes. One file may be larger than all may be. */
+static bool has_room(const struct server *server, unsigned n, size_t n_bytes)
+{
+        if (server->reply_files.n + n > REPLY_FILES_MAX)
+                return false;
+        return server->reply_files.n + n <= 1 ||
+               server->reply_files.n_bytes + n_bytes <= REPLY_FILES_MAX_BYTES;
+}
+
+static void take_back_later(struct server *server)
+{
+        scheduler_put(&server->scheduler, &server->scheduler.node, &server->reply_files.task);
+}
+
 /* The node pays. */
 static void take_back_some(struct task *task)
 {
         struct server *server = CONTAINER_OF(task, struct server, reply_files.task);
 
         for (unsigned i = 0; i < FILES_A_STEP; i++) {
-                if (!is_over(server, TAILQ_FIRST(&server->reply_files.list)))
+                struct reply_file *oldest = TAILQ_FIRST(&server->reply_files.list);
+
+                if (!is_over(server, oldest) && has_room(server, 0, 0))
                         return;
-                take_back(TAILQ_FIRST(&server->reply_files.list));
+                take_back(oldest);
         }
-        scheduler_put(&server->scheduler, &server->scheduler.node, task);
+        take_back_later(server);
 }
 
 static void on_look(uv_timer_t *timer)
@@ -52,8 +68,7 @@ static void on_look(uv_timer_t *timer)
         struct server *server = timer->data;
 
         if (is_over(server, TAILQ_FIRST(&server->reply_files.list)))
-                scheduler_put(&server->scheduler, &server->scheduler.node,
-                              &server->reply_files.task);
+                take_back_later(server);
         else if (TAILQ_EMPTY(&server->reply_files.list))
                 (void)uv_timer_stop(timer);
 }
@@ -87,16 +102,18 @@ void reply_files_end(struct session *session)
                 take_back(file);
 }
 
+/* A large file may need the room of many: what is left of them goes in the node's steps. It was made in more steps than
+ * that takes. */
 static void make_room(struct session *session, size_t n_bytes)
 {
         struct server *server = session->server;
 
         if (session->n_reply_files == REPLY_FILES_A_SESSION)
                 take_back(TAILQ_FIRST(&session->reply_files));
-        while (server->reply_files.n == REPLY_FILES_MAX ||
-               (server->reply_files.n &&
-                server->reply_files.n_bytes + n_bytes > REPLY_FILES_MAX_BYTES))
+        for (unsigned i = 0; i < FILES_A_STEP && !has_room(server, 1, n_bytes); i++)
                 take_back(TAILQ_FIRST(&server->reply_files.list));
+        if (!has_room(server, 1, n_bytes))
+                take_back_later(server);
 }
 
 static void keep(struct session *session, struct reply_file *file)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replies with rows are files. A client may keep the file, but its memory counts as the daemon's, so the
- * daemon takes that back: when the client has been sent REPLY_FILES_A_SESSION later ones, when its session
- * ends, when all files together are too many or too large, and at the latest after REPLY_FILES_KEPT_S
- * seconds. A client that reads nothing for so long has been disconnected before. The file then keeps its
- * size and is all zero, the first row first. On the loop. */
+ * daemon takes that back: when the client has been sent REPLY_FILES_A_SESSION later ones, when its session ends, when
+ * all files together are too many or too large (some in each step), and at the latest after REPLY_FILES_KEPT_S
+ * seconds. A client that reads nothing for so long has been disconnected before. The file then keeps its size and is
+ * all zero, the first row first. On the loop. */
 #pragma once
 
 #include <stddef.h>
