@@ -186,7 +186,6 @@ static void submit(struct page_sweeper *sweeper, struct sweep *sweep)
         TAILQ_INSERT_TAIL(&sweeper->sweeps, sweep, link);
         sweeper->n++;
         sweeper->n_bytes += sweep->n_bytes;
-        pthread_cond_signal(&sweeper->came);
 }
 
 static bool has_room(const struct page_sweeper *sweeper, uint64_t n_bytes)
@@ -195,6 +194,7 @@ static bool has_room(const struct page_sweeper *sweeper, uint64_t n_bytes)
                                n_bytes <= WAITING_MAX_BYTES - sweeper->n_bytes);
 }
 
+/* The thread is woken when the lock is free: else the loop wakes it twice. */
 void page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes, size_t n_bytes)
 {
         struct sweep *sweep = sweep_new(take_bytes, -1, n_bytes);
@@ -205,8 +205,10 @@ void page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes, s
         if (is_taken)
                 submit(sweeper, sweep);
         pthread_mutex_unlock(&sweeper->lock);
-        if (is_taken)
+        if (is_taken) {
+                pthread_cond_signal(&sweeper->came);
                 return;
+        }
         clear_start(take_bytes, n_bytes);
         (void)munmap(take_bytes, n_bytes);
         free(sweep);
@@ -244,6 +246,7 @@ void page_sweeper_take_file(struct page_sweeper *sweeper, int take_fd, uint64_t 
         pthread_mutex_lock(&sweeper->lock);
         if (!sweeper->is_late) {
                 submit(sweeper, sweep);
+                pthread_cond_signal(&sweeper->came);
                 is_ours = await(sweeper, sweep);
         }
         pthread_mutex_unlock(&sweeper->lock);
