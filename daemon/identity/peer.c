@@ -2,6 +2,7 @@
 #include "daemon/identity/peer.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,16 +28,22 @@
 #define PID_FS_MAGIC 0x50494446
 #endif
 
-/* Whether /proc shows the daemon's own pid namespace. In another one the same pid is a different process. */
+/* Whether /proc shows the daemon's own pid namespace. In another one the same pid is a different process. Once it does it
+ * goes on: to ask again costs as much as a fifth of what is read there. */
 static bool proc_is_ours(void)
 {
+        static atomic_bool is_ours;
         char name[16];
-        ssize_t n = readlink("/proc/self", name, sizeof(name) - 1);
+        ssize_t n;
 
+        if (is_ours)
+                return true;
+        n = readlink("/proc/self", name, sizeof(name) - 1);
         if (n <= 0)
                 return false;
         name[n] = '\0';
-        return atoi(name) == getpid();
+        is_ours = atoi(name) == getpid();
+        return is_ours;
 }
 
 static int read_start(pid_t pid, uint64_t *ret_ticks)
@@ -121,10 +128,13 @@ static int open_pidfd(int socket, pid_t pid)
 /* From Linux 6.9 on each process has a pidfd inode of its own, also a process whose pid is not visible. */
 static uint64_t number_of(int pidfd, pid_t pid)
 {
+        static atomic_bool is_numbered; /* by this kernel */
         struct statfs fs;
         struct stat st;
 
-        if (fstatfs(pidfd, &fs) == 0 && fs.f_type == PID_FS_MAGIC && fstat(pidfd, &st) == 0)
+        if (!is_numbered)
+                is_numbered = fstatfs(pidfd, &fs) == 0 && fs.f_type == PID_FS_MAGIC;
+        if (is_numbered && fstat(pidfd, &st) == 0)
                 return st.st_ino;
         return pid > 0 ? (uint64_t)pid : 0;
 }
@@ -163,11 +173,12 @@ int peer_init(struct peer *peer, int socket)
                 return pidfd;
         new_peer = (struct peer){.pid = credentials.pid,
                                  .uid = credentials.uid,
-                                 .network = network_of(socket),
                                  .process = number_of(pidfd, credentials.pid)};
         new_peer.container_fault = credentials.pid > 0 ? peer_find_container(credentials.pid,
                                                                              new_peer.container)
                                                        : -EREMOTE;
+        if (new_peer.container_fault)
+                new_peer.network = network_of(socket);
         if (*new_peer.container)
                 new_peer.container_owner = owner_of(new_peer.container);
         if (!lives(pidfd))

@@ -61,10 +61,10 @@ static void check_transport(const struct transport *transport)
         check_events(transport);
 }
 
-/* It waits for the end of its process until it has seen it. */
+/* From its HELLO on it waits for the end of its process until it has seen it. */
 static void check_process(const struct session *session)
 {
-        bool waits = session->state == SESSION_HELLO || session->state == SESSION_READY ||
+        bool waits = session->state == SESSION_READY ||
                      (session->state == SESSION_LEFT && !session->process_is_over);
         uint32_t standing = 0;
 

@@ -152,7 +152,8 @@ static bool become_client(struct walk *walk)
         struct tenant_key key;
 
         authorization_find_tenant(session, &key);
-        if (policy_add_client(session->server->policy, &key, session->account->user->uid,
+        if (session_watch_process(session) ||
+            policy_add_client(session->server->policy, &key, session->account->user->uid,
                               CLIENT_N_SLOTS, board_words(session->board, session->server->n_pools),
                               session, &client)) {
                 refuse_for_memory(session, frame);

@@ -367,12 +367,6 @@ bool session_may_lease(const struct session *session)
                session->peer.uid == session->server->served_uid;
 }
 
-void session_become_ready(struct session *session, struct client *client)
-{
-        session->client = client;
-        set_state(session, SESSION_READY);
-}
-
 void session_note_user(struct session *session)
 {
         if (session->is_begin_noted)
@@ -397,6 +391,20 @@ static struct transport_owner owner_of(struct session *session)
                                         .allowance = &session->process->allowance};
 }
 
+int session_watch_process(struct session *session)
+{
+        struct transport_owner owner = owner_of(session);
+
+        return fd_watch_begin(&session->process_watch, &session->server->scheduler, owner.watcher,
+                              owner.news, session->peer.pidfd, EPOLLIN);
+}
+
+void session_become_ready(struct session *session, struct client *client)
+{
+        session->client = client;
+        set_state(session, SESSION_READY);
+}
+
 static void start(struct session *session, int take_fd)
 {
         struct server *server = session->server;
@@ -413,9 +421,6 @@ static void start(struct session *session, int take_fd)
         if (transport_init(&session->transport, server, &owner, take_fd)) {
                 unlist(session);
                 session_free(session);
-        } else if (fd_watch_begin(&session->process_watch, &server->scheduler, owner.watcher,
-                                  owner.news, session->peer.pidfd, EPOLLIN)) {
-                close_handles(session);
         }
 }
 

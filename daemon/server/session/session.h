@@ -7,7 +7,7 @@
  *    session_accept (listener.c)
  *         |
  *         v
- *       HELLO ---- C or P --------------------------------.
+ *       HELLO ---- C -------------------------------------.
  *         |                                               |
  *         | its HELLO is agreed on (dispatch.c)           |
  *         v                                               v
@@ -19,12 +19,13 @@
  * C: session_end_connection. The connection has ended, or its frame is malformed (session.c, as transport.c
  *    says). A frame ends it: BYE, a first one that is no HELLO, a HELLO that is refused or is the second
  *    (dispatch.c). The peer says no HELLO, or reads nothing, for 5 seconds (timeouts.c).
- * P: session_end_process. The process has ended (session.c, by its pidfd). In LEFT also: a later session of
- *    the process has taken over what this one left (process_sessions.c).
+ * P: session_end_process. The process has ended (session.c, by its pidfd, which is watched from the HELLO on: for who
+ *    says nothing that costs more than it is worth). In LEFT also: a later session of the process has taken over what
+ *    this one left (process_sessions.c).
  *
- * A stop of the server brings C and then P (server.c). A session whose pidfd cannot be watched goes from HELLO to
- * CLOSING at once. What the policy is told at each arrow is in session.c, beside the table of legal ones: a part at a
- * time, so LEFT and ORPHANED last until it knows all. */
+ * A stop of the server brings C and then P (server.c). A session whose pidfd cannot be watched is refused at its HELLO.
+ * What the policy is told at each arrow is in session.c, beside the table of legal ones: a part at a time, so LEFT and
+ * ORPHANED last until it knows all. */
 #pragma once
 
 #include "daemon/identity/peer.h"
@@ -106,6 +107,9 @@ struct session *session_of(struct process_member *member);
 
 /* Tells a refused connection the reason, if the socket takes it at once. */
 void session_turn_away(int fd, int code, const char *text);
+
+/* From now on the end of the process counts. An error means that it cannot be watched. */
+int session_watch_process(struct session *session);
 
 /* HELLO is agreed on: the session serves requests from now on. */
 void session_become_ready(struct session *session, struct client *client);
