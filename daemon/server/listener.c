@@ -2,11 +2,13 @@
 #include "daemon/server/listener.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
@@ -21,13 +23,15 @@
 /* Connections of a user that wait for its turn. Later ones are turned away. */
 #define ARRIVALS_A_USER 512
 
+#define ACCEPTS_A_STEP 4
+
 struct listen_socket {
         struct listener *listener;
         enum session_way way;
         struct sockaddr_un address;
         int fd;
         uv_poll_t poll;
-        struct task accepting; /* one connection a step */
+        struct task accepting; /* ACCEPTS_A_STEP connections a step */
         bool has_file;         /* the file is this daemon's, which removes it */
 };
 
@@ -80,6 +84,17 @@ static void arrival_free(struct arrival *arrival)
         free(arrival);
 }
 
+/* The peer has closed its end, and what it said, if anything, was taken. Most of those that connect and say nothing have
+ * gone by then: to let them in would cost as much as to serve others. */
+static bool has_gone(int fd)
+{
+        struct pollfd end = {.fd = fd};
+        char byte;
+
+        return poll(&end, 1, 0) == 1 && (end.revents & POLLHUP) &&
+               recv(fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 static void let_in(struct task *task)
 {
         struct arrival *arrival = CONTAINER_OF(task, struct arrival, task);
@@ -88,7 +103,32 @@ static void let_in(struct task *task)
         int fd = arrival->fd;
 
         arrival_free(arrival);
-        session_accept(server, fd, way);
+        if (has_gone(fd))
+                socket_close(server, fd);
+        else
+                session_accept(server, fd, way);
+}
+
+static void close_away(struct server *server, int take_fd)
+{
+        if (!has_gone(take_fd))
+                session_turn_away(
+                        take_fd, GPUMEM_E_TOO_MANY,
+                        "too many processes of this user connect at this moment; try again");
+        socket_close(server, take_fd);
+}
+
+/* Who connected pays for the step, too. */
+static void send_away(struct task *task)
+{
+        struct arrival *arrival = CONTAINER_OF(task, struct arrival, task);
+        struct server *server = arrival->listener->server;
+        int fd = arrival->fd;
+
+        if (arrival->user)
+                scheduler_charge_also(&server->scheduler, &arrival->user->payer);
+        arrival_free(arrival);
+        close_away(server, fd);
 }
 
 static int find_user(struct server *server, int fd, struct user **ret_user)
@@ -102,15 +142,28 @@ static int find_user(struct server *server, int fd, struct user **ret_user)
                         ret_user);
 }
 
+static bool may_come_in(const struct user *user, int fd)
+{
+        return (!user || user->n_arrivals < ARRIVALS_A_USER) && !has_gone(fd);
+}
+
+static struct payer *payer_of(const struct listen_socket *socket)
+{
+        struct scheduler *scheduler = &socket->listener->server->scheduler;
+
+        return socket->way == SESSION_AS_ADMIN ? &scheduler->admin : &scheduler->arriving;
+}
+
+/* Who is sent away is so before more are accepted, but after those whose turn comes now. */
 static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
 {
         struct scheduler *scheduler = &socket->listener->server->scheduler;
-        bool is_one_more = !user || user->n_arrivals < ARRIVALS_A_USER;
-        struct arrival *arrival = is_one_more ? calloc(1, sizeof(*arrival)) : NULL;
+        struct arrival *arrival = calloc(1, sizeof(*arrival));
+        bool comes_in = may_come_in(user, fd);
 
         if (!arrival)
                 return -ENOMEM;
-        *arrival = (struct arrival){.task = {.step = let_in},
+        *arrival = (struct arrival){.task = {.step = comes_in ? let_in : send_away},
                                     .listener = socket->listener,
                                     .user = user,
                                     .way = socket->way,
@@ -120,12 +173,13 @@ static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
                 payer_ref(&user->payer);
                 user->n_arrivals++;
         }
-        scheduler_put(scheduler, user ? &user->payer : &scheduler->admin, &arrival->task);
+        scheduler_put(scheduler, comes_in && user ? &user->payer : payer_of(socket),
+                      &arrival->task);
         return 0;
 }
 
-/* Who connects pays for the step, too. */
-static void arrive(struct listen_socket *socket, int fd)
+/* Who connects pays, too. */
+static void arrive(struct listen_socket *socket, int fd, uint64_t since_ns)
 {
         struct server *server = socket->listener->server;
         struct user *user = NULL;
@@ -133,39 +187,44 @@ static void arrive(struct listen_socket *socket, int fd)
 
         if (socket->way == SESSION_AS_CLIENT)
                 r = find_user(server, fd, &user);
-        if (user)
-                scheduler_charge_also(&server->scheduler, &user->payer);
         if (!r)
                 r = arrival_new(socket, user, fd);
-        if (r) {
-                session_turn_away(
-                        fd, GPUMEM_E_TOO_MANY,
-                        "too many processes of this user connect at this moment; try again");
-                socket_close(server, fd);
-        }
+        if (r)
+                close_away(server, fd);
+        if (user)
+                payer_charge(&user->payer, clock_now_ns() - since_ns);
         (void)user_unref(user);
 }
 
 static void go_on_accepting(struct listen_socket *socket)
 {
-        struct scheduler *scheduler = &socket->listener->server->scheduler;
-
-        scheduler_put(scheduler,
-                      socket->way == SESSION_AS_ADMIN ? &scheduler->admin : &scheduler->arriving,
-                      &socket->accepting);
+        scheduler_put(&socket->listener->server->scheduler, payer_of(socket), &socket->accepting);
 }
 
-static void accept_one(struct task *task)
+/* Returns whether there may be more. */
+static bool accept_one(struct listen_socket *socket)
 {
-        struct listen_socket *socket = CONTAINER_OF(task, struct listen_socket, accepting);
+        uint64_t since_ns = clock_now_ns();
         int fd = accept4(socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-        if (fd >= 0) {
-                arrive(socket, fd);
-                go_on_accepting(socket);
-        } else if (errno == EMFILE || errno == ENFILE) {
+        if (fd >= 0)
+                arrive(socket, fd, since_ns);
+        else if (errno == EMFILE || errno == ENFILE)
                 turn_away(socket);
+        return fd >= 0;
+}
+
+/* For each connection that is accepted the kernel wakes one of the processes that wait in connect(). If there were one
+ * place, others would take it now and then before that process runs, and it would be the last again. */
+static void accept_some(struct task *task)
+{
+        struct listen_socket *socket = CONTAINER_OF(task, struct listen_socket, accepting);
+
+        for (unsigned i = 0; i < ACCEPTS_A_STEP; i++) {
+                if (!accept_one(socket))
+                        return;
         }
+        go_on_accepting(socket);
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
@@ -348,7 +407,7 @@ int listener_new(struct server *server, const struct server_options *options,
                 listener->sockets[way] = (struct listen_socket){.listener = listener,
                                                                 .way = (enum session_way)way,
                                                                 .fd = -1,
-                                                                .accepting = {.step = accept_one}};
+                                                                .accepting = {.step = accept_some}};
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         r = guard_loop(server, options);
         if (!r)

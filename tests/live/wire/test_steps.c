@@ -223,6 +223,28 @@ TEST(what_takes_long_is_two_steps)
         ck_assert_uint_ge(n_of_stats, n_of_peaks + N_MANY / 2);
 }
 
+/* As many as find a place in front of the daemon. */
+#define N_IN_FRONT 5
+
+/* They come and go while the daemon stands still. It accepts them in two steps, and sends each away in one. To accept them
+ * and let them in one by one is three steps for each. */
+TEST(who_has_gone_is_not_let_in)
+{
+        uint64_t n_first = n_steps(), n_before = n_steps(), n;
+
+        daemon_suspend(&gpumemd);
+        for (unsigned i = 0; i < N_IN_FRONT; i++) {
+                int fd = connect_raw();
+
+                closep(&fd);
+        }
+        daemon_resume(&gpumemd);
+        (void)daemon_quiet_fds(&gpumemd);
+        n = n_steps() - n_before - (n_before - n_first);
+        ck_assert_uint_ge(n, N_IN_FRONT);
+        ck_assert_uint_le(n, 2 * N_IN_FRONT);
+}
+
 #define N_LEFT 60 /* frames of each */
 
 /* The process hangs up with many frames unread, and reconnects. Its new connection is not served before they are read,
