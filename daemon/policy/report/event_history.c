@@ -30,7 +30,7 @@ struct event_history_lane {
         UT_hash_handle hh;
 };
 
-/* A user with the lanes of all its tenants, or the node. */
+/* An owner with the lanes of all its tenants, or the node. */
 struct lane_owner {
         uint64_t id;     /* its uid, or OWNER_NODE */
         uint32_t n_rows; /* without the lasting ones */
@@ -42,7 +42,7 @@ struct lane_owner {
 #define OWNER_NODE UINT64_MAX
 
 /* The node may use this part of the rows when it needs it: one person may have as many uids as there are
- * rows, through a user namespace or a container. */
+ * rows, through a user namespace. */
 #define NODE_PART 8
 
 /* Rows, lanes and owners are allocated at the start, as many as there can be, so that an event needs no
@@ -194,9 +194,10 @@ static struct lane_owner *get_owner(struct event_history *history, uint64_t id)
 
 /* Makes an empty lane. NULL: out of memory. */
 static struct event_history_lane *make_lane(struct event_history *history,
-                                            const struct tenant_key *tenant, enum lane_kind kind)
+                                            const struct tenant_key *tenant, uint64_t owner_id,
+                                            enum lane_kind kind)
 {
-        struct lane_owner *owner = get_owner(history, tenant ? tenant->uid : OWNER_NODE);
+        struct lane_owner *owner = get_owner(history, owner_id);
         struct event_history_lane *lane;
 
         if (!owner)
@@ -226,7 +227,7 @@ static uint32_t weight(const struct event_history *history, const struct lane_ow
         return owner->n_rows > n_kept ? owner->n_rows - n_kept : 0;
 }
 
-/* The longest lane of the owner with the most rows. So a user with many tenants (containers or connections)
+/* The longest lane of the owner with the most rows. So a user with many tenants (containers, uids in them, connections)
  * pushes out no other user's rows, and among its tenants none with fewer rows than another. Of owners with
  * equally many rows the newest loses one, so that newcomers push each other out. All owners are visited:
  * even with one row for each user this is cheaper than the connection that caused the event. */
@@ -434,7 +435,7 @@ void event_history_note(struct event_history *history, const struct tenant_key *
         if (event->number > history->end)
                 history->end = event->number;
         if (!lane)
-                lane = make_lane(history, key, kind);
+                lane = make_lane(history, key, key ? event->owner_uid : OWNER_NODE, kind);
         if (lane) {
                 note_in(history, lane, event, now_ns);
         } else {
@@ -498,7 +499,7 @@ static void check_lane(const struct event_history_lane *lane)
         uint64_t before = 0;
         uint32_t n = 0;
 
-        assert(is_nobodys(lane) ? !lane->key.tenant.uid : lane->owner->id == lane->key.tenant.uid);
+        assert(!is_nobodys(lane) || !lane->key.tenant.uid);
         TAILQ_FOREACH (row, &lane->rows, lane_link) {
                 assert(row->lane == lane && row->number > before);
                 before = row->number;

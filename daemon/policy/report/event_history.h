@@ -37,6 +37,7 @@ struct event_history_lane;
 struct noted_event {
         uint64_t number; /* the event's number, unless it is too low: then the next one */
         enum listed_event what;
+        uint32_t owner_uid;  /* of the tenant's owner: see objects/owner.h */
         uint32_t pid;        /* 0: none */
         uint32_t pool;       /* POLICY_ALL_POOLS: none, or several */
         uint32_t code;       /* of a refusal */

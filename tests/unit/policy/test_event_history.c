@@ -54,11 +54,12 @@ static struct tenant_key tenant(uint32_t uid, const char *realm)
         return key;
 }
 
-static void note_own(uint32_t uid, const char *realm, enum listed_event what, uint32_t pid,
-                     struct event_history_row **own)
+static void note_owned(uint32_t owner_uid, uint32_t uid, const char *realm, enum listed_event what,
+                       uint32_t pid, struct event_history_row **own)
 {
         const struct tenant_key key = tenant(uid, realm);
         const struct noted_event event = {.what = what,
+                                          .owner_uid = owner_uid,
                                           .pid = pid,
                                           .n_bytes = 10,
                                           .program = "program",
@@ -67,6 +68,12 @@ static void note_own(uint32_t uid, const char *realm, enum listed_event what, ui
 
         event_history_note(history, &key, &event, now_ns);
         event_history_check(history);
+}
+
+static void note_own(uint32_t uid, const char *realm, enum listed_event what, uint32_t pid,
+                     struct event_history_row **own)
+{
+        note_owned(uid, uid, realm, what, pid, own);
 }
 
 static void note_of(uint32_t uid, const char *realm, enum listed_event what, uint32_t pid)
@@ -322,7 +329,20 @@ static unsigned count_node_rows(void)
         return n;
 }
 
-/* A container may have any number of uids. */
+/* A container may have any number of uids. They are its owner's. */
+TEST(many_uids_in_a_container_push_out_its_own)
+{
+        uint64_t n_times;
+
+        note(1, LISTED_EVENT_REFUSED, 5);
+        note(1, LISTED_EVENT_REFUSED, 6);
+        note(1, LISTED_EVENT_REFUSED, 7);
+        for (uint32_t uid = 100; uid < 1100; uid++)
+                note_owned(2, uid, "/container", LISTED_EVENT_CONNECTED, uid, NULL);
+        ck_assert_uint_eq(count_rows(1, &n_times), 3);
+}
+
+/* One person may have many uids. */
 TEST(no_number_of_users_pushes_the_node_s_out)
 {
         const unsigned n_of_node = N_ROWS_ALL / 8;
