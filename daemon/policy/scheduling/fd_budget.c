@@ -63,7 +63,7 @@ static bool has_share(const struct tenant *tenant, struct count n)
         uint64_t max = tenant->policy->max_blocks;
 
         return n.all < max - n_kept(tenant->policy) &&
-               n.own + n.of_owner < FD_BUDGET_SHARE * (max - n.all);
+               (n.own + n.of_owner) / FD_BUDGET_SHARE < max - n.all;
 }
 
 /* How many blocks the owner has beyond what its tenants together may have by their shares: with each that it has less,
