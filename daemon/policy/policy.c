@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "daemon/policy/client_end.h"
 #include "daemon/policy/keep.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
@@ -60,9 +61,7 @@ struct policy *policy_free(struct policy *policy)
         while (!LIST_EMPTY(&policy->clients)) {
                 struct client *client = LIST_FIRST(&policy->clients);
 
-                client_begin_drop(client);
-                while (client_next_to_drop(client))
-                        client_drop_next(client);
+                (void)client_end_drop(client, UINT_MAX);
                 client_free(client);
         }
         /* Every pool's queue must learn that a tenant ends. */
@@ -123,20 +122,6 @@ static void serve_all(struct policy *policy, uint64_t now_ns)
                 service_serve(policy->pools[i], now_ns);
 }
 
-/* What the client shared may be kept for others. */
-static bool drop_some(struct client *client, unsigned n_most)
-{
-        client_begin_drop(client);
-        while (n_most && client_next_to_drop(client)) {
-                unsigned cost = client_drop_cost(client);
-
-                n_most -= cost < n_most ? cost : n_most;
-                keep_begin(client_next_to_drop(client));
-                client_drop_next(client);
-        }
-        return client_next_to_drop(client);
-}
-
 bool policy_client_drop_some(struct policy *policy, struct client *client, unsigned n_most,
                              uint64_t now_ns)
 {
@@ -144,7 +129,7 @@ bool policy_client_drop_some(struct policy *policy, struct client *client, unsig
 
         assert(client->policy == policy && !client->eof && !client->dead);
         note_time(policy, now_ns);
-        has_more = drop_some(client, n_most);
+        has_more = client_end_drop(client, n_most);
         serve_all(policy, now_ns);
         return has_more;
 }
@@ -152,12 +137,13 @@ bool policy_client_drop_some(struct policy *policy, struct client *client, unsig
 bool policy_client_unmap_some(struct policy *policy, struct client *client, unsigned n_most,
                               uint64_t now_ns)
 {
+        bool has_more;
+
         assert(client->policy == policy && (client->eof || client->dead));
         note_time(policy, now_ns);
-        while (n_most-- && !LIST_EMPTY(&client->returned))
-                (void)lease_free(LIST_FIRST(&client->returned));
+        has_more = client_end_unmap(client, n_most);
         serve_all(policy, now_ns);
-        return !LIST_EMPTY(&client->returned);
+        return has_more;
 }
 
 /* Notes one sign of the client's end. Returns whether both have come. */
@@ -170,7 +156,7 @@ static bool take_sign(struct client *client, uint64_t now_ns)
         if (is_last)
                 client_free(client);
         else
-                (void)drop_some(client, UINT_MAX);
+                (void)client_end_drop(client, UINT_MAX);
         serve_all(policy, now_ns);
         return is_last;
 }

@@ -6,12 +6,8 @@
 #include <stdlib.h>
 
 #include "daemon/policy/accounting/charge.h"
-#include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
-#include "daemon/policy/objects/release_all.h"
-#include "daemon/policy/objects/request.h"
 #include "daemon/policy/objects/tenant.h"
-#include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/state/slot_set.h"
 #include "gpumem.h"
@@ -62,78 +58,6 @@ int client_new(struct policy *policy, const struct tenant_key *key, uint32_t own
         policy->n_changes++;
         *ret_client = client;
         return 0;
-}
-
-/* A client that ends may still write to a block that it uses, so no other client may get it. A block that
- * it did not use, or was not told of, can be cached. */
-static void drop_lease(struct lease *lease)
-{
-        struct block *block = lease->block;
-
-        if (lease->state != LEASE_BUSY) {
-                action_withdraw(&lease->action);
-                if (block)
-                        unmap_timeout_update_holder(block);
-                return;
-        }
-        if (lease_revoke(lease)) {
-                block_return_to_cache(block);
-                return;
-        }
-        lease_end_use(lease);
-        lease->left_in_use = true;
-        if (action_is_queued(&lease->action)) {
-                block->n_grants--; /* of which the client was never told */
-                lease_free(lease);
-                block_return_to_cache(block);
-        } else if (block->n_busy) {
-                block_transfer_charge(block);
-        } else {
-                block_release(block);
-        }
-}
-
-void client_begin_drop(struct client *client)
-{
-        if (client->is_ending)
-                return;
-        client->is_ending = true;
-        while (!TAILQ_EMPTY(&client->requests))
-                request_free(TAILQ_FIRST(&client->requests));
-        while (!LIST_EMPTY(&client->release_alls))
-                release_all_free(LIST_FIRST(&client->release_alls));
-        action_withdraw(&client->spare.action);
-        action_withdraw(&client->mark);
-        for (uint32_t i = 0; i < client->policy->n_pools; i++)
-                action_withdraw(&client->sums[i].pressure);
-        client->next_to_drop = client->leases;
-}
-
-struct lease *client_next_to_drop(const struct client *client)
-{
-        return client->next_to_drop;
-}
-
-/* So many leases that are looked at take as long as one that is dropped. */
-#define LOOKS_A_DROP 16
-
-unsigned client_drop_cost(const struct client *client)
-{
-        const struct lease *lease = client->next_to_drop;
-        const struct block *block = lease->block;
-        bool is_walked = block && lease->state == LEASE_BUSY &&
-                         (block->charge.client == client || lease->counts_for_client ||
-                          lease->counts_for_tenant);
-
-        return is_walked ? 1 + block->n_leases / LOOKS_A_DROP : 1;
-}
-
-void client_drop_next(struct client *client)
-{
-        struct lease *lease = client->next_to_drop;
-
-        client->next_to_drop = lease->hh.next;
-        drop_lease(lease);
 }
 
 struct client *client_free(struct client *client)

@@ -15,15 +15,6 @@
 int client_new(struct policy *policy, const struct tenant_key *key, uint32_t owner_uid,
                uint32_t n_slots, void *owner, struct client **ret_client);
 
-/* Frees its requests. Its leases are dropped one after another. Also legal if that has begun. */
-void client_begin_drop(struct client *client);
-
-/* The lease that is dropped next, or NULL; and drops it: the block is released or cached. Where others lease the block,
- * too, all its leases may be looked at: how many leases that are dropped alone take as long. */
-struct lease *client_next_to_drop(const struct client *client);
-unsigned client_drop_cost(const struct client *client);
-void client_drop_next(struct client *client);
-
 /* After all leases are dropped: its mappings are gone. Frees the client. */
 struct client *client_free(struct client *client);
 
