@@ -11,7 +11,7 @@
 #include "ctl/output/parse.h"
 #include "ctl/query/event_rows.h"
 #include "ctl/query/filter.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 #define WAIT_S_MAX  86400
 #define COLUMNS_MAX 512

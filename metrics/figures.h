@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "proto/listing.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* Tenants' rows, over all pools, that get samples of their own. The rest is added up. */
 #define METRICS_TENANT_ROWS_MAX 1000

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "metrics/lines.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* "GPU-" and its 36 characters, as NVML writes it. */
 #define POOL_UUID_MAX 41

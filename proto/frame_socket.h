@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "base/fdset.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* Sends a sealed frame whole or not at all. `fds` are borrowed: frame->n_fds of them. -EAGAIN: a non-blocking socket
  * is full; GPUMEM_E_DISCONNECTED: the peer is gone. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 static_assert(sizeof(struct client_row) == 328, "rows have no padding");
 static_assert(sizeof(struct block_row) == 88, "rows have no padding");

@@ -4,7 +4,7 @@
  * it when a program asks. The facts may be hostile: what proto_decode passes is enough. Pure. */
 #pragma once
 
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 #define REFUSAL_TEXT_BYTES 400
 static_assert(sizeof(((struct message_refused *)0)->text) == REFUSAL_TEXT_BYTES,

@@ -9,7 +9,7 @@
 #include "client/api/default_client.h"
 #include "client/connection/reconnect.h"
 #include "client/runtime/last_error.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* Not wrong calls, and not an absent daemon. */
 static bool is_of_memory(int code)

@@ -13,7 +13,7 @@
 #include "client/connection/reconnect.h"
 #include "client/connection/rows.h"
 #include "client/pool/shared_alloc.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* Memory that is allocated while this is read may be counted twice, or not at all; more may be used than a limit that
  * came later. */

@@ -11,7 +11,7 @@
 #include "driver/context.h"
 #include "driver/legacy.h"
 #include "gpumem.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 static_assert(LEGACY_HANDLE_BYTES == PROTO_LEGACY_HANDLE_BYTES, "the daemon's are the driver's");
 

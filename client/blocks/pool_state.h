@@ -24,7 +24,7 @@
 #include "client/reserve/trim_trigger.h"
 #include "client/streams/fences.h"
 #include "driver/stream.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 struct connection;
 struct service_thread;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/fdset.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 #include "proto/refusal_text.h"
 
 struct link;

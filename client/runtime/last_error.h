@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "gpumem.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* Sets the reason of an error, such as the daemon's answer. It is kept only if the whole call ends with this error. */
 void last_error_set(int code, const char *text);

@@ -7,7 +7,7 @@
 #include "base/size.h"
 #include "ctl/output/parse.h"
 #include "proto/listing.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 #define WORD_MAX 64
 

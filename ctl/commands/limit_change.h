@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* One change, as SET_LIMITS has it. */
 struct limit_change {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "proto/listing.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* Processes with a letter of their own; others share the last one. */
 #define CHART_LETTERS 26

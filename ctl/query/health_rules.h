@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "proto/listing.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 #define FINDING_TEXT_MAX 192
 

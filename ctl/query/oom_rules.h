@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "proto/listing.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* Memory was refused: for lack of it, by a limit, by the driver or its device, or by the daemon's end. Not a request
  * that was wrong. */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "proto/listing.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* What rows are sorted by; the largest stand first, of pids and names the first. */
 enum top_sort {

@@ -2,7 +2,7 @@
 /* Many connections of one process, each with some requests under way. One thread. */
 #pragma once
 
-#include "proto/proto.h"
+#include "proto/messages.h"
 #include "tests/attack/gang.h"
 
 #define ASKERS_MAX 256

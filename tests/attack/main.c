@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 #include "tests/attack/attacks.h"
 #include "tests/attack/loop_time.h"
 #include "tests/attack/rates.h"

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "gpumem.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 #include "tests/demo/gpu.h"
 #include "tests/live/support/daemon.h"
 #include "tests/random.h"

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* Connects to the daemon that GPUMEM_SOCKET names; -1: errno says why. */
 int peer_connect(void);

@@ -3,7 +3,7 @@
  * one are met too. */
 #pragma once
 
-#include "proto/proto.h"
+#include "proto/messages.h"
 #include "tests/fuzz/fuzz.h"
 
 #define DATAGRAM_BYTES_MAX (sizeof(struct frame) + 32)

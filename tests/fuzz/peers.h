@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/proto.h"
+#include "proto/messages.h"
 #include "tests/fuzz/datagram.h"
 
 #define N_PEERS      6

@@ -18,7 +18,7 @@
 
 #include "daemon/policy/state/public_types.h"
 #include "proto/listing.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 #define EVENT_HISTORY_ROWS 4096
 

@@ -23,7 +23,7 @@
 #include "daemon/server/core/polling.h"
 #include "daemon/server/core/settings.h"
 #include "daemon/server/scheduler/scheduler.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* Leases that one client may hold at a time. Its board has a page for each 512, from when the first of them is used. */
 #define CLIENT_N_SLOTS 16384

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "daemon/policy/policy.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* A pool smaller than one block is useless. */
 #define SETTINGS_POOL_BYTES_MIN (UINT64_C(2) << 20)

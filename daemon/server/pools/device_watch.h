@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "daemon/server/core/server_state.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* Starts the watches. `library` is NVML's name; a pool without a watch has unknown statistics.
  * `canary_library`: see server_options. */

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "proto/listing.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 static const char *number_format(uint64_t n, char text[static SIZE_TEXT_MAX])
 {

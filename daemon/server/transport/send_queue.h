@@ -7,7 +7,7 @@
 
 #include "base/fdset.h"
 #include "daemon/fairness/allowance.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 /* Bytes that may be queued for one peer. */
 #define SEND_QUEUE_BYTES_MAX (UINT64_C(1) << 20)

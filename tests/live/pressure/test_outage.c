@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "daemon/backing/worker/backing.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 #include "tests/live/worlds/solo.h"
 
 #define PIECE  (64 * MIB)

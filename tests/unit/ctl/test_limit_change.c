@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 #include "tests/suite.h"
 
 #define EACH PROTO_LIMIT_OF_EACH

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* The messages: their structs, their checks and their names, all from messages.def.
  *
  * A frame is a header of 16 bytes and one message. It travels as one SOCK_SEQPACKET datagram with its fds. Only
- * proto_decode turns received bytes into a frame that may be trusted. Pure. */
+ * proto_decode (decode.c) turns received bytes into a frame that may be trusted. Pure. */
 #pragma once
 
 #include <assert.h>

@@ -10,7 +10,7 @@
 #include "base/fdset.h"
 #include "proto/board.h"
 #include "proto/listing.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 
 enum rule { RULE_ANY, RULE_RANGE, RULE_MASK };
 

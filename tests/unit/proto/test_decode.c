@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proto: every message of the list survives the way over the wire, and every rule of the list
+/* decode: every message of the list survives the way over the wire, and every rule of the list
  * refuses what it should. The list is read here a second time, so that a new message or field is
  * tested without a word more. */
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "gpumem.h"
-#include "proto/proto.h"
+#include "proto/messages.h"
 #include "tests/suite.h"
 
 enum rule_kind { RULE_ANY, RULE_RANGE, RULE_MASK, RULE_TEXT };
