@@ -36,7 +36,7 @@ LAYERS = {
     'metrics': {'client', 'proto', 'base', 'include'},
     'ctl': {'metrics', 'client', 'proto', 'base', 'include'},
     'man/examples': {'include'},
-    'python/gpumem/torch': {'include'},
+    'python/gpumem/torch/extension': {'include'},
     'bench': EVERYTHING,
     'tests': EVERYTHING,
     'tests/unit': EVERYTHING,

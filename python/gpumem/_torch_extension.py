@@ -22,7 +22,7 @@ import tempfile
 
 from . import _errors, _notice
 
-SOURCE = pathlib.Path(__file__).parent / "torch" / "extension.cc"
+SOURCE = pathlib.Path(__file__).parent / "torch" / "extension" / "extension.cc"
 # The headers of the package that it includes.
 PARTS = (SOURCE.with_name("allocator.h"), SOURCE.with_name("library.h"))
 COMMAND = "python -m gpumem torch-extension"

@@ -98,7 +98,7 @@ class Extension(unittest.TestCase):
         folder = _torch_extension.SOURCE.parent
         self.assertEqual({*sources}, {*folder.glob('*.cc'), *folder.glob('*.h')})
         project = tomllib.loads((world.PACKAGE_FOLDER / 'pyproject.toml').read_text())
-        self.assertEqual({source.name for source in sources},
+        self.assertEqual({f'extension/{source.name}' for source in sources},
                          {*project['tool']['setuptools']['package-data']['gpumem.torch']})
         for source in sources:
             changed = MACHINE.folder / source.name

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that PyTorch's pluggable allocator calls. */
+/* The functions that PyTorch's pluggable allocator calls. python/gpumem/torch/ sets them, and has an extension in C++
+ * for what this interface lacks. */
 #include <stdatomic.h>
 
 #include "client/adapters/adapter.h"
