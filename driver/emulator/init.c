@@ -10,7 +10,7 @@
 #include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/machine/fault.h"
 #include "driver/emulator/machine/visible.h"
-#include "driver/emulator/stream/killed_process.h"
+#include "driver/emulator/stream/orphaned_work.h"
 
 static struct {
         pthread_mutex_t lock;
@@ -61,7 +61,7 @@ static CUresult init_locked(void)
                 return CUDA_ERROR_OPERATING_SYSTEM;
         process.result = emulator_init(emulator_get());
         if (process.result == CUDA_SUCCESS)
-                process.result = killed_process_init();
+                process.result = orphaned_work_init();
         life->initialised = process.result == CUDA_SUCCESS;
         __atomic_store_n(&emulator_life, life, __ATOMIC_RELEASE);
         return process.result;

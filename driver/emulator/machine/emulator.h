@@ -4,8 +4,8 @@
  * cu... functions have no handle of their library, so the emulator is one object for each process: cuInit makes it,
  * and it lives as long as the process. One lock guards all tables (handles, contexts, addresses, registrations); a
  * stream's queue has its own, which is taken inside it. No lock is held while bytes are copied or a store is used. A
- * forked child has no emulator: every call returns CUDA_ERROR_NOT_INITIALIZED, as with the real driver. afterlife.h
- * has the work that a child inherits when its parent dies. */
+ * forked child has no emulator: every call returns CUDA_ERROR_NOT_INITIALIZED, as with the real driver. The
+ * work that goes on in a child when its parent dies is in driver/emulator/stream/orphaned_work.h. */
 #pragma once
 
 #include <cuda.h>

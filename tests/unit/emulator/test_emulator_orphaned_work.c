@@ -112,4 +112,4 @@ TEST(work_that_needs_the_dead_process_is_not_done)
         contract_send(parent.socket, 'x', -1);
 }
 
-CONTRACT_MAIN("killed_process")
+CONTRACT_MAIN("orphaned_work")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver/emulator/stream/killed_process.h"
+#include "driver/emulator/stream/orphaned_work.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -78,7 +78,7 @@ static enum step step(struct stream *stream)
         return STEP_DONE;
 }
 
-static void *killed_process_main(void *argument)
+static void *orphaned_work_main(void *argument)
 {
         unsigned n_left;
 
@@ -111,10 +111,10 @@ static void in_child(void)
                 is_busy |= stream->running || stream->first;
         after_fork();
         if (is_busy)
-                (void)emulator_start_thread(killed_process_main, NULL);
+                (void)emulator_start_thread(orphaned_work_main, NULL);
 }
 
-CUresult killed_process_init(void)
+CUresult orphaned_work_init(void)
 {
         return pthread_atfork(before_fork, after_fork, in_child) ? CUDA_ERROR_OUT_OF_MEMORY
                                                                  : CUDA_SUCCESS;
