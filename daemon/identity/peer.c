@@ -5,17 +5,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "base/text.h"
-#include "daemon/identity/proc_stat.h"
+#include "daemon/identity/process_lookup.h"
 
 /* Linux 5.14, 6.5 and 6.9; missing in the headers of some systems with such a kernel. */
 #ifndef SO_NETNS_COOKIE
@@ -27,48 +24,6 @@
 #ifndef PID_FS_MAGIC
 #define PID_FS_MAGIC 0x50494446
 #endif
-
-/* Whether /proc shows the daemon's own pid namespace. In another one the same pid is a different process. Once it does it
- * goes on: to ask again costs as much as a fifth of what is read there. */
-static bool proc_is_ours(void)
-{
-        static atomic_bool is_ours;
-        char name[16];
-        ssize_t n;
-
-        if (is_ours)
-                return true;
-        n = readlink("/proc/self", name, sizeof(name) - 1);
-        if (n <= 0)
-                return false;
-        name[n] = '\0';
-        is_ours = atoi(name) == getpid();
-        return is_ours;
-}
-
-static int read_start(pid_t pid, uint64_t *ret_ticks)
-{
-        char path[32], text[TEXT_BYTES];
-        int r;
-
-        if (!proc_is_ours())
-                return -EXDEV;
-        (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-        r = text_read(path, text);
-        return r ? r : proc_stat_start(text, ret_ticks);
-}
-
-int peer_find_container(pid_t pid, char ret_path[static CGROUP_PATH_MAX])
-{
-        char path[32], text[TEXT_BYTES];
-        int r;
-
-        if (!proc_is_ours())
-                return -EXDEV;
-        (void)snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
-        r = text_read(path, text);
-        return r ? r : cgroup_find_container(text, ret_path);
-}
 
 /* A container engine that runs as a user owns the cgroups of its containers as that user; all others run as root. */
 static uid_t owner_of(const char *container)
@@ -99,13 +54,13 @@ static int open_by_pid(int socket, pid_t pid)
 
         if (pid <= 0)
                 return -EREMOTE;
-        r = read_start(pid, &before);
+        r = process_lookup_start(pid, &before);
         if (r)
                 return r;
         pidfd = pidfd_open(pid, 0);
         if (pidfd < 0)
                 return err_errno();
-        r = read_start(pid, &after);
+        r = process_lookup_start(pid, &after);
         if (r)
                 return r;
         return before == after && stands(socket) ? steal_fd(&pidfd) : -ESRCH;
@@ -174,9 +129,10 @@ int peer_init(struct peer *peer, int socket)
         new_peer = (struct peer){.pid = credentials.pid,
                                  .uid = credentials.uid,
                                  .process = number_of(pidfd, credentials.pid)};
-        new_peer.container_fault = credentials.pid > 0 ? peer_find_container(credentials.pid,
-                                                                             new_peer.container)
-                                                       : -EREMOTE;
+        new_peer.container_fault = credentials.pid > 0
+                                           ? process_lookup_container(credentials.pid,
+                                                                      new_peer.container)
+                                           : -EREMOTE;
         if (new_peer.container_fault)
                 new_peer.network = network_of(socket);
         if (*new_peer.container)

@@ -33,9 +33,5 @@ struct peer {
 int peer_init(struct peer *peer, int socket);
 void peer_deinit(struct peer *peer);
 
-/* The container in which the process with this pid runs now. -EXDEV: /proc shows another pid namespace. Or
- * an error of reading it or of cgroup_find_container. */
-int peer_find_container(pid_t pid, char ret_path[static CGROUP_PATH_MAX]);
-
 /* Why peer_init failed, and what helps. */
 const char *peer_fault(int r);

@@ -10,6 +10,7 @@
 #include "daemon/backing/worker/abandoned_workers.h"
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/backing/worker/page_sweeper.h"
+#include "daemon/identity/process_lookup.h"
 #include "daemon/server/apply_settings.h"
 #include "daemon/server/core/fd_limits.h"
 #include "daemon/server/listener.h"
@@ -137,7 +138,7 @@ static int set_up(struct server *server, const struct server_options *options)
         server->accounts.everyone = &server->scheduler.everyone;
         server->accounts.one_a_user = server->tenancy == TENANCY_OF_USERS;
         server->own_uid = geteuid();
-        (void)peer_find_container(getpid(), server->own_container);
+        (void)process_lookup_container(getpid(), server->own_container);
         server->serves_one_user = options->settings->says_user;
         server->served_uid = options->settings->user;
         r = draw_incarnation(&server->incarnation);

@@ -138,7 +138,7 @@ static void look(struct watch *watch, const struct nvml *nvml, nvmlDevice_t devi
         report->n_looks++;
         nvml_look(nvml, device, &report->nvml);
         for (unsigned i = 0; i < report->nvml.n_processes; i++)
-                process_facts_read((pid_t)report->nvml.processes[i].pid, &report->processes[i]);
+                process_lookup((pid_t)report->nvml.processes[i].pid, &report->processes[i]);
         nvml_events_take(nvml, events, &report->nvml);
         report->nvml.health = nvml_health_after(before, report->nvml.health);
         try_recovered(watch, before, report);

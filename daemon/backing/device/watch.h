@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "daemon/backing/device/canary.h"
-#include "daemon/identity/process_facts.h"
+#include "daemon/identity/process_lookup.h"
 #include "driver/nvml.h"
 
 #define WATCH_INTERVAL_MS       1000
