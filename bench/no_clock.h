@@ -7,7 +7,7 @@
 #include <uv.h>
 
 #include "base/clock.h"
-#include "daemon/fairness/payer.h"
+#include "daemon/fairness/payer_time.h"
 
 #define NO_CLOCK_STEP_NS UINT64_C(4000)
 

@@ -24,7 +24,7 @@ void tenant_begin_wait(struct tenant *tenant);
 void tenant_end_wait(struct tenant *tenant);
 
 /* Tenants of one owner. At the limit, the oldest tenant that has nothing but cached blocks makes room for the next
- * one: so many of its blocks go back to the driver each time. Tenants with clients stay; account.h limits their number
+ * one: so many of its blocks go back to the driver each time. Tenants with clients stay; users.h limits their number
  * to less. */
 #define TENANTS_A_USER        1024
 #define TENANTS_BLOCKS_A_TIME 64

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many fds and queued bytes all users may have together, and the share of each
- * (daemon/fairness/account.h). On the loop. */
+ * (daemon/fairness/users.h). On the loop. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"

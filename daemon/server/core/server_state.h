@@ -12,7 +12,7 @@
 #include "base/numbered.h"
 #include "daemon/backing/device/watch.h"
 #include "daemon/backing/worker/worker.h"
-#include "daemon/fairness/account.h"
+#include "daemon/fairness/users.h"
 #include "daemon/identity/cgroup.h"
 #include "daemon/identity/device_file.h"
 #include "daemon/policy/drain.h"

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 
-#include "daemon/fairness/account.h"
+#include "daemon/fairness/users.h"
 #include "tests/live/support/containers.h"
 #include "tests/live/support/old_kernel.h"
 #include "tests/live/support/world.h"

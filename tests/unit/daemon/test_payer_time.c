@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* payer: whose step is next, however many processes and containers a user has; what idleness, an end and a return
  * change; the order of all against a naive model. */
-#include "daemon/fairness/payer.h"
+#include "daemon/fairness/payer_time.h"
 
 #include <errno.h>
 #include <string.h>

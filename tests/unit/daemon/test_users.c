@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* account: which processes share an account, how many accounts a user has, and who pays for whom. */
-#include "daemon/fairness/account.h"
+#include "daemon/fairness/users.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/fairness/account.h"
+#include "daemon/fairness/users.h"
 
 #include <assert.h>
 #include <errno.h>
