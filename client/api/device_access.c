@@ -52,7 +52,7 @@ static int check_reach(const struct cuda *cuda, const struct pool *pool, int pee
         bool reaches;
         int r;
 
-        if (mapping_is_ipc(&pool->memory))
+        if (pool->memory.is_ipc)
                 return refuse("gpumemd serves it as CUDA IPC handles (ipc \"legacy\")", ordinal,
                               peer);
         r = device_reaches(cuda, peer, ordinal, &reaches);

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "base/size.h"
-#include "client/blocks/ipc_mapping.h"
 
 /* The pool has too few addresses and may get more later. So the arena's span has as many as a heap can number: a
  * quarter of them above the present ones, the rest below, where most mappings are made. */
@@ -46,8 +45,8 @@ static int open_arena(const struct pool *pool, uint64_t n_bytes, uint64_t n_want
 
 static uint64_t wanted_bytes(const struct pool *pool)
 {
-        return ipc_mapping_is_way(pool) ? HEAP_ARENA_MAX
-                                        : heap_set_arena_bytes(pool->row.n_capacity_bytes);
+        return pool->memory.is_ipc ? HEAP_ARENA_MAX
+                                   : heap_set_arena_bytes(pool->row.n_capacity_bytes);
 }
 
 static uint64_t half(uint64_t n_bytes)
@@ -107,7 +106,7 @@ bool addresses_widen(struct pool *pool, uint64_t n_bytes)
 {
         uint64_t n_wanted_bytes = wanted_bytes(pool), n_least_bytes, n_more_bytes;
 
-        if (!pool->arena || ipc_mapping_is_way(pool) || pool->n_arena_bytes >= n_wanted_bytes ||
+        if (!pool->arena || pool->memory.is_ipc || pool->n_arena_bytes >= n_wanted_bytes ||
             size_round_up(n_bytes, ARENA_GRANULE, &n_least_bytes))
                 return false;
         /* Where it touches another range, it loses a granule at that end. */

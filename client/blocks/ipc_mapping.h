@@ -12,11 +12,6 @@
 
 #include "client/blocks/pool_state.h"
 
-static inline bool ipc_mapping_is_way(const struct pool *pool)
-{
-        return mapping_is_ipc(&pool->memory);
-}
-
 /* Can the calling thread open blocks of the pool? GPUMEM_E_NO_CONTEXT; GPUMEM_E_UNSUPPORTED: its context is on
  * another device. */
 int ipc_mapping_check(const struct pool *pool);

@@ -50,7 +50,7 @@ static void keep_record(struct pool *pool, struct leased *leased)
 int leased_reserve(struct pool *pool, uint64_t start, uint64_t n_bytes, struct leased **ret_leased)
 {
         struct leased *leased;
-        bool is_placed = !ipc_mapping_is_way(pool);
+        bool is_placed = !pool->memory.is_ipc;
         int r = addresses_open(pool);
 
         if (!r && !start && is_placed) {
@@ -132,7 +132,7 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
         struct mapping_left left = {.handle = 0};
         int r;
 
-        if (ipc_mapping_is_way(pool))
+        if (pool->memory.is_ipc)
                 return map_ipc(pool, leased, fd);
         leased->context = host_register_context(&pool->memory);
         peer_access_hold(&pool->peer_access);
@@ -174,7 +174,7 @@ static int obtain(struct pool *pool, struct leased *leased, const struct lease_r
         uint64_t n_bytes;
         int fd = -1, r;
 
-        r = ipc_mapping_is_way(pool) ? ipc_mapping_check(pool) : 0;
+        r = pool->memory.is_ipc ? ipc_mapping_check(pool) : 0;
         if (!r)
                 r = client_limit_take(pool, request->n_bytes);
         if (r) {
@@ -364,7 +364,7 @@ static int unmap(struct pool *pool, struct leased *leased)
 {
         int r;
 
-        if (ipc_mapping_is_way(pool))
+        if (pool->memory.is_ipc)
                 return ipc_mapping_close(pool, leased);
         peer_access_hold(&pool->peer_access);
         r = leased->is_mapped ? mapping_unmap(&pool->memory, leased_address(leased),

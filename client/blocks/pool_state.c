@@ -17,8 +17,8 @@ void pool_bound_cache(struct pool *pool, uint64_t n_cache_bytes)
 
 enum heap_runs pool_runs(const struct pool *pool)
 {
-        return pool->memory.kind == GPUMEM_DEVICE && !mapping_is_ipc(&pool->memory) ? HEAP_JOINED
-                                                                                    : HEAP_SPLIT;
+        return pool->memory.kind == GPUMEM_DEVICE && !pool->memory.is_ipc ? HEAP_JOINED
+                                                                          : HEAP_SPLIT;
 }
 
 void pool_count_block(struct pool *pool, uint64_t n_bytes)

@@ -64,7 +64,7 @@ static bool is_drivers(const struct memory *memory)
 
 int mapping_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address)
 {
-        if (mapping_is_ipc(memory))
+        if (memory->is_ipc)
                 return find_window(n_bytes, ret_address);
         if (!is_drivers(memory))
                 return reserve_host(n_bytes, ret_address);
@@ -81,7 +81,7 @@ int mapping_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret
 
 void mapping_unreserve(const struct memory *memory, uint64_t address, uint64_t n_bytes)
 {
-        if (mapping_is_ipc(memory))
+        if (memory->is_ipc)
                 return;
         if (is_drivers(memory))
                 (void)vmm_unreserve(memory->cuda, address, n_bytes);

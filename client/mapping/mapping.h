@@ -14,20 +14,15 @@ struct memory {
         enum gpumem_kind kind;
         const struct cuda *cuda; /* NULL: no driver; pinned memory is only shared memory then */
         int ordinal;             /* device memory: the CUDA ordinal in this process */
-        enum { MEMORY_IMPORTED, MEMORY_IPC } device; /* how device memory is shared */
-        enum { MEMORY_MEMFD, MEMORY_VMM } pinned;    /* what pinned memory is made of */
-        int node;                                    /* pinned memory: NUMA node */
+        bool is_ipc; /* device memory that comes as CUDA IPC handles: see ipc_mapping.h */
+        enum { MEMORY_MEMFD, MEMORY_VMM } pinned; /* what pinned memory is made of */
+        int node;                                 /* pinned memory: NUMA node */
 };
-
-static inline bool mapping_is_ipc(const struct memory *memory)
-{
-        return memory->kind == GPUMEM_DEVICE && memory->device == MEMORY_IPC;
-}
 
 /* The alignment of reserved addresses and of all that is mapped there. */
 #define MAPPING_ALIGNMENT (UINT64_C(2) << 20)
 
-/* Reserves addresses for n_bytes, without memory. For MEMORY_IPC it reserves nothing, and returns the window in which
+/* Reserves addresses for n_bytes, without memory. With is_ipc it reserves nothing, and returns the window in which
  * the driver will probably choose addresses. GPUMEM_E_UNSUPPORTED: the driver makes this pinned memory, and the
  * process has no driver. */
 int mapping_reserve(const struct memory *memory, uint64_t n_bytes, uint64_t *ret_address);
@@ -49,7 +44,7 @@ struct mapping_left {
 int mapping_map(const struct memory *memory, uint64_t peers, uint64_t address, uint64_t n_bytes,
                 int take_fd, enum mapping *ret_mapping, struct mapping_left *left);
 
-/* Maps a block of device memory at other reserved addresses instead, with all that is in it; not for MEMORY_IPC. Work
+/* Maps a block of device memory at other reserved addresses instead, with all that is in it; not with is_ipc. Work
  * that uses it must be over. A failure before *ret_is_gone is set leaves it mapped where it was; after that it is mapped
  * nowhere, except for what `left` tells, which is about the new addresses then. */
 int mapping_move(const struct memory *memory, uint64_t peers, uint64_t from, uint64_t to,

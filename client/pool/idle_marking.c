@@ -4,7 +4,6 @@
 #include <assert.h>
 
 #include "base/clock.h"
-#include "client/blocks/ipc_mapping.h"
 #include "client/pool/trim.h"
 #include "client/runtime/service_thread.h"
 
@@ -280,7 +279,7 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         }
         /* Opened blocks are not closed when others want them, so a thread of this process that waits must not wait
          * for its own. */
-        if (ipc_mapping_is_way(pool) && pool->n_waiting)
+        if (pool->memory.is_ipc && pool->n_waiting)
                 trim_take_all(pool, list);
         else
                 retained_take_revoked(pool, RETAINED_DROP_EXCESS, list);

@@ -8,7 +8,7 @@
 
 static bool is_movable(const struct pool *pool)
 {
-        return pool->memory.kind == GPUMEM_DEVICE && !mapping_is_ipc(&pool->memory);
+        return pool->memory.kind == GPUMEM_DEVICE && !pool->memory.is_ipc;
 }
 
 /* Adds a block to the heap that has no lease to be counted: it still counts as reserved. */

@@ -21,8 +21,7 @@ static struct memory memory_of(const struct cuda *cuda, const struct pool_row *r
                                 .node = (int)row->place};
         struct device device;
 
-        if (row->kind == GPUMEM_DEVICE && row->properties & PROTO_POOL_LEGACY)
-                memory.device = MEMORY_IPC;
+        memory.is_ipc = row->kind == GPUMEM_DEVICE && row->properties & PROTO_POOL_LEGACY;
         if (row->kind == GPUMEM_DEVICE && cuda && device_find(cuda, row->uuid, &device) == 0)
                 memory.ordinal = device.ordinal;
         return memory;

@@ -40,7 +40,7 @@ static bool returns_by_itself(const struct pool *pool)
 {
         if (pool->heap_set.budget.n_empty_max != UINT64_MAX || !pool->memory.cuda)
                 return true;
-        return pool->memory.kind == GPUMEM_DEVICE ? !mapping_is_ipc(&pool->memory)
+        return pool->memory.kind == GPUMEM_DEVICE ? !pool->memory.is_ipc
                                                   : pool->memory.pinned == MEMORY_VMM;
 }
 
