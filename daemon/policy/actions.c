@@ -38,7 +38,7 @@ static struct action of_lease(struct action_node *node)
         struct lease *lease = CONTAINER_OF(node, struct lease, action);
         bool known = is_known(lease);
 
-        block_its_pool(lease->block)->n_known_grants += known;
+        lease->block->pool->n_known_grants += known;
         return (struct action){
                 .kind = ACTION_GRANT,
                 .client = lease->client,

@@ -82,13 +82,13 @@ static unsigned age_cached(struct pool *pool, unsigned n_looks, uint64_t now_ns)
 static bool leaves_minimum(const struct block *block)
 {
         return block->holding->totals.leased >=
-               block->bin->n_bytes + block_its_pool(block)->settings.min_bytes;
+               block->bin->n_bytes + block->pool->settings.min_bytes;
 }
 
 /* With the lease, its client's charge ends, so requests that wait may be served. */
 static bool take_back(struct block *block)
 {
-        struct pool *pool = block_its_pool(block);
+        struct pool *pool = block->pool;
 
         if (!lease_revoke(TAILQ_FIRST(&block->leases)))
                 return false;
@@ -113,7 +113,7 @@ static bool look_at(struct block *block, uint64_t now_ns)
         if (block->seen_in_use)
                 block->idle_since_ns = now_ns;
         block->seen_in_use = false;
-        return now_ns - block->idle_since_ns >= block_its_pool(block)->return_after_ns &&
+        return now_ns - block->idle_since_ns >= block->pool->return_after_ns &&
                leaves_minimum(block) && take_back(block);
 }
 
@@ -162,7 +162,7 @@ static bool is_late(const struct block *block)
 {
         const struct client *client = TAILQ_FIRST(&block->leases)->client;
 
-        return client->sums[block_its_pool(block)->id].n_unresponsive_bytes > 0;
+        return client->sums[block->pool->id].n_unresponsive_bytes > 0;
 }
 
 static bool is_given(const struct block *block, enum giving_stage stage)

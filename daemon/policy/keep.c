@@ -52,13 +52,13 @@ static void enlist(struct policy *policy, struct share *share)
 
 static void begin(struct block *block)
 {
-        struct policy *policy = block_its_pool(block)->policy;
+        struct policy *policy = block->pool->policy;
         struct share *share;
 
         LIST_FOREACH (share, &block->shares, block_link) {
                 if (!share->keeper || share->keeper->state != LEASE_ASKED)
                         continue;
-                if (block_its_pool(block)->closing) {
+                if (block->pool->closing) {
                         keep_end(share);
                         continue;
                 }
@@ -95,7 +95,7 @@ void keep_end(struct share *share)
         if (lease->state == LEASE_ASKED) {
                 lease_free(lease);
         } else {
-                TAILQ_REMOVE(&block_its_pool(block)->policy->keeps, share, keep_link);
+                TAILQ_REMOVE(&block->pool->policy->keeps, share, keep_link);
                 let_go(block, lease);
         }
         leave(tenant);

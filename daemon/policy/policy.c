@@ -226,7 +226,7 @@ int policy_return(struct policy *policy, struct client *client, uint64_t lease_i
         if (!lease || lease->state != LEASE_BUSY)
                 return GPUMEM_E_NO_LEASE;
         block = lease->block;
-        pool = block_its_pool(block);
+        pool = block->pool;
         keep_begin(lease);
         lease_end_use(lease);
         if (kind != RETURN_MAPPED)
@@ -252,7 +252,7 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
         lease = lease_find(client, lease_id);
         if (!lease || lease->state != LEASE_RETURNED)
                 return GPUMEM_E_NO_LEASE;
-        pool = block_its_pool(lease->block);
+        pool = lease->block->pool;
         lease_free(lease);
         service_serve(pool, now_ns);
         return 0;
@@ -321,7 +321,7 @@ static void created_for_request(struct block *block, int result, void *backing)
 
         if (result == 0) {
                 block->backing = backing;
-                block_its_pool(block)->n_creates++;
+                block->pool->n_creates++;
                 request_grant(request, block);
         } else if (result == GPUMEM_E_DEVICE_FULL && !request->in_group) {
                 request_device_full(request);
@@ -338,14 +338,14 @@ static void created_for_cache(struct block *block, int result, void *backing)
                 return;
         }
         block->backing = backing;
-        block_its_pool(block)->n_creates++;
+        block->pool->n_creates++;
         block_return_to_cache(block);
 }
 
 void policy_created(struct policy *policy, struct block *block, int result, void *backing,
                     uint64_t now_ns)
 {
-        struct pool *pool = block_its_pool(block);
+        struct pool *pool = block->pool;
 
         assert(pool->policy == policy && !action_is_queued(&block->action));
         note_time(policy, now_ns);
@@ -358,7 +358,7 @@ void policy_created(struct policy *policy, struct block *block, int result, void
 
 void policy_released(struct policy *policy, struct block *block, uint64_t now_ns)
 {
-        struct pool *pool = block_its_pool(block);
+        struct pool *pool = block->pool;
 
         assert(pool->policy == policy);
         note_time(policy, now_ns);
@@ -377,7 +377,7 @@ struct block *policy_leased_block(struct client *client, uint64_t lease_id)
 
 void policy_mark_unusable(struct policy *policy, struct block *block, uint64_t now_ns)
 {
-        struct pool *pool = block_its_pool(block);
+        struct pool *pool = block->pool;
 
         assert(pool->policy == policy);
         block->unusable = true;

@@ -56,7 +56,7 @@ int policy_attach(struct policy *policy, struct client *client, const struct pol
         block = share->block;
         if (policy_is_draining(policy))
                 return GPUMEM_E_SHUTTING_DOWN;
-        if (block_its_pool(block)->driver_status == DRIVER_LOST)
+        if (block->pool->driver_status == DRIVER_LOST)
                 return GPUMEM_E_DRIVER;
         if (shared_usage_bars(client, block))
                 return GPUMEM_E_LIMIT;
@@ -83,7 +83,7 @@ int policy_unshare(struct policy *policy, struct client *client, const struct po
         share = share_find(policy, token);
         if (!share || !share_is_of(share, client))
                 return GPUMEM_E_NO_TOKEN;
-        pool = block_its_pool(share->block);
+        pool = share->block->pool;
         is_kept = share->keeper;
         if (now_ns > policy->now_ns)
                 policy->now_ns = now_ns;

@@ -25,8 +25,7 @@ void charge_owner_set(struct block *block, struct client *client, enum charge_ki
                 return;
         charge_deinit(&block->charge);
         if (client)
-                charge_init(&block->charge, client, block_its_pool(block), block->bin->n_bytes,
-                            kind);
+                charge_init(&block->charge, client, block->pool, block->bin->n_bytes, kind);
 }
 
 void charge_owner_update(struct block *block)

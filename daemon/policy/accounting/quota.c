@@ -111,7 +111,7 @@ bool quota_bars(const struct client *client, enum limit_scope scope, const struc
 
 bool quota_bars_cached(const struct client *client, const struct block *block)
 {
-        const struct pool *pool = block_its_pool(block);
+        const struct pool *pool = block->pool;
         uint64_t n_bytes = block->bin->n_bytes;
         struct limit_hit hit;
 

@@ -10,7 +10,7 @@ static bool is_shareable(const struct block *block)
 
 static void set_count(bool *counts, bool now, struct usage *usage, const struct block *block)
 {
-        enum policy_kind kind = block_its_pool(block)->settings.kind;
+        enum policy_kind kind = block->pool->settings.kind;
 
         if (*counts && !now)
                 usage_remove(usage, kind, block->bin->n_bytes);
@@ -48,7 +48,7 @@ static bool mark(uint64_t *party, uint64_t number)
 
 void shared_usage_count(struct block *block)
 {
-        uint64_t number = ++block_its_pool(block)->policy->n_counts;
+        uint64_t number = ++block->pool->policy->n_counts;
         struct lease *lease;
 
         if (!is_shareable(block))
@@ -67,7 +67,7 @@ void shared_usage_count(struct block *block)
 static bool is_barred(const struct client *client, const struct block *block,
                       const struct usage *own, const struct usage *tenants)
 {
-        const struct pool *pool = block_its_pool(block);
+        const struct pool *pool = block->pool;
         uint64_t n_bytes = block->bin->n_bytes;
 
         if (client == block->charge.client)
@@ -81,7 +81,7 @@ static bool is_barred(const struct client *client, const struct block *block,
 /* A block that the party already leases is not counted twice. Whether it does is asked only where that decides. */
 bool shared_usage_bars(const struct client *client, const struct block *block)
 {
-        const struct pool *pool = block_its_pool(block);
+        const struct pool *pool = block->pool;
         uint64_t n_bytes = block->bin->n_bytes;
         struct usage own = client->shared_usage, tenants = client->tenant->shared_usage;
         const struct lease *lease;

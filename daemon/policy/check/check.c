@@ -80,8 +80,8 @@ static void check_block(const struct block *block)
         assert(block->n_busy <= 1 || block->bin->properties & POLICY_SHAREABLE);
         check_shares_of(block);
         assert(block->charge.client == liable(block));
-        assert(!block->charge.client || (block->charge.n_bytes == block->bin->n_bytes &&
-                                         block->charge.pool == block_its_pool(block)));
+        assert(!block->charge.client ||
+               (block->charge.n_bytes == block->bin->n_bytes && block->charge.pool == block->pool));
         assert((block->charge.kind == CHARGE_KEPT) ==
                (state == BLOCK_CACHED && block->charge.client));
         assert(block->in_charged == (state == BLOCK_CACHED && block->charge.client));
@@ -94,7 +94,7 @@ static void check_block(const struct block *block)
                 assert(!block_is_mapped(block) && !block->backing);
         if (state == BLOCK_CACHED)
                 assert(!(block->bin->properties & POLICY_FRESH) && !block->unusable &&
-                       !block_its_pool(block)->closing);
+                       !block->pool->closing);
         if (action_is_queued(&block->action))
                 assert(block->action.kind == ACTION_RELEASE
                                ? state == BLOCK_RELEASING
@@ -141,7 +141,7 @@ static void check_cached(const struct pool *pool)
         bool has_next = !pool->return_next, has_given = !pool->giving.next;
 
         TAILQ_FOREACH (block, &pool->cached, pool_age_link) {
-                assert(block->state == BLOCK_CACHED && block_its_pool(block) == pool);
+                assert(block->state == BLOCK_CACHED && block->pool == pool);
                 assert(block->cached_at > last && block->cached_at <= pool->n_cachings);
                 last = block->cached_at;
                 has_next = has_next || block == pool->return_next;
@@ -168,7 +168,7 @@ static void check_leased(const struct pool *pool)
         bool has_next = !pool->look_next;
 
         TAILQ_FOREACH (block, &pool->leased, pool_age_link) {
-                assert(block_may_be_idle(block) && block_its_pool(block) == pool);
+                assert(block_may_be_idle(block) && block->pool == pool);
                 n++;
         }
         LIST_FOREACH (block, &pool->blocks, pool_link) {
@@ -281,7 +281,7 @@ static void check_pool(const struct pool *pool)
 
         LIST_FOREACH (block, &pool->blocks, pool_link) {
                 check_block(block);
-                assert(block_its_pool(block) == pool);
+                assert(block->pool == pool);
                 block_count(block, &totals);
                 n_charged_bytes += block->charge.client ? block->bin->n_bytes : 0;
                 n_leases += block->n_busy;
@@ -299,7 +299,8 @@ static void check_pool(const struct pool *pool)
         check_waiting(pool);
 }
 
-void check_pools(const struct policy *policy)
+/* Pools, their lists and totals, and each block's state against every reference to it. */
+static void check_pools(const struct policy *policy)
 {
         for (uint32_t i = 0; i < policy->n_pools; i++) {
                 assert(policy->pools[i]->policy == policy && policy->pools[i]->id == i);
@@ -338,7 +339,8 @@ static uint64_t count_client_actions(const struct policy *policy, const struct c
         return n;
 }
 
-void check_actions(const struct policy *policy)
+/* Exactly the actions that objects call queued are in the queue. */
+static void check_actions(const struct policy *policy)
 {
         const struct action_node *node;
         const struct client *client;

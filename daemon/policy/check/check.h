@@ -9,9 +9,6 @@
 /* Runs all checks. */
 void policy_check(const struct policy *policy);
 
-/* Pools, their lists and totals, and each block's state against every reference to it. */
-void check_pools(const struct policy *policy);
-
 /* Bytes that the clients of one tenant declare in a pool; NULL: all clients. */
 uint64_t check_declared(const struct pool *pool, const struct tenant *tenant);
 
@@ -26,6 +23,3 @@ void check_shares_of(const struct block *block);
 
 /* The table of tokens has exactly the tokens of the blocks. */
 void check_shares(const struct policy *policy);
-
-/* Exactly the actions that objects call queued are in the queue. */
-void check_actions(const struct policy *policy);

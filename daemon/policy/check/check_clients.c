@@ -370,7 +370,7 @@ static struct usage derive_shared_usage(const struct policy *policy, const struc
                 for (lease = other->leases; lease; lease = lease->hh.next) {
                         if ((client == other && lease->counts_for_client) ||
                             (tenant == other->tenant && lease->counts_for_tenant))
-                                usage_add(&usage, block_its_pool(lease->block)->settings.kind,
+                                usage_add(&usage, lease->block->pool->settings.kind,
                                           lease->block->bin->n_bytes);
                 }
         }
@@ -401,7 +401,7 @@ static uint64_t derive_attached(const struct client *client, uint32_t pool)
 
         for (lease = client->leases; lease; lease = lease->hh.next) {
                 if (lease->state == LEASE_BUSY && lease->block->charge.client != client &&
-                    block_its_pool(lease->block)->id == pool)
+                    lease->block->pool->id == pool)
                         n_bytes += lease->block->bin->n_bytes;
         }
         return n_bytes;

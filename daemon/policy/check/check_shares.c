@@ -65,7 +65,7 @@ static void check_keep(const struct share *share)
 
 void check_shares_of(const struct block *block)
 {
-        const struct policy *policy = block_its_pool(block)->policy;
+        const struct policy *policy = block->pool->policy;
         const struct share *share;
         uint32_t n = 0;
 

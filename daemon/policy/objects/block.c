@@ -126,7 +126,7 @@ static void raise(uint64_t *peak, uint64_t n_bytes)
  * is no such field. */
 static void recount(struct block *block, const struct totals *before)
 {
-        struct pool *pool = block_its_pool(block);
+        struct pool *pool = block->pool;
         struct totals after = {0};
 
         block_count(block, &after);
@@ -149,9 +149,9 @@ static void set_state(struct block *block, enum block_state state)
 
         assert(legal_next[block->state] & BIT(state));
         block_count(block, &before);
-        block_its_pool(block)->policy->n_changes++;
+        block->pool->policy->n_changes++;
         block->state = state;
-        block->since_ns = block_its_pool(block)->policy->now_ns;
+        block->since_ns = block->pool->policy->now_ns;
         recount(block, &before);
 }
 
@@ -170,7 +170,7 @@ static bool has_word(const struct block *block)
 /* A cached block, and one that may be idle, is in three lists each. */
 static void enlist_cached(struct block *block)
 {
-        struct pool *pool = block_its_pool(block);
+        struct pool *pool = block->pool;
 
         block->cached_at = ++pool->n_cachings;
         bin_put(block->bin, BIN_CACHED, block);
@@ -189,12 +189,12 @@ static void enlist_leased(struct block *block)
         block->idle_word = board_word(lease->id, BOARD_IDLE);
         bin_put(block->bin, BIN_LEASED, block);
         TAILQ_INSERT_TAIL(&block->holding->leased, block, holding_link);
-        TAILQ_INSERT_TAIL(&block_its_pool(block)->leased, block, pool_age_link);
+        TAILQ_INSERT_TAIL(&block->pool->leased, block, pool_age_link);
 }
 
 static void delist_cached(struct block *block)
 {
-        struct pool *pool = block_its_pool(block);
+        struct pool *pool = block->pool;
 
         if (pool->return_next == block)
                 pool->return_next = TAILQ_NEXT(block, pool_age_link);
@@ -208,7 +208,7 @@ static void delist_cached(struct block *block)
 
 void block_set_seen_idle(struct block *block, bool is_idle)
 {
-        struct pool *pool = block_its_pool(block);
+        struct pool *pool = block->pool;
 
         if (is_idle == block->seen_idle)
                 return;
@@ -224,18 +224,18 @@ static void delist_leased(struct block *block)
         block->seen_in_use = true;
         bin_remove(block->bin, BIN_LEASED, block);
         TAILQ_REMOVE(&block->holding->leased, block, holding_link);
-        TAILQ_REMOVE(&block_its_pool(block)->leased, block, pool_age_link);
+        TAILQ_REMOVE(&block->pool->leased, block, pool_age_link);
 }
 
 /* A lease that was seen idle was unused before, and so is its block from then on. */
 void block_end_use(struct block *block)
 {
         if (block->seen_in_use)
-                block->idle_since_ns = block_its_pool(block)->policy->now_ns;
+                block->idle_since_ns = block->pool->policy->now_ns;
         if (block_may_be_idle(block))
                 delist_leased(block);
         block->n_busy--;
-        block_its_pool(block)->n_leases--;
+        block->pool->n_leases--;
 }
 
 static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t properties,
@@ -256,6 +256,7 @@ static int block_new(struct holding *holding, uint64_t n_bytes, uint32_t propert
         }
         block->id = ++holding->pool->policy->last_block_id;
         block->made_ns = holding->pool->policy->now_ns;
+        block->pool = holding->pool;
         block->holding = holding;
         block->seen_in_use = true;
         (void)tenant_ref(holding->tenant);
@@ -271,10 +272,10 @@ static void block_free(struct block *block)
         assert(!block_is_mapped(block) && !block->charge.client && !block->release_all);
         assert(!block->n_busy && LIST_EMPTY(&block->shares) && !block->unresponsive_holder);
         action_withdraw(&block->action);
-        if (block_its_pool(block)->look_next == block)
-                block_its_pool(block)->look_next = LIST_NEXT(block, pool_link);
+        if (block->pool->look_next == block)
+                block->pool->look_next = LIST_NEXT(block, pool_link);
         LIST_REMOVE(block, pool_link);
-        numbered_remove(&block_its_pool(block)->policy->blocks, block->number);
+        numbered_remove(&block->pool->policy->blocks, block->number);
         bin_unref(block->bin);
         tenant_unref(block->holding->tenant);
         free(block);
@@ -321,7 +322,7 @@ struct block *block_uncreate(struct block *block)
 void block_create_for_cache(struct block *block)
 {
         block->request = NULL;
-        block_its_pool(block)->policy->n_unawaited++;
+        block->pool->policy->n_unawaited++;
         charge_deinit(&block->charge);
         set_state(block, BLOCK_CREATING_FOR_CACHE);
 }
@@ -352,8 +353,7 @@ void block_lease(struct block *block, struct lease *lease)
         charge_deinit(&block->charge);
         block->request = NULL;
         set_state(block, BLOCK_LEASED);
-        charge_init(&block->charge, lease->client, block_its_pool(block), block->bin->n_bytes,
-                    CHARGE_HELD);
+        charge_init(&block->charge, lease->client, block->pool, block->bin->n_bytes, CHARGE_HELD);
         add_lease(block, lease);
         if (has_word(block))
                 enlist_leased(block);
@@ -370,7 +370,7 @@ void block_attach(struct block *block, struct lease *lease)
 
 void block_count_attached(const struct block *block, const struct lease *lease, int sign)
 {
-        struct charge_sum *sum = &lease->client->sums[block_its_pool(block)->id];
+        struct charge_sum *sum = &lease->client->sums[block->pool->id];
 
         if (lease->client == block->charge.client)
                 return;
@@ -384,7 +384,7 @@ void block_count_attached(const struct block *block, const struct lease *lease, 
 static void recount_attached(const struct block *block, const struct client *from,
                              const struct client *to)
 {
-        uint32_t pool = block_its_pool(block)->id;
+        uint32_t pool = block->pool->id;
         const struct lease *lease;
 
         TAILQ_FOREACH (lease, &block->leases, block_link) {
@@ -430,13 +430,13 @@ void block_transfer_charge(struct block *block)
 
 void block_return_to_cache(struct block *block)
 {
-        if (block->bin->properties & POLICY_FRESH || block->unusable ||
-            block_its_pool(block)->closing || pool_excess(block_its_pool(block))) {
+        if (block->bin->properties & POLICY_FRESH || block->unusable || block->pool->closing ||
+            pool_excess(block->pool)) {
                 block_release(block);
                 return;
         }
         if (block->state == BLOCK_CREATING_FOR_CACHE)
-                block->idle_since_ns = block_its_pool(block)->policy->now_ns;
+                block->idle_since_ns = block->pool->policy->now_ns;
         set_state(block, BLOCK_CACHED);
         charge_owner_update(block);
         enlist_cached(block);
@@ -475,7 +475,7 @@ void block_release(struct block *block)
         if (block_is_mapped(block))
                 unmap_timeout_expect(block);
         charge_owner_update(block);
-        action_push(&block_its_pool(block)->policy->actions, &block->action, ACTION_RELEASE);
+        action_push(&block->pool->policy->actions, &block->action, ACTION_RELEASE);
         recall_leases(block);
 }
 
@@ -491,7 +491,7 @@ void block_set_unreleasable(struct block *block)
 
 static void come_back(struct block *block)
 {
-        block_its_pool(block)->n_backs++;
+        block->pool->n_backs++;
         release_all_released(block);
         set_state(block, BLOCK_NONE);
         block_free(block);
@@ -501,7 +501,7 @@ void block_released(struct block *block)
 {
         assert(block->state == BLOCK_RELEASING && !action_is_queued(&block->action));
         block->backing = NULL;
-        block_its_pool(block)->n_releases++;
+        block->pool->n_releases++;
         if (!block_is_mapped(block)) {
                 come_back(block);
                 return;

@@ -98,7 +98,7 @@ static void begin_use(struct lease *lease, struct block *block)
         set_word(lease, board_word(lease->id, BOARD_BUSY));
         lease->block = block;
         block->n_busy++;
-        block_its_pool(block)->n_leases++;
+        block->pool->n_leases++;
 }
 
 void lease_attach(struct lease *lease, struct block *block)
@@ -143,7 +143,7 @@ static void tell(const struct lease *lease)
         const struct policy_witness *witness = &lease->client->policy->witness;
 
         if (witness->revoked)
-                witness->revoked(witness->argument, lease->client, block_its_pool(lease->block)->id,
+                witness->revoked(witness->argument, lease->client, lease->block->pool->id,
                                  lease->block->bin->n_bytes);
 }
 
@@ -156,7 +156,7 @@ bool lease_revoke(struct lease *lease)
         lease->revoked = true;
         lease->block->n_to_recall++;
         lease->client->policy->n_revocations++;
-        block_its_pool(lease->block)->n_revocations++;
+        lease->block->pool->n_revocations++;
         tell(lease);
         return true;
 }
@@ -169,6 +169,6 @@ void lease_recall(struct lease *lease)
                 return;
         lease->recalled = true;
         lease->block->n_to_recall--;
-        block_its_pool(lease->block)->n_notices++;
+        lease->block->pool->n_notices++;
         action_push(&client->policy->actions, &lease->action, ACTION_NOTICE);
 }

@@ -22,7 +22,7 @@ static bool is_meant(const struct release_all *release_all, const struct block *
 {
         const struct tenant *tenant = block->holding->tenant;
 
-        if (release_all->pool != POLICY_ALL_POOLS && release_all->pool != block_its_pool(block)->id)
+        if (release_all->pool != POLICY_ALL_POOLS && release_all->pool != block->pool->id)
                 return false;
         if (release_all->is_chosen)
                 return release_all->is_chosen(&tenant->key, release_all->argument);
@@ -121,7 +121,7 @@ bool release_all_go_on(struct client *client, unsigned n_most)
 static void forget_block(struct block *block)
 {
         if (block->state == BLOCK_LINGERING)
-                block_its_pool(block)->n_awaited--;
+                block->pool->n_awaited--;
         LIST_REMOVE(block, release_all_link);
         block->release_all = NULL;
 }
@@ -152,7 +152,7 @@ void release_all_lingers(struct block *block)
 {
         if (!block->release_all)
                 return;
-        block_its_pool(block)->n_awaited++;
+        block->pool->n_awaited++;
         if (block_is_kept(block) || block->unmap_timed_out)
                 release_all_stays(block);
 }

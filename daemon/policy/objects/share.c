@@ -31,7 +31,7 @@ struct share *share_find(const struct policy *policy, const struct policy_token 
 
 int share_new(struct block *block, const struct policy_share *terms)
 {
-        struct policy *policy = block_its_pool(block)->policy;
+        struct policy *policy = block->pool->policy;
         struct share *share;
 
         if (block->n_shares >= SHARES_PER_BLOCK_MAX)
@@ -61,7 +61,7 @@ struct share *share_free(struct share *share)
 
         if (!share)
                 return NULL;
-        policy = block_its_pool(share->block)->policy;
+        policy = share->block->pool->policy;
         LIST_REMOVE(share, block_link);
         share->block->n_shares--;
         HASH_DEL(policy->shares, share);

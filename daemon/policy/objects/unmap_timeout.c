@@ -5,7 +5,7 @@
 
 void unmap_timeout_expect(struct block *block)
 {
-        struct pool *pool = block_its_pool(block);
+        struct pool *pool = block->pool;
 
         block->release_ns = pool->policy->now_ns;
         block->is_expected = true;
@@ -15,7 +15,7 @@ void unmap_timeout_expect(struct block *block)
 void unmap_timeout_forget(struct block *block)
 {
         if (block->is_expected)
-                TAILQ_REMOVE(&block_its_pool(block)->expected, block, pool_age_link);
+                TAILQ_REMOVE(&block->pool->expected, block, pool_age_link);
         block->is_expected = false;
 }
 
@@ -49,14 +49,14 @@ static void tell(const struct client *client, const struct block *block)
         const struct policy_witness *witness = &client->policy->witness;
 
         if (witness->unresponsive)
-                witness->unresponsive(witness->argument, client, block_its_pool(block)->id,
+                witness->unresponsive(witness->argument, client, block->pool->id,
                                       block->bin->n_bytes);
 }
 
 void unmap_timeout_update_holder(struct block *block)
 {
         struct client *client = find_unresponsive_holder(block);
-        struct pool *pool = block_its_pool(block);
+        struct pool *pool = block->pool;
 
         if (client == block->unresponsive_holder)
                 return;

@@ -21,7 +21,7 @@ static struct block_listing describe_block(const struct block *block)
         return (struct block_listing){
                 .id = block->id,
                 .n_bytes = block->bin->n_bytes,
-                .pool = block_its_pool(block)->id,
+                .pool = block->pool->id,
                 .properties = block->bin->properties,
                 .state = listed_state(block),
                 .is_idle = block_may_be_idle(block) && block->seen_idle,
@@ -59,7 +59,7 @@ bool policy_list_unused(struct policy *policy, struct numbered_walk *walk,
         while ((block = policy_next_block(policy, walk))) {
                 if (block->seen_idle || block->state == BLOCK_CACHED ||
                     block->state == BLOCK_CREATING_FOR_CACHE)
-                        take(block_its_pool(block)->id, block->bin->n_bytes, argument);
+                        take(block->pool->id, block->bin->n_bytes, argument);
         }
         return !numbered_is_over(&policy->blocks, walk);
 }

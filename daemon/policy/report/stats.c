@@ -116,7 +116,7 @@ uint64_t block_id(const struct block *block)
 
 uint32_t block_pool(const struct block *block)
 {
-        return block_its_pool(block)->id;
+        return block->pool->id;
 }
 
 uint64_t block_bytes(const struct block *block)
@@ -136,16 +136,15 @@ void *block_backing(const struct block *block)
 
 bool block_is_unowned(const struct block *block)
 {
-        const struct policy *policy = block_its_pool(block)->policy;
+        const struct policy *policy = block->pool->policy;
 
         return policy->unowned && block->holding->tenant == policy->unowned;
 }
 
 bool block_is_awaited(const struct block *block)
 {
-        return block->state == BLOCK_CREATING ||
-               (block->state == BLOCK_CREATING_FOR_CACHE && block_is_unowned(block) &&
-                !block_its_pool(block)->closing);
+        return block->state == BLOCK_CREATING || (block->state == BLOCK_CREATING_FOR_CACHE &&
+                                                  block_is_unowned(block) && !block->pool->closing);
 }
 
 bool block_may_be_used(const struct block *block)

@@ -59,7 +59,7 @@ void deadlock_met_all(struct deadlock_look *look, const struct pool *pool)
 
 static void scan(struct deadlock_look *look, const struct pool *pool, const struct block *block)
 {
-        if (block_its_pool(block) != pool || !block_may_be_idle(block))
+        if (block->pool != pool || !block_may_be_idle(block))
                 return;
         if (++look->n_scans > SCANS_MAX)
                 look->n_idle_bytes = look->n_least_bytes;

@@ -33,9 +33,9 @@ static bool would_pass_limit(const struct block *block, const struct newcomer *n
 
         if (block->charge.client == mapper)
                 return false;
-        return quota_bars(mapper, LIMIT_OF_CLIENT, block_its_pool(block), block->bin->n_bytes,
+        return quota_bars(mapper, LIMIT_OF_CLIENT, block->pool, block->bin->n_bytes,
                           is_client ? &newcomer->usage : &nothing) ||
-               quota_bars(mapper, LIMIT_OF_TENANT, block_its_pool(block), block->bin->n_bytes,
+               quota_bars(mapper, LIMIT_OF_TENANT, block->pool, block->bin->n_bytes,
                           is_tenant ? &newcomer->usage : &nothing);
 }
 

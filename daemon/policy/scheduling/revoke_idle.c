@@ -29,8 +29,7 @@ static bool would_go_back(const struct block *block, const struct scan_budget *b
 bool revoke_idle_is_allowed(const struct block *block, const struct client *client)
 {
         return block_may_be_idle(block) && lease_of(block)->client != client &&
-               lease_is_idle(lease_of(block)) &&
-               is_within_limit(client, block->bin, block_its_pool(block));
+               lease_is_idle(lease_of(block)) && is_within_limit(client, block->bin, block->pool);
 }
 
 bool revoke_idle_try(struct block *block)

@@ -453,6 +453,7 @@ enum block_state {
 struct block {
         uint64_t id;
         enum block_state state;
+        struct pool *pool; /* fixed for life */
         struct holding *holding;
         struct bin *bin; /* tells its size and properties, fixed for life */
         void *backing;   /* of the server; NULL before creation and after release */
@@ -499,11 +500,6 @@ struct block {
         bool unusable;                /* must not be cached */
         bool unreleasable;            /* to be released, but the driver did not take it */
 };
-
-static inline struct pool *block_its_pool(const struct block *block)
-{
-        return block->holding->pool;
-}
 
 /* What its tenant holds in its pool. */
 static inline struct holding *request_holding(const struct request *request)
