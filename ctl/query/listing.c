@@ -77,7 +77,7 @@ static void format_number(char *cell, enum row_unit unit, uint64_t value)
                 format_count(cell, value);
 }
 
-void listing_cell(char *cell, const struct row_field *field, const char *row)
+static void put_cell(char *cell, const struct row_field *field, const char *row)
 {
         const char *text = row + field->offset;
 
@@ -163,7 +163,7 @@ static void fill_cell(char *cell, const struct columns *columns, const struct ro
             !is_absent(field->unit, row_value(field, row)))
                 format_short_bytes(cell, row_value(field, row));
         else
-                listing_cell(cell, field, row);
+                put_cell(cell, field, row);
         if (columns->names && field->type == ROW_TYPE_TEXT)
                 shorten_text(cell);
 }
@@ -224,7 +224,7 @@ static json_t *value_to_json(const struct row_field *field, const char *row)
                 return json_null();
         if (align_of(field) == TABLE_RIGHT)
                 return json_integer(json_figure(value));
-        listing_cell(text, field, row);
+        put_cell(text, field, row);
         return json_string(text);
 }
 

@@ -26,8 +26,7 @@ void listed_deinit(struct listed *listed);
 /* A row's texts hold nothing after that that a terminal would carry out, and end. */
 void listing_clean(const struct row_list *list, char *row);
 
-/* What stands in the table, and in JSON; of rows that are clean. */
-void listing_cell(char *cell, const struct row_field *field, const char *row);
+/* What stands in JSON; of a row that is clean. */
 struct json_t;
 struct json_t *listing_row_to_json(const struct row_list *list, const char *row);
 

@@ -50,7 +50,7 @@ static bool has_same_reason(const struct event_row *row, const struct event_row 
         return row->reason != PROTO_REFUSED_OTHERWISE || row->code == later->code;
 }
 
-bool oom_is_of_one(const struct event_row *row, const struct event_row *later)
+static bool is_of_one(const struct event_row *row, const struct event_row *later)
 {
         return row->pid == later->pid && row->uid == later->uid && row->pool == later->pool &&
                strncmp(row->container, later->container, sizeof(row->container)) == 0 &&
@@ -66,7 +66,7 @@ uint32_t oom_join(struct event_row *rows, uint32_t n)
                 struct event_row row = rows[i];
                 uint32_t k = n_joined;
 
-                while (k && !oom_is_of_one(&rows[k - 1], &row))
+                while (k && !is_of_one(&rows[k - 1], &row))
                         k--;
                 if (k) {
                         row.times += rows[k - 1].times;

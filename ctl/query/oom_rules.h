@@ -19,7 +19,6 @@ uint64_t oom_room(const struct stats_row *stats);
 /* For one allocation the library asks twice, and may wait between: what came within so long, and was refused for the
  * same reason, is taken for one. */
 #define OOM_OF_ONE_MS 2000
-bool oom_is_of_one(const struct event_row *row, const struct event_row *later);
 
 /* Joins refusals that are of one: it is the last of them, and `times`, `least` and `most` are of all. Returns how many
  * are left. */

@@ -39,7 +39,7 @@ void nodes_clear(struct nodes *nodes)
         *nodes = (struct nodes){0};
 }
 
-struct plan *plan_ref(struct plan *plan)
+static struct plan *plan_ref(struct plan *plan)
 {
         (void)__atomic_add_fetch(&plan->refs, 1, __ATOMIC_RELAXED);
         return plan;
@@ -82,7 +82,8 @@ static CUresult plan_new(struct plan **ret_plan)
         return CUDA_SUCCESS;
 }
 
-CUresult plan_copy(struct plan *plan, struct plan **ret_copy)
+/* Copies the plan as it is now: if it grows, the copy does not. */
+static CUresult plan_copy(struct plan *plan, struct plan **ret_copy)
 {
         size_t n_bytes = plan->nodes.n * sizeof(struct node *);
         struct plan *copy;

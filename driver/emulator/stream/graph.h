@@ -45,11 +45,7 @@ CUresult nodes_add(struct nodes *nodes, struct node *node);
 CUresult nodes_add_all(struct nodes *nodes, const struct nodes *more);
 void nodes_clear(struct nodes *nodes);
 
-struct plan *plan_ref(struct plan *plan);
 struct plan *plan_unref(struct plan *plan);
-
-/* Copies the plan as it is now: if it grows, the copy does not. */
-CUresult plan_copy(struct plan *plan, struct plan **ret_copy);
 
 /* Adds a node that comes after `before`. Consumes the operation if it succeeds. */
 CUresult plan_add(struct plan *plan, struct operation *take_operation, struct context *context,
