@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "daemon/policy/accounting/charge_owner.h"
+#include "daemon/policy/accounting/charge.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/report/stats.h"

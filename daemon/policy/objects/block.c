@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 #include "daemon/policy/accounting/charge.h"
-#include "daemon/policy/accounting/charge_owner.h"
 #include "daemon/policy/accounting/shared_usage.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/owner.h"

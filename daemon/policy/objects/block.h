@@ -2,7 +2,7 @@
 /* A block: one driver allocation or memfd, from the action that creates it until its last byte is back.
  *
  * Owned by its holding; a block keeps its tenant alive. The server refers to it by pointer. Leases that may
- * still map it are in its list, the last holder first; charge_owner.h tells which of them is charged. Every
+ * still map it are in its list, the last holder first; charge.h tells which of them is charged. Every
  * change of state goes through one setter, which keeps the totals of pool and holding. */
 #pragma once
 

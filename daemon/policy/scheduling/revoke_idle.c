@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/scheduling/revoke_idle.h"
 
-#include "daemon/policy/accounting/charge_owner.h"
+#include "daemon/policy/accounting/charge.h"
 #include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
