@@ -15,8 +15,8 @@
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/server/core/server_options.h"
 #include "daemon/server/session/session.h"
-#include "daemon/server/transport/socket_close.h"
 #include "daemon/server/transport/socket_file.h"
+#include "daemon/server/transport/transport.h"
 #include "gpumem.h"
 #include "proto/address.h"
 
@@ -66,7 +66,7 @@ static void turn_away(struct listen_socket *socket)
         if (fd >= 0) {
                 session_turn_away(fd, GPUMEM_E_TOO_MANY,
                                   "gpumemd has no file descriptor left for a connection");
-                socket_close(listener->server, fd);
+                transport_close_socket(listener->server, fd);
         }
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (server_may_complain(listener->server))
@@ -104,7 +104,7 @@ static void let_in(struct task *task)
 
         arrival_free(arrival);
         if (has_gone(fd))
-                socket_close(server, fd);
+                transport_close_socket(server, fd);
         else
                 session_accept(server, fd, way);
 }
@@ -115,7 +115,7 @@ static void close_away(struct server *server, int take_fd)
                 session_turn_away(
                         take_fd, GPUMEM_E_TOO_MANY,
                         "too many processes of this user connect at this moment; try again");
-        socket_close(server, take_fd);
+        transport_close_socket(server, take_fd);
 }
 
 /* Who connected pays for the step, too. */
@@ -340,7 +340,7 @@ static void listener_free(struct listener *listener)
 {
         for (unsigned way = 0; way < SESSION_N_WAYS; way++) {
                 if (listener->sockets[way].fd >= 0)
-                        socket_close(listener->server, listener->sockets[way].fd);
+                        transport_close_socket(listener->server, listener->sockets[way].fd);
         }
         closep(&listener->spare_fd);
         closep(&listener->lock_fd);
@@ -363,7 +363,7 @@ struct listener *listener_close(struct listener *listener)
         while (!LIST_EMPTY(&listener->arrivals)) {
                 struct arrival *arrival = LIST_FIRST(&listener->arrivals);
 
-                socket_close(listener->server, arrival->fd);
+                transport_close_socket(listener->server, arrival->fd);
                 arrival_free(arrival);
         }
         for (unsigned way = 0; way < SESSION_N_WAYS; way++) {

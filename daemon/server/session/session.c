@@ -16,7 +16,6 @@
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/session/timeouts.h"
 #include "daemon/server/session/walk.h"
-#include "daemon/server/transport/socket_close.h"
 #include "gpumem.h"
 
 static const unsigned legal_next[SESSION_N_STATES] = {
@@ -527,14 +526,14 @@ void session_accept(struct server *server, int take_fd, enum session_way way)
 
         if (r) {
                 turn_stranger_away(server, take_fd, r);
-                socket_close(server, take_fd);
+                transport_close_socket(server, take_fd);
                 return;
         }
         r = session_new(server, &peer, way, &session);
         if (r) {
                 session_turn_away(take_fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
                 peer_deinit(&peer);
-                socket_close(server, take_fd);
+                transport_close_socket(server, take_fd);
                 return;
         }
         start(session, take_fd);

@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
+#include "daemon/backing/worker/fd_closer.h"
 #include "daemon/server/transport/send.h"
-#include "daemon/server/transport/socket_close.h"
 #include "daemon/server/transport/socket_file.h"
 #include "gpumem.h"
 
@@ -139,7 +139,7 @@ int transport_init(struct transport *transport, struct server *server,
         r = fd_watch_begin(&transport->watch, &server->scheduler, owner->watcher, owner->news,
                            take_fd, EPOLLIN | EPOLLRDHUP);
         if (r) {
-                socket_close(server, steal_fd(&transport->fd));
+                transport_close_socket(server, steal_fd(&transport->fd));
                 return r;
         }
         /* The peer has said something, as a rule: it connected before this. */
@@ -173,12 +173,20 @@ bool transport_catch_up(struct transport *transport)
         return has_more;
 }
 
+void transport_close_socket(struct server *server, int take_fd)
+{
+        if (server->closer)
+                fd_closer_take(server->closer, take_fd);
+        else
+                closep(&take_fd);
+}
+
 static void close_socket(struct transport *transport)
 {
         polling_forget(&transport->server->polling, &transport->polled);
         send_forget(transport);
         fd_watch_end(&transport->watch);
-        socket_close(transport->server, steal_fd(&transport->fd));
+        transport_close_socket(transport->server, steal_fd(&transport->fd));
         transport->on_closed(transport);
 }
 
