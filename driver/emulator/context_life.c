@@ -96,20 +96,9 @@ static void context_end(struct context *context)
                 store_release(emulator_store(context->device), &charge);
 }
 
-static CUresult device_enter(const char *call, CUdevice device)
-{
-        CUresult r = emulator_enter(call);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        return device < 0 || (unsigned)device >= emulator_get()->n_devices
-                       ? CUDA_ERROR_INVALID_DEVICE
-                       : CUDA_SUCCESS;
-}
-
 EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
 {
-        CUresult r = device_enter(__func__, device);
+        CUresult r = emulator_enter_for(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -126,7 +115,7 @@ EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *ret_context, C
 EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device)
 {
         struct context *context;
-        CUresult r = device_enter(__func__, device);
+        CUresult r = emulator_enter_for(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -151,7 +140,7 @@ static void flags_put(struct context *context, unsigned flags)
 EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device)
 {
         struct context *context;
-        CUresult r = device_enter(__func__, device);
+        CUresult r = emulator_enter_for(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -168,7 +157,7 @@ EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device)
 EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *ret_flags,
                                                          int *ret_is_active)
 {
-        CUresult r = device_enter(__func__, device);
+        CUresult r = emulator_enter_for(__func__, device);
 
         if (r == CUDA_SUCCESS && (!ret_flags || !ret_is_active))
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -191,7 +180,7 @@ static bool are_flags(unsigned flags)
 
 EMULATOR_API CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
 {
-        CUresult r = device_enter(__func__, device);
+        CUresult r = emulator_enter_for(__func__, device);
 
         if (r == CUDA_SUCCESS && !are_flags(flags))
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -207,7 +196,7 @@ EMULATOR_API CUresult CUDAAPI cuCtxCreate(CUcontext *ret_context, CUctxCreatePar
                                           unsigned int flags, CUdevice device)
 {
         struct context *context;
-        CUresult r = device_enter(__func__, device);
+        CUresult r = emulator_enter_for(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;

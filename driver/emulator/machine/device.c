@@ -14,17 +14,6 @@ static const int attributes[] = {
 #undef ATTRIBUTE
 };
 
-static CUresult device_check(const char *call, CUdevice device)
-{
-        CUresult r = emulator_enter(call);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        return device < 0 || (unsigned)device >= emulator_get()->n_devices
-                       ? CUDA_ERROR_INVALID_DEVICE
-                       : CUDA_SUCCESS;
-}
-
 EMULATOR_API CUresult CUDAAPI cuDriverGetVersion(int *ret_version)
 {
         if (!ret_version)
@@ -47,7 +36,7 @@ EMULATOR_API CUresult CUDAAPI cuDeviceGetCount(int *ret_n_devices)
 
 EMULATOR_API CUresult CUDAAPI cuDeviceGet(CUdevice *ret_device, int ordinal)
 {
-        CUresult r = device_check(__func__, ordinal);
+        CUresult r = emulator_enter_for(__func__, ordinal);
 
         if (r == CUDA_SUCCESS && !ret_device)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -58,7 +47,7 @@ EMULATOR_API CUresult CUDAAPI cuDeviceGet(CUdevice *ret_device, int ordinal)
 
 EMULATOR_API CUresult CUDAAPI cuDeviceGetName(char *ret_name, int n_bytes, CUdevice device)
 {
-        CUresult r = device_check(__func__, device);
+        CUresult r = emulator_enter_for(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -72,7 +61,7 @@ EMULATOR_API CUresult CUDAAPI cuDeviceGetName(char *ret_name, int n_bytes, CUdev
 EMULATOR_API CUresult CUDAAPI cuDeviceGetUuid(CUuuid *ret_uuid, CUdevice device)
 {
         uint8_t uuid[VISIBLE_UUID_BYTES];
-        CUresult r = device_check(__func__, device);
+        CUresult r = emulator_enter_for(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -86,10 +75,10 @@ EMULATOR_API CUresult CUDAAPI cuDeviceGetUuid(CUuuid *ret_uuid, CUdevice device)
 /* Of itself no device is a peer. */
 EMULATOR_API CUresult CUDAAPI cuDeviceCanAccessPeer(int *ret_can, CUdevice device, CUdevice peer)
 {
-        CUresult r = device_check(__func__, device);
+        CUresult r = emulator_enter_for(__func__, device);
 
         if (r == CUDA_SUCCESS)
-                r = device_check(__func__, peer);
+                r = emulator_enter_for(__func__, peer);
         if (r != CUDA_SUCCESS)
                 return r;
         if (!ret_can)
@@ -100,7 +89,7 @@ EMULATOR_API CUresult CUDAAPI cuDeviceCanAccessPeer(int *ret_can, CUdevice devic
 
 EMULATOR_API CUresult CUDAAPI cuDeviceTotalMem(size_t *ret_n_bytes, CUdevice device)
 {
-        CUresult r = device_check(__func__, device);
+        CUresult r = emulator_enter_for(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -113,7 +102,7 @@ EMULATOR_API CUresult CUDAAPI cuDeviceTotalMem(size_t *ret_n_bytes, CUdevice dev
 EMULATOR_API CUresult CUDAAPI cuDeviceGetAttribute(int *ret_value, CUdevice_attribute attribute,
                                                    CUdevice device)
 {
-        CUresult r = device_check(__func__, device);
+        CUresult r = emulator_enter_for(__func__, device);
 
         if (r != CUDA_SUCCESS)
                 return r;

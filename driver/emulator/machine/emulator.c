@@ -44,6 +44,17 @@ CUresult emulator_enter(const char *call)
         return fault_is_armed() ? fault_apply(call) : CUDA_SUCCESS;
 }
 
+CUresult emulator_enter_for(const char *call, CUdevice device)
+{
+        CUresult r = emulator_enter(call);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        return device < 0 || (unsigned)device >= emulator_get()->n_devices
+                       ? CUDA_ERROR_INVALID_DEVICE
+                       : CUDA_SUCCESS;
+}
+
 CUresult emulator_enter_delayed(const char *call)
 {
         CUresult r = emulator_enter(call);

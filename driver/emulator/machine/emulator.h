@@ -41,6 +41,7 @@ struct emulator {
  * CUDA_SUCCESS, it is the call's. Requested faults occur here. */
 CUresult emulator_enter(const char *call);
 CUresult emulator_enter_delayed(const char *call);
+CUresult emulator_enter_for(const char *call, CUdevice device); /* and checks the device */
 
 /* The kernel zeroes this page in a forked child, which thereby knows that it is one. */
 struct life {
