@@ -63,7 +63,8 @@ int bare_init(const struct options *options, struct bare *ret_bare)
         CLEANUP(bare_deinit)
         struct bare bare = BARE_NULL;
         struct message_welcome welcome;
-        int r = link_new(options->socket_path, "gpumem-bench", &bare.link, &welcome, &fds);
+        int r = link_open(options->socket_path, &(struct link_hello){.program = "gpumem-bench"},
+                          &bare.link, &welcome, &fds);
 
         if (!r)
                 r = find_daemon(&bare);

@@ -19,23 +19,20 @@
 
 struct link;
 
-/* Connects and says HELLO. The caller owns the answer's fds. `socket_path` as in proto/address.h.
- * GPUMEM_E_DISCONNECTED: no daemon listens. GPUMEM_E_VERSION, GPUMEM_E_DENIED or another GPUMEM_E_*: the daemon's
- * answer, or its reason for closing the connection unread. The calling thread's last error has the reason. */
-int link_new(const char *socket_path, const char *program, struct link **ret_link,
-             struct message_welcome *ret_welcome, struct fdset *ret_fds);
-
-/* The same for a client that was connected to a daemon before. */
 struct link_hello {
         const char *program;
         /* Called when a NOTICE has come, under a lock of the link. May be NULL. */
         void (*notice)(void *owner, const struct message_notice *notice);
         void *owner;
-        uint64_t incarnation;  /* of that daemon; 0: none */
+        uint64_t incarnation;  /* of the daemon that the client was connected to before; 0: none */
         uint64_t n_held_bytes; /* of that daemon's blocks that are still mapped */
         uint32_t answer_ms;    /* 0: LINK_ANSWER_MS */
 };
 #define LINK_ANSWER_MS 10000
+
+/* Connects and says HELLO. The caller owns the answer's fds. `socket_path` as in proto/address.h.
+ * GPUMEM_E_DISCONNECTED: no daemon listens. GPUMEM_E_VERSION, GPUMEM_E_DENIED or another GPUMEM_E_*: the daemon's
+ * answer, or its reason for closing the connection unread. The calling thread's last error has the reason. */
 int link_open(const char *socket_path, const struct link_hello *hello, struct link **ret_link,
               struct message_welcome *ret_welcome, struct fdset *ret_fds);
 

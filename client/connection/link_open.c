@@ -110,14 +110,6 @@ int link_open(const char *socket_path, const struct link_hello *hello, struct li
         return 0;
 }
 
-int link_new(const char *socket_path, const char *program, struct link **ret_link,
-             struct message_welcome *ret_welcome, struct fdset *ret_fds)
-{
-        struct link_hello hello = {.program = program};
-
-        return link_open(socket_path, &hello, ret_link, ret_welcome, ret_fds);
-}
-
 struct link *link_free(struct link *link)
 {
         struct frame bye = FRAME_NULL;

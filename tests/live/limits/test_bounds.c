@@ -62,7 +62,9 @@ static bool another_can(enum deed deed, uid_t uid)
         pid_t pid = fork();
 
         if (pid == 0)
-                _exit(setuid(uid) || link_new(NULL, "another", &link, &welcome, &fds) ||
+                _exit(setuid(uid) ||
+                      link_open(NULL, &(struct link_hello){.program = "another"}, &link, &welcome,
+                                &fds) ||
                       (deed == LEASE && lease_block(link, 2 * MIB, &lease)));
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
         return status == 0;

@@ -47,7 +47,8 @@ static struct pool_row read_row(void)
         uint32_t i = 0;
         void *read;
 
-        ck_assert_int_eq(link_new(NULL, "rows", &link, &welcome, &fds), 0);
+        ck_assert_int_eq(
+                link_open(NULL, &(struct link_hello){.program = "rows"}, &link, &welcome, &fds), 0);
         ck_assert_int_eq(
                 rows_read(fds.fds[1], welcome.n_pools, welcome.n_row_bytes, sizeof(row), &read), 0);
         rows = read;

@@ -210,7 +210,8 @@ static void await_socket(const struct daemon *daemon)
                 struct link *link;
 
                 ck_assert_int_eq(waitpid(daemon->pid, NULL, WNOHANG), 0);
-                if (link_new(NULL, "waiting", &link, &welcome, &fds) == 0) {
+                if (link_open(NULL, &(struct link_hello){.program = "waiting"}, &link, &welcome,
+                              &fds) == 0) {
                         fdset_deinit(&fds);
                         link_free(link);
                         return;
@@ -464,7 +465,9 @@ uint64_t daemon_device_bytes(void)
         uint64_t n_bytes;
         void *rows;
 
-        ck_assert_int_eq(link_new(NULL, "capacity", &link, &welcome, &fds), 0);
+        ck_assert_int_eq(
+                link_open(NULL, &(struct link_hello){.program = "capacity"}, &link, &welcome, &fds),
+                0);
         ck_assert_int_eq(
                 rows_read(fds.fds[1], welcome.n_pools, welcome.n_row_bytes, sizeof(*pool), &rows),
                 0);

@@ -18,7 +18,9 @@ struct link *open_link_at(const char *socket, const char *program,
         struct message_welcome welcome;
         struct link *link;
 
-        ck_assert_int_eq(link_new(socket, program, &link, &welcome, &fds), 0);
+        ck_assert_int_eq(
+                link_open(socket, &(struct link_hello){.program = program}, &link, &welcome, &fds),
+                0);
         fdset_deinit(&fds);
         if (ret_welcome)
                 *ret_welcome = welcome;
@@ -41,7 +43,9 @@ struct member member_join(const char *program)
         struct message_welcome welcome;
         struct member member;
 
-        ck_assert_int_eq(link_new(NULL, program, &member.link, &welcome, &fds), 0);
+        ck_assert_int_eq(link_open(NULL, &(struct link_hello){.program = program}, &member.link,
+                                   &welcome, &fds),
+                         0);
         member.n_board_bytes = welcome.n_board_bytes;
         member.pinned = welcome.n_pools - 1;
         ck_assert_int_eq(memfd_map_shared(fds.fds[0], member.n_board_bytes, &member.board), 0);

@@ -121,7 +121,9 @@ TEST(with_the_connection_all_is_taken_back)
         struct link *other;
         char word = 1;
 
-        ck_assert_int_eq(link_new(NULL, "hoarder", &other, &welcome, &fds), 0);
+        ck_assert_int_eq(
+                link_open(NULL, &(struct link_hello){.program = "hoarder"}, &other, &welcome, &fds),
+                0);
         ck_assert_int_eq(pwrite(fds.fds[0], &word, sizeof(word), 0), sizeof(word));
         link_free(hoarder);
         hoarder = other;
@@ -142,7 +144,9 @@ TEST(a_daemon_that_ends_leaves_its_clients_what_they_share)
         struct link *other;
         struct kept kept = ask();
 
-        ck_assert_int_eq(link_new(NULL, "hoarder", &other, &welcome, &fds), 0);
+        ck_assert_int_eq(
+                link_open(NULL, &(struct link_hello){.program = "hoarder"}, &other, &welcome, &fds),
+                0);
         daemon_stop(&gpumemd);
         ck_assert(takes_memory(fds.fds[0]));
         ck_assert_int_eq(read_kept(&kept), 0);

@@ -186,7 +186,8 @@ static int connect_as(uid_t uid, gid_t gid, const char *socket)
         if (pid == 0)
                 _exit(setgid(gid) || setuid(uid)
                               ? 255
-                              : link_new(socket, "other", &link, &welcome, &fds));
+                              : link_open(socket, &(struct link_hello){.program = "other"}, &link,
+                                          &welcome, &fds));
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
         ck_assert(WIFEXITED(status));
         return WEXITSTATUS(status);
