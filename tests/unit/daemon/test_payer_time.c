@@ -454,4 +454,4 @@ TEST(without_memory_there_is_no_payer)
         unref(0, 9);
 }
 
-TESTS_MAIN("payer", .start = start, .stop = stop)
+TESTS_MAIN("payer_time", .start = start, .stop = stop)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* account: which processes share an account, how many accounts a user has, and who pays for whom. */
+/* users: which processes share an account, how many accounts a user has, and who pays for whom. */
 #include "daemon/fairness/users.h"
 
 #include <stdio.h>
@@ -369,4 +369,4 @@ TEST(a_connection_is_expected_where_the_last_one_came_from)
         ck_assert_uint_eq(accounts_expect(&all, 301), 301);
 }
 
-TESTS_MAIN("account", .start = start, .stop = stop)
+TESTS_MAIN("users", .start = start, .stop = stop)
