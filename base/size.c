@@ -29,16 +29,6 @@ unsigned size_class(uint64_t n)
         return (exponent - 2) * SIZE_CLASS_STEPS + (unsigned)((n >> (exponent - 3)) & 7);
 }
 
-uint64_t size_class_floor(unsigned size_class)
-{
-        unsigned exponent;
-
-        if (size_class < SIZE_CLASS_STEPS)
-                return size_class;
-        exponent = size_class / SIZE_CLASS_STEPS + 2;
-        return (UINT64_C(8) + size_class % SIZE_CLASS_STEPS) << (exponent - 3);
-}
-
 static const char *const unit_names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
 /* Hundredths of the unit, rounded as printf does: a half to the even one. */

@@ -17,14 +17,21 @@
 #define SIZE_CLASS_STEPS 8
 #define SIZE_N_CLASSES   496
 
+static inline uint64_t size_smaller(uint64_t a, uint64_t b)
+{
+        return a < b ? a : b;
+}
+
+static inline uint64_t size_larger(uint64_t a, uint64_t b)
+{
+        return a > b ? a : b;
+}
+
 /* Rounds up to a multiple of `unit`, a power of two. -EOVERFLOW if that does not fit. */
 int size_round_up(uint64_t n_bytes, uint64_t unit, uint64_t *ret_rounded);
 
 /* The class that holds `n`: the largest one whose floor is not above it. */
 unsigned size_class(uint64_t n);
-
-/* The smallest number in the class. */
-uint64_t size_class_floor(unsigned size_class);
 
 /* Text such as "512 B", "64.00 MiB", "1.50 GiB". */
 const char *size_format(uint64_t n_bytes, char text[static SIZE_TEXT_MAX]);

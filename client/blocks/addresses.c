@@ -97,11 +97,6 @@ static bool add_addresses(struct pool *pool, uint64_t n_bytes)
         return true;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-        return a > b ? a : b;
-}
-
 bool addresses_widen(struct pool *pool, uint64_t n_bytes)
 {
         uint64_t n_wanted_bytes = wanted_bytes(pool), n_least_bytes, n_more_bytes;
@@ -111,11 +106,11 @@ bool addresses_widen(struct pool *pool, uint64_t n_bytes)
                 return false;
         /* Where it touches another range, it loses a granule at that end. */
         n_least_bytes += 2 * ARENA_GRANULE;
-        n_more_bytes = larger(n_wanted_bytes - pool->n_arena_bytes, n_least_bytes);
+        n_more_bytes = size_larger(n_wanted_bytes - pool->n_arena_bytes, n_least_bytes);
         while (!add_addresses(pool, n_more_bytes)) {
                 if (n_more_bytes == n_least_bytes)
                         return false;
-                n_more_bytes = larger(half(n_more_bytes), n_least_bytes);
+                n_more_bytes = size_larger(half(n_more_bytes), n_least_bytes);
         }
         log_debug("%s: %llu bytes of addresses more", pool->row.name,
                   (unsigned long long)n_more_bytes);

@@ -379,11 +379,6 @@ int heap_set_take_planned(struct heap_set *set, struct set_heap *heap,
         return r;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-        return a < b ? a : b;
-}
-
 /* The gap that begins with the part of that index. Returns the index of the part behind it. */
 static unsigned find_gap(const struct placement *placement, unsigned part,
                          struct arena_range *ret_gap)
@@ -403,7 +398,7 @@ static struct heap_block *take_movable(struct heap_set *set, const struct set_he
 {
         struct wish wish = {.start = placement->start,
                             .end = placement->end,
-                            .n_most_bytes = smaller(n_room_bytes, placement->n_block_bytes),
+                            .n_most_bytes = size_smaller(n_room_bytes, placement->n_block_bytes),
                             .in = reach == HEAP_SET_ALL ? NULL : &heap->heap};
 
         return take_wished(set, &wish);
@@ -415,7 +410,7 @@ static unsigned move_into(struct heap_set *set, const struct set_heap *heap,
                           const struct placement *placement, struct arena_range *gap,
                           struct heap_set_move *ret_moves)
 {
-        uint64_t end = smaller(gap->end, placement->needed_end);
+        uint64_t end = size_smaller(gap->end, placement->needed_end);
         struct heap_block *block;
         unsigned n = 0;
 
@@ -444,7 +439,8 @@ unsigned heap_set_take_moves(struct heap_set *set, const struct set_heap *heap,
                 if (n && !next && gap.start >= placement->needed_end)
                         placement->end = gap.end = gap.start;
                 while (gap.start < gap.end) {
-                        uint64_t n_bytes = smaller(gap.end - gap.start, placement->n_block_bytes);
+                        uint64_t n_bytes = size_smaller(gap.end - gap.start,
+                                                        placement->n_block_bytes);
 
                         placement->parts[next++] = (struct arena_block){gap.start, n_bytes};
                         placement->n_bytes += n_bytes;

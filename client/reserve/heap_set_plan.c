@@ -29,17 +29,12 @@ static uint64_t spare_bytes(const struct heap_set *set, uint64_t n_needed)
         return n_budget > n_held ? n_budget - n_held : 0;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-        return a < b ? a : b;
-}
-
 /* The first request waits for its lease, and later requests are not known yet: it gets one block, unless that is more
  * than may be kept of it. */
 static uint64_t block_bytes(const struct heap_set *set, uint64_t n_needed)
 {
         uint64_t n_bytes = budget_block_bytes(&set->budget);
-        uint64_t n_first = smaller(smaller(n_needed, FIRST_MAX), set->budget.n_empty_max);
+        uint64_t n_first = size_smaller(size_smaller(n_needed, FIRST_MAX), set->budget.n_empty_max);
 
         return set->n_reserved_bytes || n_first < n_bytes ? n_bytes : n_first;
 }
@@ -72,11 +67,11 @@ void heap_set_join(struct heap_set *set)
 /* The next lease is as large as that. */
 static uint64_t least_lease(const struct heap_set *set)
 {
-        uint64_t n_parts = smaller(set->n_leases_max / JOIN_PART, JOIN_MOST);
+        uint64_t n_parts = size_smaller(set->n_leases_max / JOIN_PART, JOIN_MOST);
 
-        if (count_blocks(set) < smaller(set->n_leases_max / MANY_PART, MANY_MOST) || !n_parts)
+        if (count_blocks(set) < size_smaller(set->n_leases_max / MANY_PART, MANY_MOST) || !n_parts)
                 return 0;
-        return smaller(set->n_reserved_bytes / n_parts & ~(HEAP_BLOCK_UNIT - 1), GIB);
+        return size_smaller(set->n_reserved_bytes / n_parts & ~(HEAP_BLOCK_UNIT - 1), GIB);
 }
 
 /* Marks the idle blocks that the look may take. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/size.h"
 #include "client/reserve/window.h"
 #include "gpumem.h"
 
@@ -21,11 +22,6 @@
 /* For memory in runs of one block each. */
 #define SPLIT_GROWTH 8
 #define SPLIT_MAX    (64 * MIB)
-
-static uint64_t round_up(uint64_t n_bytes)
-{
-        return (n_bytes + HEAP_BLOCK_UNIT - 1) & ~(HEAP_BLOCK_UNIT - 1);
-}
 
 /* Rounds up to one of two sizes a doubling, so that other heaps can use the blocks of this one. */
 static uint64_t round_common(uint64_t n_bytes)
@@ -69,7 +65,7 @@ static int choose(const struct heap *heap, uint64_t n_bytes, const struct placem
         if (heap->runs == HEAP_JOINED &&
             window_find(heap, terms->n_look, &part, n_bytes, ret_place))
                 return 0;
-        return choose_new(heap, round_up(n_bytes), wish_of(heap, n_bytes), ret_place);
+        return choose_new(heap, window_round_up(n_bytes), wish_of(heap, n_bytes), ret_place);
 }
 
 /* Makes the place longer than the request needs, where addresses next to it are free. A place that is a run of its
@@ -96,11 +92,6 @@ static void extend(const struct heap *heap, struct window *place, uint64_t n_wan
         place->n_missing += n_more;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-        return a > b ? a : b;
-}
-
 /* Cuts the gaps of a place into blocks. -E2BIG: they are more than a placement holds. */
 static int cut(const struct heap *heap, const struct window *place, uint64_t n_block_bytes,
                struct placement *placement)
@@ -119,7 +110,7 @@ static int cut(const struct heap *heap, const struct window *place, uint64_t n_b
                 }
                 n_gap = arena_room_above(heap->arena, at);
                 if (n_gap > place->end - at)
-                        n_gap = round_up(place->end - at);
+                        n_gap = window_round_up(place->end - at);
                 if (n_gap > n_block_bytes)
                         n_gap = n_block_bytes;
                 if (placement->n_parts == PLACEMENT_PARTS)
@@ -143,31 +134,26 @@ static void cut_well(const struct heap *heap, const struct window *place, uint64
         placement->n_block_bytes = n_block_bytes;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-        return a < b ? a : b;
-}
-
 static uint64_t block_bytes(const struct heap *heap, uint64_t n_bytes,
                             const struct placement_terms *terms)
 {
         unsigned n_parts = terms->n_parts ? terms->n_parts : REQUEST_PART;
-        uint64_t n_block_bytes = larger(terms->n_block_bytes, n_bytes / n_parts);
+        uint64_t n_block_bytes = size_larger(terms->n_block_bytes, n_bytes / n_parts);
 
         if (heap->runs == HEAP_SPLIT)
                 return UINT64_MAX / 4;
         if (n_bytes >= PLACEMENT_LARGE)
-                n_block_bytes = larger(n_block_bytes, terms->n_peak_bytes / LARGE_PEAK_PART);
-        n_block_bytes = larger(n_block_bytes, larger(terms->n_least_bytes, BLOCK_LEAST));
-        return smaller(round_common(n_block_bytes), BLOCK_MOST);
+                n_block_bytes = size_larger(n_block_bytes, terms->n_peak_bytes / LARGE_PEAK_PART);
+        n_block_bytes = size_larger(n_block_bytes, size_larger(terms->n_least_bytes, BLOCK_LEAST));
+        return size_smaller(round_common(n_block_bytes), BLOCK_MOST);
 }
 
 /* What is wanted beyond the request. */
 static uint64_t wanted_bytes(const struct heap *heap, const struct placement_terms *terms)
 {
         if (heap->runs == HEAP_SPLIT)
-                return smaller(heap->n_reserved_bytes / SPLIT_GROWTH, SPLIT_MAX);
-        return larger(terms->n_peak_bytes / AHEAD_PART, terms->n_least_bytes);
+                return size_smaller(heap->n_reserved_bytes / SPLIT_GROWTH, SPLIT_MAX);
+        return size_larger(terms->n_peak_bytes / AHEAD_PART, terms->n_least_bytes);
 }
 
 int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct placement_terms *terms,
@@ -185,12 +171,13 @@ int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct place
         needed_end = place.end;
         if (place.n_missing)
                 extend(heap, &place, wanted_bytes(heap, terms),
-                       larger(terms->n_spare_bytes, n_least));
+                       size_larger(terms->n_spare_bytes, n_least));
         /* If there are no addresses for a longer run, a short one must do. */
         if (heap->runs == HEAP_JOINED && place.n_missing && place.n_missing < n_least &&
-            !choose_new(heap, larger(round_up(n_bytes), n_least), wish_of(heap, n_bytes), &place))
+            !choose_new(heap, size_larger(window_round_up(n_bytes), n_least),
+                        wish_of(heap, n_bytes), &place))
                 needed_end = place.start + n_bytes;
         cut_well(heap, &place, block_bytes(heap, n_bytes, terms), ret_placement);
-        ret_placement->needed_end = round_up(needed_end);
+        ret_placement->needed_end = window_round_up(needed_end);
         return 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/reserve/trim_trigger.h"
 
+#include "base/size.h"
+
 /* With another heap in need, a look is due when this part of what the heap holds was freed. */
 #define RECORD_PART 16
 
@@ -20,15 +22,10 @@ void trim_trigger_init(struct trim_trigger *trigger)
                                          .n_small_bytes = UINT64_MAX};
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-        return a < b ? a : b;
-}
-
 static void set_bytes(struct trim_trigger *trigger, uint64_t n_bytes)
 {
         trigger->n_bytes = n_bytes;
-        trigger->n_due_bytes = trigger->has_emptied ? least(n_bytes, trigger->n_small_bytes)
+        trigger->n_due_bytes = trigger->has_emptied ? size_smaller(n_bytes, trigger->n_small_bytes)
                                                     : n_bytes;
 }
 
@@ -88,7 +85,7 @@ static uint64_t falls_below(const struct trim_trigger *trigger)
 void trim_trigger_lower(struct trim_trigger *trigger)
 {
         trigger->n_record_bytes = TRIM_TRIGGER_RECORD_BYTES;
-        set_bytes(trigger, least(trigger->n_bytes, TRIM_TRIGGER_RECORD_BYTES));
+        set_bytes(trigger, size_smaller(trigger->n_bytes, TRIM_TRIGGER_RECORD_BYTES));
         trigger->n_low_bytes = TRIM_TRIGGER_NO_LOW;
         trigger->n_falls = 0;
         trigger->n_below_bytes = falls_below(trigger);
@@ -130,8 +127,9 @@ static uint64_t small_step(const struct trim_trigger *trigger, const struct heap
 
         if (!n_parts || n_share_bytes < 2 * HEAP_BLOCK_UNIT)
                 return 0;
-        return least(least(HEAP_BLOCK_UNIT << (n_parts - 1), TRIM_TRIGGER_RECORD_BYTES),
-                     n_share_bytes);
+        return size_smaller(
+                size_smaller(HEAP_BLOCK_UNIT << (n_parts - 1), TRIM_TRIGGER_RECORD_BYTES),
+                n_share_bytes);
 }
 
 /* What was freed meanwhile, or could not be recorded, is left for the next record. */
@@ -150,7 +148,7 @@ static void count_record(struct trim_trigger *trigger, const struct heap *heap)
                 trigger->n_record_bytes += trigger->n_record_bytes / 2;
         }
         trigger->n_top_bytes = trim_trigger_allocated(heap);
-        trigger->n_low_bytes = least(trigger->n_low_bytes, trigger->n_top_bytes);
+        trigger->n_low_bytes = size_smaller(trigger->n_low_bytes, trigger->n_top_bytes);
         trigger->n_below_bytes = falls_below(trigger);
 }
 
@@ -163,7 +161,7 @@ static void raise_bytes(struct trim_trigger *trigger, const struct heap_set *set
                 return;
         trigger->n_lacks--;
         if (set->n_heaps > 1)
-                set_bytes(trigger, least(trigger->n_bytes, bytes_until(heap)));
+                set_bytes(trigger, size_smaller(trigger->n_bytes, bytes_until(heap)));
 }
 
 void trim_trigger_raise(struct trim_trigger *trigger, const struct heap_set *set,

@@ -36,11 +36,6 @@ struct stretch {
         unsigned n_gaps;
 };
 
-static uint64_t round_up(uint64_t n_bytes)
-{
-        return (n_bytes + HEAP_BLOCK_UNIT - 1) & ~(HEAP_BLOCK_UNIT - 1);
-}
-
 static uint64_t end_of(const struct heap_block *block)
 {
         return block->at.start + block->at.n_bytes;
@@ -175,7 +170,7 @@ static void offer_up(struct search *search, const struct stretch *stretch, const
                 return;
         if (last->kind == PIECE_GAP) {
                 window.end = last->start +
-                             round_up(search->n_bytes - (last->start - stretch->start));
+                             window_round_up(search->n_bytes - (last->start - stretch->start));
                 if (window.end > last->end)
                         window.end = last->end;
                 window.n_missing -= last->end - window.end;
@@ -188,7 +183,7 @@ static void offer_up(struct search *search, const struct stretch *stretch, const
 static void offer_down(struct search *search, const struct stretch *stretch)
 {
         const struct piece *gap = &stretch->first;
-        uint64_t n_more = round_up(search->n_bytes - (stretch->end - gap->end));
+        uint64_t n_more = window_round_up(search->n_bytes - (stretch->end - gap->end));
 
         offer(search,
               &(struct window){gap->end - n_more, stretch->end,
@@ -221,7 +216,7 @@ static void slide(struct search *search, struct stretch *stretch, const struct p
 /* The window ends where a run of the heap's begins, which becomes longer. */
 static void offer_below_run(struct search *search, const struct piece *gap)
 {
-        uint64_t n_bytes = round_up(search->n_bytes);
+        uint64_t n_bytes = window_round_up(search->n_bytes);
 
         if (gap->kind == PIECE_GAP && gap->end - gap->start >= n_bytes && is_own(search, gap->end))
                 offer(search, &(struct window){gap->end - n_bytes, gap->end, n_bytes, 1}, gap->end,

@@ -18,6 +18,12 @@ struct window {
 /* A window with more gaps is not worth its leases; one with fewer can always be cut. */
 #define WINDOW_GAPS_MAX 16
 
+/* To whole granules of blocks. */
+static inline uint64_t window_round_up(uint64_t n_bytes)
+{
+        return (n_bytes + HEAP_BLOCK_UNIT - 1) & ~(HEAP_BLOCK_UNIT - 1);
+}
+
 /* Finds the best window for n_bytes in a heap whose runs are joined. Blocks of others count if that look has marked them
  * (heap_block.n_look). A window that lacks bytes
  * begins with memory in `part`. False: there is none but a new run. */

@@ -5,15 +5,11 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "base/size.h"
 #include "driver/emulator/machine/emulator.h"
 #include "driver/emulator/memory/address.h"
 #include "driver/emulator/memory/allocation.h"
 #include "driver/emulator/memory/host.h"
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-        return a < b ? a : b;
-}
 
 static bool is_allowed(const struct mapping *mapping, unsigned device, enum span_use use)
 {
@@ -39,7 +35,7 @@ static CUresult acquire_locked(uint64_t address, uint64_t n_bytes, unsigned devi
         if (mapping && is_allowed(mapping, device, use)) {
                 *ret_span = (struct span){
                         .bytes = mapping->allocation->bytes + (address - mapping->range.base),
-                        .n_bytes = smaller(n_bytes, interval_end(&mapping->range) - address),
+                        .n_bytes = size_smaller(n_bytes, interval_end(&mapping->range) - address),
                         .mapping = mapping_ref(mapping)};
                 return CUDA_SUCCESS;
         }
@@ -51,7 +47,7 @@ static CUresult acquire_locked(uint64_t address, uint64_t n_bytes, unsigned devi
                 return CUDA_ERROR_ILLEGAL_ADDRESS;
         *ret_span = (struct span){
                 .bytes = (unsigned char *)(uintptr_t)address,
-                .n_bytes = smaller(n_bytes, interval_end(&host->range) - address)};
+                .n_bytes = size_smaller(n_bytes, interval_end(&host->range) - address)};
         return CUDA_SUCCESS;
 }
 
