@@ -10,7 +10,6 @@
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/walk.h"
-#include "gpumem.h"
 #include "proto/refusal_text.h"
 
 /* Rows of a reply, without those of other tenants. */
@@ -203,11 +202,6 @@ static uint64_t count_lost(const struct session *asker)
                                                                 : client_tenant_key(asker->client));
 }
 
-static void refuse(struct session *session, const struct frame *request)
-{
-        session_send_error(session, request->serial, GPUMEM_E_TOO_MANY, "out of memory in gpumemd");
-}
-
 static bool reply(struct walk *walk)
 {
         CLEANUP(closep)
@@ -218,7 +212,7 @@ static bool reply(struct walk *walk)
         struct frame reply = FRAME_NULL;
 
         if (row_buffer_take_file(&listing->rows, session, &fd)) {
-                refuse(session, &walk->request);
+                session_refuse_for_memory(session, walk->request.serial);
                 return false;
         }
         reply.events_reply = (struct message_events_reply){
@@ -247,7 +241,7 @@ void list_events_take(struct session *session, const struct frame *frame)
         struct event_listing *listing = calloc(1, sizeof(*listing));
 
         if (!listing) {
-                refuse(session, frame);
+                session_refuse_for_memory(session, frame->serial);
                 return;
         }
         listing->now_ns = server_now_ns(session->server);

@@ -9,7 +9,6 @@
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/walk.h"
-#include "gpumem.h"
 
 struct limit_list {
         struct walk walk;
@@ -227,8 +226,7 @@ static void reply(struct limit_list *list)
         struct frame frame = FRAME_NULL;
 
         if (row_buffer_take_file(&list->rows, session, &fd)) {
-                session_send_error(session, list->walk.request.serial, GPUMEM_E_TOO_MANY,
-                                   "out of memory in gpumemd");
+                session_refuse_for_memory(session, list->walk.request.serial);
                 return;
         }
         frame.limits_reply.n_rows = list->rows.n_rows;
@@ -268,8 +266,7 @@ void list_limits_take(struct session *session, const struct frame *frame)
         struct limit_list *list = calloc(1, sizeof(*list));
 
         if (!list) {
-                session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
-                                   "out of memory in gpumemd");
+                session_refuse_for_memory(session, frame->serial);
                 return;
         }
         list->rows.n_row_bytes = sizeof(struct limit_row);

@@ -9,7 +9,6 @@
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_health.h"
 #include "daemon/server/session/reply_files.h"
-#include "gpumem.h"
 
 static int look_begin(const struct server *server, struct stats_look *ret_look)
 {
@@ -94,11 +93,6 @@ static void listing_free(struct walk *walk)
         free(listing);
 }
 
-static void refuse(struct session *session, const struct frame *request)
-{
-        session_send_error(session, request->serial, GPUMEM_E_TOO_MANY, "out of memory in gpumemd");
-}
-
 void listing_begin(struct session *session, const struct frame *request,
                    struct listing *take_listing, bool (*const *parts)(struct walk *walk))
 {
@@ -106,7 +100,7 @@ void listing_begin(struct session *session, const struct frame *request,
                 if (take_listing)
                         free(take_listing->more);
                 free(take_listing);
-                refuse(session, request);
+                session_refuse_for_memory(session, request->serial);
                 return;
         }
         walk_begin(session, request, &take_listing->walk, parts, listing_free);
@@ -237,7 +231,7 @@ bool listing_reply(struct walk *walk)
         struct listing *listing = listing_of(walk);
 
         if (make_fds(listing, &fds)) {
-                refuse(walk->asker, &walk->request);
+                session_refuse_for_memory(walk->asker, walk->request.serial);
                 return false;
         }
         reply.clients_reply = (struct message_clients_reply){
@@ -309,7 +303,7 @@ static void reply_with_stats(struct session *asker, const struct frame *request)
         struct frame reply = FRAME_NULL;
 
         if (make_stats(asker, &asker->server->stats.last, &fd)) {
-                refuse(asker, request);
+                session_refuse_for_memory(asker, request->serial);
                 return;
         }
         reply.stats_reply.n_rows = asker->server->n_pools;
@@ -325,7 +319,7 @@ static bool look_or_reply(struct walk *walk)
                 return false;
         }
         if (go_on_looking(walk->asker->server)) {
-                refuse(walk->asker, &walk->request);
+                session_refuse_for_memory(walk->asker, walk->request.serial);
                 return false;
         }
         return true;
@@ -342,7 +336,7 @@ void list_stats_take(struct session *session, const struct frame *frame)
         struct question *question = calloc(1, sizeof(*question));
 
         if (!question) {
-                refuse(session, frame);
+                session_refuse_for_memory(session, frame->serial);
                 return;
         }
         question->n_begun = session->server->stats.n_begun;

@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "daemon/server/lists/list_stats.h"
 #include "daemon/server/lists/rows.h"
-#include "gpumem.h"
 
 struct tenants {
         struct listing listing;

@@ -103,11 +103,6 @@ static struct hello *hello_of(struct walk *walk)
         return CONTAINER_OF(walk, struct hello, walk);
 }
 
-static void refuse_for_memory(struct session *session, const struct frame *frame)
-{
-        refuse(session, frame, GPUMEM_E_TOO_MANY, "out of memory in gpumemd");
-}
-
 static void hello_free(struct walk *walk)
 {
         struct hello *hello = hello_of(walk);
@@ -156,7 +151,7 @@ static bool become_client(struct walk *walk)
             policy_add_client(session->server->policy, &key, session->account->user->uid,
                               CLIENT_N_SLOTS, board_words(session->board, session->server->n_pools),
                               session, &client)) {
-                refuse_for_memory(session, frame);
+                session_refuse_for_memory(session, frame->serial);
                 hello_of(walk)->has_failed = true;
                 return false;
         }
@@ -185,7 +180,7 @@ static void take_hello(struct session *session, const struct frame *frame)
         hello = calloc(1, sizeof(*hello));
         if (!hello || make_board(session, &hello->board_fd)) {
                 free(hello);
-                refuse_for_memory(session, frame);
+                session_refuse_for_memory(session, frame->serial);
                 session_end_connection(session);
                 return;
         }

@@ -113,8 +113,7 @@ void reclaim_take(struct session *session, const struct frame *frame)
                 session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
                                    "another RECLAIM of this client is under way");
         else if (begin(session, frame))
-                session_send_error(session, frame->serial, GPUMEM_E_TOO_MANY,
-                                   "out of memory in gpumemd");
+                session_refuse_for_memory(session, frame->serial);
 }
 
 /* What the tenants still have, for the answer. */
@@ -196,8 +195,7 @@ bool reclaim_answer(struct session *session, const struct action *action)
         left = calloc(1, sizeof(*left));
         if (!left) {
                 reclaim->state = RECLAIM_ANSWERED;
-                session_send_error(session, action->serial, GPUMEM_E_TOO_MANY,
-                                   "out of memory in gpumemd");
+                session_refuse_for_memory(session, action->serial);
                 return true;
         }
         left->reclaim = reclaim;

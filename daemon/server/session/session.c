@@ -360,6 +360,11 @@ void session_refuse_pool(struct session *session, uint32_t serial, uint32_t pool
         session_send_error(session, serial, GPUMEM_E_NO_POOL, text);
 }
 
+void session_refuse_for_memory(struct session *session, uint32_t serial)
+{
+        session_send_error(session, serial, GPUMEM_E_TOO_MANY, "out of memory in gpumemd");
+}
+
 bool session_may_lease(const struct session *session)
 {
         return !session->server->serves_one_user ||

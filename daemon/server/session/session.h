@@ -144,6 +144,9 @@ static inline bool session_has_client(const struct session *session)
 /* GPUMEM_E_NO_POOL to a request that names a pool by its number. */
 void session_refuse_pool(struct session *session, uint32_t serial, uint32_t pool);
 
+/* GPUMEM_E_TOO_MANY: the daemon has no memory for the answer. */
+void session_refuse_for_memory(struct session *session, uint32_t serial);
+
 /* Answers with an error. The text says what failed and what is allowed. */
 void session_send_error(struct session *session, uint32_t serial, int code, const char *text);
 
