@@ -10,7 +10,7 @@
 #include "ctl/core/report.h"
 #include "ctl/output/parse.h"
 #include "ctl/query/event_rows.h"
-#include "ctl/query/oom_rules.h"
+#include "ctl/query/oom_join.h"
 #include "ctl/query/pool_stats.h"
 
 #define LAST 5

@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/query/oom_rules.h"
+#include "ctl/query/oom_join.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 
@@ -106,4 +106,4 @@ TEST(a_refusal_has_the_smallest_and_the_largest_size)
         ck_assert_uint_eq(rows[0].most, 9);
 }
 
-TESTS_MAIN("oom_rules")
+TESTS_MAIN("oom_join")

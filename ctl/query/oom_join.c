@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/query/oom_rules.h"
+#include "ctl/query/oom_join.h"
 
 #include <string.h>
 
