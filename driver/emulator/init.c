@@ -37,7 +37,7 @@ static CUresult emulator_init(struct emulator *emulator)
         if (!r)
                 r = directory_init(&emulator->directory, &emulator->config, reason);
         if (!r)
-                r = fault_init(&emulator->config.faults, emulator->directory.fd, reason);
+                r = fault_init(&emulator->config, emulator->directory.fd, reason);
         if (r) {
                 (void)fprintf(stderr, "libcuda-emu: GPUMEM_EMULATOR: %s\n", reason);
                 return emulator_result(r);

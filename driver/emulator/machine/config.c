@@ -42,6 +42,7 @@ static const struct option options[] = {
         {"dirty", OPTION_NUMBER, OPTION_AT(is_dirty), 0, 1, "0 or 1"},
         {"peers", OPTION_NUMBER, OPTION_AT(n_peers), 1, CONFIG_DEVICES_MAX, "a number, 1 to 16"},
         {"rdma", OPTION_NUMBER, OPTION_AT(has_rdma), 0, 1, "0 or 1"},
+        {"fault_file", OPTION_NUMBER, OPTION_AT(has_fault_file), 0, 1, "0 or 1"},
         {"fail", OPTION_FAULT, 0, 0, 0, FAULT_FAIL_ALLOWED},
         {"delay", OPTION_FAULT, 0, 0, 0, FAULT_DELAY_ALLOWED},
         {"hang", OPTION_FAULT, 0, 0, 0, FAULT_HANG_ALLOWED},
@@ -122,12 +123,11 @@ static int setting_read(char *setting, struct config *config, char *ret_reason)
         *value++ = '\0';
         option = option_find(setting);
         if (!option)
-                return config_refuse(
-                        ret_reason,
-                        "'%s' is unknown; allowed are devices, bytes, dir, delay_us, "
-                        "copy_delay_us, reclaim_ms, ctx_bytes, dirty, peers, rdma, fail, "
-                        "delay, hang and lost",
-                        setting);
+                return config_refuse(ret_reason,
+                                     "'%s' is unknown; allowed are devices, bytes, dir, delay_us, "
+                                     "copy_delay_us, reclaim_ms, ctx_bytes, dirty, peers, rdma, "
+                                     "fault_file, fail, delay, hang and lost",
+                                     setting);
         if (option_store(option, value, config))
                 return config_refuse(ret_reason, "%s=%s is not allowed; allowed is %s",
                                      option->name, value, option->allowed);
@@ -167,7 +167,8 @@ int config_read(const char *text, struct config *ret_config, char ret_reason[CON
                                 .device_bytes = 16 * GIB,
                                 .reclaim_ms = 200,
                                 .n_peers = CONFIG_DEVICES_MAX,
-                                .has_rdma = 1};
+                                .has_rdma = 1,
+                                .has_fault_file = 1};
         char *rest = copy, *setting;
         int r;
 

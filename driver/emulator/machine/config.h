@@ -2,8 +2,8 @@
 /* The options of GPUMEM_EMULATOR, as numbers: cuInit reads them once for this process. Pure, except for the look at
  * /dev/shm that finds the default directory.
  *
- * "devices=2,bytes=16GiB,dir=/path,delay_us=0,copy_delay_us=0,reclaim_ms=200,ctx_bytes=0,dirty=0,peers=16,rdma=1",
- * each optional, and any number of the faults that fault_rules.h lists. bytes is the capacity of every device; peers is
+ * "devices=2,bytes=16GiB,dir=/path,delay_us=0,copy_delay_us=0,reclaim_ms=200,ctx_bytes=0,dirty=0,peers=16,rdma=1,
+ * fault_file=1", each optional, and any number of the faults that fault_rules.h lists. bytes is the capacity of every device; peers is
  * how many devices, from the first on, can access each other's memory. Processes with the same dir share the machine;
  * the default is gpumem-emulator-<uid> in /dev/shm if that has room, else in TMPDIR or /tmp. The file system behind
  * it must hold what is really written, or the writer gets SIGBUS. */
@@ -21,13 +21,14 @@
 struct config {
         unsigned n_devices;
         uint64_t device_bytes;
-        uint64_t call_delay_us; /* added to every call of the virtual memory interface */
-        uint64_t copy_delay_us; /* added to every operation of a stream */
-        uint64_t reclaim_ms;    /* until memory of a dead process is freed */
-        uint64_t context_bytes; /* what a primary context costs a process */
-        uint64_t is_dirty;      /* 1: memory keeps its bytes from one owner to the next */
-        uint64_t n_peers;       /* devices that can access each other's memory */
-        uint64_t has_rdma;      /* 1: devices have GPUDirect RDMA for memory of cuMemCreate */
+        uint64_t call_delay_us;  /* added to every call of the virtual memory interface */
+        uint64_t copy_delay_us;  /* added to every operation of a stream */
+        uint64_t reclaim_ms;     /* until memory of a dead process is freed */
+        uint64_t context_bytes;  /* what a primary context costs a process */
+        uint64_t is_dirty;       /* 1: memory keeps its bytes from one owner to the next */
+        uint64_t n_peers;        /* devices that can access each other's memory */
+        uint64_t has_rdma;       /* 1: devices have GPUDirect RDMA for memory of cuMemCreate */
+        uint64_t has_fault_file; /* 1: calls look for the file of fault.h */
         struct fault_rules faults;
         char directory[PATH_MAX];
 };

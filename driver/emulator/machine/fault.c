@@ -29,6 +29,7 @@ unsigned fault_n_armed;
 static struct {
         pthread_mutex_t mutex;
         int directory_fd;
+        bool has_file;          /* the file is looked for */
         struct fault_rules own; /* of the environment */
         struct fault_rules rules;
         uint64_t n_calls[FAULT_RULES_MAX]; /* by rule, since they are in force */
@@ -131,6 +132,8 @@ static void file_update(void)
 
 void fault_look(void)
 {
+        if (!state.has_file)
+                return;
         if (__atomic_load_n(&state.file, __ATOMIC_ACQUIRE) == FILE_ABSENT &&
             faccessat(state.directory_fd, FILE_NAME, F_OK, 0) < 0)
                 return;
@@ -139,14 +142,15 @@ void fault_look(void)
         (void)pthread_mutex_unlock(&state.mutex);
 }
 
-int fault_init(const struct fault_rules *rules, int directory_fd,
-               char ret_reason[CONFIG_REASON_MAX])
+int fault_init(const struct config *config, int directory_fd, char ret_reason[CONFIG_REASON_MAX])
 {
+        const struct fault_rules *rules = &config->faults;
         int r = rules_check(rules, ret_reason);
 
         if (r)
                 return r;
         state.directory_fd = directory_fd;
+        state.has_file = config->has_fault_file;
         state.own = *rules;
         rules_put(rules);
         fault_look();

@@ -4,7 +4,8 @@
  *
  * The file is for tests: they make the driver of a running daemon fail, or hang, and recover. It is read again when
  * it has changed, and calls that hung go on then; so a test replaces it by a rename, and never writes half of it. All
- * calls but the hottest look at the file; those use what is known.
+ * calls but the hottest look at the file; those use what is known. A look is a system call, which a real driver's call does
+ * not make: with "fault_file=0" no call looks.
  *
  * Any thread. A lock of its own, under which no other is taken. */
 #pragma once
@@ -16,8 +17,7 @@
 
 /* Called once, before any call; the caller keeps the directory's fd, and keeps it open. -EINVAL: a rule names an
  * unknown call, which `ret_reason` tells. */
-int fault_init(const struct fault_rules *rules, int directory_fd,
-               char ret_reason[CONFIG_REASON_MAX]);
+int fault_init(const struct config *config, int directory_fd, char ret_reason[CONFIG_REASON_MAX]);
 
 /* Reads the file if it has changed. */
 void fault_look(void);

@@ -71,6 +71,15 @@ static CUresult create(void)
         return r;
 }
 
+TEST(the_file_is_not_looked_for)
+{
+        machine_with("fault_file=0");
+        contract_init();
+        file_write("fail=cuMemCreate:*:2\n");
+        ck_ok(create());
+        file_remove();
+}
+
 TEST(the_nth_call_fails_and_no_other)
 {
         machine_with("fail=cuMemCreate:3:2");
