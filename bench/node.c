@@ -90,8 +90,8 @@ int node_add_member(struct node *node, uint32_t n_slots, struct member **ret_mem
                 return -ENOMEM;
         member->node = node;
         member->n_slots = n_slots;
-        r = policy_add_client(node->policy, &everybody, everybody.uid, n_slots, member->words,
-                              member, &member->client);
+        r = policy_add_client(node->policy, &everybody, &everybody, n_slots, member->words, member,
+                              &member->client);
         if (r) {
                 free(member);
                 return r;

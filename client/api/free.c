@@ -305,6 +305,8 @@ struct own_free {
         struct heap_block *block;
         void *pointer;
         void *stream;
+        uint64_t generation;
+        bool looks; /* at the heap, which had that generation, once the gate is left */
 };
 
 static bool find_own_stream(struct gpumem_client *client, const struct stream_heap *heap,
@@ -323,14 +325,24 @@ static void end_deferred_of(struct gpumem_client *client, void *stream,
         client_free_captured_of(client, stream, key);
 }
 
-/* NULL: the library would wait in the stream. With a cache size it waits for the whole context, as it does for
- * registered streams. */
-static void *const *stream_to_record(const struct own_free *own)
+/* With a cache size, a look at what became empty waits: for the whole context, and outside of the gate, so that who
+ * announces a capture does not wait for it. */
+static bool waits_to_look(const struct own_free *own)
 {
-        bool waits = !idle_marking_is_on(own->heap->pool) &&
-                     !streams_cover(&own->client->streams, &own->heap->key);
+        return !idle_marking_is_on(own->heap->pool) &&
+               !streams_cover(&own->client->streams, &own->heap->key);
+}
 
-        return waits ? NULL : &own->stream;
+static int give_to_own(struct own_free *own)
+{
+        int r;
+
+        if (!waits_to_look(own))
+                return free_to_own(own->heap, own->pointer, &own->stream);
+        own->generation = own->heap->generation;
+        r = pool_give(own->heap, own->pointer, POOL_USE_ORDERED);
+        own->looks = r == POOL_LOOK && !pool_is_captured(own->heap);
+        return r == POOL_LOOK ? 0 : r;
 }
 
 static int free_in_own(const struct cuda *cuda, void *argument)
@@ -348,7 +360,7 @@ static int free_in_own(const struct cuda *cuda, void *argument)
         if (!capture_frees_none(&own->client->capture_frees))
                 end_deferred_of(own->client, own->stream, &key);
         return is_used(own->block) ? free_or_defer(own->client, own->heap, &how, &own->stream)
-                                   : free_to_own(own->heap, own->pointer, stream_to_record(own));
+                                   : give_to_own(own);
 }
 
 /* The handle of a default stream is valid only in its context. */
@@ -387,11 +399,16 @@ static int free_by_order(struct gpumem_client *client, void *pointer)
         if (!is_of_device(own.heap))
                 return free_sync(client, pointer);
         if (!find_own_stream(client, own.heap, &own.stream) ||
-            !capture_gate_enter(&client->streams.gate))
+            !capture_gate_enter(&client->streams.gate)) {
+                if (is_used(own.block) || !idle_marking_is_on(own.heap->pool))
+                        before_wait_begin();
                 return is_used(own.block) ? free_sync(client, pointer)
                                           : free_unrecorded(own.heap, pointer);
+        }
         r = free_inside(&own);
         capture_gate_leave(&client->streams.gate);
+        if (own.looks)
+                look_at_heap(own.heap, own.generation, NULL);
         return r == GPUMEM_E_REFUSED ? free_in_own_stream(&own) : r;
 }
 

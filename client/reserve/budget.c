@@ -18,6 +18,7 @@
 /* Against leasing and returning in turn. So many faded returns are one each 180 us; the programs whose traces are in
  * bench/ come to half of it at most. */
 #define CHURN_HALF_LIFE_US UINT64_C(50000)
+#define PAUSE_PART         64 /* of a pause counts this part, besides BUDGET_PAUSE_US */
 #define CHURN_MANY         400
 #define SLACK_PART         16
 #define MOVE_RETURNS       0.7
@@ -44,7 +45,8 @@ void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_
 
         if (us) {
                 budget->faded_at_us = now_us;
-                budget->n_churn *= part_left(n_counted_us, CHURN_HALF_LIFE_US);
+                budget->n_churn *= part_left(n_counted_us + (us - n_counted_us) / PAUSE_PART,
+                                             CHURN_HALF_LIFE_US);
                 budget->n_slack_bytes = fade(budget->n_slack_bytes, n_counted_us,
                                              BUDGET_SLACK_HALF_LIFE_US);
         }

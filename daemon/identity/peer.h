@@ -33,5 +33,8 @@ struct peer {
 int peer_init(struct peer *peer, int socket);
 void peer_deinit(struct peer *peer);
 
+/* Whether its process runs still: a child may go on with its socket. */
+bool peer_lives(const struct peer *peer);
+
 /* Why peer_init failed, and what helps. */
 const char *peer_fault(int r);

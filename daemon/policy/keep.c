@@ -24,7 +24,7 @@ int keep_new(struct share *share, uint64_t keep_ns)
         int r;
 
         if (!tenant->keeper) {
-                r = client_new(tenant->policy, &tenant->key, tenant->owner->uid, KEEPS_A_TENANT,
+                r = client_new(tenant->policy, &tenant->key, &tenant->owner->key, KEEPS_A_TENANT,
                                NULL, &tenant->keeper);
                 if (r)
                         return r;

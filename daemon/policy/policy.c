@@ -98,11 +98,11 @@ int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint3
         return 0;
 }
 
-int policy_add_client(struct policy *policy, const struct tenant_key *key, uint32_t owner_uid,
-                      uint32_t n_slots, _Atomic uint64_t *words, void *owner,
-                      struct client **ret_client)
+int policy_add_client(struct policy *policy, const struct tenant_key *key,
+                      const struct tenant_key *owner_key, uint32_t n_slots, _Atomic uint64_t *words,
+                      void *owner, struct client **ret_client)
 {
-        int r = client_new(policy, key, owner_uid, n_slots, owner, ret_client);
+        int r = client_new(policy, key, owner_key, n_slots, owner, ret_client);
 
         if (!r)
                 (*ret_client)->words = words;

@@ -29,13 +29,13 @@ int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint3
  * tenant may use a share of them (fd_budget.h); a request beyond it is refused with GPUMEM_E_TOO_MANY. */
 void policy_set_max_blocks(struct policy *policy, uint64_t n_blocks);
 
-/* Adds a client with up to n_slots leases at a time. A tenant that has no other client yet belongs to owner_uid: to who
+/* Adds a client with up to n_slots leases at a time. A tenant that has no other client yet belongs to owner_key (owner.h): to who
  * owns the container, or to the tenant's own user. `words` has one word for each slot (board.h). The
  * client may write them at any time, and they must stay valid until the client is freed. NULL: no lease is
  * ever idle. client_owner() returns `owner`. */
-int policy_add_client(struct policy *policy, const struct tenant_key *key, uint32_t owner_uid,
-                      uint32_t n_slots, _Atomic uint64_t *words, void *owner,
-                      struct client **ret_client);
+int policy_add_client(struct policy *policy, const struct tenant_key *key,
+                      const struct tenant_key *owner_key, uint32_t n_slots, _Atomic uint64_t *words,
+                      void *owner, struct client **ret_client);
 
 /* Bytes of an earlier daemon's blocks that the client still maps, as it reported in HELLO. The bytes that
  * it declares for all pools must not exceed this. 0 by default. */

@@ -50,7 +50,7 @@ int policy_prewarm(struct policy *policy, uint32_t pool, uint64_t n_bytes, uint6
         if (now_ns > policy->now_ns)
                 policy->now_ns = now_ns;
         if (!r)
-                r = tenant_get(policy, &unowned, POLICY_NO_UID, &tenant);
+                r = tenant_get(policy, &unowned, &unowned, &tenant);
         if (r)
                 return r;
         policy->unowned = tenant;

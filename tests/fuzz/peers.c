@@ -74,19 +74,24 @@ static uint32_t ready_of(const struct peer_process *process)
         return ready;
 }
 
+static const struct peer_process *find_by_pidfd(int fd)
+{
+        for (unsigned i = 0; i < N_PEERS; i++) {
+                if (peers.processes[i].pidfd == fd)
+                        return &peers.processes[i];
+        }
+        return NULL;
+}
+
 bool peers_find_ready(int fd, uint32_t *ret_events)
 {
-        const struct peer_process *process = find(fd);
+        const struct peer_process *process = find(fd), *watched = find_by_pidfd(fd);
 
-        for (unsigned i = 0; i < N_PEERS && !process; i++) {
-                if (peers.processes[i].pidfd != fd)
-                        continue;
-                *ret_events = peers.processes[i].is_dead ? EPOLLIN : 0;
-                return true;
-        }
         if (process)
                 *ret_events = ready_of(process);
-        return process != NULL;
+        else if (watched)
+                *ret_events = watched->is_dead ? EPOLLIN : 0;
+        return process || watched;
 }
 
 int __wrap_peer_init(struct peer *peer, int socket);
@@ -116,8 +121,13 @@ int __wrap_poll(struct pollfd *fds, nfds_t n_fds, int timeout_ms)
                 fds->revents = POLLOUT;
                 return 1;
         }
-        FUZZ_EXPECT(process);
-        fds->revents = has_ended(process) ? POLLRDHUP : 0;
+        if (process) {
+                fds->revents = has_ended(process) ? POLLRDHUP : 0;
+        } else {
+                process = find_by_pidfd(fds->fd);
+                FUZZ_EXPECT(process);
+                fds->revents = process->is_dead ? POLLIN : 0;
+        }
         return fds->revents ? 1 : 0;
 }
 

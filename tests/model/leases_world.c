@@ -32,8 +32,9 @@ static void add_party(const struct world_kind *kind, unsigned i)
         party->uid = kind->uids[i];
         party->n_asks_left = kind->n_asks[i];
         party->lies = i == 0 && kind->n_lies;
-        r = policy_add_client(world->policy, &(struct tenant_key){.uid = party->uid}, party->uid,
-                              N_SLOTS, party->words, party, &party->client);
+        r = policy_add_client(world->policy, &(struct tenant_key){.uid = party->uid},
+                              &(struct tenant_key){.uid = party->uid}, N_SLOTS, party->words, party,
+                              &party->client);
         assert(r == 0);
         (void)r;
 }

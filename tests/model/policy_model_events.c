@@ -31,8 +31,9 @@ struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_sl
                 client->said = calloc(n_slots, sizeof(*client->said));
                 must(model, client->words && client->said);
         }
-        must(model, policy_add_client(model->policy, &(struct tenant_key){.uid = uid}, uid, n_slots,
-                                      client->words, client, &client->client) == 0);
+        must(model, policy_add_client(model->policy, &(struct tenant_key){.uid = uid},
+                                      &(struct tenant_key){.uid = uid}, n_slots, client->words,
+                                      client, &client->client) == 0);
         must(model, client_owner(client->client) == client);
         client->hears_pressure = ++model->n_joined % 2;
         if (client->hears_pressure)

@@ -63,7 +63,7 @@ static void join(struct party *party)
         struct tenant_key key = {.uid = 1 + below(N_UIDS)};
 
         *party = (struct party){.client = NULL};
-        EXPECT(!policy_add_client(policy, &key, key.uid, N_SLOTS, NULL, party, &party->client));
+        EXPECT(!policy_add_client(policy, &key, &key, N_SLOTS, NULL, party, &party->client));
 }
 
 static void note_answer(const struct action *action)

@@ -12,8 +12,8 @@
 #include "daemon/policy/state/slot_set.h"
 #include "gpumem.h"
 
-static int set_up(struct client *client, const struct tenant_key *key, uint32_t owner_uid,
-                  uint32_t n_slots)
+static int set_up(struct client *client, const struct tenant_key *key,
+                  const struct tenant_key *owner_key, uint32_t n_slots)
 {
         int r = slot_set_init(&client->slots, n_slots);
 
@@ -22,7 +22,7 @@ static int set_up(struct client *client, const struct tenant_key *key, uint32_t 
         client->declared = calloc(client->policy->n_pools, sizeof(*client->declared));
         r = client->declared || !client->policy->n_pools ? 0 : -ENOMEM;
         if (!r)
-                r = tenant_get(client->policy, key, owner_uid, &client->tenant);
+                r = tenant_get(client->policy, key, owner_key, &client->tenant);
         if (r) {
                 free(client->declared);
                 slot_set_deinit(&client->slots);
@@ -30,8 +30,9 @@ static int set_up(struct client *client, const struct tenant_key *key, uint32_t 
         return r;
 }
 
-int client_new(struct policy *policy, const struct tenant_key *key, uint32_t owner_uid,
-               uint32_t n_slots, void *owner, struct client **ret_client)
+int client_new(struct policy *policy, const struct tenant_key *key,
+               const struct tenant_key *owner_key, uint32_t n_slots, void *owner,
+               struct client **ret_client)
 {
         struct client *client;
         int r;
@@ -49,7 +50,7 @@ int client_new(struct policy *policy, const struct tenant_key *key, uint32_t own
         LIST_INIT(&client->returned);
         TAILQ_INIT(&client->requests);
         LIST_INIT(&client->release_alls);
-        r = set_up(client, key, owner_uid, n_slots);
+        r = set_up(client, key, owner_key, n_slots);
         if (r) {
                 free(client);
                 return r;

@@ -12,8 +12,9 @@
 #define CLIENT_MAX_WAITING 64
 
 /* -EINVAL: no slots; -ENOMEM. */
-int client_new(struct policy *policy, const struct tenant_key *key, uint32_t owner_uid,
-               uint32_t n_slots, void *owner, struct client **ret_client);
+int client_new(struct policy *policy, const struct tenant_key *key,
+               const struct tenant_key *owner_key, uint32_t n_slots, void *owner,
+               struct client **ret_client);
 
 /* After all leases are dropped: its mappings are gone. Frees the client. */
 struct client *client_free(struct client *client);

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int owner_new(struct policy *policy, uint32_t uid, struct owner **ret_owner)
+static int owner_new(struct policy *policy, const struct tenant_key *key, struct owner **ret_owner)
 {
         struct owner *owner;
 
@@ -13,9 +13,9 @@ static int owner_new(struct policy *policy, uint32_t uid, struct owner **ret_own
         if (!owner)
                 return -ENOMEM;
         owner->policy = policy;
-        owner->uid = uid;
+        owner->key = *key;
         TAILQ_INIT(&owner->tenants);
-        HASH_ADD(hh, policy->owners, uid, sizeof(owner->uid), owner);
+        HASH_ADD(hh, policy->owners, key, sizeof(owner->key), owner);
         if (!owner->hh.tbl) {
                 free(owner);
                 return -ENOMEM;
@@ -24,13 +24,13 @@ static int owner_new(struct policy *policy, uint32_t uid, struct owner **ret_own
         return 0;
 }
 
-int owner_get(struct policy *policy, uint32_t uid, struct owner **ret_owner)
+int owner_get(struct policy *policy, const struct tenant_key *key, struct owner **ret_owner)
 {
         struct owner *owner;
 
-        HASH_FIND(hh, policy->owners, &uid, sizeof(uid), owner);
+        HASH_FIND(hh, policy->owners, key, sizeof(*key), owner);
         if (!owner)
-                return owner_new(policy, uid, ret_owner);
+                return owner_new(policy, key, ret_owner);
         *ret_owner = owner;
         return 0;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The user that owns tenants: who runs a container decides how many there are, and which uids are in it. So what all
- * users share is divided among owners first, and then among the tenants of each.
+/* Who owns tenants, and decides how many there are: the user that runs containers; or, since root runs those of many
+ * people, each container that root runs, which may have any number of uids. What all share is divided among owners first,
+ * and then among the tenants of each. The key of a user has no realm.
  *
  * An owner lives while it has a tenant. */
 #pragma once
 
 #include "daemon/policy/state/types.h"
 
-/* The owner of this uid, created if needed; -ENOMEM. One without tenants must get one, or be ended, at once. */
-int owner_get(struct policy *policy, uint32_t uid, struct owner **ret_owner);
+/* The owner of this key, created if needed; -ENOMEM. One without tenants must get one, or be ended, at once. */
+int owner_get(struct policy *policy, const struct tenant_key *key, struct owner **ret_owner);
 
 /* Ends it if it has no tenant. */
 void owner_end(struct owner *owner);

@@ -75,21 +75,23 @@ static bool drop_some_cached(struct tenant *tenant)
 
 static void make_room(struct owner *owner)
 {
-        struct tenant *tenant;
-
         if (owner->n_tenants < TENANTS_A_USER)
                 return;
-        TAILQ_FOREACH (tenant, &owner->tenants, owner_link) {
+        for (unsigned n = 0; n < TENANTS_LOOKS_A_TIME; n++) {
+                struct tenant *tenant = TAILQ_FIRST(&owner->tenants);
+
                 if (!has_clients(tenant) && drop_some_cached(tenant))
                         return;
+                TAILQ_REMOVE(&owner->tenants, tenant, owner_link);
+                TAILQ_INSERT_TAIL(&owner->tenants, tenant, owner_link);
         }
 }
 
-static int tenant_begin(struct policy *policy, const struct tenant_key *key, uint32_t owner_uid,
-                        struct tenant **ret_tenant)
+static int tenant_begin(struct policy *policy, const struct tenant_key *key,
+                        const struct tenant_key *owner_key, struct tenant **ret_tenant)
 {
         struct owner *owner;
-        int r = owner_get(policy, owner_uid, &owner);
+        int r = owner_get(policy, owner_key, &owner);
 
         if (r)
                 return r;
@@ -100,15 +102,15 @@ static int tenant_begin(struct policy *policy, const struct tenant_key *key, uin
         return r;
 }
 
-int tenant_get(struct policy *policy, const struct tenant_key *key, uint32_t owner_uid,
-               struct tenant **ret_tenant)
+int tenant_get(struct policy *policy, const struct tenant_key *key,
+               const struct tenant_key *owner_key, struct tenant **ret_tenant)
 {
         struct tenant *tenant;
         int r;
 
         HASH_FIND(hh, policy->tenants, key, sizeof(*key), tenant);
         if (!tenant) {
-                r = tenant_begin(policy, key, owner_uid, &tenant);
+                r = tenant_begin(policy, key, owner_key, &tenant);
                 if (r)
                         return r;
         }

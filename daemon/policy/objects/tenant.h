@@ -23,14 +23,15 @@ bool tenant_may_wait(const struct tenant *tenant);
 void tenant_begin_wait(struct tenant *tenant);
 void tenant_end_wait(struct tenant *tenant);
 
-/* Tenants of one owner. At the limit, the oldest tenant that has nothing but cached blocks makes room for the next
- * one: so many of its blocks go back to the driver each time. Tenants with clients stay; users.h limits their number
- * to less. */
+/* Tenants of one owner. From the limit on, a tenant that has nothing but cached blocks makes room for the next one: so
+ * many of its blocks go back to the driver each time. So many are looked at for one, in turn. Tenants with clients stay;
+ * connections limit their number. */
 #define TENANTS_A_USER        1024
 #define TENANTS_BLOCKS_A_TIME 64
+#define TENANTS_LOOKS_A_TIME  16
 
 /* The tenant of this key, created for this owner if needed; -ENOMEM. */
-int tenant_get(struct policy *policy, const struct tenant_key *key, uint32_t owner_uid,
-               struct tenant **ret_tenant);
+int tenant_get(struct policy *policy, const struct tenant_key *key,
+               const struct tenant_key *owner_key, struct tenant **ret_tenant);
 struct tenant *tenant_ref(struct tenant *tenant);
 struct tenant *tenant_unref(struct tenant *tenant);

@@ -199,7 +199,7 @@ struct policy {
         struct service *service; /* see scheduling/service.h */
         struct pool **pools;
         uint32_t n_pools;
-        struct owner *owners;   /* table by uid */
+        struct owner *owners;   /* table by key */
         struct tenant *tenants; /* table by key */
         struct tenant
                 *unowned; /* one of them: the tenant of prewarmed blocks; NULL: there is none */
@@ -317,12 +317,12 @@ struct holding {
         uint64_t n_found_bytes; /* of this tenant, in that search */
 };
 
-/* A user with all its tenants: what one user may take of what all share is counted here; see owner.h. */
+/* An owner with all its tenants: what it may take of what all share is counted here; see owner.h. */
 struct owner {
         struct policy *policy;
-        uint32_t uid;
+        struct tenant_key key;
         uint32_t n_tenants;
-        TAILQ_HEAD(owner_tenants, tenant) tenants; /* the oldest first */
+        TAILQ_HEAD(owner_tenants, tenant) tenants; /* those that were looked at longest ago first */
         uint32_t n_waiting, n_first;               /* as the policy's */
         uint32_t n_with_blocks;                    /* tenants that have a block with a file open */
         UT_hash_handle hh;

@@ -144,13 +144,14 @@ static bool become_client(struct walk *walk)
         struct session *session = walk->asker;
         const struct frame *frame = &walk->request;
         struct client *client;
-        struct tenant_key key;
+        struct tenant_key key, owner_key;
 
         authorization_find_tenant(session, &key);
+        authorization_find_owner(session, &owner_key);
         if (session_watch_process(session) ||
-            policy_add_client(session->server->policy, &key, session->account->user->uid,
-                              CLIENT_N_SLOTS, board_words(session->board, session->server->n_pools),
-                              session, &client)) {
+            policy_add_client(session->server->policy, &key, &owner_key, CLIENT_N_SLOTS,
+                              board_words(session->board, session->server->n_pools), session,
+                              &client)) {
                 session_refuse_for_memory(session, frame->serial);
                 hello_of(walk)->has_failed = true;
                 return false;

@@ -88,6 +88,16 @@ void authorization_find_tenant(struct session *session, struct tenant_key *ret_k
         *ret_key = key;
 }
 
+void authorization_find_owner(const struct session *session, struct tenant_key *ret_key)
+{
+        const struct account *account = session->account;
+
+        memset(ret_key, 0, sizeof(*ret_key));
+        ret_key->uid = account->user->uid;
+        if (!account->user->uid)
+                memcpy(ret_key->realm, account->realm, sizeof(ret_key->realm));
+}
+
 /* The user that starts a container decides who is root in it, and which files of the machine it sees. So
  * uids in a container prove less. */
 static bool is_at_home(const struct session *session)

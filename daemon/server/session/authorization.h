@@ -18,6 +18,10 @@ uint32_t authorization_payer(const struct server *server, const struct peer *pee
  * limited for each user; clients beyond it share one tenant. */
 void authorization_find_tenant(struct session *session, struct tenant_key *ret_key);
 
+/* Finds the key of the tenant's owner (daemon/policy/objects/owner.h): the user that pays, or the container that root
+ * runs. */
+void authorization_find_owner(const struct session *session, struct tenant_key *ret_key);
+
 /* Root and the daemon's own user may see what concerns every tenant, but not from a container other than
  * the daemon's. Where tenants are users, containers do not matter. */
 bool authorization_sees_all(const struct session *session);

@@ -108,7 +108,7 @@ struct session *session_of(struct process_member *member);
 /* Tells a refused connection the reason, if the socket takes it at once. */
 void session_turn_away(int fd, int code, const char *text);
 
-/* From now on the end of the process counts. An error means that it cannot be watched. */
+/* From now on the end of the process counts. -ESRCH: it has ended. Other errors mean that it cannot be watched. */
 int session_watch_process(struct session *session);
 
 /* HELLO is agreed on: the session serves requests from now on. */

@@ -234,6 +234,8 @@ TEST(while_a_capture_is_announced_it_stays, .to = 2)
                 ck_assert_int_eq(gpumem_record_use(client, pointer, side), 0);
         ck_assert_int_eq(gpumem_before_capture(client), 0);
         ck_assert_int_eq(free_in_thread(gpumem_free_in_order, pointer), 0);
+        sleep_ms(20);
+        ck_assert(_i || daemon_figure(FIGURE_idle) == 0);
         ck_assert_int_eq(gpumem_after_capture(client), 0);
         daemon_await_first(FIGURE_idle, 128 * MIB, 256 * MIB);
         ck_assert_int_eq(gpumem_stream_unregister(client, gpu_stream(gpu)), 0);

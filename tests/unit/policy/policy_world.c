@@ -36,9 +36,9 @@ struct client *join(uint32_t uid)
         struct client *client;
 
         ck_assert_uint_lt(world.n_clients, WORLD_N_CLIENTS);
-        ck_assert_int_eq(policy_add_client(world.policy, &(struct tenant_key){.uid = uid}, uid,
-                                           WORLD_N_SLOTS, world.boards[world.n_clients].words,
-                                           &world, &client),
+        ck_assert_int_eq(policy_add_client(world.policy, &(struct tenant_key){.uid = uid},
+                                           &(struct tenant_key){.uid = uid}, WORLD_N_SLOTS,
+                                           world.boards[world.n_clients].words, &world, &client),
                          0);
         world.boards[world.n_clients++].client = client;
         policy_check(world.policy);
@@ -47,13 +47,15 @@ struct client *join(uint32_t uid)
 
 struct client *join_in(uint32_t owner_uid, uint32_t uid, unsigned container)
 {
-        struct tenant_key key = {.uid = uid};
+        struct tenant_key key = {.uid = uid}, owner_key = {.uid = owner_uid};
         struct client *client;
 
         (void)snprintf(key.realm, sizeof(key.realm), "/owner-%u/container-%u", owner_uid,
                        container);
-        ck_assert_int_eq(policy_add_client(world.policy, &key, owner_uid, WORLD_N_SLOTS, NULL, NULL,
-                                           &client),
+        if (!owner_uid)
+                memcpy(owner_key.realm, key.realm, sizeof(key.realm));
+        ck_assert_int_eq(policy_add_client(world.policy, &key, &owner_key, WORLD_N_SLOTS, NULL,
+                                           NULL, &client),
                          0);
         return client;
 }

@@ -46,7 +46,7 @@ void world_end(void);
 
 struct client *join(uint32_t uid);
 
-/* Without a board, and in a container of that owner: any number may join. */
+/* Without a board, and in a container of that owner: any number may join. What root runs (0) is an owner of its own. */
 struct client *join_in(uint32_t owner_uid, uint32_t uid, unsigned container);
 
 /* The word of a slot on the client's board. */

@@ -47,16 +47,16 @@ POLICY_TEST(every_failure_of_a_client_leaves_nothing, 100 * MIB)
 
         do {
                 n_until_failure = n++;
-                r = policy_add_client(world.policy, &(struct tenant_key){.uid = 1}, 1, 10, NULL,
-                                      NULL, &client);
+                r = policy_add_client(world.policy, &(struct tenant_key){.uid = 1},
+                                      &(struct tenant_key){.uid = 1}, 10, NULL, NULL, &client);
                 if (failure_was_hit()) {
                         ck_assert_int_eq(r, -ENOMEM);
                         ck_assert_ptr_null(client);
                 }
                 policy_check(world.policy);
         } while (r);
-        ck_assert_int_eq(policy_add_client(world.policy, &(struct tenant_key){.uid = 1}, 1, 0, NULL,
-                                           NULL, &client),
+        ck_assert_int_eq(policy_add_client(world.policy, &(struct tenant_key){.uid = 1},
+                                           &(struct tenant_key){.uid = 1}, 0, NULL, NULL, &client),
                          -EINVAL);
         ck_assert_int_ge(n, 5);
 }

@@ -142,6 +142,25 @@ POLICY_TEST(containers_of_one_user_leave_places_for_others, 8 * MIB)
         policy_check(world.policy);
 }
 
+/* Root runs containers of many people, and any number of uids may be in one. */
+POLICY_TEST(uids_of_a_container_that_root_runs_leave_places_for_its_others, 8 * MIB)
+{
+        struct client *other = join(3);
+
+        (void)hold(other, 8 * MIB);
+        policy_serve_in_turns(world.policy);
+        for (unsigned uid = 0; uid < 600; uid++)
+                policy_lease(world.policy, join_in(0, uid, 1),
+                             &(struct policy_ask){
+                                     .serial = 1, .n_bytes = 2 * MIB, .deadline_ns = UINT64_MAX},
+                             world.now_ns);
+        while (policy_next_action(world.policy).kind == ACTION_REFUSE)
+                continue;
+        for (unsigned container = 2; container < 100; container++)
+                expect_wait(join_in(0, 0, container), 1, 2 * MIB, UINT64_MAX);
+        policy_check(world.policy);
+}
+
 /* A request that fits, and whose block is not created in the end. */
 static void bypass(struct client *client)
 {

@@ -115,7 +115,7 @@ TEST(returns_of_before_a_pause_count_too)
 {
         struct budget budget = budget_with_peak(32 * GIB);
 
-        for (unsigned burst = 1; burst <= 4; burst++) {
+        for (unsigned burst = 1; burst <= 5; burst++) {
                 ck_assert_uint_eq(budget.n_slack_bytes, 0);
                 work(&budget, 32 * GIB, 5000);
                 for (unsigned i = 0; i < 160; i++)
@@ -123,6 +123,19 @@ TEST(returns_of_before_a_pause_count_too)
                 budget_see(&budget, 32 * GIB, budget.faded_at_us + 1000000);
         }
         ck_assert_uint_gt(budget.n_slack_bytes, 0);
+}
+
+/* 300 at the beginning of each minute. */
+TEST(a_long_pause_ends_what_was_before)
+{
+        struct budget budget = budget_with_peak(32 * GIB);
+
+        for (unsigned minute = 0; minute < 100; minute++) {
+                for (unsigned i = 0; i < 300; i++)
+                        budget_return(&budget);
+                budget_see(&budget, 32 * GIB, budget.faded_at_us + 60000000);
+        }
+        ck_assert_uint_eq(budget.n_slack_bytes, 0);
 }
 
 /* 40 in 15 ms of time that counts are fewer than one each 180 us. */
