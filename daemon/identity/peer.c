@@ -138,9 +138,9 @@ int peer_init(struct peer *peer, int socket)
                                            ? process_lookup_container(credentials.pid,
                                                                       new_peer.container)
                                            : -EREMOTE;
-        /* Only a user that names its cgroups has paths as long as that: who runs the container is not known. */
+        /* A user that names its cgroups can make a path too long; nested containers have such, too. */
         if (new_peer.container_fault == -ENAMETOOLONG)
-                return -ENAMETOOLONG;
+                new_peer.container_owner = credentials.uid;
         if (new_peer.container_fault)
                 new_peer.network = network_of(socket);
         if (*new_peer.container)
@@ -166,8 +166,6 @@ const char *peer_fault(int r)
                 return "this kernel has no pidfd_open; Linux 5.3 or a later one is needed";
         case -ESRCH:
                 return "the process that connected has ended";
-        case -ENAMETOOLONG:
-                return "the path of the process's cgroup is too long";
         case -EMFILE:
         case -ENFILE:
                 return "gpumemd has no file descriptor left";

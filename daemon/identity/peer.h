@@ -19,9 +19,8 @@ struct peer {
         int pidfd;                       /* readable when the process has ended */
         int container_fault;             /* why `container` is unknown: a negative errno; or 0 */
         char container[CGROUP_PATH_MAX]; /* container of the process when it connected; "": none */
-        uid_t container_owner;           /* of the container's cgroup; 0 if that cannot be seen */
-        uint64_t
-                network; /* with container_fault: number of the socket's network namespace, never reused; 0: unknown */
+        uid_t container_owner; /* of its cgroup; the peer's uid if its path is too long; else 0 */
+        uint64_t network; /* with container_fault: its network namespace's number; 0: unknown */
         uint64_t process; /* unique while the pidfd is open; 0: unknown */
 };
 
