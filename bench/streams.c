@@ -77,8 +77,7 @@ static void end(struct crowd *crowd)
                 if (crowd->kept && crowd->kept[i])
                         (void)gpumem_free(crowd->target.client, crowd->kept[i], crowd->streams[i]);
         }
-        gpumem_disconnect(crowd->target.client);
-        crowd->target.client = NULL;
+        target_disconnect(&crowd->target);
         for (unsigned i = 0; i < crowd->n_streams; i++) {
                 if (crowd->streams && crowd->streams[i])
                         (void)CUDA_CALL(&crowd->target.cuda, cuStreamDestroy, crowd->streams[i]);

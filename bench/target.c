@@ -96,11 +96,19 @@ int target_init(const struct options *options, struct target *ret_target)
         return r;
 }
 
+void target_disconnect(struct target *target)
+{
+        for (unsigned i = 0; i < TARGET_STREAMS; i++) {
+                (void)gpumem_stream_close(target->handles[i]);
+                target->handles[i] = NULL;
+        }
+        gpumem_disconnect(target->client);
+        target->client = NULL;
+}
+
 void target_deinit(struct target *target)
 {
-        for (unsigned i = 0; i < TARGET_STREAMS; i++)
-                (void)gpumem_stream_close(target->handles[i]);
-        gpumem_disconnect(target->client);
+        target_disconnect(target);
         for (unsigned i = 0; i < TARGET_STREAMS; i++) {
                 if (target->streams[i])
                         (void)CUDA_CALL(&target->cuda, cuStreamDestroy, target->streams[i]);

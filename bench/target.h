@@ -27,6 +27,9 @@ struct rows;
 int target_init(const struct options *options, struct target *ret_target);
 void target_deinit(struct target *target);
 
+/* Closes the handles and the client; the streams and the context stay. May be called twice. */
+void target_disconnect(struct target *target);
+
 /* Makes a target, measures with it, and frees it. */
 int target_run(const struct options *options, struct rows *rows,
                int (*measure)(struct target *target, const struct options *options,
