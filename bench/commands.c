@@ -49,6 +49,9 @@ int command_all(const struct options *options, struct rows *rows)
                         continue;
                 (void)fprintf(stderr, "gpumem-bench: %s\n", commands[i].name);
                 r_one = apart_measure(commands[i].run, options, rows);
+                if (r_one)
+                        (void)fprintf(stderr, "gpumem-bench: %s: measurement failed\n",
+                                      commands[i].name);
                 r = r ? r : r_one;
         }
         return r;

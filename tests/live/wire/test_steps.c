@@ -242,7 +242,8 @@ TEST(who_has_gone_is_not_let_in)
         (void)daemon_quiet_fds(&gpumemd);
         n = n_steps() - n_before - (n_before - n_first);
         ck_assert_uint_ge(n, N_IN_FRONT);
-        ck_assert_uint_le(n, 2 * N_IN_FRONT);
+        /* To let one in takes three; the node may have had steps of its own meanwhile. */
+        ck_assert_uint_lt(n, 3 * N_IN_FRONT);
 }
 
 #define N_LEFT 60 /* frames of each */
