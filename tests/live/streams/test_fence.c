@@ -420,6 +420,10 @@ TEST(cached_memory_leaves_its_stream_after_an_announced_capture)
         ck_assert_int_eq(gpumem_before_capture(client), 0);
         free_in(pointer, owner);
         ck_assert_int_eq(gpumem_after_capture(client), 0);
+        /* What was recorded is over. */
+        DRIVER(cuStreamSynchronize, owner);
+        DRIVER(cuStreamSynchronize, user);
+        DRIVER(cuStreamSynchronize, third);
         gate_hold(&gate, owner);
         next = must_alloc_in(third);
         ck_assert_ptr_eq(next, pointer);
