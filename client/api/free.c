@@ -325,8 +325,8 @@ static void end_deferred_of(struct gpumem_client *client, void *stream,
         client_free_captured_of(client, stream, key);
 }
 
-/* With a cache size, a look at what became empty waits: for the whole context, and outside of the gate, so that who
- * announces a capture does not wait for it. */
+/* With a cache size, a look at what became empty waits: for the whole context, and outside of the gate, so that no
+ * thread that announces a capture waits for it. */
 static bool waits_to_look(const struct own_free *own)
 {
         return !idle_marking_is_on(own->heap->pool) &&

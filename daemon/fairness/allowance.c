@@ -3,16 +3,12 @@
 
 #include <assert.h>
 
+#include "base/size.h"
 #include "gpumem.h"
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-        return a < b ? a : b;
-}
 
 static uint64_t n_left_of_all(const struct allowances *all, enum allowance_kind kind)
 {
-        return all->max[kind] - smaller(all->n[kind], all->max[kind]);
+        return all->max[kind] - size_smaller(all->n[kind], all->max[kind]);
 }
 
 static bool find_room(const struct allowance *allowance, enum allowance_kind kind, uint64_t *ret_n);
@@ -35,7 +31,7 @@ static bool find_room(const struct allowance *allowance, enum allowance_kind kin
 
         if (!find_left(allowance, kind, &n_left) || own > n_left || own > max)
                 return false;
-        *ret_n = smaller(n_left, max) - own;
+        *ret_n = size_smaller(n_left, max) - own;
         return true;
 }
 
@@ -56,7 +52,7 @@ bool allowance_fits(const struct allowance *allowance, enum allowance_kind kind,
                 return false;
         if (user_of(allowance)->n[kind] + n <= all->least[kind])
                 return true;
-        return n <= n_left - smaller(n_left, all->kept[kind]) &&
+        return n <= n_left - size_smaller(n_left, all->kept[kind]) &&
                find_room(allowance, kind, &n_room) && n <= n_room;
 }
 

@@ -29,8 +29,8 @@ int policy_add_pool(struct policy *policy, const struct policy_pool *pool, uint3
  * tenant may use a share of them (fd_budget.h); a request beyond it is refused with GPUMEM_E_TOO_MANY. */
 void policy_set_max_blocks(struct policy *policy, uint64_t n_blocks);
 
-/* Adds a client with up to n_slots leases at a time. A tenant that has no other client yet belongs to owner_key (owner.h): to who
- * owns the container, or to the tenant's own user. `words` has one word for each slot (board.h). The
+/* Adds a client with up to n_slots leases at a time. A tenant that has no other client yet belongs to the
+ * owner of owner_key (owner.h). `words` has one word for each slot (board.h). The
  * client may write them at any time, and they must stay valid until the client is freed. NULL: no lease is
  * ever idle. client_owner() returns `owner`. */
 int policy_add_client(struct policy *policy, const struct tenant_key *key,

@@ -118,7 +118,7 @@ static void close_away(struct server *server, int take_fd)
         transport_close_socket(server, take_fd);
 }
 
-/* Who connected pays for the step, too. */
+/* The user that connected pays for the step, too. */
 static void send_away(struct task *task)
 {
         struct arrival *arrival = CONTAINER_OF(task, struct arrival, task);
@@ -154,7 +154,7 @@ static struct payer *payer_of(const struct listen_socket *socket)
         return socket->way == SESSION_AS_ADMIN ? &scheduler->admin : &scheduler->arriving;
 }
 
-/* Who is sent away is so before more are accepted, but after those whose turn comes now. */
+/* A connection is sent away before more are accepted, but after those whose turn comes now. */
 static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
 {
         struct scheduler *scheduler = &socket->listener->server->scheduler;
@@ -178,7 +178,7 @@ static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
         return 0;
 }
 
-/* Who connects pays, too. */
+/* The user that connects pays, too. */
 static void arrive(struct listen_socket *socket, int fd, uint64_t since_ns)
 {
         struct server *server = socket->listener->server;

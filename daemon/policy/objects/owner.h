@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who owns tenants, and decides how many there are: the user that runs containers; or, since root runs those of many
- * people, each container that root runs, which may have any number of uids. What all share is divided among owners first,
+/* An owner decides how many tenants there are: the user that runs containers; or, since root runs those of many people,
+ * each container that root runs, which may have any number of uids. What all share is divided among owners first,
  * and then among the tenants of each. The key of a user has no realm.
  *
  * An owner lives while it has a tenant. */

@@ -75,7 +75,7 @@ static bool drop_some_cached(struct tenant *tenant)
 
 static void make_room(struct owner *owner)
 {
-        if (owner->n_tenants < TENANTS_A_USER)
+        if (owner->n_tenants < TENANTS_AN_OWNER)
                 return;
         for (unsigned n = 0; n < TENANTS_LOOKS_A_TIME; n++) {
                 struct tenant *tenant = TAILQ_FIRST(&owner->tenants);

@@ -26,7 +26,7 @@ void tenant_end_wait(struct tenant *tenant);
 /* Tenants of one owner. From the limit on, a tenant that has nothing but cached blocks makes room for the next one: so
  * many of its blocks go back to the driver each time. So many are looked at for one, in turn. Tenants with clients stay;
  * connections limit their number. */
-#define TENANTS_A_USER        1024
+#define TENANTS_AN_OWNER      1024
 #define TENANTS_BLOCKS_A_TIME 64
 #define TENANTS_LOOKS_A_TIME  16
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/scheduling/fd_budget.h"
 
+#include "base/size.h"
 #include "daemon/policy/scheduling/evict_cached.h"
 #include "daemon/policy/scheduling/revoke_idle.h"
 
@@ -75,16 +76,6 @@ static uint64_t n_beyond(const struct tenant *tenant, struct count n)
         return n.of_owner > n_most ? (n.of_owner - n_most) / (FD_BUDGET_SHARE + 1) : 0;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-        return a < b ? a : b;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-        return a > b ? a : b;
-}
-
 /* A tenant without blocks. What its owner has of the part kept for such tenants is not noted: no more than its tenants
  * that have blocks, and no more than all have. */
 static bool finds_kept(const struct tenant *tenant, struct count n)
@@ -95,7 +86,8 @@ static bool finds_kept(const struct tenant *tenant, struct count n)
 
         if (n.all >= policy->max_blocks || !n.of_owner)
                 return n.all < policy->max_blocks;
-        n_owners = larger(n_beyond(tenant, n), smaller(n_used, tenant->owner->n_with_blocks));
+        n_owners = size_larger(n_beyond(tenant, n),
+                               size_smaller(n_used, tenant->owner->n_with_blocks));
         return n_used < n_firsts && n_owners < n_firsts - n_used;
 }
 

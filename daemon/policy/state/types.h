@@ -334,7 +334,7 @@ struct owner {
 /* A user in a container, whose clients trust each other; see tenant.h. */
 struct tenant {
         struct policy *policy;
-        struct owner *owner; /* who owns the container */
+        struct owner *owner;
         struct tenant_key key;
         uint32_t n_refs; /* clients and blocks */
         uint32_t n_holdings;

@@ -401,7 +401,6 @@ int session_watch_process(struct session *session)
 
         if (!peer_lives(&session->peer))
                 return -ESRCH;
-
         return fd_watch_begin(&session->process_watch, &session->server->scheduler, owner.watcher,
                               owner.news, session->peer.pidfd, EPOLLIN);
 }

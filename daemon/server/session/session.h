@@ -19,8 +19,8 @@
  * C: session_end_connection. The connection has ended, or its frame is malformed (session.c, as transport.c
  *    says). A frame ends it: BYE, a first one that is no HELLO, a HELLO that is refused or is the second
  *    (dispatch.c). The peer says no HELLO, or reads nothing, for 5 seconds (timeouts.c).
- * P: session_end_process. The process has ended (session.c, by its pidfd, which is watched from the HELLO on: for who
- *    says nothing that costs more than it is worth). In LEFT also: a later session of the process has taken over what
+ * P: session_end_process. The process has ended (session.c, by its pidfd, which is watched from the HELLO on: a
+ *    connection that says nothing costs less so). In LEFT also: a later session of the process has taken over what
  *    this one left (process_sessions.c).
  *
  * A stop of the server brings C and then P (server.c). A session whose pidfd cannot be watched is refused at its HELLO.

@@ -235,12 +235,12 @@ static void leave(struct client *client)
 
 POLICY_TEST(a_user_has_so_many_tenants_that_have_gone, 4 * MIB)
 {
-        static struct block *blocks[TENANTS_A_USER + 2];
-        const uint32_t pool = add_pinned_memory((TENANTS_A_USER + 8) * 2 * MIB);
+        static struct block *blocks[TENANTS_AN_OWNER + 2];
+        const uint32_t pool = add_pinned_memory((TENANTS_AN_OWNER + 8) * 2 * MIB);
         struct client *client = join_nth(0);
 
         blocks[0] = leave_cached(client, pool);
-        for (unsigned i = 1; i < TENANTS_A_USER; i++) {
+        for (unsigned i = 1; i < TENANTS_AN_OWNER; i++) {
                 client = join_nth(i);
                 blocks[i] = leave_cached(client, pool);
                 leave(client);
@@ -254,15 +254,15 @@ POLICY_TEST(a_user_has_so_many_tenants_that_have_gone, 4 * MIB)
         client = join_nth(7);
         (void)must_take(ACTION_NONE);
         end(client);
-        client = join_nth(TENANTS_A_USER);
+        client = join_nth(TENANTS_AN_OWNER);
         must_release(blocks[1]);
         (void)must_take(ACTION_NONE);
         end(client);
-        client = join_nth(TENANTS_A_USER + 1);
+        client = join_nth(TENANTS_AN_OWNER + 1);
         (void)must_take(ACTION_NONE);
         (void)leave_cached(client, pool);
         end(client);
-        client = join_nth(TENANTS_A_USER + 2);
+        client = join_nth(TENANTS_AN_OWNER + 2);
         must_release(blocks[2]);
         (void)must_take(ACTION_NONE);
 }
@@ -271,7 +271,7 @@ POLICY_TEST(a_user_has_so_many_tenants_that_have_gone, 4 * MIB)
 POLICY_TEST(a_tenant_that_makes_room_loses_so_many_blocks_at_a_time, 4 * MIB)
 {
         struct lease *leases[TENANTS_BLOCKS_A_TIME + 1];
-        const uint32_t pool = add_pinned_memory((TENANTS_A_USER + 80) * 2 * MIB);
+        const uint32_t pool = add_pinned_memory((TENANTS_AN_OWNER + 80) * 2 * MIB);
         struct client *client = join_nth(0);
 
         for (unsigned i = 0; i < ARRAY_SIZE(leases); i++)
@@ -279,14 +279,14 @@ POLICY_TEST(a_tenant_that_makes_room_loses_so_many_blocks_at_a_time, 4 * MIB)
         for (unsigned i = 0; i < ARRAY_SIZE(leases); i++)
                 must_return(client, leases[i]);
         leave(client);
-        for (unsigned i = 1; i < TENANTS_A_USER; i++) {
+        for (unsigned i = 1; i < TENANTS_AN_OWNER; i++) {
                 client = join_nth(i);
                 (void)leave_cached(client, pool);
                 leave(client);
         }
-        (void)join_nth(TENANTS_A_USER);
+        (void)join_nth(TENANTS_AN_OWNER);
         ck_assert_uint_eq(release_all_that_go(), TENANTS_BLOCKS_A_TIME);
-        (void)join_nth(TENANTS_A_USER + 1);
+        (void)join_nth(TENANTS_AN_OWNER + 1);
         ck_assert_uint_eq(release_all_that_go(), 1);
 }
 
