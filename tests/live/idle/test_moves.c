@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "client/mapping/mapping.h"
+#include "client/pool/moves.h"
 #include "client/reserve/heap_set.h"
 #include "tests/live/support/capturer.h"
 #include "tests/live/support/gate.h"
@@ -319,15 +320,15 @@ TEST(a_request_moves_no_more_than_sixteen)
         must_free(large);
 }
 
-/* What has not moved stays where it is, and serves later. */
+/* One move takes all the time that there is. What has not moved stays where it is, and serves later. */
 TEST(a_slow_driver_moves_little)
 {
         uint8_t *large, *small;
 
         leave_every_second();
-        slow_us = 1500;
+        slow_us = MOVES_US;
         large = must_alloc(GPUMEM_DEVICE, LARGE);
-        ck_assert_uint_eq(n_moves, 2);
+        ck_assert_uint_le(n_moves, 1);
         slow_us = 0;
         small = must_alloc(GPUMEM_DEVICE, PIECE);
         fill(small, 0x66, PIECE);
