@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/listener.h"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,6 +13,7 @@
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/server/core/server_options.h"
 #include "daemon/server/session/session.h"
+#include "daemon/server/transport/acceptor.h"
 #include "daemon/server/transport/socket_file.h"
 #include "daemon/server/transport/transport.h"
 #include "gpumem.h"
@@ -23,19 +22,20 @@
 /* Connections of a user that wait for its turn. Later ones are turned away. */
 #define ARRIVALS_A_USER 512
 
-#define ACCEPTS_A_STEP 4
+#define ARRIVALS_A_STEP 4
 
 struct listen_socket {
         struct listener *listener;
         enum session_way way;
         struct sockaddr_un address;
         int fd;
-        uv_poll_t poll;
-        struct task accepting; /* ACCEPTS_A_STEP connections a step */
-        bool has_file;         /* the file is this daemon's, which removes it */
+        struct acceptor *acceptor;
+        uv_async_t accepted; /* the acceptor has something */
+        struct task taking;  /* ARRIVALS_A_STEP connections a step */
+        bool has_file;       /* the file is this daemon's, which removes it */
 };
 
-/* A connection that was accepted: who it is, is found out at its user's expense. */
+/* A connection that was accepted: its peer is identified at the expense of its user. */
 struct arrival {
         struct task task;
         LIST_ENTRY(arrival) link;
@@ -51,28 +51,7 @@ struct listener {
         struct listen_socket sockets[SESSION_N_WAYS];
         unsigned n_open_handles;
         int lock_fd;
-        int spare_fd; /* closed for a moment to accept a connection when the process has no fd left */
 };
-
-/* Accepts and refuses a connection when no fd is left. Otherwise the waiting connection would wake the loop
- * for ever. */
-static void turn_away(struct listen_socket *socket)
-{
-        struct listener *listener = socket->listener;
-        int fd;
-
-        closep(&listener->spare_fd);
-        fd = accept4(socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0) {
-                session_turn_away(fd, GPUMEM_E_TOO_MANY,
-                                  "gpumemd has no file descriptor left for a connection");
-                transport_close_socket(listener->server, fd);
-        }
-        listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (server_may_complain(listener->server))
-                log_error("audit: uid ?, process ?: refused: gpumemd has no file descriptor left "
-                          "for a connection; raise LimitNOFILE or ulimit -n");
-}
 
 static void arrival_free(struct arrival *arrival)
 {
@@ -84,17 +63,6 @@ static void arrival_free(struct arrival *arrival)
         free(arrival);
 }
 
-/* The peer has closed its end, and what it said, if anything, was taken. Most of those that connect and say nothing have
- * gone by then: to let them in would cost as much as to serve others. */
-static bool has_gone(int fd)
-{
-        struct pollfd end = {.fd = fd};
-        char byte;
-
-        return poll(&end, 1, 0) == 1 && (end.revents & POLLHUP) &&
-               recv(fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) == 0;
-}
-
 static void let_in(struct task *task)
 {
         struct arrival *arrival = CONTAINER_OF(task, struct arrival, task);
@@ -103,7 +71,7 @@ static void let_in(struct task *task)
         int fd = arrival->fd;
 
         arrival_free(arrival);
-        if (has_gone(fd))
+        if (transport_has_gone(fd))
                 transport_close_socket(server, fd);
         else
                 session_accept(server, fd, way);
@@ -111,8 +79,8 @@ static void let_in(struct task *task)
 
 static void close_away(struct server *server, int take_fd)
 {
-        if (!has_gone(take_fd))
-                session_turn_away(
+        if (!transport_has_gone(take_fd))
+                transport_turn_away(
                         take_fd, GPUMEM_E_TOO_MANY,
                         "too many processes of this user connect at this moment; try again");
         transport_close_socket(server, take_fd);
@@ -131,22 +99,6 @@ static void send_away(struct task *task)
         close_away(server, fd);
 }
 
-static int find_user(struct server *server, int fd, struct user **ret_user)
-{
-        struct ucred credentials;
-        socklen_t n_bytes = sizeof(credentials);
-
-        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &n_bytes))
-                return err_errno();
-        return user_ref(&server->accounts, accounts_expect(&server->accounts, credentials.uid),
-                        ret_user);
-}
-
-static bool may_come_in(const struct user *user, int fd)
-{
-        return (!user || user->n_arrivals < ARRIVALS_A_USER) && !has_gone(fd);
-}
-
 static struct payer *payer_of(const struct listen_socket *socket)
 {
         struct scheduler *scheduler = &socket->listener->server->scheduler;
@@ -159,7 +111,7 @@ static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
 {
         struct scheduler *scheduler = &socket->listener->server->scheduler;
         struct arrival *arrival = calloc(1, sizeof(*arrival));
-        bool comes_in = may_come_in(user, fd);
+        bool comes_in = !user || user->n_arrivals < ARRIVALS_A_USER;
 
         if (!arrival)
                 return -ENOMEM;
@@ -179,59 +131,57 @@ static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
 }
 
 /* The user that connects pays, too. */
-static void arrive(struct listen_socket *socket, int fd, uint64_t since_ns)
+static void arrive(struct listen_socket *socket, const struct accepted *accepted)
 {
         struct server *server = socket->listener->server;
+        uint64_t since_ns = clock_now_ns();
         struct user *user = NULL;
         int r = 0;
 
         if (socket->way == SESSION_AS_CLIENT)
-                r = find_user(server, fd, &user);
+                r = user_ref(&server->accounts, accounts_expect(&server->accounts, accepted->uid),
+                             &user);
         if (!r)
-                r = arrival_new(socket, user, fd);
+                r = arrival_new(socket, user, accepted->fd);
         if (r)
-                close_away(server, fd);
+                close_away(server, accepted->fd);
         if (user)
                 payer_charge(&user->payer, clock_now_ns() - since_ns);
         (void)user_unref(user);
 }
 
-static void go_on_accepting(struct listen_socket *socket)
+static void go_on_taking(struct listen_socket *socket)
 {
-        scheduler_put(&socket->listener->server->scheduler, payer_of(socket), &socket->accepting);
+        scheduler_put(&socket->listener->server->scheduler, payer_of(socket), &socket->taking);
 }
 
-/* Returns whether there may be more. */
-static bool accept_one(struct listen_socket *socket)
+static void take_some(struct task *task)
 {
-        uint64_t since_ns = clock_now_ns();
-        int fd = accept4(socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct listen_socket *socket = CONTAINER_OF(task, struct listen_socket, taking);
+        struct accepted accepted;
 
-        if (fd >= 0)
-                arrive(socket, fd, since_ns);
-        else if (errno == EMFILE || errno == ENFILE)
-                turn_away(socket);
-        return fd >= 0;
-}
-
-/* For each connection that is accepted the kernel wakes one of the processes that wait in connect(). If there were one
- * place, others would take it now and then before that process runs, and it would be the last again. */
-static void accept_some(struct task *task)
-{
-        struct listen_socket *socket = CONTAINER_OF(task, struct listen_socket, accepting);
-
-        for (unsigned i = 0; i < ACCEPTS_A_STEP; i++) {
-                if (!accept_one(socket))
+        for (unsigned i = 0; i < ARRIVALS_A_STEP; i++) {
+                if (!acceptor_take(socket->acceptor, &accepted))
                         return;
+                arrive(socket, &accepted);
         }
-        go_on_accepting(socket);
+        go_on_taking(socket);
 }
 
-static void on_connection(uv_poll_t *poll, int status, int events)
+static void wake(void *argument)
 {
-        (void)status;
-        (void)events;
-        go_on_accepting(CONTAINER_OF(poll, struct listen_socket, poll));
+        (void)uv_async_send(argument);
+}
+
+static void on_accepted(uv_async_t *async)
+{
+        struct listen_socket *socket = CONTAINER_OF(async, struct listen_socket, accepted);
+
+        if (acceptor_take_shortage(socket->acceptor) &&
+            server_may_complain(socket->listener->server))
+                log_error("audit: uid ?, process ?: refused: gpumemd has no file descriptor left "
+                          "for a connection; raise LimitNOFILE or ulimit -n");
+        go_on_taking(socket);
 }
 
 static const char *address_fault(int r)
@@ -254,15 +204,15 @@ static int find_places(struct listener *listener, const char *named)
         return r;
 }
 
-static int watch_socket(struct listen_socket *socket)
+static int serve_socket(struct listen_socket *socket)
 {
-        int r = uv_poll_init(&socket->listener->server->loop, &socket->poll, socket->fd);
+        struct server *server = socket->listener->server;
+        int r = uv_async_init(&server->loop, &socket->accepted, on_accepted);
 
         if (r)
                 return r;
         socket->listener->n_open_handles++;
-        (void)uv_poll_start(&socket->poll, UV_READABLE, on_connection);
-        return 0;
+        return acceptor_new(socket->fd, server->closer, wake, &socket->accepted, &socket->acceptor);
 }
 
 static int open_socket(struct listen_socket *socket, mode_t mode, gid_t group)
@@ -272,7 +222,7 @@ static int open_socket(struct listen_socket *socket, mode_t mode, gid_t group)
         if (r)
                 return r;
         socket->has_file = true;
-        return watch_socket(socket);
+        return serve_socket(socket);
 }
 
 /* Socket units override the options for path and group: warns of options that have no effect. */
@@ -310,7 +260,7 @@ static int adopt_sockets(struct listener *listener, const struct server_options 
                 (void)getsockname(socket->fd, (struct sockaddr *)&socket->address, &n);
                 r = socket_file_adopt(socket->fd);
                 if (!r)
-                        r = watch_socket(socket);
+                        r = serve_socket(socket);
         }
         warn_of_vain(&listener->sockets[SESSION_AS_CLIENT], options);
         return r;
@@ -342,15 +292,14 @@ static void listener_free(struct listener *listener)
                 if (listener->sockets[way].fd >= 0)
                         transport_close_socket(listener->server, listener->sockets[way].fd);
         }
-        closep(&listener->spare_fd);
         closep(&listener->lock_fd);
         free(listener);
 }
 
 static void on_closed(uv_handle_t *handle)
 {
-        struct listen_socket *socket = CONTAINER_OF((uv_poll_t *)handle, struct listen_socket,
-                                                    poll);
+        struct listen_socket *socket = CONTAINER_OF((uv_async_t *)handle, struct listen_socket,
+                                                    accepted);
 
         if (--socket->listener->n_open_handles == 0)
                 listener_free(socket->listener);
@@ -371,9 +320,10 @@ struct listener *listener_close(struct listener *listener)
 
                 if (socket->has_file)
                         (void)unlink(socket->address.sun_path);
-                scheduler_take_out(&socket->accepting);
-                if (socket->poll.loop)
-                        uv_close((uv_handle_t *)&socket->poll, on_closed);
+                socket->acceptor = acceptor_free(socket->acceptor);
+                scheduler_take_out(&socket->taking);
+                if (socket->accepted.loop)
+                        uv_close((uv_handle_t *)&socket->accepted, on_closed);
         }
         if (!listener->n_open_handles)
                 listener_free(listener);
@@ -407,8 +357,7 @@ int listener_new(struct server *server, const struct server_options *options,
                 listener->sockets[way] = (struct listen_socket){.listener = listener,
                                                                 .way = (enum session_way)way,
                                                                 .fd = -1,
-                                                                .accepting = {.step = accept_some}};
-        listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+                                                                .taking = {.step = take_some}};
         r = guard_loop(server, options);
         if (!r)
                 r = open_sockets(listener, options);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "daemon/server/transport/acceptor.h"
 #include "proto/messages.h"
 #include "tests/attack/attacks.h"
 #include "tests/attack/loop_time.h"
@@ -152,10 +153,16 @@ static void begin_counting(struct fight *fight)
         fight->at_ns = clock_now_ns();
 }
 
-/* Connections that no step has accepted yet count as done by who connects. */
-#define IN_FRONT_MAX 8
+/* Connections that no step has taken yet count as done by the process that connects. */
+#define IN_FRONT_MAX (8 + ACCEPTOR_WAITING_MAX)
 
-/* Requests of all for which there was a step at least. Who never reads counts what was sent. */
+/* There may be no step for each: of requests whose answers are never read, and of connections that end at once. */
+static bool may_lack_steps(void (*work)(struct gang_member *self))
+{
+        return work == work_never_read || work == work_connect;
+}
+
+/* Requests of all for which there was a step at least. */
 static uint64_t n_steps_of(const struct fight *fight)
 {
         const struct gang *attackers = last_gang(fight);
@@ -163,7 +170,7 @@ static uint64_t n_steps_of(const struct fight *fight)
 
         for (unsigned i = 0; i < VICTIM_N_QUESTIONS; i++)
                 n += victims_times(fight->victims, VICTIM_ATTACKED, (enum victim_question)i).n;
-        if (!attackers || fight->attack->gangs[fight->attack->n_gangs - 1].work == work_never_read)
+        if (!attackers || may_lack_steps(fight->attack->gangs[fight->attack->n_gangs - 1].work))
                 return n;
         n_asked = n_asked_by(fight, fight->attack->n_gangs - 1);
         return n_asked > IN_FRONT_MAX ? n + n_asked - IN_FRONT_MAX : n;

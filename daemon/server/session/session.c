@@ -431,16 +431,6 @@ static void start(struct session *session, int take_fd)
 }
 
 /* Sends the reason if the socket takes it at once. */
-void session_turn_away(int fd, int code, const char *text)
-{
-        struct frame frame = FRAME_NULL;
-
-        frame.error.code = (uint32_t)code;
-        proto_put_text(frame.error.text, sizeof(frame.error.text), text);
-        proto_seal(&frame, MESSAGE_ERROR, 0, 0);
-        (void)frame_socket_send(fd, &frame, NULL);
-}
-
 static const char *why_turned_away(int outcome)
 {
         return outcome < 0 ? "out of memory in gpumemd"
@@ -452,8 +442,8 @@ static void turn_stranger_away(struct server *server, int fd, int r)
         /* A peer that ended while it connected is not logged. */
         if (r != -ESRCH)
                 audit_log_stranger(server, peer_fault(r));
-        session_turn_away(fd, r == -EMFILE || r == -ENFILE ? GPUMEM_E_TOO_MANY : GPUMEM_E_DENIED,
-                          peer_fault(r));
+        transport_turn_away(fd, r == -EMFILE || r == -ENFILE ? GPUMEM_E_TOO_MANY : GPUMEM_E_DENIED,
+                            peer_fault(r));
 }
 
 /* Each session may keep a charge, and a pidfd, until the process has ended. */
@@ -538,7 +528,7 @@ void session_accept(struct server *server, int take_fd, enum session_way way)
         }
         r = session_new(server, &peer, way, &session);
         if (r) {
-                session_turn_away(take_fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
+                transport_turn_away(take_fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
                 peer_deinit(&peer);
                 transport_close_socket(server, take_fd);
                 return;

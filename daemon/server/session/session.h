@@ -105,9 +105,6 @@ void session_free_ended(struct server *server);
 /* The session of a member of a process. */
 struct session *session_of(struct process_member *member);
 
-/* Tells a refused connection the reason, if the socket takes it at once. */
-void session_turn_away(int fd, int code, const char *text);
-
 /* From now on the end of the process counts. -ESRCH: it has ended. Other errors mean that it cannot be watched. */
 int session_watch_process(struct session *session);
 

@@ -173,12 +173,36 @@ bool transport_catch_up(struct transport *transport)
         return has_more;
 }
 
-void transport_close_socket(struct server *server, int take_fd)
+void transport_close_fd(struct fd_closer *closer, int take_fd)
 {
-        if (server->closer)
-                fd_closer_take(server->closer, take_fd);
+        if (closer)
+                fd_closer_take(closer, take_fd);
         else
                 closep(&take_fd);
+}
+
+void transport_close_socket(struct server *server, int take_fd)
+{
+        transport_close_fd(server->closer, take_fd);
+}
+
+bool transport_has_gone(int fd)
+{
+        struct pollfd end = {.fd = fd};
+        char byte;
+
+        return poll(&end, 1, 0) == 1 && (end.revents & POLLHUP) &&
+               recv(fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+void transport_turn_away(int fd, int code, const char *text)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.error.code = (uint32_t)code;
+        proto_put_text(frame.error.text, sizeof(frame.error.text), text);
+        proto_seal(&frame, MESSAGE_ERROR, 0, 0);
+        (void)frame_socket_send(fd, &frame, NULL);
 }
 
 static void close_socket(struct transport *transport)

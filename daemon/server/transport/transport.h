@@ -93,6 +93,17 @@ void transport_close(struct transport *transport);
  * take long (daemon/backing/worker/fd_closer.h). */
 void transport_close_socket(struct server *server, int take_fd);
 
+/* The same, in any thread. closer: the server's. */
+void transport_close_fd(struct fd_closer *closer, int take_fd);
+
+/* Whether the peer of an accepted socket has closed its end, and what it said, if anything, was taken. Most of those that
+ * connect and say nothing have gone when their turn comes: to let them in would cost as much as to serve others. Any
+ * thread. */
+bool transport_has_gone(int fd);
+
+/* Tells a refused connection the reason, if the socket takes it at once. Any thread. */
+void transport_turn_away(int fd, int code, const char *text);
+
 /* Called by polling. */
 enum poll_rounds_look transport_look(struct poll_rounds_member *member);
 
