@@ -168,7 +168,8 @@ struct server {
                 struct numbered_walk place;
                 bool has_seen_blocks; /* all of them: the place is that of the boards */
                 uint64_t n_begun;
-        } stats; /* what all who ask with STATS share: see list_stats.h */
+                struct task looking; /* a part of it, for those who will ask */
+        } stats;                     /* what all who ask with STATS share: see list_stats.h */
         struct listener *listener;
         struct session_list sessions;
         struct numbered sessions_by_number; /* for walks in parts */
