@@ -121,9 +121,25 @@ static struct action of_release_all(struct action_node *node)
         return action;
 }
 
-struct action policy_next_action(struct policy *policy)
+/* A client that ends leaves its calls in parts: meanwhile none is answered. */
+static bool is_in_vain(struct action_node *node)
+{
+        return node && node->kind == ACTION_FREED &&
+               CONTAINER_OF(node, struct release_all, action)->client->is_ending;
+}
+
+static struct action_node *take(struct policy *policy)
 {
         struct action_node *node = action_take(&policy->actions);
+
+        while (is_in_vain(node))
+                node = action_take(&policy->actions);
+        return node;
+}
+
+struct action policy_next_action(struct policy *policy)
+{
+        struct action_node *node = take(policy);
 
         switch (node ? node->kind : ACTION_NONE) {
         case ACTION_CREATE:

@@ -45,8 +45,6 @@ static void begin_drop(struct client *client)
         client->is_ending = true;
         while (!TAILQ_EMPTY(&client->requests))
                 request_free(TAILQ_FIRST(&client->requests));
-        while (!LIST_EMPTY(&client->release_alls))
-                release_all_free(LIST_FIRST(&client->release_alls));
         action_withdraw(&client->spare.action);
         action_withdraw(&client->mark);
         for (uint32_t i = 0; i < client->policy->n_pools; i++)
@@ -67,11 +65,22 @@ static unsigned drop_cost(const struct client *client, const struct lease *lease
         return is_walked ? 1 + block->n_leases / LOOKS_A_DROP : 1;
 }
 
+/* A call may wait for all blocks that there are. Returns how many items are left. */
+static unsigned drop_release_alls(struct client *client, unsigned n_most)
+{
+        while (n_most && !LIST_EMPTY(&client->release_alls)) {
+                n_most--;
+                release_all_drop_one(LIST_FIRST(&client->release_alls));
+        }
+        return n_most;
+}
+
 bool client_end_drop(struct client *client, unsigned n_most)
 {
         struct lease *lease;
 
         begin_drop(client);
+        n_most = drop_release_alls(client, n_most);
         while (n_most && (lease = client->next_to_drop)) {
                 unsigned cost = drop_cost(client, lease);
 
@@ -80,7 +89,7 @@ bool client_end_drop(struct client *client, unsigned n_most)
                 client->next_to_drop = lease->hh.next;
                 drop_lease(lease);
         }
-        return client->next_to_drop;
+        return client->next_to_drop || !LIST_EMPTY(&client->release_alls);
 }
 
 bool client_end_unmap(struct client *client, unsigned n_most)

@@ -331,8 +331,9 @@ static uint64_t count_client_actions(const struct policy *policy, const struct c
         }
         LIST_FOREACH (release_all, &client->release_alls, client_link) {
                 n += count_action(policy, &release_all->action);
-                assert(action_is_queued(&release_all->action) ==
-                       (LIST_EMPTY(&release_all->unreleased) && !release_all->is_walking));
+                assert(client->is_ending ||
+                       action_is_queued(&release_all->action) ==
+                               (LIST_EMPTY(&release_all->unreleased) && !release_all->is_walking));
         }
         for (lease = client->leases; lease; lease = lease->hh.next)
                 n += count_action(policy, &lease->action);

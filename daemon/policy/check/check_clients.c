@@ -462,7 +462,7 @@ void check_clients(const struct policy *policy)
                 assert(check_requests(client) + check_keeps(client) == n_asked);
                 check_charges(client);
                 check_usages(client);
-                if (client->is_ending && !client->next_to_drop)
+                if (client->is_ending && !client->next_to_drop && LIST_EMPTY(&client->release_alls))
                         check_dropped(client);
         }
 }

@@ -38,8 +38,11 @@ static void look_at(struct release_all *release_all, struct block *block)
                 take_block(release_all, block);
 }
 
+/* A client that ends gets no answer, and its calls are freed with it. */
 static void answer_if_done(struct release_all *release_all)
 {
+        if (release_all->client->is_ending)
+                return;
         if (LIST_EMPTY(&release_all->unreleased) && !release_all->is_walking)
                 action_push(&release_all->client->policy->actions, &release_all->action,
                             ACTION_FREED);
@@ -136,6 +139,14 @@ struct release_all *release_all_free(struct release_all *release_all)
         LIST_REMOVE(release_all, client_link);
         free(release_all);
         return NULL;
+}
+
+void release_all_drop_one(struct release_all *release_all)
+{
+        if (LIST_EMPTY(&release_all->unreleased))
+                release_all_free(release_all);
+        else
+                forget_block(LIST_FIRST(&release_all->unreleased));
 }
 
 void release_all_released(struct block *block)

@@ -24,6 +24,9 @@ bool release_all_go_on(struct client *client, unsigned n_most);
 /* Its blocks go back all the same, but without an answer. */
 struct release_all *release_all_free(struct release_all *release_all);
 
+/* The client ends: the call waits for one block less, or is freed if it waits for none. */
+void release_all_drop_one(struct release_all *release_all);
+
 /* This block, for which a release_all may wait, has gone back to the driver. */
 void release_all_released(struct block *block);
 
