@@ -37,7 +37,6 @@ int policy_new(struct policy **ret_policy)
         }
         policy->max_blocks = UINT64_MAX;
         LIST_INIT(&policy->clients);
-        TAILQ_INIT(&policy->keeps);
         *ret_policy = policy;
         return 0;
 }

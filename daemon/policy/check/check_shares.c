@@ -51,6 +51,7 @@ static void check_shared_usage(const struct block *block)
 /* A keep has begun exactly if the sharer's lease has ended. */
 static void check_keep(const struct share *share)
 {
+        const struct policy *policy = share->block->pool->policy;
         const struct lease *lease;
         bool is_shared = false;
 
@@ -60,6 +61,7 @@ static void check_keep(const struct share *share)
                 is_shared = is_shared || (lease->state == LEASE_BUSY && !lease->attached);
         assert(share->keeper->client == share->block->holding->tenant->keeper);
         assert(share->keeper->state == (is_shared ? LEASE_ASKED : LEASE_BUSY));
+        assert(is_shared || policy->keeps.places[share->keep_place] == share);
         assert(is_shared || share->keeper->block == share->block);
 }
 
@@ -82,6 +84,16 @@ void check_shares_of(const struct block *block)
                (block->state == BLOCK_LEASED && block->bin->properties & POLICY_SHAREABLE));
 }
 
+static void check_order_of_keeps(const struct keeps *keeps)
+{
+        assert(keeps->n <= keeps->n_all && keeps->n_all <= keeps->n_places);
+        for (uint32_t i = 0; i < keeps->n; i++) {
+                assert(keeps->places[i]->keep_place == i);
+                assert(keeps->places[i]->keep_end_ns >=
+                       keeps->places[i ? (i - 1) / 2 : 0]->keep_end_ns);
+        }
+}
+
 void check_shares(const struct policy *policy)
 {
         const struct block *block;
@@ -92,4 +104,5 @@ void check_shares(const struct policy *policy)
                         n += block->n_shares;
         }
         assert(n == HASH_COUNT(policy->shares));
+        check_order_of_keeps(&policy->keeps);
 }

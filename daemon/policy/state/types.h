@@ -191,6 +191,15 @@ struct giving {
         uint64_t n_left;    /* leases that the stage has not looked at, at most */
 };
 
+/* The keeps that have begun, as a heap: none ends before the one at half its place. See keep.h. */
+struct keeps {
+        struct share **places;
+        uint32_t n;
+        uint32_t n_places;
+        uint32_t n_all;   /* with those that have not begun: each has a place */
+        uint64_t n_begun; /* so far */
+};
+
 /* -- The objects -- */
 
 /* The whole policy. Owns pools and clients, and through them everything else. */
@@ -211,8 +220,7 @@ struct policy {
         uint64_t last_block_id;
         uint64_t now_ns;      /* of the last event that had a time */
         struct share *shares; /* table by token */
-        TAILQ_HEAD(policy_keeps, share)
-        keeps;                     /* begun keeps, sorted by their end */
+        struct keeps keeps;
         struct limits *limits;     /* NULL: none */
         uint64_t n_charges;        /* begun, or ended, so far */
         uint64_t n_revocations;    /* so far */
@@ -545,7 +553,8 @@ struct share {
         struct lease *keeper; /* with keep_ns: see keep.h; NULL: no keep has begun */
         uint64_t keep_ns;
         uint64_t keep_end_ns;
-        TAILQ_ENTRY(share) keep_link; /* while the keeper's lease is busy */
+        uint64_t keep_number; /* of those that end at the same time the lowest ends first */
+        uint32_t keep_place;  /* while the keeper's lease is busy */
         UT_hash_handle hh;
         LIST_ENTRY(share) block_link;
 };

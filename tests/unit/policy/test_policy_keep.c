@@ -254,4 +254,61 @@ POLICY_TEST(a_tenant_has_so_many, 128 * MIB)
         policy_check(world.policy);
 }
 
-TESTS_MAIN("policy: keep")
+#define N_TENANTS 96
+
+/* One block with 64 tokens, each of which is kept for less time than the one before. Other keeps end later. */
+static void leave_kept(struct client *client, uint32_t pool, uint64_t *keep_ns)
+{
+        static uint64_t n_tokens;
+        const struct policy_ask wanted = {.pool = pool,
+                                          .n_bytes = 2 * MIB,
+                                          .properties = POLICY_SHAREABLE,
+                                          .deadline_ns = UINT64_MAX};
+        struct policy_share terms = {.n_bytes = 1000, .granted_uid = POLICY_NO_UID};
+        struct action action;
+
+        policy_lease(world.policy, client, &wanted, world.now_ns);
+        action = policy_next_action(world.policy);
+        ck_assert_int_eq(action.kind, ACTION_CREATE);
+        policy_created(world.policy, action.block, 0, &world, world.now_ns);
+        action = policy_next_action(world.policy);
+        ck_assert_int_eq(action.kind, ACTION_GRANT);
+        for (unsigned i = 0; i < 64; i++) {
+                n_tokens++;
+                memcpy(terms.token.bytes, &n_tokens, sizeof(n_tokens));
+                terms.keep_ns = --*keep_ns;
+                ck_assert_int_eq(policy_share(world.policy, client, lease_id(action.lease), &terms),
+                                 0);
+        }
+        ck_assert_int_eq(policy_return(world.policy, client, lease_id(action.lease),
+                                       RETURN_UNMAPPED, world.now_ns),
+                         0);
+}
+
+/* Any user has many tenants, and a thousand keeps of each. A return that began 64 keeps walked past all that ended later,
+ * whoever they were of: all of these together then took longer than the test may. */
+POLICY_TEST(beginning_one_takes_no_longer_where_there_are_many, 8 * MIB)
+{
+        const struct policy_pool pinned = {.kind = POLICY_PINNED,
+                                           .capacity_bytes = N_TENANTS * 32 * MIB,
+                                           .max_bytes = N_TENANTS * 32 * MIB};
+        uint64_t keep_ns = N_TENANTS * UINT64_C(1024) + 1, last_ns = 0;
+        uint32_t pool;
+
+        ck_assert_int_eq(policy_add_pool(world.policy, &pinned, &pool), 0);
+        for (unsigned i = 0; i < N_TENANTS; i++) {
+                struct client *client = join_in(1, 1000 + i, i);
+
+                for (unsigned j = 0; j < 16; j++)
+                        leave_kept(client, pool, &keep_ns);
+        }
+        while (policy_next_keep_end(world.policy) != UINT64_MAX) {
+                ck_assert_uint_gt(policy_next_keep_end(world.policy), last_ns);
+                last_ns = policy_next_keep_end(world.policy);
+                policy_expire(world.policy, last_ns);
+                while (policy_next_action(world.policy).kind != ACTION_NONE)
+                        ;
+        }
+}
+
+TESTS_MAIN("policy: keep", .limit_s = 20)
