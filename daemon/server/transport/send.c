@@ -11,6 +11,9 @@
 /* Fds in flight to one peer, at most. */
 #define IN_FLIGHT_MAX 32
 
+/* Queued frames that are sent in one step. A peer may have let thousands queue up, and reads while they are sent. */
+#define FRAMES_A_STEP 16
+
 /* A frame that the peer has not received counts as so many unread bytes at least, however short it is: the kernel adds
  * its own records of it. */
 #define UNREAD_BYTES_MIN 768
@@ -146,8 +149,15 @@ static int try_first(struct transport *transport)
 
 void send_flush(struct transport *transport)
 {
-        while (transport->send_queue.n) {
-                int r = try_first(transport);
+        transport->is_writable = false;
+        for (unsigned i = 0; transport->send_queue.n; i++) {
+                int r;
+
+                if (i == FRAMES_A_STEP) {
+                        transport->is_writable = true;
+                        return;
+                }
+                r = try_first(transport);
 
                 if (r == -EBUSY)
                         become_busy(transport);

@@ -5,7 +5,7 @@
 
 #include "daemon/server/transport/transport.h"
 
-/* Sends queued frames until the socket takes no more. */
+/* Sends some queued frames. The connection's next step sends more, unless the socket takes no more now. */
 void send_flush(struct transport *transport);
 
 /* Bytes that the peer has not read yet; also after the peer has shut down its end. */

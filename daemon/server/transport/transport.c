@@ -109,9 +109,9 @@ static void step(struct task *task)
 
         if (transport->has_failed)
                 send_queue_drop_all(&transport->send_queue);
-        else if (transport->is_writable)
+        if (transport->is_writable)
                 send_flush(transport);
-        transport->is_writable = transport->has_failed = false;
+        transport->has_failed = false;
         if (transport->is_readable)
                 (void)receive(transport);
         transport_watch(transport);

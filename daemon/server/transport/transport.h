@@ -36,7 +36,7 @@ struct transport {
         unsigned n_fds_each;  /* of the frames in flight that have fds: the most */
         struct stall stall;   /* while frames are queued */
         bool is_readable;     /* no read has found nothing since the kernel said so */
-        bool is_writable;     /* the kernel said so, and nothing was sent since */
+        bool is_writable;     /* the kernel said so, and has not said no since */
         bool has_failed;      /* nothing can be sent any more */
         bool has_hung_up;     /* the peer waits for no answer; what it sent before is still read */
         bool is_waiting;      /* for the answer to the last frame: no other is read */

@@ -2,6 +2,8 @@
 /* What the daemon's steps are seen by: how old the figures of STATS may be on a quiet and on a busy daemon, into how many
  * steps a request is cut, and what LOOP tells of them. The daemon is busy when it goes on after it stood still while many
  * asked. */
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "client/connection/rows.h"
@@ -9,6 +11,7 @@
 #include "tests/live/support/links.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"
+#include "tests/live/worlds/party.h"
 
 #define N_MANY   100 /* clients: more than a step looks at */
 #define N_BUSY   8   /* connections with so many requests each: */
@@ -297,6 +300,81 @@ TEST(what_a_process_left_is_over_before_it_is_served_again)
         (void)expect(after, MESSAGE_WELCOME);
         daemon_await(FIGURE_charged, 0);
         daemon_free_all();
+}
+
+#define N_ANSWERS \
+        335 /* more than a socket takes, and as many more as the daemon queues before it reads no more */
+#define N_NOTICES 30
+#define N_DEAF    4
+
+/* Clients do not read their answers, nor that their idle leases are taken. */
+static void let_frames_queue_up(struct party *deaf, struct message_leased *leases)
+{
+        struct frame frame = FRAME_NULL;
+        int fd = connect_ready();
+
+        for (unsigned i = 0; i < N_DEAF * N_NOTICES; i++)
+                leases[i] = party_lease(&deaf[i % N_DEAF], 0, 2 * MIB);
+        for (unsigned i = 0; i < N_DEAF * N_NOTICES; i++)
+                party_mark_idle(&deaf[i % N_DEAF], &leases[i]);
+        for (unsigned i = 0; i < N_DEAF; i++)
+                send_peaks(deaf[i].fd, N_ANSWERS);
+        (void)daemon_quiet_fds(&gpumemd);
+        frame.free_all_blocks.scope = PROTO_SCOPE_TENANT;
+        send_frame(fd, &frame, MESSAGE_FREE_ALL_BLOCKS, 1);
+        (void)daemon_quiet_fds(&gpumemd);
+        closep(&fd);
+}
+
+/* All that the socket has. */
+static unsigned read_all(const struct party *party)
+{
+        struct fdset fds = FDSET_NULL;
+        struct frame frame;
+        unsigned n = 0, n_bytes = 0;
+
+        for (; ioctl(party->fd, SIOCINQ, &n_bytes) == 0 && n_bytes > 0; n++)
+                ck_assert_int_eq(receive(party->fd, &frame, &fds), 0);
+        return n;
+}
+
+#define N_SENT_A_STEP 16
+
+static unsigned read_all_of(const struct party *deaf)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < N_DEAF; i++)
+                n += read_all(&deaf[i]);
+        return n;
+}
+
+/* They read all at once, and then the sockets take what has queued up. */
+TEST(what_has_queued_up_is_sent_in_several_steps)
+{
+        struct message_leased leases[N_DEAF * N_NOTICES];
+        struct party deaf[N_DEAF];
+        uint64_t n_first, n_before, n;
+        unsigned n_sent;
+
+        for (unsigned i = 0; i < N_DEAF; i++)
+                deaf[i] = party_join();
+        let_frames_queue_up(deaf, leases);
+        n_first = n_steps();
+        n_before = n_steps();
+        daemon_suspend(&gpumemd);
+        ck_assert_uint_ge(read_all_of(deaf), N_DEAF * 100);
+        daemon_resume(&gpumemd);
+        (void)daemon_quiet_fds(&gpumemd);
+        n = n_steps() - n_before - (n_before - n_first);
+        n_sent = read_all_of(deaf);
+        ck_assert_uint_ge(n_sent, N_DEAF * N_NOTICES);
+        ck_assert_uint_ge(n, n_sent / N_SENT_A_STEP);
+        for (unsigned i = 0; i < N_DEAF * N_NOTICES; i++)
+                party_unmapped(&deaf[i % N_DEAF], leases[i].lease);
+        daemon_await(FIGURE_lingering, 0);
+        for (unsigned i = 0; i < N_DEAF; i++)
+                party_leave(&deaf[i]);
 }
 
 static void must_tell(void)
