@@ -61,8 +61,10 @@ static unsigned drop_cost(const struct client *client, const struct lease *lease
         bool is_walked = block && lease->state == LEASE_BUSY &&
                          (block->charge.client == client || lease->counts_for_client ||
                           lease->counts_for_tenant);
+        bool begins_keeps = block && lease->state == LEASE_BUSY && !lease->attached;
 
-        return is_walked ? 1 + block->n_leases / LOOKS_A_DROP : 1;
+        return (is_walked ? 1 + block->n_leases / LOOKS_A_DROP : 1) +
+               (begins_keeps ? block->n_shares : 0);
 }
 
 /* A call may wait for all blocks that there are. Returns how many items are left. */

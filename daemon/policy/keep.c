@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/policy/accounting/shared_usage.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
 #include "daemon/policy/objects/lease.h"
@@ -125,10 +126,12 @@ static struct share *first_of(const struct keeps *keeps)
         return keeps->n ? keeps->places[0] : NULL;
 }
 
+/* The block may have many leases, and is counted once for all its keeps. */
 static void begin(struct block *block)
 {
         struct policy *policy = block->pool->policy;
         struct share *share;
+        bool has_begun = false;
 
         LIST_FOREACH (share, &block->shares, block_link) {
                 if (!share->keeper || share->keeper->state != LEASE_ASKED)
@@ -140,7 +143,10 @@ static void begin(struct block *block)
                 lease_attach(share->keeper, block);
                 share->keep_end_ns = policy->now_ns + share->keep_ns;
                 enlist(&policy->keeps, share);
+                has_begun = true;
         }
+        if (has_begun)
+                shared_usage_count(block);
 }
 
 void keep_begin(const struct lease *lease)

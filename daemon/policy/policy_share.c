@@ -66,6 +66,8 @@ int policy_attach(struct policy *policy, struct client *client, const struct pol
         if (r)
                 return r;
         lease_attach(lease, block);
+        if (client != block->charge.client)
+                shared_usage_count(block);
         *ret_lease = lease;
         *ret_n_bytes = share->n_bytes;
         keep_attached(share, client);

@@ -363,8 +363,6 @@ void block_attach(struct block *block, struct lease *lease)
         assert(block->state == BLOCK_LEASED && block->bin->properties & POLICY_SHAREABLE);
         add_lease(block, lease);
         block_count_attached(block, lease, 1);
-        if (lease->client != block->charge.client)
-                shared_usage_count(block);
 }
 
 void block_count_attached(const struct block *block, const struct lease *lease, int sign)

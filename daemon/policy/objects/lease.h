@@ -24,7 +24,8 @@ struct lease *lease_find(struct client *client, uint64_t id);
 /* From ASKED: gives `block` to the client and queues the grant. */
 void lease_grant(struct lease *lease, struct block *block);
 
-/* From ASKED: gives a shared block to the client, too. The caller tells the client. */
+/* From ASKED: gives a shared block to the client, too. The caller tells the client, and counts the block
+ * (shared_usage.h). */
 void lease_attach(struct lease *lease, struct block *block);
 
 /* Whether the board's word says so now. A lease that the client was not told of is not idle. */

@@ -254,6 +254,44 @@ POLICY_TEST(a_tenant_has_so_many, 128 * MIB)
         policy_check(world.policy);
 }
 
+/* A thousand leases may be counted each time. */
+POLICY_TEST(all_that_begin_at_once_are_counted_once, 8 * MIB)
+{
+        struct client *a = join(1);
+        struct held held = hold_shareable(a, 4 * MIB);
+        uint64_t n_before;
+
+        for (unsigned i = 0; i < 64; i++)
+                (void)share(a, &held, (uint8_t)i, KEEP_NS);
+        n_before = world.policy->n_counts;
+        give_back(a, held.lease, RETURN_UNMAPPED);
+        ck_assert_uint_le(world.policy->n_counts, n_before + 2);
+        expect_idle();
+        expire(world.now_ns + KEEP_NS);
+        expect_gone(&held);
+}
+
+/* A client that ends begins them as items of its steps. */
+POLICY_TEST(a_client_that_ends_begins_them_in_parts, 16 * MIB)
+{
+        struct client *a = join(1);
+        struct held held[2];
+
+        for (unsigned i = 0; i < 2; i++)
+                held[i] = hold_shareable(a, 4 * MIB);
+        for (unsigned i = 0; i < 40; i++)
+                (void)share(a, &held[i % 2], (uint8_t)i, KEEP_NS);
+        ck_assert(policy_client_drop_some(world.policy, a, 16, world.now_ns));
+        ck_assert_uint_eq(world.policy->keeps.n, 20);
+        ck_assert(!policy_client_drop_some(world.policy, a, 16, world.now_ns));
+        ck_assert_uint_eq(world.policy->keeps.n, 40);
+        ck_assert(!policy_client_eof(world.policy, a, world.now_ns));
+        ck_assert(policy_client_dead(world.policy, a, world.now_ns));
+        expire(world.now_ns + KEEP_NS);
+        expect_release(held[0].block);
+        expect_release(held[1].block);
+}
+
 #define N_TENANTS 96
 
 /* One block with 64 tokens, each of which is kept for less time than the one before. Other keeps end later. */
