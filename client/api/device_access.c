@@ -114,15 +114,13 @@ static int find_block(struct pool *pool, const void *pointer, struct leased **re
         return 0;
 }
 
-int gpumem_register(struct gpumem_client *client, void *pointer)
+static int register_memory(struct gpumem_client *client, const void *pointer)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
         struct pool *pool;
-        int r = client_enter(&client);
+        int r;
 
-        if (r)
-                return r;
         for (uint32_t i = 0; (pool = client_pool(client, i)); i++) {
                 struct leased *leased;
 
@@ -133,4 +131,11 @@ int gpumem_register(struct gpumem_client *client, void *pointer)
                         return r;
         }
         return GPUMEM_E_NOT_OURS;
+}
+
+int gpumem_register(struct gpumem_client *client, void *pointer)
+{
+        int r = client_enter(&client);
+
+        return r ? r : register_memory(client, pointer);
 }

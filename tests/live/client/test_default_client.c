@@ -56,6 +56,19 @@ TEST(the_smallest_program_works)
         ck_assert_str_eq(gpumem_version(), PROJECT_VERSION);
 }
 
+/* The first call, and one of a client that is there. */
+TEST(pinned_memory_of_the_default_client_is_registered)
+{
+        void *pinned;
+
+        ck_assert_int_eq(gpumem_register(NULL, &pinned), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpu_use_none(gpu), 0);
+        ck_assert_int_eq(gpumem_malloc_pinned(N_BYTES, &pinned), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(gpumem_register(NULL, pinned), 0);
+        ck_assert_int_eq(gpumem_free(NULL, pinned, gpu_stream(gpu)), 0);
+}
+
 TEST(null_is_the_default_client_and_it_stays)
 {
         struct gpumem_stats stats = {.struct_size = sizeof(stats)};
