@@ -15,6 +15,16 @@
 /* Devices whose default streams are registered: a bit for each. */
 static _Atomic uint64_t defaults;
 
+/* An allocation is made with the primary context current only for its own time. */
+static bool is_current(int device)
+{
+        const struct gpumem_client *client = default_client_present();
+        const struct cuda *cuda = client ? client_cuda(client) : NULL;
+        int current;
+
+        return cuda && context_device(cuda, &current) == 0 && current == device;
+}
+
 /* PyTorch's main stream may still use what its other streams free. It can be registered when the device's context is
  * current, which PyTorch sees to before its first kernel, and not when it is initialised. */
 static void register_default(int device)
@@ -22,7 +32,7 @@ static void register_default(int device)
         uint64_t bit = UINT64_C(1) << (device & 63);
         int r;
 
-        if (atomic_load_explicit(&defaults, memory_order_relaxed) & bit ||
+        if (atomic_load_explicit(&defaults, memory_order_relaxed) & bit || !is_current(device) ||
             atomic_fetch_or(&defaults, bit) & bit)
                 return;
         r = gpumem_stream_register(NULL, NULL);

@@ -69,6 +69,25 @@ TEST(pinned_memory_of_the_default_client_is_registered)
         ck_assert_int_eq(gpumem_free(NULL, pinned, gpu_stream(gpu)), 0);
 }
 
+/* A device's default stream is registered while its own context is current, and not another one's in its stead. */
+TEST(torch_has_the_default_stream_of_each_device_registered)
+{
+        struct gpu *other;
+        void *first, *second;
+
+        first = gpumem_torch_alloc(N_BYTES, 1, NULL);
+        ck_assert_int_eq(gpu_new(1, &other), 0);
+        ck_assert_int_eq(gpu_use(other), 0);
+        second = gpumem_torch_alloc(N_BYTES, 1, NULL);
+        gpumem_torch_free(first, N_BYTES, 1, NULL);
+        gpumem_torch_free(second, N_BYTES, 1, NULL);
+        ck_assert_uint_eq(gpumem_adapters_failures(), 0);
+        ck_assert_int_eq(gpumem_stream_unregister(NULL, NULL), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(gpumem_stream_unregister(NULL, NULL), GPUMEM_E_NOT_REGISTERED);
+        gpu_free(other);
+}
+
 TEST(null_is_the_default_client_and_it_stays)
 {
         struct gpumem_stats stats = {.struct_size = sizeof(stats)};
