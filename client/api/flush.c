@@ -56,12 +56,15 @@ int gpumem_trim(struct gpumem_client *client, uint64_t n_keep_bytes, uint64_t *r
 int gpumem_trim_idle(struct gpumem_client *client, uint32_t idle_ms, uint64_t *ret_freed_bytes)
 {
         uint64_t now_us = clock_now_us(), age_us = (uint64_t)idle_ms * 1000, n_bytes = 0;
+        struct capture_spared spared;
         int r = client_enter(&client);
 
         if (r)
                 return r;
+        spared = client_spare_captures(client);
         for (uint32_t i = 0; i < client->n_pools && age_us <= now_us; i++)
                 n_bytes += trim_older(&client->pools[i], now_us - age_us);
+        capture_spare_end(&spared);
         if (ret_freed_bytes)
                 *ret_freed_bytes = n_bytes;
         client_settle(client);

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/fdset.h"
+#include "tests/live/support/daemon.h"
 #include "tests/live/worlds/capture_world.h"
 #include "tests/suite.h"
 
@@ -55,6 +56,26 @@ static void use_everything(CUstream stream)
         ck_assert_int_eq(gpumem_free_sync(client, plain), 0);
 }
 
+/* The other calls that give memory back, or look at it. */
+static void give_everything_back(CUstream stream)
+{
+        void *plain = world_must_alloc(stream, 6 * MIB);
+        void *pinned = world_alloc_as(GPUMEM_PINNED, stream, 2 * MIB, 0);
+
+        ck_assert_int_eq(gpumem_free_in_order(client, plain), 0);
+        world_must_free(pinned, stream);
+        AWAIT(nearest_stats(client, GPUMEM_PINNED).n_cached_bytes >= 2 * MIB);
+        ck_assert_int_eq(gpumem_trim_idle(client, 0, NULL), 0);
+        ck_assert_int_eq(gpumem_trim(client, 1, NULL), 0);
+        ck_assert_int_eq(gpumem_reserve(client, GPUMEM_NEAREST, 8 * MIB, 0), 0);
+        ck_assert_int_eq(gpumem_reserve(client, GPUMEM_NEAREST, 0, 0), 0);
+        plain = world_must_alloc(stream, 6 * MIB);
+        ck_assert_int_eq(gpumem_free_later(client, plain), 0);
+        ck_assert_int_eq(gpumem_set_cache_size(client, 0), 0);
+        ck_assert_int_eq(gpumem_set_cache_size(client, GPUMEM_NO_LIMIT), 0);
+        ck_assert_int_eq(gpumem_free_all_blocks(client, GPUMEM_SCOPE_TENANT, NULL), 0);
+}
+
 static void *churn(void *argument)
 {
         CUstream stream;
@@ -88,6 +109,14 @@ TEST(its_own_thread_does_not_either, .to = N_CAPTURE_MODES)
         capture(capture_modes[_i]);
         world_fill(kept, 0x5a, N_BYTES, captured);
         use_everything(gpu_stream(gpu));
+        end_and_replay(0x5a);
+}
+
+TEST(what_its_own_thread_gives_back_does_not_either, .to = N_CAPTURE_MODES)
+{
+        capture(capture_modes[_i]);
+        world_fill(kept, 0x5a, N_BYTES, captured);
+        give_everything_back(gpu_stream(gpu));
         end_and_replay(0x5a);
 }
 
