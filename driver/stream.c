@@ -119,6 +119,14 @@ static int context_outside_capture(const struct cuda *cuda, void *stream, CUcont
         return r;
 }
 
+bool stream_is_locked(const struct cuda *cuda, void *stream)
+{
+        CUstreamCaptureStatus status;
+
+        return stream_is_legacy(stream) && (int)cuda->cuStreamIsCapturing(stream, &status) ==
+                                                   CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+}
+
 int stream_look_default(const struct cuda *cuda, void *stream, struct stream_mark *ret_mark)
 {
         unsigned long long id;

@@ -64,6 +64,10 @@ static inline int stream_check(const struct cuda *cuda, void *stream)
         return status == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : GPUMEM_E_UNSUPPORTED;
 }
 
+/* Is it the default stream of the current context, of which a blocking stream captures? Work that is enqueued in it
+ * would end that capture; to ask does not. */
+bool stream_is_locked(const struct cuda *cuda, void *stream);
+
 /* The mark of a stream that does not capture; errors as stream_identify. */
 int stream_look_default(const struct cuda *cuda, void *stream, struct stream_mark *ret_mark);
 

@@ -379,7 +379,8 @@ GPUMEM_API int gpumem_stream_unregister(struct gpumem_client *client, void *stre
 
 /* Makes work that is enqueued in `stream` from now on wait for the work that is in `producer` now. NULL is the default
  * stream of the current context. If `producer` captures, `stream` joins its capture. Errors: GPUMEM_E_CAPTURES
- * (`stream` captures and `producer` does not), _NO_CONTEXT (a default stream without a current context), _NO_DRIVER,
+ * (`stream` captures and `producer` does not; one is the default stream of a context of which a blocking stream
+ * captures), _NO_CONTEXT (a default stream without a current context), _NO_DRIVER,
  * _FORKED, -EINVAL (no such stream, if the driver notices). */
 GPUMEM_API int gpumem_stream_wait(struct gpumem_client *client, void *stream, void *producer);
 

@@ -24,9 +24,10 @@ int gpumem_stream_register(struct gpumem_client *client, void *stream)
         return r;
 }
 
+/* A context's default stream captures nothing; a thread's own may. */
 static bool captures(const struct cuda *cuda, void *stream)
 {
-        return stream_is_created(stream) && stream_check(cuda, stream) == GPUMEM_E_UNSUPPORTED;
+        return !stream_is_legacy(stream) && stream_check(cuda, stream) == GPUMEM_E_UNSUPPORTED;
 }
 
 int gpumem_before_capture(struct gpumem_client *client)
@@ -65,6 +66,8 @@ int gpumem_stream_wait(struct gpumem_client *client, void *stream, void *produce
         if (stream == producer)
                 return 0;
         if (captures(&client->cuda, stream) && !captures(&client->cuda, producer))
+                return GPUMEM_E_CAPTURES;
+        if (stream_is_locked(&client->cuda, stream) || stream_is_locked(&client->cuda, producer))
                 return GPUMEM_E_CAPTURES;
         return event_order(&client->cuda, stream, producer);
 }

@@ -308,6 +308,37 @@ TEST(a_capture_does_not_wait_for_work_outside_of_it)
         capturer_destroy(&capturer, capturer_end(&capturer, side));
 }
 
+/* A thread's own default stream captures like any other. */
+TEST(a_capture_of_the_per_thread_stream_does_not_either)
+{
+        struct capturer capturer;
+        void *per_thread = CU_STREAM_PER_THREAD;
+
+        capturer_init(&capturer, &cuda);
+        capturer_begin(&capturer, per_thread, CU_STREAM_CAPTURE_MODE_RELAXED);
+        ck_assert_int_eq(gpumem_stream_wait(client, per_thread, side), GPUMEM_E_CAPTURES);
+        /* `side` joins, and the other way round it is of the same capture. */
+        ck_assert_int_eq(gpumem_stream_wait(client, side, per_thread), 0);
+        ck_assert_int_eq(gpumem_stream_wait(client, per_thread, side), 0);
+        capturer_destroy(&capturer, capturer_end(&capturer, per_thread));
+}
+
+/* The default stream waits for blocking streams, which cannot be while one of them captures. */
+TEST(no_wait_for_the_default_stream_ends_a_capture, .to = 2)
+{
+        struct capturer capturer;
+        CUstream blocking;
+
+        DRIVER(cuStreamCreate, &blocking, CU_STREAM_DEFAULT);
+        capturer_init(&capturer, &cuda);
+        capturer_begin(&capturer, blocking, CU_STREAM_CAPTURE_MODE_RELAXED);
+        ck_assert_int_ne(_i ? gpumem_stream_wait(client, NULL, side)
+                            : gpumem_stream_wait(client, side, NULL),
+                         0);
+        capturer_destroy(&capturer, capturer_end(&capturer, blocking));
+        DRIVER(cuStreamDestroy, blocking);
+}
+
 /* Memory of a graph: freed there it comes again there, and freed after the capture nothing is lost. */
 TEST(memory_of_a_capture_is_freed_in_order)
 {
