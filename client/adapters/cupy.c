@@ -71,9 +71,10 @@ void gpumem_cupy_free(void *param, void *pointer, int device)
         struct python_lock lock;
 
         (void)param;
-        if (!pointer || adapter_give(pointer, device) == 0)
+        if (!pointer)
                 return;
         python_lock_lend(&lock);
-        adapter_free_in_order(pointer);
+        if (adapter_give(pointer, device))
+                adapter_free_in_order(pointer);
         python_lock_take_again(&lock);
 }

@@ -3,16 +3,19 @@
 #include "client/api/heap_free.h"
 #include "client/pool/idle_marking.h"
 #include "client/pool/trim.h"
+#include "client/runtime/before_wait.h"
 
 void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = capture_spare(heap->pool->memory.cuda);
 
-        if (idle_marking_is_on(heap->pool))
+        if (idle_marking_is_on(heap->pool)) {
                 idle_marking_note(heap, generation, own_stream);
-        else
-                trim_look(heap, generation, own_stream);
+                return;
+        }
+        before_wait_begin();
+        trim_look(heap, generation, own_stream);
 }
 
 void wake_for_idle(struct pool *pool)

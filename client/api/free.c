@@ -434,8 +434,10 @@ typedef int free_call(struct gpumem_client *client, void *pointer);
 static COLD int free_without_stream_watched(struct gpumem_client *client, void *pointer,
                                             free_call *call)
 {
-        struct watched watched = begin_watched(client, pointer, DEBUG_AFTER_ALL, NULL);
+        struct watched watched;
 
+        before_wait_begin();
+        watched = begin_watched(client, pointer, DEBUG_AFTER_ALL, NULL);
         return end_watched(client, &watched, call(client, pointer));
 }
 

@@ -97,8 +97,50 @@ print(len(held))
 '''
 
 
+FREES = '''
+import ctypes, sys, threading
+import gpumem, world
+from gpumem import _library
+
+cuda = world.Cuda()
+cuda.make_current()
+library = _library.load()
+# As CuPy calls it: with the GIL.
+takes = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+gives = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+alloc = gives(library.address("gpumem_cupy_alloc"))
+free = takes(library.address("gpumem_cupy_free")) if sys.argv[1] == "cupy" else (
+    lambda stream, address, device: library.python_function(b"free")(address, 0))
+# The second allocation knows the heap of the default stream's handle.
+held, address = alloc(None, 8 << 20, 0), alloc(None, 8 << 20, 0)
+gate, entered, ran = threading.Event(), threading.Event(), []
+
+def wait(unused):
+    entered.set()
+    gate.wait()
+    ran.append(True)
+
+function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(wait)
+cuda.call("cuLaunchHostFunc", None, function, None)
+entered.wait()
+# No thread takes the GIL from this one: the stream goes on when this one lets go of it.
+sys.setswitchinterval(1e6)
+gate.set()
+free(None, address, 0)
+print(len(ran), library.adapters_failures())
+'''
+
+
 class Adapters(unittest.TestCase):
     """What frameworks call, as they call it."""
+
+    def test_a_stream_gets_the_gil_while_a_free_waits_for_it(self):
+        for whose in ('cupy', 'python'):
+            for setting in ({'GPUMEM_CACHE_SIZE': '0'}, {'GPUMEM_DEBUG': 'guard'}):
+                with self.subTest((whose, setting)):
+                    ran = MACHINE.run('-c', FREES, whose, cwd=os.path.dirname(world.__file__),
+                                      environment=MACHINE.environment | setting, timeout=20)
+                    self.assertEqual((ran.stdout, ran.stderr), ('1 0\n', ''))
 
     def test_other_threads_run_while_an_allocation_waits(self):
         for whose in ('cupy', 'python'):
