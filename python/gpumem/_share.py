@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import math
+from collections.abc import Callable
 from typing import Any
 
 from . import _client, _driver, _dtypes, _errors, _streams, _structs
@@ -58,6 +59,27 @@ def unshare(token: str) -> None:
     _client.check(load().unshare(None, _parse(token)))
 
 
+def _current_device() -> int:
+    """0 where there is no driver: then nothing asks for a context."""
+    try:
+        return _driver.current_device()
+    except OSError:
+        return 0
+
+
+def _end_with(device: int) -> Callable[[Buffer], int]:
+    """Detaches a buffer. A thread without a context uses the primary one of `device`, as for the attach."""
+
+    def end(buffer: Buffer) -> int:
+        result = _end_attached(buffer)
+        if result == _errors.NO_CONTEXT:
+            with _driver.primary_context(device):
+                result = _end_attached(buffer)
+        return result
+
+    return end
+
+
 def _attach(parsed: _structs.Token, device: int) -> tuple[int, int]:
     """(address, bytes). A thread without a context uses the primary one of `device`."""
     pointer, n_bytes = ctypes.c_void_p(), ctypes.c_uint64()
@@ -84,8 +106,9 @@ def attach(
     pointer, n_bytes = _attach(_parse(token), device)
     info = _client.describe(pointer)
     made: type[Buffer] = DeviceBuffer if info.kind == "device" else PinnedBuffer
+    where = info.place if info.kind == "device" else _current_device()
     buffer = made(pointer, (n_bytes // made_dtype.itemsize,), made_dtype, place=info.place,
-                  stream=_streams.handle(stream), end=_end_attached)
+                  stream=_streams.handle(stream), end=_end_with(where))
     if shape is not None:
         buffer = _shaped(buffer, shape_of(shape))
     return buffer

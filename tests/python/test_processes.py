@@ -138,6 +138,21 @@ class Tokens(unittest.TestCase):
         del again
         self.assertEqual(ctypes.string_at(buffer.pointer, 1000), b'\x09' * 1000)
 
+    def test_no_context_is_needed(self):
+        """As for the attach: neither its thread nor the one that drops it has one."""
+        import gpumem
+        cuda = world.Cuda()
+        cuda.make_current(1)
+        buffer = gpumem.empty(1000, device=1, shareable=True)
+        token = gpumem.share(buffer)
+        cuda.make_nothing_current()
+        again = gpumem.attach(token, device=1)
+        pointer = again.pointer
+        again.free()
+        with self.assertRaises(gpumem.NotOurs):
+            gpumem.describe(pointer)
+        cuda.make_current(1)
+
     def test_refusals(self):
         import gpumem
         with self.assertRaises(gpumem.NotOurs):
