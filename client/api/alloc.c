@@ -14,8 +14,7 @@
 
 #define FLAGS_ALL (SHARED_ALLOC_FLAGS | GPUMEM_AT_PLACE | GPUMEM_PRIMARY)
 
-/* Names the place that was requested, and the places that have pools. */
-static int refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
+int client_refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
 {
         const char *what = kind == GPUMEM_DEVICE ? "CUDA device" : "NUMA node", *mark = "for";
         char text[GPUMEM_TEXT_BYTES];
@@ -106,7 +105,7 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
         if (request->place != GPUMEM_NEAREST && request->place != ordinal)
                 return client_pool_at(client, GPUMEM_DEVICE, request->place)
                                ? refuse_stream(ordinal, request->place)
-                               : refuse_place(client, GPUMEM_DEVICE, request->place);
+                               : client_refuse_place(client, GPUMEM_DEVICE, request->place);
         *ret_place = ordinal;
         return 0;
 }
@@ -177,7 +176,7 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
                 return r;
         /* The client may have connected to the next daemon by now, and that one may have the pool. */
         again = client_pool_at(client, request->kind, place);
-        return again == pool ? refuse_place(client, request->kind, place)
+        return again == pool ? client_refuse_place(client, request->kind, place)
                              : alloc_from(client, again, &asked, request, ret_pointer);
 }
 
@@ -313,7 +312,7 @@ static int check_place(struct gpumem_client *client, const struct gpumem_request
         reconnect_renew(&client->reconnector);
         return client_pool_at(client, GPUMEM_DEVICE, request->place)
                        ? 0
-                       : refuse_place(client, GPUMEM_DEVICE, request->place);
+                       : client_refuse_place(client, GPUMEM_DEVICE, request->place);
 }
 
 struct waiting_alloc {

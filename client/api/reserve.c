@@ -36,6 +36,8 @@ int gpumem_reserve(struct gpumem_client *client, int32_t place, uint64_t n_bytes
                 return r;
         last_error_clear();
         r = client_find_pool(client, GPUMEM_DEVICE, place, &pool);
+        if (r == GPUMEM_E_NO_POOL)
+                r = client_refuse_place(client, GPUMEM_DEVICE, place);
         if (!r)
                 last_error_set_pool(__atomic_load_n(&pool->row.id, __ATOMIC_RELAXED));
         if (!r)

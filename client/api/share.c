@@ -49,13 +49,44 @@ static int refuse_keep_ms(uint32_t keep_ms)
         return GPUMEM_E_BAD_REQUEST;
 }
 
+static int refuse_flags(uint32_t flags)
+{
+        char text[GPUMEM_TEXT_BYTES];
+
+        (void)snprintf(text, sizeof(text),
+                       "flags are 0x%x; allowed are GPUMEM_SHARE_GRANT (%u), or 0", (unsigned)flags,
+                       (unsigned)GPUMEM_SHARE_GRANT);
+        last_error_set(GPUMEM_E_UNSUPPORTED, text);
+        return GPUMEM_E_UNSUPPORTED;
+}
+
 static int check_options(const struct gpumem_share_options *options)
 {
         if (options->keep_ms > PROTO_SHARE_KEEP_MS_MAX)
                 return refuse_keep_ms(options->keep_ms);
         if (options->flags & ~GPUMEM_SHARE_GRANT)
-                return GPUMEM_E_UNSUPPORTED;
-        return options->flags && options->uid == UID_NONE ? GPUMEM_E_BAD_REQUEST : 0;
+                return refuse_flags(options->flags);
+        if (!options->flags || options->uid != UID_NONE)
+                return 0;
+        last_error_set(GPUMEM_E_BAD_REQUEST, "uid is -1, which no user has; allowed is any other");
+        return GPUMEM_E_BAD_REQUEST;
+}
+
+static int take_options(const struct gpumem_share_options *theirs,
+                        struct gpumem_share_options *ours)
+{
+        int r = take_struct(theirs, theirs->struct_size, ours, sizeof(*ours));
+        char text[GPUMEM_TEXT_BYTES];
+
+        if (!r)
+                return check_options(ours);
+        (void)snprintf(
+                text, sizeof(text),
+                "struct_size is %zu; it must be sizeof(struct gpumem_share_options), here %zu, and "
+                "fields that this library does not know must be 0",
+                theirs->struct_size, sizeof(*ours));
+        last_error_set(r, text);
+        return r;
 }
 
 /* Fills in SHARE or SHARE_KEPT, which differ only in the time. */
@@ -117,9 +148,7 @@ static int share_pointer(struct gpumem_client *client, const void *pointer,
         int r = 0;
 
         if (options)
-                r = take_struct(options, options->struct_size, &ours, sizeof(ours));
-        if (!r)
-                r = check_options(&ours);
+                r = take_options(options, &ours);
         if (!r)
                 r = find(client, pointer, &pool, &info);
         if (r == GPUMEM_E_NOT_OURS && is_in_heap(client, pointer))

@@ -211,6 +211,7 @@ TEST(limits_hold)
         ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_DEVICE, 0, GPUMEM_NO_LIMIT), 0);
         ck_assert_int_eq(reserve(512 * MIB, WAIT_MS), GPUMEM_E_TOO_LARGE);
         ck_assert_int_eq(gpumem_reserve(client, 7, MIB, 0), GPUMEM_E_NO_POOL);
+        must_say("CUDA device 7; it has pools for 0");
         ck_assert_int_eq(gpumem_reserve(client, GPUMEM_NEAREST, 32 * MIB, 0), 0);
         must_reserve(0);
 }

@@ -198,11 +198,14 @@ TEST(share_options_are_checked)
         ck_assert_int_eq(gpumem_share(client, own, &options, &token), 0);
         options.flags = 2;
         ck_assert_int_eq(gpumem_share(client, own, &options, &token), GPUMEM_E_UNSUPPORTED);
+        must_say("flags are 0x");
         options.flags = GPUMEM_SHARE_GRANT;
         options.uid = UINT32_MAX;
         ck_assert_int_eq(gpumem_share(client, own, &options, &token), GPUMEM_E_BAD_REQUEST);
+        must_say("uid is -1");
         options.struct_size = 3;
         ck_assert_int_eq(gpumem_share(client, own, &options, &token), -EINVAL);
+        must_say("struct_size is ");
         for (unsigned i = 1; i < 64; i++)
                 ck_assert_int_eq(gpumem_share(client, own, NULL, &token), 0);
         ck_assert_int_eq(gpumem_share(client, own, NULL, &token), GPUMEM_E_TOO_MANY);
