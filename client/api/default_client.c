@@ -14,8 +14,7 @@ static struct {
         _Atomic(struct gpumem_client *) client;
         pthread_mutex_t lock; /* serializes connects; guards `program` */
         char program[64];     /* empty: the name of the file that runs */
-        pthread_once_t once;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The thread that held the lock is the parent's. */
 static void after_fork_in_child(void)
@@ -23,7 +22,8 @@ static void after_fork_in_child(void)
         pthread_mutex_init(&process.lock, NULL);
 }
 
-static void watch_forks(void)
+/* As those of runtime/fork_guard.h. */
+__attribute__((constructor)) static void watch_forks(void)
 {
         (void)pthread_atfork(NULL, NULL, after_fork_in_child);
 }
@@ -59,7 +59,6 @@ int default_client_get(struct gpumem_client **ret_client)
         int r = 0;
 
         if (!client) {
-                (void)pthread_once(&process.once, watch_forks);
                 pthread_mutex_lock(&process.lock);
                 client = default_client_present();
                 if (!client)
@@ -78,7 +77,6 @@ int gpumem_default_client(struct gpumem_client **ret_client)
 
 void gpumem_set_program(const char *name)
 {
-        (void)pthread_once(&process.once, watch_forks);
         pthread_mutex_lock(&process.lock);
         (void)snprintf(process.program, sizeof(process.program), "%s", name ? name : "");
         pthread_mutex_unlock(&process.lock);

@@ -14,7 +14,6 @@
 /* All open sockets of the process: a forked child closes them. */
 static pthread_mutex_t sockets_lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, fork_socket) sockets = LIST_HEAD_INITIALIZER(sockets);
-static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 
 static void before_fork(void)
 {
@@ -36,7 +35,7 @@ static void after_fork_in_child(void)
         pthread_mutex_unlock(&sockets_lock);
 }
 
-static void watch_forks(void)
+__attribute__((constructor(FORK_ORDER_SOCKETS))) static void watch_forks(void)
 {
         (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
@@ -45,7 +44,6 @@ int fork_socket_open(struct fork_socket *made)
 {
         int r = 0;
 
-        (void)pthread_once(&watch_once, watch_forks);
         pthread_mutex_lock(&sockets_lock);
         made->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
         if (made->fd < 0)

@@ -10,6 +10,13 @@
 
 #include "gpumem.h"
 
+/* Handlers of forks are registered when the library is loaded: a fork that is under way when a thread first uses the
+ * library calls none that comes later, and the child would have that thread's locks. Handlers that prepare a fork run in
+ * the reverse order. So the lock of the service threads is taken first: who has it may wait for one of them, which may
+ * close a socket. */
+#define FORK_ORDER_SOCKETS  201
+#define FORK_ORDER_SERVICES 202
+
 /* A socket for connections to a daemon. It must not be moved while it is open. */
 struct fork_socket {
         LIST_ENTRY(fork_socket) link;

@@ -12,6 +12,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "client/runtime/fork_guard.h"
 #include "client/runtime/last_error.h"
 
 /* The pause after which the thread polls again while another thread reads the socket. */
@@ -119,10 +120,14 @@ static void after_fork_in_child(void)
         pthread_mutex_unlock(&services_lock);
 }
 
+__attribute__((constructor(FORK_ORDER_SERVICES))) static void watch_forks(void)
+{
+        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
 /* Registered after the driver's own exit handler, which loading the driver registered; so it runs before that one. */
 static void prepare_end(void)
 {
-        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
         (void)atexit(join_all);
 }
 

@@ -2,9 +2,12 @@
 /* The default client: when it connects, that it stays, and its state in a forked child. Places that a call
  * names and places that it does not; tags and statistics. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,6 +89,60 @@ TEST(torch_has_the_default_stream_of_each_device_registered)
         ck_assert_int_eq(gpu_use(gpu), 0);
         ck_assert_int_eq(gpumem_stream_unregister(NULL, NULL), GPUMEM_E_NOT_REGISTERED);
         gpu_free(other);
+}
+
+static int listener;
+
+static void *connect_default(void *unused)
+{
+        struct gpumem_client *client;
+
+        (void)gpumem_default_client(&client);
+        return unused;
+}
+
+/* The first use of the library by another thread, which waits for a daemon that does not answer, while this one is about
+ * to fork. */
+static void use_in_another_thread(void)
+{
+        struct pollfd poll_fd = {.fd = listener, .events = POLLIN};
+        pthread_t thread;
+
+        ck_assert_int_eq(pthread_create(&thread, NULL, connect_default, NULL), 0);
+        ck_assert_int_eq(poll(&poll_fd, 1, 10000), 1);
+        ck_assert_int_eq(pthread_detach(thread), 0);
+}
+
+static int fork_during_the_first_use(void)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        unsigned n_fds;
+        pid_t pid;
+
+        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s.silent",
+                       getenv("GPUMEM_SOCKET"));
+        listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+        ck_assert_int_eq(listen(listener, 1), 0);
+        ck_assert_int_eq(setenv("GPUMEM_SOCKET", address.sun_path, 1), 0);
+        ck_assert_int_eq(pthread_atfork(use_in_another_thread, NULL, NULL), 0);
+        n_fds = own_fds();
+        pid = fork();
+        if (pid)
+                return pid;
+        (void)unlink(address.sun_path);
+        alarm(10);
+        _exit(own_fds() == n_fds && gpumem_default_client(&(struct gpumem_client *){NULL}) ==
+                                            GPUMEM_E_DISCONNECTED
+                      ? 0
+                      : 1);
+}
+
+/* The child has neither the other thread's lock nor its socket. */
+TEST(a_fork_beside_the_first_use_leaves_the_child_its_own_client)
+{
+        child_await(fork_during_the_first_use(), 0);
+        (void)close(listener);
 }
 
 TEST(null_is_the_default_client_and_it_stays)
