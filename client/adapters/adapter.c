@@ -103,10 +103,10 @@ void adapter_free(void *pointer, int device, void *stream)
         if (handle && stream_handle_give(handle, pointer) == 0)
                 return;
         r = gpumem_free(NULL, pointer, stream);
-        if (wants_context(r))
-                adapter_free_in_order(pointer);
-        else if (r)
+        if (r == GPUMEM_E_NOT_OURS || r == GPUMEM_E_FORKED)
                 adapter_count_failure();
+        else if (r)
+                adapter_free_in_order(pointer);
 }
 
 int gpumem_device_alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)

@@ -17,8 +17,8 @@ int adapter_alloc_missed(size_t n_bytes, int device, void *stream, void **ret_po
 int adapter_alloc_with(uint32_t flags, size_t n_bytes, int device, void *stream,
                        void **ret_pointer);
 
-/* Frees in the order of `stream`, if the stream belongs to the memory's context or its context can be found; else in
- * the order of the memory's own stream. */
+/* Frees in the order of `stream`. Where that cannot be, in the order of the memory's own stream: no context is current,
+ * the stream is gone, or it is a default stream beside a blocking one that captures. */
 void adapter_free(void *pointer, int device, void *stream);
 
 /* Frees in the order of the memory's own stream. */

@@ -86,6 +86,18 @@ static int check_request(const struct gpumem_request *request)
         return GPUMEM_E_UNSUPPORTED;
 }
 
+/* The driver has one result for this, and the reason is not of the library's making. */
+static int explain_locked(const struct cuda *cuda, void *stream, int r)
+{
+        if (r == -EIO && stream_is_locked(cuda, stream))
+                last_error_set(r, "the default stream cannot be used while a blocking stream of "
+                                  "its context captures "
+                                  "(cudaErrorStreamCaptureImplicit); allocate for another stream, "
+                                  "or capture in one "
+                                  "that is made with cudaStreamNonBlocking");
+        return r;
+}
+
 static int place_device(struct gpumem_client *client, const struct gpumem_request *request,
                         struct pool_request *ret_asked, int32_t *ret_place)
 {
@@ -99,7 +111,7 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
         else if (r == GPUMEM_E_UNSUPPORTED)
                 r = captures_place(&client->captures, request, ret_asked, &ordinal);
         if (r)
-                return r;
+                return explain_locked(&client->cuda, request->stream, r);
         if (!(request->flags & SHARED_ALLOC_FLAGS) && !ret_asked->key.capture)
                 captures_divert(&client->captures, ret_asked, &ret_asked->key);
         if (request->place != GPUMEM_NEAREST && request->place != ordinal)
@@ -124,7 +136,7 @@ static int place_pinned(struct gpumem_client *client, const struct gpumem_reques
                 return stream_look(&client->cuda, request->stream, &ret_asked->mark);
         if (r == GPUMEM_E_UNSUPPORTED)
                 return captures_place(&client->captures, request, ret_asked, &ordinal);
-        return r == GPUMEM_E_NO_CONTEXT ? 0 : r;
+        return r == GPUMEM_E_NO_CONTEXT ? 0 : explain_locked(&client->cuda, request->stream, r);
 }
 
 static int alloc_from(struct gpumem_client *client, struct pool *pool,

@@ -17,6 +17,8 @@
 #include "gpumem-adapters.h"
 #include "gpumem.h"
 #include "tests/demo/gpu.h"
+#include "tests/live/support/calls.h"
+#include "tests/live/support/capturer.h"
 #include "tests/live/support/daemon.h"
 #include "tests/live/support/listed.h"
 #include "tests/suite.h"
@@ -89,6 +91,33 @@ TEST(torch_has_the_default_stream_of_each_device_registered)
         ck_assert_int_eq(gpu_use(gpu), 0);
         ck_assert_int_eq(gpumem_stream_unregister(NULL, NULL), GPUMEM_E_NOT_REGISTERED);
         gpu_free(other);
+}
+
+/* While a blocking stream captures, no work can be enqueued in the default stream. */
+TEST(torch_loses_no_memory_beside_a_capture)
+{
+        struct capturer capturer;
+        struct cuda cuda;
+        CUstream blocking;
+        void *plain, *recorded, *refused;
+        CUgraph graph;
+
+        load_driver(&cuda);
+        DRIVER(cuStreamCreate, &blocking, CU_STREAM_DEFAULT);
+        plain = gpumem_torch_alloc(N_BYTES, 0, NULL);
+        recorded = gpumem_torch_alloc(N_BYTES, 0, NULL);
+        gpumem_torch_record_stream(recorded, gpu_stream(gpu));
+        capturer_init(&capturer, &cuda);
+        capturer_begin(&capturer, blocking, CU_STREAM_CAPTURE_MODE_RELAXED);
+        gpumem_torch_free(plain, N_BYTES, 0, NULL);
+        gpumem_torch_free(recorded, N_BYTES, 0, NULL);
+        ck_assert_int_eq(gpumem_malloc(N_BYTES, NULL, &refused), -EIO);
+        last_refusal_says(NULL, -EIO, "a blocking stream of its context captures");
+        graph = capturer_end(&capturer, blocking);
+        capturer_destroy(&capturer, graph);
+        ck_assert_uint_eq(gpumem_adapters_failures(), 0);
+        ck_assert_int_eq(gpumem_flush(NULL, NULL), 0);
+        ck_assert_uint_eq(nearest_stats(NULL, GPUMEM_DEVICE).n_allocated_bytes, 0);
 }
 
 static int listener;
