@@ -40,8 +40,9 @@ def taken(made: int, n_bytes: int) -> int:
 
 def given(result: int, pointer: int) -> None:
     """What free gave that is not 0."""
-    if result in (_errors.NO_CONTEXT, _errors.WRONG_STREAM):
-        # A thread without a context does not know the stream: all of the memory's context counts.
+    if result != _errors.NOT_OURS:
+        # A thread without a context does not know the stream, and the stream may be gone, or locked by a
+        # capture: all of the memory's context counts.
         result = load().free_later(None, pointer)
     if result:
         refuse(result)

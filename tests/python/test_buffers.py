@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of this process: shapes and types, whose it is, what it costs, and what is refused."""
 
+import ctypes
 import gc
 import os
 import threading
@@ -147,6 +148,21 @@ class Adapters(unittest.TestCase):
             with self.subTest(whose):
                 ran = MACHINE.run('-c', WAITS, whose, cwd=os.path.dirname(world.__file__))
                 self.assertEqual((ran.stdout, ran.stderr), ('0\n', ''))
+
+    def test_memory_of_the_default_stream_is_freed_beside_a_capture(self):
+        """As RMM and cuda.core free it: a blocking stream that captures locks the default stream."""
+        import gpumem
+        from gpumem import _ordered
+        cuda = world.Cuda()
+        cuda.make_current()
+        alloc, free = _ordered.ends(0)
+        address, blocking, graph = alloc(1000, 0), cuda.stream(), ctypes.c_void_p()
+        cuda.call('cuStreamBeginCapture_v2', ctypes.c_void_p(blocking), 2)
+        free(address, 0)
+        cuda.call('cuStreamEndCapture', ctypes.c_void_p(blocking), ctypes.byref(graph))
+        cuda.call('cuGraphDestroy', graph)
+        with self.assertRaises(gpumem.NotOurs):
+            gpumem.describe(address)
 
     def test_pythons_functions(self):
         import gpumem
