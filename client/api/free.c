@@ -373,8 +373,9 @@ static int free_in_own_stream(struct own_free *own)
         return context_run(cuda, own->heap->key.context, free_in_own, own);
 }
 
-/* GPUMEM_E_REFUSED: the free is to be made outside, since the stream is registered, so that marks in it enter the gate
- * themselves. */
+/* GPUMEM_E_REFUSED: the free is to be made outside, since the stream is registered, or a default stream, so that marks in
+ * it enter the gate themselves. A mark that cannot, since a thread waits to announce a capture, may leave the free to
+ * wait for work, for which that thread must not wait. */
 static int free_inside(struct own_free *own)
 {
         struct gpumem_client *client = own->client;
@@ -384,8 +385,9 @@ static int free_inside(struct own_free *own)
                 return defer(client, own->heap, own->pointer, own->stream);
         if (r)
                 return r;
-        return streams_cover(&client->streams, &own->heap->key) ? GPUMEM_E_REFUSED
-                                                                : free_in_own_stream(own);
+        return stream_is_legacy(own->stream) || streams_cover(&client->streams, &own->heap->key)
+                       ? GPUMEM_E_REFUSED
+                       : free_in_own_stream(own);
 }
 
 static int free_by_order(struct gpumem_client *client, void *pointer)

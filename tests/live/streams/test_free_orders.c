@@ -7,6 +7,8 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "client/api/client.h"
+#include "client/runtime/before_wait.h"
 #include "driver/cuda.h"
 #include "tests/live/support/capturer.h"
 #include "tests/live/support/gate.h"
@@ -337,6 +339,47 @@ TEST(no_wait_for_the_default_stream_ends_a_capture, .to = 2)
                          0);
         capturer_destroy(&capturer, capturer_end(&capturer, blocking));
         DRIVER(cuStreamDestroy, blocking);
+}
+
+static pthread_t announcer;
+static atomic_bool is_announced;
+
+/* The work goes on only after that. */
+static void *announce(void *unused)
+{
+        ck_assert_int_eq(gpumem_before_capture(client), 0);
+        atomic_store(&is_announced, true);
+        gate_open(&gate);
+        ck_assert_int_eq(gpumem_after_capture(client), 0);
+        return unused;
+}
+
+/* In the midst of a free: returns when the other thread waits, or need not. */
+static void begin_announcing(struct before_wait *unused)
+{
+        (void)unused;
+        ck_assert_int_eq(pthread_create(&announcer, NULL, announce, NULL), 0);
+        while (!atomic_load(&is_announced) && capture_gate_enter(&client->streams.gate)) {
+                capture_gate_leave(&client->streams.gate);
+                sleep_ms(1);
+        }
+}
+
+TEST(who_announces_a_capture_waits_for_no_work_of_the_default_stream)
+{
+        struct before_wait before = {begin_announcing};
+        struct gpumem_stream *handle;
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_stream_open(client, NULL, &handle), 0);
+        pointer = alloc_in(NULL);
+        ck_assert_int_eq(gpumem_record_use(client, pointer, side), 0);
+        gate_hold(&gate, side);
+        before_wait_set(&before);
+        ck_assert_int_eq(gpumem_free_in_order(client, pointer), 0);
+        before_wait_set(NULL);
+        ck_assert_int_eq(pthread_join(announcer, NULL), 0);
+        ck_assert_int_eq(gpumem_stream_close(handle), 0);
 }
 
 /* Memory of a graph: freed there it comes again there, and freed after the capture nothing is lost. */
