@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -25,14 +26,24 @@
 #define PID_FS_MAGIC 0x50494446
 #endif
 
-/* A container engine that runs as a user owns the cgroups of its containers as that user; all others run as root. */
+#define CGROUP_FOLDER "/sys/fs/cgroup"
+
+/* A container engine that runs as a user owns the cgroups of its containers as that user; all others run as root. A user
+ * may have removed the cgroup meanwhile, but not the one above those that it may make. */
 static uid_t owner_of(const char *container)
 {
-        char path[sizeof("/sys/fs/cgroup") + CGROUP_PATH_MAX];
+        char path[sizeof(CGROUP_FOLDER) + CGROUP_PATH_MAX];
         struct stat st;
 
-        (void)snprintf(path, sizeof(path), "/sys/fs/cgroup%s", container);
-        return stat(path, &st) ? 0 : st.st_uid;
+        (void)snprintf(path, sizeof(path), CGROUP_FOLDER "%s", container);
+        while (stat(path, &st)) {
+                char *end = strrchr(path, '/');
+
+                if (end <= path + strlen(CGROUP_FOLDER))
+                        return 0;
+                *end = '\0';
+        }
+        return st.st_uid;
 }
 
 /* Whether the peer still holds its socket open. A process that ended has closed it, unless a child has

@@ -324,7 +324,7 @@ static void leave_kept(struct client *client, uint32_t pool, uint64_t *keep_ns)
 }
 
 /* Any user has many tenants, and a thousand keeps of each. A return that began 64 keeps walked past all that ended later,
- * whoever they were of: all of these together then took longer than the test may. */
+ * also those of other users: all of these together then took longer than the test may. */
 POLICY_TEST(beginning_one_takes_no_longer_where_there_are_many, 8 * MIB)
 {
         const struct policy_pool pinned = {.kind = POLICY_PINNED,
