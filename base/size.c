@@ -80,7 +80,7 @@ const char *size_format(uint64_t n_bytes, char text[static SIZE_TEXT_MAX])
                 end = put_digits(end, n_bytes, 1);
         }
         *end++ = ' ';
-        (void)strcpy(end, unit_names[unit]);
+        memcpy(end, unit_names[unit], strlen(unit_names[unit]) + 1);
         return text;
 }
 

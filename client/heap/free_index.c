@@ -191,7 +191,7 @@ static unsigned lowest_of_many(const struct extents *extents, unsigned from, uin
 #if defined(__x86_64__)
 #define LANES       4
 #define SSE4_1      __attribute__((target("sse4.1")))
-#define LOAD(at, i) _mm_loadu_si128((const void *)((at) + (i)*LANES))
+#define LOAD(at, i) _mm_loadu_si128((const void *)((at) + (size_t)(i)*LANES))
 
 static SSE4_1 inline int32_t least_of(__m128i one)
 {

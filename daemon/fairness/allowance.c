@@ -11,27 +11,38 @@ static uint64_t n_left_of_all(const struct allowances *all, enum allowance_kind 
         return all->max[kind] - size_smaller(all->n[kind], all->max[kind]);
 }
 
-static bool find_room(const struct allowance *allowance, enum allowance_kind kind, uint64_t *ret_n);
+/* A process, its tenant, its user. */
+#define DEPTH_MAX 3
 
-/* What is left for all parts of the parent, or for all users. */
-static bool find_left(const struct allowance *allowance, enum allowance_kind kind, uint64_t *ret_n)
+/* Lessens what is left for all, or for all parts of its parent, to how much more it may take while others keep as much as
+ * it then has; at most its maximum in total. */
+static bool lessen(const struct allowance *allowance, enum allowance_kind kind, uint64_t *n_left)
 {
-        if (allowance->parent)
-                return find_room(allowance->parent, kind, ret_n);
-        *ret_n = n_left_of_all(allowance->all, kind);
+        const struct allowances *all = allowance->all;
+        uint64_t own = allowance->n[kind];
+        uint64_t max = allowance->has_tenants ? all->max_tenants[kind] : all->max_each[kind];
+
+        if (own > *n_left || own > max)
+                return false;
+        *n_left = size_smaller(*n_left, max) - own;
         return true;
 }
 
-/* How much more it may take while others keep as much as it then has; at most its maximum in total. */
 static bool find_room(const struct allowance *allowance, enum allowance_kind kind, uint64_t *ret_n)
 {
-        const struct allowances *all = allowance->all;
-        uint64_t own = allowance->n[kind], n_left;
-        uint64_t max = allowance->has_tenants ? all->max_tenants[kind] : all->max_each[kind];
+        const struct allowance *way[DEPTH_MAX], *next = allowance;
+        uint64_t n_left = n_left_of_all(allowance->all, kind);
+        unsigned n = 0;
 
-        if (!find_left(allowance, kind, &n_left) || own > n_left || own > max)
-                return false;
-        *ret_n = size_smaller(n_left, max) - own;
+        for (; next; next = next->parent) {
+                assert(n < DEPTH_MAX);
+                way[n++] = next;
+        }
+        while (n) {
+                if (!lessen(way[--n], kind, &n_left))
+                        return false;
+        }
+        *ret_n = n_left;
         return true;
 }
 

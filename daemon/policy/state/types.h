@@ -461,14 +461,17 @@ enum block_state {
 struct block {
         uint64_t id;
         enum block_state state;
+        bool is_uncounted; /* its shared usage is to be counted again: see shared_usage.h */
+        bool in_charged;   /* in the list of charged_link */
+        bool seen_in_use;  /* when policy_age last looked; true unless it may be idle */
+        bool seen_idle;    /* when policy_next_block last looked; false unless it may be idle */
         struct pool *pool; /* fixed for life */
         struct holding *holding;
         struct bin *bin; /* tells its size and properties, fixed for life */
         void *backing;   /* of the server; NULL before creation and after release */
         struct charge charge;
-        struct action_node action; /* CREATE or RELEASE */
-        struct request *request;   /* in CREATING only: the request for which it is made */
-        bool is_uncounted;         /* its shared usage is to be counted again: see shared_usage.h */
+        struct action_node action;       /* CREATE or RELEASE */
+        struct request *request;         /* in CREATING only: the request for which it is made */
         struct release_all *release_all; /* the one that waits for its release, or NULL */
         uint64_t made_ns;                /* when CREATE was given */
         uint64_t since_ns;               /* when its state changed last */
@@ -494,15 +497,12 @@ struct block {
         uint32_t number; /* among all of the policy, see struct policy */
         LIST_ENTRY(block) release_all_link;
         TAILQ_ENTRY(block) charged_link; /* in CACHED, while a client is charged */
-        bool in_charged;
         TAILQ_ENTRY(block)
         bin_link; /* with the next two: in CACHED, and in LEASED if it may be idle */
         TAILQ_ENTRY(block) holding_link;
         TAILQ_ENTRY(block) pool_age_link; /* also while it is expected */
-        bool seen_in_use;       /* when policy_age last looked; true unless it may be idle */
         uint64_t idle_since_ns; /* not seen_in_use: when it was first seen so; in CACHED: when its
                                  * last use had ended; see aging.h */
-        bool seen_idle; /* when policy_next_block last looked; false unless it may be idle */
         const _Atomic uint64_t *word; /* of its lease on the board, if it may be idle; else NULL */
         uint64_t idle_word;           /* the word says so: the lease is idle */
         bool unusable;                /* must not be cached */

@@ -48,18 +48,14 @@ struct pool_rule {
         enum pool_selector selector;
         uint32_t number; /* of the device, or of the NUMA node */
         uint8_t uuid[16];
-        uint64_t max_bytes; /* 0: not set */
-        uint64_t min_bytes; /* kept for each tenant */
-        bool says_min;
-        uint64_t warm_bytes; /* prewarmed */
-        bool says_warm;
-        uint64_t keep_bytes; /* of cached memory */
-        bool says_keep;
-        uint64_t return_seconds; /* unused memory beyond keep_bytes goes back within this time */
-        bool says_return;
+        uint64_t max_bytes;                                          /* 0: not set */
+        bool says_min, says_warm, says_keep, says_return, says_free; /* these are set: */
+        uint64_t min_bytes;                                          /* kept for each tenant */
+        uint64_t warm_bytes;                                         /* prewarmed */
+        uint64_t keep_bytes;                                         /* of cached memory */
+        uint64_t return_seconds;  /* unused memory beyond keep_bytes goes back within this time */
         uint64_t keep_free_bytes; /* of the device, for programs without gpumemd */
-        bool says_free;
-        double max_fraction; /* of the capacity; 0: not set */
+        double max_fraction;      /* of the capacity; 0: not set */
         enum pinned_backing backing;
         enum device_ipc ipc;
 };

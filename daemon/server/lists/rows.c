@@ -25,6 +25,8 @@ static void free_first(struct row_buffer *buffer)
         struct row_chunk *first = buffer->first;
 
         buffer->first = first->next;
+        if (!buffer->first)
+                buffer->last = NULL;
         free(first);
 }
 
@@ -54,7 +56,7 @@ static struct row_chunk *add_chunk(struct row_buffer *buffer)
                 return NULL;
         chunk->next = NULL;
         chunk->n_rows = 0;
-        if (buffer->first)
+        if (buffer->last)
                 buffer->last->next = chunk;
         else
                 buffer->first = chunk;
@@ -64,7 +66,7 @@ static struct row_chunk *add_chunk(struct row_buffer *buffer)
 
 void *row_buffer_add(struct row_buffer *buffer, const void *row)
 {
-        struct row_chunk *chunk = buffer->first ? buffer->last : NULL;
+        struct row_chunk *chunk = buffer->last;
         char *at;
 
         if (!buffer->failed && (!chunk || chunk->n_rows == n_chunk_rows(buffer)))
