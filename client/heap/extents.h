@@ -14,7 +14,9 @@
  * that class and of the next EXTENTS_LOOK, the one at the lowest address. Where few of these classes have holes, the
  * next EXTENTS_FEW classes that have any are searched instead. An exact fit leaves no rest and is cheapest. The
  * lowest address gathers long-lived allocations there, so that blocks at high addresses become empty and can be
- * returned. bench/RESULTS.md compares that with best fit.
+ * returned. From EXTENTS_LARGE on, holes of that class and of the next EXTENTS_NEAR come before all others: a hole
+ * that is larger may have whole empty blocks, which can go back or move, or serve a larger request, and which this
+ * one would keep. bench/RESULTS.md compares that with best fit.
  *
  * Cost: sizes of 16 units and more fall into 16 classes a doubling, and each class is a list. A new hole goes first
  * in its list if it starts lower than the first one, or else second. A separate array holds the start of each class's
@@ -33,6 +35,8 @@
 #define EXTENTS_WORDS     8
 #define EXTENTS_LOOK      64 /* four doublings; as many as a word of `words` has bits */
 #define EXTENTS_FEW       8
+#define EXTENTS_NEAR      4    /* a quarter of a doubling */
+#define EXTENTS_LARGE     4096 /* units; of a heap's 512 bytes these are 2 MiB, its smallest block */
 #define EXTENTS_N_STARTS \
         (EXTENTS_N_CLASSES + EXTENTS_LOOK) /* a search may look beyond the last class */
 

@@ -265,6 +265,18 @@ static inline bool are_few(uint64_t bits)
         return bits * ODD_BYTES >> 56 <= EXTENTS_FEW;
 }
 
+/* Of the next EXTENTS_NEAR classes, returns the one whose first hole starts lowest and below `start`; or `class`. */
+static inline unsigned lowest_of_near(const struct extents *extents, unsigned class, int32_t start)
+{
+        unsigned lowest = class;
+
+        for (unsigned at = class + 1; at <= class + EXTENTS_NEAR; at++) {
+                lowest = extents->starts[at] < start ? at : lowest;
+                start = extents->starts[at] < start ? extents->starts[at] : start;
+        }
+        return lowest;
+}
+
 /* Reading four starts right after a store to one of them stalls the processor until that store is in the cache. If
  * many classes have holes, few of them were just written. */
 static inline unsigned lowest_above(const struct extents *extents, unsigned class, int32_t start)
@@ -275,6 +287,19 @@ static inline unsigned lowest_above(const struct extents *extents, unsigned clas
                 return lowest_of_few(extents, class, start);
         return has_sse4_1() ? lowest_of_look(extents, class + 1, class, start)
                             : lowest_of_many(extents, class + 1, bits, class, start);
+}
+
+/* Of the classes above, the one to take from, or `class`. Where that has no hole that is large enough, `start` is INT32_MAX. */
+static ALWAYS_INLINE unsigned choose_class(const struct extents *extents, unsigned class,
+                                           uint32_t n_units, int32_t start)
+{
+        if (n_units >= EXTENTS_LARGE) {
+                unsigned near = lowest_of_near(extents, class, start);
+
+                if (near != class || start < INT32_MAX)
+                        return near;
+        }
+        return lowest_above(extents, class, start);
 }
 
 static uint32_t find_in(const struct extents *extents, unsigned class, uint32_t n_units)
@@ -300,7 +325,7 @@ static ALWAYS_INLINE uint32_t find_first(const struct extents *extents, unsigned
                 if (extents_at(extents, head)->n_units > n_units)
                         start = extents->starts[class];
         }
-        lowest = lowest_above(extents, class, start);
+        lowest = choose_class(extents, class, n_units, start);
         if (lowest != class)
                 return extents->heads[lowest];
         return start < INT32_MAX ? head : 0;

@@ -10,7 +10,8 @@
 #include "tests/suite.h"
 #include "tests/unit/heap/extents_runs.h"
 
-#define N_RUNS_MAX 64
+#define N_RUNS_MAX  64
+#define N_UNITS_MAX (2 * EXTENTS_LARGE) /* of a hole */
 
 static struct extents extents;
 
@@ -121,6 +122,24 @@ TEST(a_search_looks_at_the_next_few_holes, .to = 2)
         ck_assert_uint_eq(start_found(15), _i ? 10000 : 0);
 }
 
+/* A larger hole stays whole, though it is lower, as long as a near one serves the request. */
+TEST(a_large_request_prefers_near_holes, .to = 2)
+{
+        uint32_t n_units = EXTENTS_LARGE - 1 + (uint32_t)_i;
+
+        add_free(2 * EXTENTS_LARGE);
+        add_free(EXTENTS_LARGE + EXTENTS_LARGE / 16 * EXTENTS_NEAR);
+        add_free(EXTENTS_LARGE + EXTENTS_LARGE / 16);
+        ck_assert_uint_eq(start_found(n_units), _i ? 10000 : 0);
+}
+
+TEST(a_large_request_takes_the_lowest_hole_if_none_is_near)
+{
+        add_free(2 * EXTENTS_LARGE);
+        add_free(EXTENTS_LARGE + EXTENTS_LARGE / 16 * (EXTENTS_NEAR + 1));
+        ck_assert_uint_eq(start_found(EXTENTS_LARGE), 0);
+}
+
 TEST(large_holes_come_once_each)
 {
         static const uint32_t n_units[] = {4, 4096, 5000, 4095, 70000, 4097, 4096, 1u << 31};
@@ -198,6 +217,7 @@ static void expect_fit(const struct slots *slots, uint32_t n_wanted)
 {
         uint32_t n_best = smallest_from(slots, n_wanted),
                  free_extent = extents_find_free(&slots->extents, n_wanted);
+        unsigned n_looked_at = n_wanted < EXTENTS_LARGE ? EXTENTS_LOOK : EXTENTS_NEAR;
         const struct extent *found = extents_at(&slots->extents, free_extent);
 
         ck_assert_int_eq(free_extent == 0, n_best == 0);
@@ -206,7 +226,7 @@ static void expect_fit(const struct slots *slots, uint32_t n_wanted)
         ck_assert_uint_gt(found->n_units, n_wanted);
         for (unsigned i = 0; i < N_RUNS_MAX; i++) {
                 if (slots->n_units[i] >= n_wanted && slots->n_units[i] && is_single(slots, i) &&
-                    n_classes_between(n_wanted, slots->n_units[i]) <= EXTENTS_LOOK)
+                    n_classes_between(n_wanted, slots->n_units[i]) <= n_looked_at)
                         ck_assert_uint_le(found->start, i * 10000);
         }
 }
@@ -222,7 +242,7 @@ static void change_one(struct slots *slots)
                 (void)run_remove(&slots->extents, free_extent, start, slots->n_units[i]);
                 slots->n_units[i] = slots->edges[i] = 0;
         } else {
-                slots->n_units[i] = (uint32_t)test_random_size(&slots->random, 300);
+                slots->n_units[i] = (uint32_t)test_random_size(&slots->random, N_UNITS_MAX);
                 slots->edges[i] = run_add(&slots->extents, start, slots->n_units[i], run_alone)
                                           .before;
         }
@@ -247,7 +267,7 @@ TEST(what_is_found_fits_and_is_low)
         for (uint64_t step = 0, n_steps = test_n_steps(); step < n_steps; step++) {
                 change_one(&slots);
                 check_slots(&slots);
-                expect_fit(&slots, (uint32_t)test_random_size(&slots.random, 300));
+                expect_fit(&slots, (uint32_t)test_random_size(&slots.random, N_UNITS_MAX));
         }
         extents_deinit(&slots.extents);
 }
