@@ -151,11 +151,12 @@ row() {
 }
 
 trace=$source_folder/bench/traces/diffusion.trace.gz
-# There is no pinned memory for `pinned` here.
+# There is no pinned memory for `pinned` here. A sanitizer's runtime refuses to be loaded after a rival's library.
 all_but_peers_and_plot() {
-        local status=0
+        local status=0 left_out="pinned"
         gpumem-bench all --quick "$trace" >"$place/said" 2>&1 || status=$?
-        equal "$(grep "measurement failed" "$place/said" | grep -v "pinned\|^gpumem-bench: all:")" "" &&
+        ! grep -q "runtime does not come first" "$place/said" || left_out="$left_out\|hot\|cold\|random\|growth"
+        equal "$(grep "measurement failed" "$place/said" | grep -v "$left_out\|^gpumem-bench: all:")" "" &&
                 ! grep -q "^gpumem-bench: \(peers\|plot\)" "$place/said" && grep -q "^node_hit_rate\|^hit_rate_" "$place/said"
 }
 ok "all, with a trace" all_but_peers_and_plot
