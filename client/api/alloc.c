@@ -90,11 +90,11 @@ static int check_request(const struct gpumem_request *request)
 static int explain_locked(const struct cuda *cuda, void *stream, int r)
 {
         if (r == -EIO && stream_is_locked(cuda, stream))
-                last_error_set(r, "the default stream cannot be used while a blocking stream of "
-                                  "its context captures "
-                                  "(cudaErrorStreamCaptureImplicit); allocate for another stream, "
-                                  "or capture in one "
-                                  "that is made with cudaStreamNonBlocking");
+                last_error_set(r,
+                               "the default stream cannot be used while a blocking stream of its "
+                               "context captures (cudaErrorStreamCaptureImplicit); allocate for "
+                               "another stream, or capture in one that is made with "
+                               "cudaStreamNonBlocking");
         return r;
 }
 

@@ -106,7 +106,7 @@ static struct payer *payer_of(const struct listen_socket *socket)
         return socket->way == SESSION_AS_ADMIN ? &scheduler->admin : &scheduler->arriving;
 }
 
-/* A connection is sent away before more are accepted, but after those whose turn comes now. */
+/* A connection is sent away before more are taken, but after those whose turn comes now. */
 static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
 {
         struct scheduler *scheduler = &socket->listener->server->scheduler;

@@ -95,18 +95,25 @@ POLICY_TEST(a_client_that_ends_in_between_gets_no_answer, 32 * MIB)
         expect_totals(0, 6 * MIB, 0);
 }
 
+/* All that the other client had cached is on its way back for the first one's call. */
+static void begin_to_release(struct client *asker, struct client *other, unsigned n,
+                             struct held *held)
+{
+        cache_several(other, 4 * MIB, n, held);
+        for (unsigned i = 0; i < n; i++)
+                unmap(other, held[i].id);
+        ck_assert_int_eq(policy_release_all(world.policy, asker, 7, SCOPE_TENANT, 0), 0);
+        for (unsigned i = 0; i < n; i++)
+                ck_assert_ptr_eq(take(ACTION_RELEASE).block, held[i].block);
+}
+
 /* As many blocks as there are may be on their way back for it. */
 POLICY_TEST(a_client_that_ends_leaves_its_calls_in_parts, 32 * MIB)
 {
         struct client *a = join(1), *b = join(1);
         struct held held[4];
 
-        cache_several(b, 4 * MIB, 4, held);
-        for (unsigned i = 0; i < 4; i++)
-                unmap(b, held[i].id);
-        ck_assert_int_eq(policy_release_all(world.policy, a, 7, SCOPE_TENANT, 0), 0);
-        for (unsigned i = 0; i < 4; i++)
-                ck_assert_ptr_eq(take(ACTION_RELEASE).block, held[i].block);
+        begin_to_release(a, b, 4, held);
         ck_assert(policy_client_drop_some(world.policy, a, 2, world.now_ns));
         policy_check(world.policy);
         for (unsigned i = 0; i < 4; i++)
@@ -125,12 +132,7 @@ POLICY_TEST(a_client_that_ends_before_its_answer_gets_none, 32 * MIB)
         struct client *a = join(1), *b = join(1);
         struct held held[2];
 
-        cache_several(b, 4 * MIB, 2, held);
-        for (unsigned i = 0; i < 2; i++)
-                unmap(b, held[i].id);
-        ck_assert_int_eq(policy_release_all(world.policy, a, 7, SCOPE_TENANT, 0), 0);
-        for (unsigned i = 0; i < 2; i++)
-                ck_assert_ptr_eq(take(ACTION_RELEASE).block, held[i].block);
+        begin_to_release(a, b, 2, held);
         ck_assert_int_eq(policy_release_all(world.policy, a, 8, SCOPE_TENANT, 0), 0);
         for (unsigned i = 0; i < 2; i++)
                 released(held[i].block);
