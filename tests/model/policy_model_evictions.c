@@ -27,8 +27,28 @@ static void check_oldest_went(struct model *model, const struct model_block *evi
         }
 }
 
+/* What the tenant has cached, with what was evicted since. */
+static uint64_t cached_before(const struct model *model, const struct model_block *of)
+{
+        const struct model_block *block;
+        uint64_t n_bytes = 0;
+
+        LIST_FOREACH (block, &model->blocks, link) {
+                if (block->pool == of->pool && block->uid == of->uid &&
+                    (block->state == MODEL_CACHED || block->state == MODEL_CREATING_FOR_CACHE ||
+                     block->evicted))
+                        n_bytes += block->n_bytes;
+        }
+        return n_bytes;
+}
+
+static unsigned power_of_two(uint64_t n_bytes)
+{
+        return 63 - (unsigned)__builtin_clzll(n_bytes);
+}
+
 /* With one request in the queue it is known whom the room is for: its own tenant's blocks went
- * before those of others, of others' the oldest, and none too many. */
+ * before those of others, of others' those of the tenant with most, by powers of two, and none too many. */
 static void check_order_of_tenants(struct model *model, const struct model_block *evicted,
                                    const struct model_request *asker)
 {
@@ -41,7 +61,8 @@ static void check_order_of_tenants(struct model *model, const struct model_block
                 if (evicted->uid == asker->client->uid)
                         continue;
                 must(model, block->uid != asker->client->uid);
-                must(model, block->cached_at >= evicted->cached_at);
+                must(model, power_of_two(cached_before(model, block)) <=
+                                    power_of_two(cached_before(model, evicted)));
         }
 }
 
@@ -66,16 +87,15 @@ static const struct model_request *first_in_queue(const struct model *model, uin
         return NULL;
 }
 
-void model_check_evictions(struct model *model)
+static void check_evictions(struct model *model)
 {
-        struct model_block *block;
+        const struct model_block *block;
 
         LIST_FOREACH (block, &model->blocks, link) {
                 const struct model_request *asker = first_in_queue(model, block->pool);
 
                 if (!block->evicted)
                         continue;
-                block->evicted = false;
                 if (model->kind == MODEL_LAZY || block->was_idle)
                         continue;
                 check_oldest_went(model, block);
@@ -93,4 +113,13 @@ void model_check_evictions(struct model *model)
                 if (block == model->pools[block->pool].evicted_last)
                         check_no_waste(model, block, asker);
         }
+}
+
+void model_check_evictions(struct model *model)
+{
+        struct model_block *block;
+
+        check_evictions(model);
+        LIST_FOREACH (block, &model->blocks, link)
+                block->evicted = false;
 }

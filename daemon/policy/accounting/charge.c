@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/accounting/charge.h"
 
-#include "daemon/policy/accounting/charge_ranking.h"
 #include "daemon/policy/accounting/quota.h"
+
+/* The client's sum in the pool. */
+static void change_sum(struct client *client, struct pool *pool, uint64_t n_bytes)
+{
+        struct ranked *ranked = client->sums[pool->id].ranked;
+
+        ranking_set(&pool->by_charge, &ranked[CHARGE_OF_POOL], n_bytes);
+        ranking_set(&client->tenant->holdings[pool->id].by_charge, &ranked[CHARGE_OF_TENANT],
+                    n_bytes);
+}
 
 bool charge_fits(const struct client *client, const struct pool *pool, uint64_t n_bytes)
 {
@@ -16,7 +25,7 @@ void charge_init(struct charge *charge, struct client *client, struct pool *pool
                  enum charge_kind kind)
 {
         *charge = (struct charge){.client = client, .pool = pool, .n_bytes = n_bytes, .kind = kind};
-        charge_ranking_add(client, pool, n_bytes);
+        change_sum(client, pool, charge_sum_bytes(&client->sums[pool->id]) + n_bytes);
         client->tenant->holdings[pool->id].charged += n_bytes;
         pool->charged += n_bytes;
         usage_add(&client->usage, pool->settings.kind, n_bytes);
@@ -35,7 +44,7 @@ void charge_deinit(struct charge *charge)
 
         if (!client)
                 return;
-        charge_ranking_sub(client, pool, charge->n_bytes);
+        change_sum(client, pool, charge_sum_bytes(&client->sums[pool->id]) - charge->n_bytes);
         client->tenant->holdings[pool->id].charged -= charge->n_bytes;
         pool->charged -= charge->n_bytes;
         usage_remove(&client->usage, pool->settings.kind, charge->n_bytes);

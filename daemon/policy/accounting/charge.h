@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "daemon/policy/state/types.h"
 
 #define CHARGE_NULL ((struct charge){.n_bytes = 0})
@@ -20,6 +21,17 @@ void charge_init(struct charge *charge, struct client *client, struct pool *pool
 
 /* Also legal when no client is charged. */
 void charge_deinit(struct charge *charge);
+
+static inline uint64_t charge_sum_bytes(const struct charge_sum *sum)
+{
+        return sum->ranked[CHARGE_OF_POOL].n_bytes;
+}
+
+/* The client's sum that has this place in a ranking of that kind. */
+static inline struct charge_sum *charge_sum_of(struct ranked *ranked, enum charge_ranking ranking)
+{
+        return CONTAINER_OF(ranked - ranking, struct charge_sum, ranked[0]);
+}
 
 /* The charge owner: the client that is charged for a block that is not in use.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/policy/accounting/charge_ranking.h"
+#include "daemon/policy/accounting/charge.h"
 #include "daemon/policy/check/check.h"
 
 #include <assert.h>
@@ -268,9 +268,10 @@ static void check_ranking(const struct pool *pool)
         uint64_t n_sums = 0;
 
         LIST_FOREACH (client, &pool->policy->clients, link)
-                n_sums += client->sums[pool->id].n_bytes > 0;
-        assert(n_sums == pool->ranking.n_sums);
-        charge_ranking_check(&pool->ranking);
+                n_sums += charge_sum_bytes(&client->sums[pool->id]) > 0;
+        assert(n_sums == pool->by_charge.n_sums);
+        ranking_check(&pool->by_charge);
+        ranking_check(&pool->by_cached);
 }
 
 static void check_pool(const struct pool *pool)

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "daemon/policy/accounting/charge_ranking.h"
+#include "daemon/policy/accounting/charge.h"
 #include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/check/check.h"
 #include "daemon/policy/objects/block.h"
@@ -157,7 +157,8 @@ static void check_holding(const struct holding *holding)
         n_charged_bytes += holding->declared;
         assert(n_charged_bytes == holding->charged);
         assert(n_seen_bytes == holding->seen_idle_bytes);
-        charge_ranking_check(&holding->ranking);
+        ranking_check(&holding->by_charge);
+        assert(holding->cached_sum.n_bytes == totals.cached);
         assert(totals_reserved(&totals) <= holding->reserved_peak);
         check_bins(holding);
         check_oldest_first(holding);
@@ -420,7 +421,7 @@ static void check_charges(const struct client *client)
                 n_declared_bytes += declared->n_bytes;
                 LIST_FOREACH (block, &client->policy->pools[i]->blocks, pool_link)
                         n_bytes += block->charge.client == client ? block->bin->n_bytes : 0;
-                assert(n_bytes == client->sums[i].n_bytes);
+                assert(n_bytes == charge_sum_bytes(&client->sums[i]));
                 assert(derive_attached(client, i) == client->sums[i].n_attached_bytes);
         }
         assert(n_declared_bytes <= client->n_held_bytes);

@@ -121,6 +121,15 @@ static void raise(uint64_t *peak, uint64_t n_bytes)
                 *peak = n_bytes;
 }
 
+static void count_in(struct holding *holding, const struct totals *before,
+                     const struct totals *after)
+{
+        replace(&holding->totals, before, after);
+        ranking_set(&holding->pool->by_cached, &holding->cached_sum, holding->totals.cached);
+        owner_count(holding, before, after);
+        raise(&holding->reserved_peak, totals_reserved(&holding->totals));
+}
+
 /* Call it after every change of a field that block_count() reads, with the count from before. Who maps a leased block
  * is no such field. */
 static void recount(struct block *block, const struct totals *before)
@@ -130,8 +139,7 @@ static void recount(struct block *block, const struct totals *before)
 
         block_count(block, &after);
         replace(&pool->totals, before, &after);
-        replace(&block->holding->totals, before, &after);
-        owner_count(block->holding, before, &after);
+        count_in(block->holding, before, &after);
         if (after.evictable + after.mapped_cached > before->evictable + before->mapped_cached)
                 pool->cache_grew = true;
         assert(totals_reserved(&pool->totals) <= pool->settings.max_bytes ||
@@ -139,7 +147,6 @@ static void recount(struct block *block, const struct totals *before)
         raise(&pool->reserved_peak, totals_reserved(&pool->totals));
         raise(&pool->leased_peak, pool->totals.leased);
         raise(&pool->cached_peak, pool->totals.cached);
-        raise(&block->holding->reserved_peak, totals_reserved(&block->holding->totals));
 }
 
 static void set_state(struct block *block, enum block_state state)
@@ -527,14 +534,6 @@ void block_unmapped(struct block *block, struct lease *lease)
                 bin_forget_charged(block->bin, block);
         if (block->state == BLOCK_LINGERING && !block_is_mapped(block))
                 come_back(block);
-}
-
-static void count_in(struct holding *holding, const struct totals *before,
-                     const struct totals *after)
-{
-        replace(&holding->totals, before, after);
-        owner_count(holding, before, after);
-        raise(&holding->reserved_peak, totals_reserved(&holding->totals));
 }
 
 int block_change_holding(struct block *block, struct holding *holding)

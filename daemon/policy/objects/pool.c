@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/accounting/charge_ranking.h"
 #include "daemon/policy/state/waiting_queue.h"
 
 int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *settings,
@@ -19,7 +18,8 @@ int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *setti
         pool->id = id;
         pool->settings = *settings;
         pool->return_after_ns = POLICY_KEEP_FOR_EVER;
-        charge_ranking_init(&pool->ranking, CHARGE_OF_POOL);
+        ranking_init(&pool->by_charge);
+        ranking_init(&pool->by_cached);
         LIST_INIT(&pool->blocks);
         TAILQ_INIT(&pool->cached);
         TAILQ_INIT(&pool->leased);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/policy/accounting/charge_ranking.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/owner.h"
 #include "daemon/policy/state/bins.h"
@@ -15,7 +14,7 @@ static void holding_init(struct holding *holding, struct tenant *tenant, struct 
         holding->tenant = tenant;
         holding->pool = pool;
         bins_init(&holding->bins);
-        charge_ranking_init(&holding->ranking, CHARGE_OF_TENANT);
+        ranking_init(&holding->by_charge);
         TAILQ_INIT(&holding->cached);
         TAILQ_INIT(&holding->leased);
         TAILQ_INIT(&holding->waiting);

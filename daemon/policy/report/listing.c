@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/report/listing.h"
 
-#include "daemon/policy/accounting/charge_ranking.h"
+#include "daemon/policy/accounting/charge.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/report/stats.h"
 
@@ -64,10 +64,10 @@ bool policy_list_unused(struct policy *policy, struct numbered_walk *walk,
         return !numbered_is_over(&policy->blocks, walk);
 }
 
-static const struct charge_ranking *find_ranking(const struct policy *policy, uint32_t pool,
-                                                 const struct tenant *tenant)
+static const struct ranking *find_ranking(const struct policy *policy, uint32_t pool,
+                                          const struct tenant *tenant)
 {
-        return tenant ? &tenant->holdings[pool].ranking : &policy->pools[pool]->ranking;
+        return tenant ? &tenant->holdings[pool].by_charge : &policy->pools[pool]->by_charge;
 }
 
 struct holder_sums policy_sum_holders(const struct policy *policy, uint32_t pool,
@@ -82,12 +82,15 @@ void policy_list_holders(const struct policy *policy, uint32_t pool, const struc
                          unsigned n_max, void (*take)(const struct client *client, void *argument),
                          void *argument)
 {
-        const struct charge_ranking *ranking = find_ranking(policy, pool, tenant);
-        const struct charge_sum *sum = charge_ranking_first(ranking);
+        const struct ranking *ranking = find_ranking(policy, pool, tenant);
+        struct ranked *ranked = ranking_first(ranking);
 
-        for (unsigned n = 0; sum && n < n_max; sum = charge_ranking_next(ranking, sum), n++) {
-                if (sum->client->owner)
-                        take(sum->client, argument);
+        for (unsigned n = 0; ranked && n < n_max; ranked = ranking_next(ranking, ranked), n++) {
+                const struct client *client =
+                        charge_sum_of(ranked, tenant ? CHARGE_OF_TENANT : CHARGE_OF_POOL)->client;
+
+                if (client->owner)
+                        take(client, argument);
         }
 }
 
@@ -107,7 +110,7 @@ static struct tenant_listing describe_holding(const struct holding *holding)
                 .declared = holding->declared,
                 .reserved_peak = holding->reserved_peak,
                 .n_blocks = holding->totals.n_blocks,
-                .n_clients = holding->ranking.n_sums,
+                .n_clients = holding->by_charge.n_sums,
                 .n_waiting = holding->n_waiting,
         };
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/policy/accounting/charge.h"
 #include "daemon/policy/report/stats.h"
 
 #include "daemon/policy/objects/block.h"
@@ -81,7 +82,7 @@ int policy_pool_stats(const struct policy *policy, uint32_t pool_id, struct pool
 
 uint64_t client_charged(const struct client *client, uint32_t pool)
 {
-        return pool < client->policy->n_pools ? client->sums[pool].n_bytes : 0;
+        return pool < client->policy->n_pools ? charge_sum_bytes(&client->sums[pool]) : 0;
 }
 
 uint64_t client_unresponsive(const struct client *client, uint32_t pool)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/policy/accounting/charge.h"
 #include "daemon/policy/scheduling/deadlock.h"
 
 #include "daemon/policy/objects/block.h"
@@ -13,7 +14,7 @@
 
 static bool is_holder(const struct client *client, const struct pool *pool)
 {
-        return client->sums[pool->id].n_bytes > 0;
+        return charge_sum_bytes(&client->sums[pool->id]) > 0;
 }
 
 void deadlock_begin(struct deadlock_look *look, struct policy *policy)
@@ -53,7 +54,7 @@ void deadlock_met_all(struct deadlock_look *look, const struct pool *pool)
 {
         look->is_likely = pool->n_waiting >= N_WAITING_MIN &&
                           pool->driver_status == DRIVER_SERVES && !comes_back(pool) &&
-                          look->n_stuck > 1 && look->n_stuck == pool->ranking.n_sums &&
+                          look->n_stuck > 1 && look->n_stuck == pool->by_charge.n_sums &&
                           !look->any_moves && there_bytes(pool) < look->n_least_bytes;
 }
 

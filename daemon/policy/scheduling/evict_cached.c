@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/scheduling/evict_cached.h"
 
-#include "daemon/policy/accounting/charge_ranking.h"
+#include "daemon/policy/accounting/charge.h"
 #include "daemon/policy/accounting/quota.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
@@ -71,15 +71,14 @@ uint64_t evict_cached_own(struct holding *holding, uint64_t n_bytes, enum evict_
 static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum evict_kind kind,
                           const struct newcomer *newcomer)
 {
-        struct block *block, *next;
+        struct ranked *ranked, *next;
         uint64_t n_evicted_bytes = 0;
 
-        for (block = TAILQ_FIRST(&pool->cached); block && n_evicted_bytes < n_bytes; block = next) {
-                next = TAILQ_NEXT(block, pool_age_link);
-                if (!is_meant(block, kind, newcomer))
-                        continue;
-                n_evicted_bytes += block->bin->n_bytes;
-                block_release(block);
+        for (ranked = ranking_first(&pool->by_cached); ranked && n_evicted_bytes < n_bytes;
+             ranked = next) {
+                next = ranking_next(&pool->by_cached, ranked);
+                n_evicted_bytes += evict_own(CONTAINER_OF(ranked, struct holding, cached_sum),
+                                             n_bytes - n_evicted_bytes, kind, newcomer);
         }
         return n_evicted_bytes;
 }
@@ -135,11 +134,10 @@ void evict_cached_recall(struct pool *pool, const struct client *asker, uint64_t
 
 static uint64_t spare_bytes(const struct pool *pool)
 {
-        uint64_t n_bytes = pool->reserved_peak / EVICT_SPARE_PART;
+        uint64_t n_bytes = size_larger(pool->reserved_peak / EVICT_SPARE_PART, EVICT_SPARE_BYTES);
 
-        if (n_bytes < EVICT_SPARE_BYTES)
-                n_bytes = EVICT_SPARE_BYTES;
-        return n_bytes > pool->keep_bytes ? n_bytes : pool->keep_bytes;
+        n_bytes = size_larger(n_bytes, pool->by_cached.n_sums * EVICT_SPARE_A_TENANT);
+        return size_larger(n_bytes, pool->keep_bytes);
 }
 
 static bool is_full(const struct idle_leases *idle)
@@ -166,12 +164,14 @@ static uint64_t find_unused(struct holding *holding, uint64_t n_bytes, uint64_t 
 /* Leases that others are freeing now may be marked idle before the next block is created. */
 static void ask_others(const struct pool *pool, const struct client *asker, uint64_t now_ns)
 {
-        const struct charge_sum *sum = charge_ranking_first(&pool->ranking);
+        struct ranked *ranked = ranking_first(&pool->by_charge);
 
-        for (unsigned i = 0; sum && i < EVICT_MARKS_A_BLOCK; i++) {
-                if (sum->client != asker)
-                        client_ask_to_mark(sum->client, now_ns);
-                sum = charge_ranking_next(&pool->ranking, sum);
+        for (unsigned i = 0; ranked && i < EVICT_MARKS_A_BLOCK; i++) {
+                struct client *client = charge_sum_of(ranked, CHARGE_OF_POOL)->client;
+
+                if (client != asker)
+                        client_ask_to_mark(client, now_ns);
+                ranked = ranking_next(&pool->by_charge, ranked);
         }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/scheduling/pressure.h"
 
-#include "daemon/policy/accounting/charge_ranking.h"
+#include "daemon/policy/accounting/charge.h"
 #include "daemon/policy/state/action_queue.h"
 
 static bool is_told(const struct request *request, const struct charge_sum *sum, uint64_t now_ns)
@@ -16,21 +16,25 @@ static bool is_told(const struct request *request, const struct charge_sum *sum,
 void pressure_tell(struct request *request, enum limit_scope scope, uint64_t now_ns)
 {
         const struct pool *pool = request->pool;
-        const struct charge_ranking *ranking =
-                scope == LIMIT_OF_TENANT ? &request->client->tenant->holdings[pool->id].ranking
-                                         : &pool->ranking;
-        struct charge_sum *sum = charge_ranking_first(ranking);
+        bool is_tenant = scope == LIMIT_OF_TENANT;
+        const struct ranking *ranking = is_tenant ? &request->client->tenant->holdings[pool->id]
+                                                             .by_charge
+                                                  : &pool->by_charge;
+        struct ranked *ranked = ranking_first(ranking);
         unsigned n_told = 0;
 
         if (request->n_told >= PRESSURE_CLIENTS)
                 return;
-        for (unsigned i = 0; sum && i < PRESSURE_LOOKS && n_told < PRESSURE_A_TIME; i++) {
+        for (unsigned i = 0; ranked && i < PRESSURE_LOOKS && n_told < PRESSURE_A_TIME; i++) {
+                struct charge_sum *sum = charge_sum_of(ranked, is_tenant ? CHARGE_OF_TENANT
+                                                                         : CHARGE_OF_POOL);
+
                 if (is_told(request, sum, now_ns)) {
                         sum->told_ns = now_ns;
                         action_push(&pool->policy->actions, &sum->pressure, ACTION_PRESSURE);
                         n_told++;
                 }
-                sum = charge_ranking_next(ranking, sum);
+                ranked = ranking_next(ranking, ranked);
         }
         /* Few: no other one is left. */
         request->n_told += n_told == PRESSURE_A_TIME ? n_told : PRESSURE_CLIENTS;

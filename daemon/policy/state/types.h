@@ -34,6 +34,7 @@
 #include "base/table.h"
 #include "daemon/policy/state/limits.h"
 #include "daemon/policy/state/public_types.h"
+#include "daemon/policy/state/ranking.h"
 #include "daemon/policy/state/slot_set.h"
 #include "daemon/policy/state/totals.h"
 
@@ -75,25 +76,15 @@ struct charge {
         enum charge_kind kind;
 };
 
-/* What one client is charged in one pool: see charge_ranking.h. */
-enum charge_ranking_of { CHARGE_OF_POOL, CHARGE_OF_TENANT, CHARGE_N_RANKINGS };
+/* What one client is charged in one pool. It is ranked among the pool's clients, and among its tenant's. */
+enum charge_ranking { CHARGE_OF_POOL, CHARGE_OF_TENANT, CHARGE_N_RANKINGS };
 struct charge_sum {
         struct client *client;
-        uint64_t n_bytes;
+        struct ranked ranked[CHARGE_N_RANKINGS];
         uint64_t n_unresponsive_bytes; /* part of them, see unmap_timeout.h */
         uint64_t n_attached_bytes;   /* of blocks in its busy leases for which another is charged */
         struct action_node pressure; /* with told_ns: see pressure.h */
         uint64_t told_ns;            /* when the client was last told; 0: never */
-        LIST_ENTRY(charge_sum) links[CHARGE_N_RANKINGS];
-};
-
-/* The sums of a pool's clients, or of one tenant's, by powers of two. */
-#define CHARGE_N_CLASSES 64
-struct charge_ranking {
-        enum charge_ranking_of of; /* which link of its sums it uses */
-        uint64_t n_sums;
-        uint64_t occupied; /* a bit for each list that is not empty */
-        LIST_HEAD(, charge_sum) classes[CHARGE_N_CLASSES];
 };
 
 /* A request of this party waits for a limit; see quota.h. */
@@ -258,8 +249,9 @@ struct pool {
         struct totals totals;
         uint64_t unreleasable; /* part of lingering, of no block: see policy_set_unreleasable */
         uint64_t charged;
-        struct charge_ranking ranking;
-        uint64_t declared; /* part of charged */
+        struct ranking by_charge; /* its clients */
+        struct ranking by_cached; /* its holdings, by what they have cached */
+        uint64_t declared;        /* part of charged */
         uint64_t reserved_peak, leased_peak, cached_peak;
         uint64_t
                 unresponsive; /* lingering, of clients that are unresponsive; see unmap_timeout.h */
@@ -303,8 +295,9 @@ struct holding {
         struct tenant *tenant;
         struct pool *pool;
         struct totals totals;
-        uint64_t charged; /* to the tenant's clients */
-        struct charge_ranking ranking;
+        uint64_t charged;         /* to the tenant's clients */
+        struct ranking by_charge; /* the tenant's clients */
+        struct ranked cached_sum;
         uint64_t reserved_peak;
         uint64_t declared;        /* by the tenant's clients; part of charged */
         uint64_t seen_idle_bytes; /* as the pool's */

@@ -2,6 +2,7 @@
 /* Idle leases that make room for a request: clients that do not unmap them, that end, or that keep them mapped. */
 #include "base/err.h"
 #include "daemon/policy/objects/unmap_timeout.h"
+#include "daemon/policy/scheduling/evict_cached.h"
 #include "tests/unit/policy/policy_world.h"
 
 /* Its client may be stopped: requests count on its bytes for a while, and then take others. */
@@ -88,6 +89,48 @@ POLICY_TEST(its_holders_death_is_as_good, 16 * MIB)
         expect_idle();
         (void)policy_client_eof(world.policy, a, 0);
         (void)take(ACTION_CREATE);
+}
+
+static void cache_unmapped(struct client *client, unsigned n, struct held *ret_held)
+{
+        cache_several(client, 2 * MIB, n, ret_held);
+        for (unsigned i = 0; i < n; i++)
+                unmap(client, ret_held[i].id);
+}
+
+POLICY_TEST(the_tenant_with_most_cached_gives_its_oldest_first, 16 * MIB)
+{
+        struct client *little = join(1), *much = join(2), *asker = join(3);
+        struct held held[3];
+
+        (void)cache(little, 2 * MIB, RETURN_UNMAPPED);
+        cache_unmapped(much, ARRAY_SIZE(held), held);
+        ask(asker, 1, 12 * MIB, 5000);
+        expect_release(held[0].block);
+        expect_release(held[1].block);
+        (void)expect_made(asker, 1);
+        expect_idle();
+}
+
+#define N_SPARED (EVICT_SPARE_BYTES / EVICT_SPARE_A_TENANT)
+
+/* However many tenants there are: one that asks seldom finds its block again. */
+POLICY_TEST(one_block_of_each_tenant_is_spared, 1024 * MIB)
+{
+        struct client *much = join(1), *asker = join(2);
+        struct held held[2];
+
+        cache_unmapped(much, ARRAY_SIZE(held), held);
+        for (unsigned i = 1; i < N_SPARED; i++)
+                (void)cache(join_in(3, 0, i), 2 * MIB, RETURN_UNMAPPED);
+        ask(asker, 1, 4 * MIB, 0);
+        expect_release(held[0].block);
+        (void)expect_made(asker, 1);
+        for (unsigned i = 0; i < N_SPARED; i++)
+                (void)cache(join_in(3, 0, N_SPARED + i), 2 * MIB, RETURN_UNMAPPED);
+        ask(asker, 2, 4 * MIB, 0);
+        (void)expect_made(asker, 2);
+        expect_idle();
 }
 
 /* Nothing would come back, neither from idle nor from cached blocks. */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/policy/state/ranking.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+void ranking_init(struct ranking *ranking)
+{
+        ranking->occupied = ranking->n_sums = 0;
+        for (unsigned i = 0; i < RANKING_N_CLASSES; i++)
+                LIST_INIT(&ranking->classes[i]);
+}
+
+static unsigned class_of(uint64_t n_bytes)
+{
+        return 63 - (unsigned)__builtin_clzll(n_bytes);
+}
+
+static void put(struct ranking *ranking, struct ranked *ranked)
+{
+        unsigned class = class_of(ranked->n_bytes);
+
+        LIST_INSERT_HEAD(&ranking->classes[class], ranked, link);
+        ranking->occupied |= UINT64_C(1) << class;
+        ranking->n_sums++;
+}
+
+static void take_out(struct ranking *ranking, struct ranked *ranked)
+{
+        unsigned class = class_of(ranked->n_bytes);
+
+        LIST_REMOVE(ranked, link);
+        if (LIST_EMPTY(&ranking->classes[class]))
+                ranking->occupied &= ~(UINT64_C(1) << class);
+        ranking->n_sums--;
+}
+
+void ranking_set(struct ranking *ranking, struct ranked *ranked, uint64_t n_bytes)
+{
+        bool stays = ranked->n_bytes && n_bytes && class_of(ranked->n_bytes) == class_of(n_bytes);
+
+        if (ranked->n_bytes && !stays)
+                take_out(ranking, ranked);
+        ranked->n_bytes = n_bytes;
+        if (n_bytes && !stays)
+                put(ranking, ranked);
+}
+
+/* The first of the highest list below `class`. */
+static struct ranked *first_below(const struct ranking *ranking, unsigned class)
+{
+        uint64_t below = ranking->occupied &
+                         (class < RANKING_N_CLASSES ? (UINT64_C(1) << class) - 1 : UINT64_MAX);
+
+        return below ? LIST_FIRST(&ranking->classes[class_of(below)]) : NULL;
+}
+
+struct ranked *ranking_first(const struct ranking *ranking)
+{
+        return first_below(ranking, RANKING_N_CLASSES);
+}
+
+struct ranked *ranking_next(const struct ranking *ranking, const struct ranked *ranked)
+{
+        struct ranked *next = LIST_NEXT(ranked, link);
+
+        return next ? next : first_below(ranking, class_of(ranked->n_bytes));
+}
+
+void ranking_check(const struct ranking *ranking)
+{
+        const struct ranked *ranked;
+        uint64_t n_sums = 0;
+
+        for (unsigned i = 0; i < RANKING_N_CLASSES; i++) {
+                assert(LIST_EMPTY(&ranking->classes[i]) == !(ranking->occupied >> i & 1));
+                LIST_FOREACH (ranked, &ranking->classes[i], link) {
+                        assert(ranked->n_bytes && class_of(ranked->n_bytes) == i);
+                        n_sums++;
+                }
+        }
+        assert(n_sums == ranking->n_sums);
+}

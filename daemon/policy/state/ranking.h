@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which of many have most bytes, without a walk through all.
+ *
+ * A ranking has one list for each power of two, so a change of a sum costs the same however many sums there are. Sums of 0
+ * are in no list. Lists come in falling order; within one list the order is arbitrary. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+/* A sum in one ranking. All zero: a sum of 0. */
+struct ranked {
+        uint64_t n_bytes;
+        LIST_ENTRY(ranked) link;
+};
+
+#define RANKING_N_CLASSES 64
+struct ranking {
+        uint64_t n_sums;
+        uint64_t occupied; /* a bit for each list that is not empty */
+        LIST_HEAD(, ranked) classes[RANKING_N_CLASSES];
+};
+
+void ranking_init(struct ranking *ranking);
+
+/* The sum is so large now. */
+void ranking_set(struct ranking *ranking, struct ranked *ranked, uint64_t n_bytes);
+
+/* The first sum, and the next one; NULL after the last. A sum may change after the next one was asked for; it may then
+ * be met once more. */
+struct ranked *ranking_first(const struct ranking *ranking);
+struct ranked *ranking_next(const struct ranking *ranking, const struct ranked *ranked);
+
+void ranking_check(const struct ranking *ranking);
