@@ -20,7 +20,7 @@
 #define PAYER_STEP_MAX_NS UINT64_C(200000)
 
 /* So much of the time that a user did not take is still its own. */
-#define PAYER_CREDIT_NS UINT64_C(200000)
+#define PAYER_CREDIT_NS UINT64_C(500000)
 
 struct task;
 TAILQ_HEAD(task_list, task);

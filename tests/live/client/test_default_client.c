@@ -75,7 +75,7 @@ TEST(pinned_memory_of_the_default_client_is_registered)
 }
 
 /* A device's default stream is registered while its own context is current, and not another one's in its stead. */
-TEST(torch_has_the_default_stream_of_each_device_registered)
+TEST(torch_has_the_default_stream_of_each_device_registered, NEEDS_TWO_DEVICES)
 {
         struct gpu *other;
         void *first, *second;
