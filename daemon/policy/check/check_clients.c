@@ -164,18 +164,22 @@ static void check_holding(const struct holding *holding)
         check_oldest_first(holding);
 }
 
-static void check_open_blocks(const struct owner *owner)
+static void check_owned(const struct owner *owner)
 {
         for (uint32_t i = 0; i < owner->policy->n_pools; i++) {
-                struct open_blocks open_blocks = {.n_open = 0};
+                struct owned owned = {.n_open = 0};
+                uint64_t n_cached_bytes = 0;
                 const struct tenant *tenant;
 
                 TAILQ_FOREACH (tenant, &owner->tenants, owner_link) {
-                        open_blocks.n_open += tenant->holdings[i].totals.n_open;
-                        open_blocks.n_closing += tenant->holdings[i].totals.n_closing;
+                        owned.n_open += tenant->holdings[i].totals.n_open;
+                        owned.n_closing += tenant->holdings[i].totals.n_closing;
+                        n_cached_bytes += tenant->holdings[i].totals.cached;
                 }
-                assert(open_blocks.n_open == owner->open_blocks[i].n_open);
-                assert(open_blocks.n_closing == owner->open_blocks[i].n_closing);
+                assert(owned.n_open == owner->owned[i].n_open);
+                assert(owned.n_closing == owner->owned[i].n_closing);
+                assert(n_cached_bytes == owner->owned[i].cached_sum.n_bytes);
+                ranking_check(&owner->owned[i].by_cached);
         }
 }
 
@@ -197,7 +201,7 @@ static void check_owner(const struct owner *owner)
         }
         assert(n_tenants && n_tenants == owner->n_tenants && n_waiting == owner->n_waiting);
         assert(n_first == owner->n_first && n_with_blocks == owner->n_with_blocks);
-        check_open_blocks(owner);
+        check_owned(owner);
 }
 
 static void check_owners(const struct policy *policy)

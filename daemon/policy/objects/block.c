@@ -125,7 +125,6 @@ static void count_in(struct holding *holding, const struct totals *before,
                      const struct totals *after)
 {
         replace(&holding->totals, before, after);
-        ranking_set(&holding->pool->by_cached, &holding->cached_sum, holding->totals.cached);
         owner_count(holding, before, after);
         raise(&holding->reserved_peak, totals_reserved(&holding->totals));
 }

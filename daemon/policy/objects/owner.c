@@ -9,12 +9,14 @@ static int owner_new(struct policy *policy, const struct tenant_key *key, struct
 {
         struct owner *owner;
 
-        owner = calloc(1, sizeof(*owner) + policy->n_pools * sizeof(owner->open_blocks[0]));
+        owner = calloc(1, sizeof(*owner) + policy->n_pools * sizeof(owner->owned[0]));
         if (!owner)
                 return -ENOMEM;
         owner->policy = policy;
         owner->key = *key;
         TAILQ_INIT(&owner->tenants);
+        for (uint32_t i = 0; i < policy->n_pools; i++)
+                ranking_init(&owner->owned[i].by_cached);
         HASH_ADD(hh, policy->owners, key, sizeof(owner->key), owner);
         if (!owner->hh.tbl) {
                 free(owner);
@@ -60,15 +62,17 @@ void owner_remove(struct tenant *tenant)
         owner_end(owner);
 }
 
-void owner_count(const struct holding *holding, const struct totals *before,
-                 const struct totals *after)
+void owner_count(struct holding *holding, const struct totals *before, const struct totals *after)
 {
         struct tenant *tenant = holding->tenant;
-        struct open_blocks *open_blocks = &tenant->owner->open_blocks[holding->pool->id];
+        struct owned *owned = &tenant->owner->owned[holding->pool->id];
 
         tenant->owner->n_with_blocks -= tenant->n_open > 0;
         tenant->n_open += after->n_open - before->n_open;
         tenant->owner->n_with_blocks += tenant->n_open > 0;
-        open_blocks->n_open += after->n_open - before->n_open;
-        open_blocks->n_closing += after->n_closing - before->n_closing;
+        owned->n_open += after->n_open - before->n_open;
+        owned->n_closing += after->n_closing - before->n_closing;
+        ranking_set(&owned->by_cached, &holding->cached_sum, holding->totals.cached);
+        ranking_set(&holding->pool->by_cached, &owned->cached_sum,
+                    owned->cached_sum.n_bytes + after->cached - before->cached);
 }

@@ -17,6 +17,5 @@ void owner_end(struct owner *owner);
 void owner_add(struct owner *owner, struct tenant *tenant);
 void owner_remove(struct tenant *tenant);
 
-/* A block of the tenant is counted in another way than before. */
-void owner_count(const struct holding *holding, const struct totals *before,
-                 const struct totals *after);
+/* A block of the holding is counted in another way than before, in its totals already. */
+void owner_count(struct holding *holding, const struct totals *before, const struct totals *after);

@@ -68,6 +68,21 @@ uint64_t evict_cached_own(struct holding *holding, uint64_t n_bytes, enum evict_
         return evict_own(holding, n_bytes, kind, NULL);
 }
 
+static uint64_t evict_of(const struct owned *owned, uint64_t n_bytes, enum evict_kind kind,
+                         const struct newcomer *newcomer)
+{
+        struct ranked *ranked, *next;
+        uint64_t n_evicted_bytes = 0;
+
+        for (ranked = ranking_first(&owned->by_cached); ranked && n_evicted_bytes < n_bytes;
+             ranked = next) {
+                next = ranking_next(&owned->by_cached, ranked);
+                n_evicted_bytes += evict_own(CONTAINER_OF(ranked, struct holding, cached_sum),
+                                             n_bytes - n_evicted_bytes, kind, newcomer);
+        }
+        return n_evicted_bytes;
+}
+
 static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum evict_kind kind,
                           const struct newcomer *newcomer)
 {
@@ -77,8 +92,8 @@ static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum evict_kind k
         for (ranked = ranking_first(&pool->by_cached); ranked && n_evicted_bytes < n_bytes;
              ranked = next) {
                 next = ranking_next(&pool->by_cached, ranked);
-                n_evicted_bytes += evict_own(CONTAINER_OF(ranked, struct holding, cached_sum),
-                                             n_bytes - n_evicted_bytes, kind, newcomer);
+                n_evicted_bytes += evict_of(CONTAINER_OF(ranked, struct owned, cached_sum),
+                                            n_bytes - n_evicted_bytes, kind, newcomer);
         }
         return n_evicted_bytes;
 }
@@ -136,7 +151,7 @@ static uint64_t spare_bytes(const struct pool *pool)
 {
         uint64_t n_bytes = size_larger(pool->reserved_peak / EVICT_SPARE_PART, EVICT_SPARE_BYTES);
 
-        n_bytes = size_larger(n_bytes, pool->by_cached.n_sums * EVICT_SPARE_A_TENANT);
+        n_bytes = size_larger(n_bytes, pool->by_cached.n_sums * EVICT_SPARE_AN_OWNER);
         return size_larger(n_bytes, pool->keep_bytes);
 }
 

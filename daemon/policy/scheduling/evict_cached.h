@@ -2,8 +2,8 @@
 /* Eviction: gives cached blocks back to the driver, to make room for a request that no block serves.
  *
  * Cached blocks that no client maps go first, since only their memory comes back with the release: first
- * the asking tenant's, then those of others: of the tenant that has most cached, the oldest first. So one that uses much
- * does not take the few blocks that another one needs again and again. Other blocks must be unmapped by clients:
+ * the asking tenant's, then those of others: of the owner (owner.h) that has most cached, of its tenant that has most, the
+ * oldest first. So one that uses much does not take the few blocks that another one needs again and again. Other blocks must be unmapped by clients:
  * first those of the asking client's idle leases, then of its tenant's, then cached ones in the order
  * above, and last those of other tenants' idle leases. */
 #pragma once
@@ -32,11 +32,11 @@ void evict_cached_recall(struct pool *pool, const struct client *asker, uint64_t
                          enum evict_amount amount, uint64_t now_ns, struct scan_budget *budget);
 
 /* How much of a pool of device memory may be cached or idle beside a new block: a part of the peak of
- * reserved bytes, or a few blocks, or one of each tenant that has any, or the pool's keep_bytes (aging.h). Beyond one
- * of each some tenant has two, and loses one first. */
+ * reserved bytes, or a few blocks, or one block for each owner that has any, or the pool's keep_bytes (aging.h). Beyond
+ * that some owner has two, and loses one first. */
 #define EVICT_SPARE_PART     512
 #define EVICT_SPARE_BYTES    (64 * MIB)
-#define EVICT_SPARE_A_TENANT (2 * MIB)
+#define EVICT_SPARE_AN_OWNER (2 * MIB)
 
 /* Leases scanned for that: 20 us, while creating the block takes ten times as long; and for a large block as many more
  * as there are of the smallest ones in it, since blocks that are as small may have to go for it. */

@@ -26,7 +26,7 @@ static struct count n_open(const struct tenant *tenant)
         struct count n = {.all = fd_budget_n_open(tenant->policy), .own = tenant->n_open};
 
         for (uint32_t i = 0; i < tenant->n_holdings; i++)
-                n.of_owner += tenant->owner->open_blocks[i].n_open;
+                n.of_owner += tenant->owner->owned[i].n_open;
         return n;
 }
 
@@ -47,7 +47,7 @@ static struct count n_open_soon(const struct tenant *tenant)
                 if (!closes(holding->pool))
                         continue;
                 n.all -= holding->pool->totals.n_closing;
-                n.of_owner -= tenant->owner->open_blocks[i].n_closing;
+                n.of_owner -= tenant->owner->owned[i].n_closing;
                 n.own -= holding->totals.n_closing;
         }
         return n;

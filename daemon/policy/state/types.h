@@ -250,7 +250,7 @@ struct pool {
         uint64_t unreleasable; /* part of lingering, of no block: see policy_set_unreleasable */
         uint64_t charged;
         struct ranking by_charge; /* its clients */
-        struct ranking by_cached; /* its holdings, by what they have cached */
+        struct ranking by_cached; /* owners, by what they have cached in it */
         uint64_t declared;        /* part of charged */
         uint64_t reserved_peak, leased_peak, cached_peak;
         uint64_t
@@ -327,9 +327,11 @@ struct owner {
         uint32_t n_waiting, n_first;               /* as the policy's */
         uint32_t n_with_blocks;                    /* tenants that have a block with a file open */
         UT_hash_handle hh;
-        struct open_blocks {
+        struct owned {
                 uint64_t n_open, n_closing; /* as in struct totals */
-        } open_blocks[];                    /* one for each pool */
+                struct ranked cached_sum;
+                struct ranking by_cached; /* its tenants' holdings */
+        } owned[];                        /* one for each pool */
 };
 
 /* A user in a container, whose clients trust each other; see tenant.h. */

@@ -131,7 +131,7 @@ TEST(another_tenant_cannot_have_it, NEEDS_ROOT)
 }
 
 /* It has an owner, though lists and refusals have no process to name for it. */
-TEST(it_is_listed_and_counted)
+TEST(it_is_listed_and_counted, NEEDS_EMULATOR)
 {
         struct link *link = open_link("test", NULL);
         struct message_lease wanted = {.n_bytes = 254 * MIB};

@@ -98,7 +98,7 @@ static void cache_unmapped(struct client *client, unsigned n, struct held *ret_h
                 unmap(client, ret_held[i].id);
 }
 
-POLICY_TEST(the_tenant_with_most_cached_gives_its_oldest_first, 16 * MIB)
+POLICY_TEST(the_user_with_most_cached_gives_its_oldest_first, 16 * MIB)
 {
         struct client *little = join(1), *much = join(2), *asker = join(3);
         struct held held[3];
@@ -112,24 +112,43 @@ POLICY_TEST(the_tenant_with_most_cached_gives_its_oldest_first, 16 * MIB)
         expect_idle();
 }
 
-#define N_SPARED (EVICT_SPARE_BYTES / EVICT_SPARE_A_TENANT)
+#define N_SPARED (EVICT_SPARE_BYTES / EVICT_SPARE_AN_OWNER)
 
-/* However many tenants there are: one that asks seldom finds its block again. */
-POLICY_TEST(one_block_of_each_tenant_is_spared, 1024 * MIB)
+/* However many owners there are: one that asks seldom finds its block again. */
+POLICY_TEST(one_block_of_each_owner_is_spared, 1024 * MIB)
 {
         struct client *much = join(1), *asker = join(2);
         struct held held[2];
 
         cache_unmapped(much, ARRAY_SIZE(held), held);
         for (unsigned i = 1; i < N_SPARED; i++)
-                (void)cache(join_in(3, 0, i), 2 * MIB, RETURN_UNMAPPED);
+                (void)cache(join_in(0, 0, i), 2 * MIB, RETURN_UNMAPPED);
         ask(asker, 1, 4 * MIB, 0);
         expect_release(held[0].block);
         (void)expect_made(asker, 1);
         for (unsigned i = 0; i < N_SPARED; i++)
-                (void)cache(join_in(3, 0, N_SPARED + i), 2 * MIB, RETURN_UNMAPPED);
+                (void)cache(join_in(0, 0, N_SPARED + i), 2 * MIB, RETURN_UNMAPPED);
         ask(asker, 2, 4 * MIB, 0);
         (void)expect_made(asker, 2);
+        expect_idle();
+}
+
+/* One block each, and yet more than another user has. */
+POLICY_TEST(a_users_many_containers_give_before_a_user_with_less, 1024 * MIB)
+{
+        struct client *little = join(1), *asker = join(2);
+        struct action action;
+        struct held held[3];
+
+        cache_unmapped(little, ARRAY_SIZE(held), held);
+        for (unsigned i = 0; i <= N_SPARED - ARRAY_SIZE(held); i++)
+                (void)cache(join_in(3, 0, i), 2 * MIB, RETURN_UNMAPPED);
+        ask(asker, 1, 4 * MIB, 0);
+        action = take(ACTION_RELEASE);
+        for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+                ck_assert_ptr_ne(action.block, held[i].block);
+        released(action.block);
+        (void)expect_made(asker, 1);
         expect_idle();
 }
 
