@@ -18,17 +18,18 @@ static bool is_better(const struct block *a, const struct block *b)
         return a->cached_at > b->cached_at;
 }
 
-static bool may_have(const struct request *request, const struct block *block)
+static bool may_have(const struct request *request, const struct block *block, bool idle_too)
 {
         const struct client *client = request->client;
 
         if (block->state == BLOCK_CACHED)
                 return !quota_bars_cached(client, block);
-        return revoke_idle_is_allowed(block, client);
+        return idle_too && revoke_idle_is_allowed(block, client);
 }
 
 /* A block that the client has returned, or lost, and still maps: leasing it costs no driver call. */
-static struct block *find_known(const struct request *request, struct scan_budget *budget)
+static struct block *find_known(const struct request *request, bool idle_too,
+                                struct scan_budget *budget)
 {
         struct bin_range fits = request_fits(request);
         const struct lease *lease;
@@ -43,7 +44,7 @@ static struct block *find_known(const struct request *request, struct scan_budge
                 if (block->holding != request_holding(request) ||
                     !bin_is_in_range(block->bin, &fits))
                         continue;
-                if (may_have(request, block) && is_better(block, found))
+                if (may_have(request, block, idle_too) && is_better(block, found))
                         found = block;
         }
         if (!found || found->state == BLOCK_CACHED)
@@ -160,13 +161,19 @@ static struct block *find_idle(const struct request *request, struct scan_budget
 
 struct block *block_search_find(const struct request *request, struct scan_budget *budget)
 {
-        struct block *block = request->known_will_do ? find_known(request, budget) : NULL;
+        struct block *block = request->known_will_do ? find_known(request, true, budget) : NULL;
 
         if (request->only_known)
                 return block;
         if (!block)
                 block = find_cached(request, budget);
         return block ? block : find_idle(request, budget);
+}
+
+struct block *block_search_find_cached(const struct request *request, struct scan_budget *budget)
+{
+        return request->known_will_do ? find_known(request, false, budget)
+                                      : find_cached(request, budget);
 }
 
 struct block *block_search_find_charged(const struct request *request,
@@ -178,7 +185,7 @@ struct block *block_search_find_charged(const struct request *request,
         if (scope == BLOCK_SEARCH_OWN)
                 return find_charged(request, scope, budget);
         if (request->known_will_do)
-                block = find_known(request, budget);
+                block = find_known(request, true, budget);
         if (!block && !request->only_known)
                 block = find_charged(request, scope, budget);
         if (!block && !request->only_known)

@@ -12,6 +12,9 @@ struct scan_budget;
  * until now. */
 struct block *block_search_find(const struct request *request, struct scan_budget *budget);
 
+/* The same block, if it was cached before; else NULL. */
+struct block *block_search_find_cached(const struct request *request, struct scan_budget *budget);
+
 /* For a request that a limit holds: a block for which the limit's party is charged already, so that its
  * charge does not grow. BLOCK_SEARCH_OWN: a cached block that the client itself keeps mapped.
  * BLOCK_SEARCH_TENANTS: also such a block of another client of the tenant, or one that is idle in its

@@ -59,6 +59,7 @@ static void begin_walk(struct turn *turn, struct pool *pool)
 
         *turn = (struct turn){.pool = pool,
                               .number = number,
+                              .n_cachings = pool->n_cachings,
                               .n_scans = REVOKE_IDLE_SCANS_A_WALK,
                               .deadline_ns = UINT64_MAX};
         backfill_begin(&turn->backfill, pool, number);
@@ -141,6 +142,7 @@ static bool end_walk(struct turn *turn, unsigned *n_left, uint64_t now_ns)
 
         note_walk(pool, turn);
         waiting_queue_stop(&pool->queue);
+        pool->n_passed_by = turn->n_cachings;
         if (!request)
                 return false;
         request->refusal.of_deadlock = true;
@@ -152,6 +154,7 @@ static bool end_walk(struct turn *turn, unsigned *n_left, uint64_t now_ns)
 static void end_unwalked(struct pool *pool)
 {
         note_walk(pool, NULL);
+        pool->n_passed_by = pool->n_cachings;
         pool->stuck_since_ns = 0;
 }
 

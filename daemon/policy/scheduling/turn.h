@@ -16,6 +16,7 @@ struct turn {
         struct pool *pool;
         uint64_t now_ns;
         uint64_t number;
+        uint64_t n_cachings;   /* the pool's, when the walk began */
         uint64_t n_owed_bytes; /* above the pool's limit; if not 0, no bytes are sure */
         uint64_t n_sure_bytes; /* room and incoming bytes, less those meant for requests before */
         struct scan_budget budget; /* of scans for idle leases, for this request */

@@ -266,6 +266,8 @@ struct pool {
         uint64_t seen_idle_bytes; /* of the leased ones, see struct block */
         uint64_t n_searches;      /* searches for other tenants' idle leases, so far */
         uint64_t n_cachings;      /* so far: dates a block's caching */
+        uint64_t
+                n_passed_by; /* blocks cached until then: a whole walk has met all that waited, since */
 
         struct waiting_queue queue; /* the waiting requests */
         uint64_t n_waiting;

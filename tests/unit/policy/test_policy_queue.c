@@ -33,6 +33,58 @@ POLICY_TEST(in_turns_a_queue_is_walked_once_for_all, 8 * MIB)
         ck_assert_uint_eq(world.policy->n_walks, n_walks + 2);
 }
 
+static void serve_all(void)
+{
+        while (!policy_serve(world.policy, UINT_MAX, world.now_ns))
+                continue;
+        policy_check(world.policy);
+}
+
+/* Another tenant waits for room, so a block that it has not met goes to it first, if it helps. */
+POLICY_TEST(a_cached_block_that_a_walk_has_passed_by_is_given_at_once, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held = hold(a, 2 * MIB), rest = hold(join(3), 6 * MIB);
+        uint64_t n_walks;
+
+        policy_serve_in_turns(world.policy);
+        ask(b, 1, 8 * MIB, UINT64_MAX);
+        give_back(a, held.lease, RETURN_UNMAPPED);
+        ask(a, 1, 2 * MIB, UINT64_MAX);
+        expect_idle();
+        serve_all();
+        held.lease = expect_grant(a, 1);
+        give_back(a, held.lease, RETURN_UNMAPPED);
+        serve_all();
+        n_walks = world.policy->n_walks;
+        ask(a, 2, 2 * MIB, 0);
+        held.lease = expect_grant(a, 2);
+        ck_assert_uint_eq(world.policy->n_walks, n_walks);
+        give_back(world.boards[2].client, rest.lease, RETURN_UNMAPPED);
+        give_back(a, held.lease, RETURN_UNMAPPED);
+        ask(a, 3, 2 * MIB, 0);
+        serve_all();
+        expect_release(rest.block);
+        expect_release(held.block);
+        expect_refusal(a, 3, GPUMEM_E_REFUSED);
+}
+
+POLICY_TEST(it_does_not_go_past_others_of_its_tenant, 8 * MIB)
+{
+        struct client *a = join(1), *kin = join(1);
+        struct held held = hold(a, 2 * MIB);
+
+        (void)hold(join(2), 6 * MIB);
+        policy_serve_in_turns(world.policy);
+        ask(kin, 1, 4 * MIB, UINT64_MAX);
+        give_back(a, held.lease, RETURN_UNMAPPED);
+        serve_all();
+        ask(a, 2, 2 * MIB, UINT64_MAX);
+        expect_idle();
+        serve_all();
+        (void)expect_grant(a, 2);
+}
+
 /* Many clients declare the same bytes again. */
 POLICY_TEST(nobody_is_looked_at_when_nothing_has_changed, 8 * MIB)
 {
