@@ -194,6 +194,18 @@ static void judge_steps(const struct fight *fight, uint64_t n_least)
                   "0.01 % above 0.1 ms", "%" PRIu64 " of %" PRIu64, n_late, n);
 }
 
+/* What is late without gpumemd, where nothing is to be seen of it. */
+static void tell_machine(const struct fight *fight)
+{
+        struct steps bare;
+
+        if (is_short || fight->attack->n_gangs)
+                return;
+        bare = steps_of_bare_thread();
+        table_row(fight->attack->name, "a bare thread's", NO_VERDICT, "", "%" PRIu64 " of %" PRIu64,
+                  bare.n_late, bare.n);
+}
+
 /* An attack by so many connections a second that does not reach them shows nothing. */
 static void judge_rate(const struct fight *fight)
 {
@@ -312,6 +324,7 @@ static void watch(struct fight *fight)
         judge_steps(fight, n_steps);
         tell_attackers(fight);
         victims_end(fight->victims);
+        tell_machine(fight);
 }
 
 struct share {

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/attack/steps.h"
 
+#include <unistd.h>
+
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
+#include "daemon/server/scheduler/scheduler.h"
 #include "gpumem.h"
 #include "tests/flood/peer.h"
 
@@ -19,4 +23,25 @@ int steps_read(struct steps *ret_steps)
                 return r;
         *ret_steps = (struct steps){.n = reply.loop_is.steps, .n_late = reply.loop_is.late_steps};
         return 0;
+}
+
+#define BARE_NS (2 * NS_PER_S)
+#define WORK_NS 10000
+#define REST_US 50
+
+struct steps steps_of_bare_thread(void)
+{
+        uint64_t end_ns = clock_now_ns() + BARE_NS;
+        struct steps steps = {.n = 0};
+
+        while (clock_now_ns() < end_ns) {
+                uint64_t cpu_ns = clock_thread_cpu_ns(), from_ns = clock_now_ns();
+
+                while (clock_now_ns() - from_ns < WORK_NS)
+                        continue;
+                steps.n++;
+                steps.n_late += clock_thread_cpu_ns() - cpu_ns > SCHEDULER_LATE_NS;
+                (void)usleep(REST_US);
+        }
+        return steps;
 }
