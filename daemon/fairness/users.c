@@ -60,18 +60,6 @@ struct user *user_unref(struct user *user)
         return NULL;
 }
 
-uint32_t accounts_expect(const struct accounts *all, uint32_t uid)
-{
-        const struct account_arrival *last = &all->arrivals[uid % ACCOUNT_ARRIVALS];
-
-        return last->uid == uid ? last->owner : uid;
-}
-
-void accounts_note_arrival(struct accounts *all, uint32_t uid, uint32_t owner)
-{
-        all->arrivals[uid % ACCOUNT_ARRIVALS] = (struct account_arrival){uid, owner};
-}
-
 static void on_account_end(struct payer *payer)
 {
         struct account *account = CONTAINER_OF(payer, struct account, payer);

@@ -72,14 +72,8 @@ struct process {
         UT_hash_handle hh;
 };
 
-/* Uids whose last connection is remembered: those with the same remainder share a place. */
-#define ACCOUNT_ARRIVALS 256
-
 struct accounts {
         struct payer *everyone;
-        struct account_arrival {
-                uint32_t uid, owner;
-        } arrivals[ACCOUNT_ARRIVALS];
         struct user *users; /* by uid */
         struct allowances allowances;
         bool one_a_user; /* containers make no difference */
@@ -88,11 +82,6 @@ struct accounts {
 /* -ENOMEM. */
 int user_ref(struct accounts *all, uint32_t uid, struct user **ret_user);
 struct user *user_unref(struct user *user);
-
-/* Who pays for a connection of this uid until it is known whether it comes from a container: the owner of the uid's last
- * one. So a container with many uids has one share. */
-uint32_t accounts_expect(const struct accounts *all, uint32_t uid);
-void accounts_note_arrival(struct accounts *all, uint32_t uid, uint32_t owner);
 
 /* The account of the user in that realm, or its shared one if it has too many; -ENOMEM. */
 int account_ref(struct accounts *all, uint32_t uid, const char *realm,

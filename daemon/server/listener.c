@@ -11,16 +11,15 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "daemon/backing/worker/fd_closer.h"
+#include "daemon/server/core/fd_limits.h"
 #include "daemon/server/core/server_options.h"
+#include "daemon/server/session/authorization.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/transport/acceptor.h"
 #include "daemon/server/transport/socket_file.h"
 #include "daemon/server/transport/transport.h"
 #include "gpumem.h"
 #include "proto/address.h"
-
-/* Connections of a user that wait for its turn. Later ones are turned away. */
-#define ARRIVALS_A_USER 512
 
 #define ARRIVALS_A_STEP 4
 
@@ -35,19 +34,20 @@ struct listen_socket {
         bool has_file;       /* the file is this daemon's, which removes it */
 };
 
-/* A connection that was accepted: its peer is identified at the expense of its user. */
+/* A connection that was accepted: it becomes a session at the expense of its user. */
 struct arrival {
         struct task task;
         LIST_ENTRY(arrival) link;
         struct listener *listener;
         struct user *user; /* NULL: it is for the admin socket */
         enum session_way way;
-        int fd;
+        struct accepted accepted;
 };
 
 struct listener {
         struct server *server;
         LIST_HEAD(, arrival) arrivals;
+        unsigned n_arrivals_max; /* of a user: later ones are turned away */
         struct listen_socket sockets[SESSION_N_WAYS];
         unsigned n_open_handles;
         int lock_fd;
@@ -68,22 +68,22 @@ static void let_in(struct task *task)
         struct arrival *arrival = CONTAINER_OF(task, struct arrival, task);
         struct server *server = arrival->listener->server;
         enum session_way way = arrival->way;
-        int fd = arrival->fd;
+        struct accepted accepted = arrival->accepted;
 
         arrival_free(arrival);
-        if (transport_has_gone(fd))
-                transport_close_socket(server, fd);
+        if (transport_has_gone(accepted.fd))
+                accepted_close(&accepted, server->closer);
         else
-                session_accept(server, fd, way);
+                session_accept(server, &accepted, way);
 }
 
-static void close_away(struct server *server, int take_fd)
+static void close_away(struct server *server, struct accepted *take_accepted)
 {
-        if (!transport_has_gone(take_fd))
+        if (!transport_has_gone(take_accepted->fd))
                 transport_turn_away(
-                        take_fd, GPUMEM_E_TOO_MANY,
+                        take_accepted->fd, GPUMEM_E_TOO_MANY,
                         "too many processes of this user connect at this moment; try again");
-        transport_close_socket(server, take_fd);
+        accepted_close(take_accepted, server->closer);
 }
 
 /* The user that connected pays for the step, too. */
@@ -91,12 +91,12 @@ static void send_away(struct task *task)
 {
         struct arrival *arrival = CONTAINER_OF(task, struct arrival, task);
         struct server *server = arrival->listener->server;
-        int fd = arrival->fd;
+        struct accepted accepted = arrival->accepted;
 
         if (arrival->user)
                 scheduler_charge_also(&server->scheduler, &arrival->user->payer);
         arrival_free(arrival);
-        close_away(server, fd);
+        close_away(server, &accepted);
 }
 
 static struct payer *payer_of(const struct listen_socket *socket)
@@ -107,11 +107,12 @@ static struct payer *payer_of(const struct listen_socket *socket)
 }
 
 /* A connection is sent away before more are taken, but after those whose turn comes now. */
-static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
+static int arrival_new(struct listen_socket *socket, struct user *user,
+                       const struct accepted *take_accepted)
 {
         struct scheduler *scheduler = &socket->listener->server->scheduler;
         struct arrival *arrival = calloc(1, sizeof(*arrival));
-        bool comes_in = !user || user->n_arrivals < ARRIVALS_A_USER;
+        bool comes_in = !user || user->n_arrivals < socket->listener->n_arrivals_max;
 
         if (!arrival)
                 return -ENOMEM;
@@ -119,7 +120,7 @@ static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
                                     .listener = socket->listener,
                                     .user = user,
                                     .way = socket->way,
-                                    .fd = fd};
+                                    .accepted = *take_accepted};
         LIST_INSERT_HEAD(&socket->listener->arrivals, arrival, link);
         if (user) {
                 payer_ref(&user->payer);
@@ -130,8 +131,13 @@ static int arrival_new(struct listen_socket *socket, struct user *user, int fd)
         return 0;
 }
 
+static uint32_t payer_uid(const struct server *server, const struct accepted *accepted)
+{
+        return accepted->fault ? accepted->uid : authorization_payer(server, &accepted->peer);
+}
+
 /* The user that connects pays, too. */
-static void arrive(struct listen_socket *socket, const struct accepted *accepted)
+static void arrive(struct listen_socket *socket, struct accepted *take_accepted)
 {
         struct server *server = socket->listener->server;
         uint64_t since_ns = clock_now_ns();
@@ -139,12 +145,11 @@ static void arrive(struct listen_socket *socket, const struct accepted *accepted
         int r = 0;
 
         if (socket->way == SESSION_AS_CLIENT)
-                r = user_ref(&server->accounts, accounts_expect(&server->accounts, accepted->uid),
-                             &user);
+                r = user_ref(&server->accounts, payer_uid(server, take_accepted), &user);
         if (!r)
-                r = arrival_new(socket, user, accepted->fd);
+                r = arrival_new(socket, user, take_accepted);
         if (r)
-                close_away(server, accepted->fd);
+                close_away(server, take_accepted);
         if (user)
                 payer_charge(&user->payer, clock_now_ns() - since_ns);
         (void)user_unref(user);
@@ -312,7 +317,7 @@ struct listener *listener_close(struct listener *listener)
         while (!LIST_EMPTY(&listener->arrivals)) {
                 struct arrival *arrival = LIST_FIRST(&listener->arrivals);
 
-                transport_close_socket(listener->server, arrival->fd);
+                accepted_close(&arrival->accepted, listener->server->closer);
                 arrival_free(arrival);
         }
         for (unsigned way = 0; way < SESSION_N_WAYS; way++) {
@@ -352,6 +357,7 @@ int listener_new(struct server *server, const struct server_options *options,
                 return -ENOMEM;
         listener->server = server;
         LIST_INIT(&listener->arrivals);
+        listener->n_arrivals_max = fd_limits_max_arrivals();
         listener->lock_fd = -1;
         for (unsigned way = 0; way < SESSION_N_WAYS; way++)
                 listener->sockets[way] = (struct listen_socket){.listener = listener,

@@ -24,6 +24,7 @@
 #include "daemon/server/pools/release_retry.h"
 #include "daemon/server/requests/dispatch.h"
 #include "daemon/server/requests/execute.h"
+#include "daemon/server/session/board_stock.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/session/session.h"
@@ -130,6 +131,29 @@ static int draw_incarnation(uint64_t *ret_incarnation)
         return 0;
 }
 
+static void fill_boards(void *argument)
+{
+        board_stock_fill(argument);
+}
+
+static int open_boards(struct server *server)
+{
+        const struct board_header header = {.version = BOARD_VERSION,
+                                            .n_pools = server->n_pools,
+                                            .n_bytes = board_bytes(server->n_pools, CLIENT_N_SLOTS),
+                                            .n_slots = CLIENT_N_SLOTS,
+                                            .n_blocks = (uint32_t)fd_limits_max_blocks()};
+
+        int r = board_stock_new(&header, &server->boards);
+
+        if (r)
+                return r;
+        board_stock_fill(server->boards);
+        /* A client that has gone had a board. */
+        page_sweeper_set_after(server->sweeper, fill_boards, server->boards);
+        return 0;
+}
+
 static int set_up(struct server *server, const struct server_options *options)
 {
         int r;
@@ -176,6 +200,8 @@ static int set_up(struct server *server, const struct server_options *options)
                 policy_set_limits(server->policy, steal_ptr(options->settings->limits),
                                   server_now_ns(server));
         }
+        if (!r)
+                r = open_boards(server);
         if (!r)
                 r = listener_new(server, options, &server->listener);
         return r;
@@ -255,6 +281,7 @@ struct server *server_free(struct server *server)
         /* A driver call that hangs may return later and use what it was given, so that stays allocated. */
         if (abandoned_workers_any())
                 return NULL;
+        server->boards = board_stock_free(server->boards);
         policy_free(server->policy);
         list_stats_close(server);
         event_log_close(server);

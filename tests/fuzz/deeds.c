@@ -98,6 +98,7 @@ static void join(struct world *world)
         unsigned which = input_below(world->input, N_PEERS);
         struct peer_process *process = &peers.processes[which];
         uint8_t how = input_byte(world->input);
+        struct accepted accepted;
 
         forget_closed(world->server);
         if (process->fd >= 0 || process->pidfd >= 0)
@@ -109,8 +110,8 @@ static void join(struct world *world)
                                          .is_open = true,
                                          .is_dead = how == 255,
                                          .reads = how % 4 != 0};
-        peers.next = process;
-        session_accept(world->server, process->fd, how & 32 ? SESSION_AS_ADMIN : SESSION_AS_CLIENT);
+        accepted = peers_accept(process);
+        session_accept(world->server, &accepted, how & 32 ? SESSION_AS_ADMIN : SESSION_AS_CLIENT);
         if (how < 240)
                 say_hello(world, process);
 }

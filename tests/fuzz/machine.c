@@ -156,6 +156,16 @@ int __wrap_page_sweeper_new(struct page_sweeper **ret_sweeper)
         return 0;
 }
 
+void __wrap_page_sweeper_set_after(struct page_sweeper *sweeper, void (*after)(void *argument),
+                                   void *argument);
+void __wrap_page_sweeper_set_after(struct page_sweeper *sweeper, void (*after)(void *argument),
+                                   void *argument)
+{
+        (void)sweeper;
+        (void)after;
+        (void)argument;
+}
+
 void __wrap_page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes,
                                       size_t n_bytes);
 void __wrap_page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes,

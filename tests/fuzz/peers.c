@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "daemon/identity/peer.h"
 #include "gpumem.h"
 #include "tests/fuzz/epoll.h"
 #include "tests/fuzz/machine.h"
@@ -26,7 +25,7 @@ static uint32_t owners[N_BLOCKS_MAX]; /* by block: the uid, and 1 */
 
 void peers_begin(void)
 {
-        peers = (struct peers){.next = NULL};
+        peers = (struct peers){.n_tokens = 0};
         memset(owners, 0, sizeof(owners));
         for (unsigned i = 0; i < N_PEERS; i++)
                 peers.processes[i].fd = peers.processes[i].pidfd = -1;
@@ -94,20 +93,20 @@ bool peers_find_ready(int fd, uint32_t *ret_events)
         return process || watched;
 }
 
-int __wrap_peer_init(struct peer *peer, int socket);
-int __wrap_peer_init(struct peer *peer, int socket)
+struct accepted peers_accept(struct peer_process *process)
 {
-        struct peer_process *process = find(socket);
+        struct accepted accepted = {.fd = process->fd, .uid = process->uid, .peer = PEER_NULL};
 
-        FUZZ_EXPECT(process && process == peers.next);
-        if (process->is_dead)
-                return -ESRCH;
+        if (process->is_dead) {
+                accepted.fault = -ESRCH;
+                return accepted;
+        }
         process->pidfd = machine_file();
-        *peer = (struct peer){.pid = process->pid,
-                              .uid = process->uid,
-                              .pidfd = process->pidfd,
-                              .process = (uint64_t)process->pid};
-        return 0;
+        accepted.peer = (struct peer){.pid = process->pid,
+                                      .uid = process->uid,
+                                      .pidfd = process->pidfd,
+                                      .process = (uint64_t)process->pid};
+        return accepted;
 }
 
 int __wrap_poll(struct pollfd *fds, nfds_t n_fds, int timeout_ms);

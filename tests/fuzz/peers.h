@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/server/transport/acceptor.h"
 #include "proto/messages.h"
 #include "tests/fuzz/datagram.h"
 
@@ -40,7 +41,6 @@ struct peer_process {
 
 struct peers {
         struct peer_process processes[N_PEERS];
-        struct peer_process *next; /* whose connection is taken in */
         uint64_t tokens[N_TOKENS_MAX][2];
         unsigned n_tokens;
         uint64_t incarnation;
@@ -52,6 +52,9 @@ struct peers {
 extern struct peers peers;
 
 void peers_begin(void);
+
+/* Its connection, as the acceptor hands it over. */
+struct accepted peers_accept(struct peer_process *process);
 
 /* Whether there was room for what it says. */
 bool peers_say(struct peer_process *process, const struct datagram *datagram);

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plays the model tests with one seed after another: never one twice for the same sources.
 
-    long.py BUILD SEEDS STEPS JOBS
+    long.py BUILD SEEDS STEPS JOBS [TEST...]
 
-Each play of a seed takes so many steps in each case of each test. What was played is added up in
-counts.json of the build folder. Ends at the first seed that fails, and says how to play it again.
+Without TEST it plays all: policy, heap. Each play of a seed takes so many steps in each case of each test. What was
+played is added up in counts.json of the build folder. Ends at the first seed that fails, and says how to play it again.
 """
 
 import concurrent.futures
@@ -58,8 +58,9 @@ def play_all(build, name, n_seeds, n_steps, n_jobs):
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
-    n_seeds, n_steps, n_jobs = map(int, sys.argv[2:])
-    return 0 if all([play_all(build, name, n_seeds, n_steps, n_jobs) for name in TESTS]) else 1
+    n_seeds, n_steps, n_jobs = map(int, sys.argv[2:5])
+    names = sys.argv[5:] or TESTS
+    return 0 if all([play_all(build, name, n_seeds, n_steps, n_jobs) for name in names]) else 1
 
 
 if __name__ == '__main__':

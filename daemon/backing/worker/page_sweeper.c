@@ -43,6 +43,8 @@ struct page_sweeper {
         TAILQ_HEAD(, sweep) sweeps; /* the queue, with the sweep under way */
         unsigned n;
         uint64_t n_bytes;
+        void (*after)(void *argument);
+        void *argument;
         bool is_late; /* a caller gave up waiting for the sweep under way */
         bool ending, has_ended;
 };
@@ -96,6 +98,19 @@ static void take_out(struct page_sweeper *sweeper, struct sweep *sweep)
         sweeper->n_bytes -= sweep->n_bytes;
 }
 
+/* Called with the lock, which is free meanwhile. */
+static void call_after(struct page_sweeper *sweeper)
+{
+        void (*after)(void *argument) = sweeper->after;
+        void *argument = sweeper->argument;
+
+        if (!after || sweeper->ending)
+                return;
+        pthread_mutex_unlock(&sweeper->lock);
+        after(argument);
+        pthread_mutex_lock(&sweeper->lock);
+}
+
 static void *run(void *argument)
 {
         struct page_sweeper *sweeper = argument;
@@ -112,6 +127,7 @@ static void *run(void *argument)
                         free(sweep);
                 sweeper->is_late = false;
                 pthread_cond_broadcast(&sweeper->went);
+                call_after(sweeper);
         }
         sweeper->has_ended = true;
         pthread_cond_broadcast(&sweeper->went);
@@ -135,6 +151,15 @@ int page_sweeper_new(struct page_sweeper **ret_sweeper)
         if (!r)
                 *ret_sweeper = steal_ptr(sweeper);
         return r;
+}
+
+void page_sweeper_set_after(struct page_sweeper *sweeper, void (*after)(void *argument),
+                            void *argument)
+{
+        pthread_mutex_lock(&sweeper->lock);
+        sweeper->after = after;
+        sweeper->argument = argument;
+        pthread_mutex_unlock(&sweeper->lock);
 }
 
 static bool await_end(struct page_sweeper *sweeper)

@@ -12,6 +12,10 @@ struct page_sweeper;
 
 int page_sweeper_new(struct page_sweeper **ret_sweeper);
 
+/* From now on the thread calls this after each sweep: it is idle again, and awake. The argument must outlive it. */
+void page_sweeper_set_after(struct page_sweeper *sweeper, void (*after)(void *argument),
+                            void *argument);
+
 /* NULL is legal; returns NULL. Finishes the queue first, within a limit of time. */
 struct page_sweeper *page_sweeper_free(struct page_sweeper *sweeper);
 

@@ -8,6 +8,8 @@
 /* A socket and a pidfd. */
 #define SESSION_N_FDS 2
 
+#define ARRIVALS_A_USER 512
+
 /* Used where the system sets no limit. */
 #define FDS_AT_MOST 1000000
 
@@ -52,6 +54,14 @@ void fd_limits_init(struct server *server)
         }
         all->max_each[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_EACH;
         all->max_tenants[ALLOWANCE_QUEUED_BYTES] = USER_TIMES * QUEUED_BYTES_OF_EACH;
+}
+
+/* A sixteenth of the fds, at most: each has the two of a session. */
+unsigned fd_limits_max_arrivals(void)
+{
+        unsigned n = max_fds() / 16 / SESSION_N_FDS;
+
+        return n < ARRIVALS_A_USER ? n : ARRIVALS_A_USER;
 }
 
 uint64_t fd_limits_max_blocks(void)

@@ -11,5 +11,8 @@ void fd_limits_init(struct server *server);
 /* Sets the shares of each tenant and user. */
 void fd_limits_set_each(struct server *server, const struct user_rule *rule);
 
+/* How many connections of one user may wait for its turn. */
+unsigned fd_limits_max_arrivals(void);
+
 /* The number of blocks for which there are fds. */
 uint64_t fd_limits_max_blocks(void);

@@ -36,6 +36,7 @@ struct reply_file;
 TAILQ_HEAD(reply_file_list, reply_file); /* see reply_files.h */
 struct event_history;
 struct page_sweeper;
+struct board_stock;
 struct fd_closer;
 
 /* A file in /dev, as last checked. */
@@ -110,6 +111,7 @@ struct server {
         struct policy *policy;
         struct event_history *history; /* see event_log.h */
         struct page_sweeper *sweeper;
+        struct board_stock *boards;
         struct fd_closer *closer; /* NULL: the kernel lets clients send no file descriptors */
         uint64_t incarnation;
         struct server_pool *pools;

@@ -12,9 +12,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
-#include "base/memfd.h"
 #include "base/size.h"
-#include "daemon/server/core/fd_limits.h"
 #include "daemon/server/lists/list_limits.h"
 #include "daemon/server/lists/list_stats.h"
 #include "daemon/server/lists/rows.h"
@@ -25,6 +23,7 @@
 #include "daemon/server/requests/share_requests.h"
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
+#include "daemon/server/session/board_stock.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/walk.h"
 #include "gpumem.h"
@@ -37,29 +36,16 @@ static void refuse(struct session *session, const struct frame *frame, int code,
         session_send_error(session, frame->serial, code, text ? text : proto_error_text(code));
 }
 
-static int make_board(struct session *session, int *ret_fd)
+static int take_board(struct session *session, int *ret_fd)
 {
-        CLEANUP(closep)
-        int fd = -1;
-        struct board_header *header;
-        uint64_t n_bytes = board_bytes(session->server->n_pools, CLIENT_N_SLOTS);
-        void *board;
-        int r = memfd_new("gpumem-board", n_bytes, &fd);
+        struct board board;
+        int r = board_stock_take(session->server->boards, &board);
 
         if (r)
                 return r;
-        r = memfd_map_shared(fd, n_bytes, &board);
-        if (r)
-                return r;
-        header = board;
-        *header = (struct board_header){.version = BOARD_VERSION,
-                                        .n_pools = session->server->n_pools,
-                                        .n_bytes = n_bytes,
-                                        .n_slots = CLIENT_N_SLOTS,
-                                        .n_blocks = (uint32_t)fd_limits_max_blocks()};
-        session->board = board;
-        session->n_board_bytes = n_bytes;
-        *ret_fd = steal_fd(&fd);
+        session->board = board.bytes;
+        session->n_board_bytes = board.n_bytes;
+        *ret_fd = board.fd;
         return 0;
 }
 
@@ -113,11 +99,6 @@ static void hello_free(struct walk *walk)
         free(hello);
 }
 
-static bool rest(struct walk *walk)
-{
-        return !walk->has_rested;
-}
-
 /* Was it a client of this daemon before? */
 static bool reconnects(const struct walk *walk)
 {
@@ -146,6 +127,9 @@ static bool become_client(struct walk *walk)
         struct client *client;
         struct tenant_key key, owner_key;
 
+        /* Its board, if it had to be made, was work enough for one step. */
+        if (!walk->has_rested)
+                return true;
         authorization_find_tenant(session, &key);
         authorization_find_owner(session, &owner_key);
         if (session_watch_process(session) ||
@@ -170,7 +154,7 @@ static bool become_client(struct walk *walk)
 /* A client that speaks a later version also speaks this one. */
 static void take_hello(struct session *session, const struct frame *frame)
 {
-        static bool (*const parts[])(struct walk * walk) = {rest, catch_up, become_client, NULL};
+        static bool (*const parts[])(struct walk * walk) = {catch_up, become_client, NULL};
         struct hello *hello;
 
         if (!session_may_lease(session) && !authorization_sees_all(session)) {
@@ -179,7 +163,7 @@ static void take_hello(struct session *session, const struct frame *frame)
                 return;
         }
         hello = calloc(1, sizeof(*hello));
-        if (!hello || make_board(session, &hello->board_fd)) {
+        if (!hello || take_board(session, &hello->board_fd)) {
                 free(hello);
                 session_refuse_for_memory(session, frame->serial);
                 session_end_connection(session);

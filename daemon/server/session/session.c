@@ -477,7 +477,6 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
                        struct session **ret_session)
 {
         struct session *session = calloc(1, sizeof(*session));
-        uint32_t owner = authorization_payer(server, peer);
         char realm[POLICY_REALM_MAX];
         int r;
 
@@ -490,8 +489,8 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         session->peer = *peer;
         session->since_ns = server_now_ns(server);
         authorization_realm(peer, realm);
-        accounts_note_arrival(&server->accounts, peer->uid, owner);
-        r = account_ref(&server->accounts, owner, realm, &session->account);
+        r = account_ref(&server->accounts, authorization_payer(server, peer), realm,
+                        &session->account);
         if (!r)
                 r = charge_connection(session);
         if (!r) {
@@ -515,25 +514,23 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         return 0;
 }
 
-void session_accept(struct server *server, int take_fd, enum session_way way)
+void session_accept(struct server *server, struct accepted *take_accepted, enum session_way way)
 {
-        struct peer peer = PEER_NULL;
         struct session *session;
-        int r = peer_init(&peer, take_fd);
+        int r;
 
-        if (r) {
-                turn_stranger_away(server, take_fd, r);
-                transport_close_socket(server, take_fd);
+        if (take_accepted->fault) {
+                turn_stranger_away(server, take_accepted->fd, take_accepted->fault);
+                accepted_close(take_accepted, server->closer);
                 return;
         }
-        r = session_new(server, &peer, way, &session);
+        r = session_new(server, &take_accepted->peer, way, &session);
         if (r) {
-                transport_turn_away(take_fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
-                peer_deinit(&peer);
-                transport_close_socket(server, take_fd);
+                transport_turn_away(take_accepted->fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
+                accepted_close(take_accepted, server->closer);
                 return;
         }
-        start(session, take_fd);
+        start(session, take_accepted->fd);
 }
 
 void session_drop(struct session *session)

@@ -29,6 +29,7 @@
 #pragma once
 
 #include "daemon/identity/peer.h"
+#include "daemon/server/transport/acceptor.h"
 #include "daemon/server/transport/transport.h"
 
 enum session_state {
@@ -97,7 +98,7 @@ struct session {
 };
 
 /* Accepts a connection. Failures end the connection and are logged. */
-void session_accept(struct server *server, int take_fd, enum session_way way);
+void session_accept(struct server *server, struct accepted *take_accepted, enum session_way way);
 
 /* Frees the sessions that have ended. Call it where no session is at work. */
 void session_free_ended(struct server *server);

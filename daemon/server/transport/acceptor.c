@@ -76,14 +76,18 @@ static void hand_over(struct acceptor *acceptor, const struct accepted *accepted
 
 static void come_in(struct acceptor *acceptor, int fd)
 {
+        struct accepted accepted = {.fd = fd, .peer = PEER_NULL};
         struct ucred credentials;
         socklen_t n_bytes = sizeof(credentials);
 
         if (transport_has_gone(fd) ||
-            getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &n_bytes))
+            getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &n_bytes)) {
                 transport_close_fd(acceptor->closer, fd);
-        else
-                hand_over(acceptor, &(struct accepted){.fd = fd, .uid = credentials.uid});
+                return;
+        }
+        accepted.uid = credentials.uid;
+        accepted.fault = peer_init(&accepted.peer, fd);
+        hand_over(acceptor, &accepted);
 }
 
 /* Accepts and refuses a connection when no fd is left. Otherwise it would wait for ever. */
@@ -182,7 +186,7 @@ struct acceptor *acceptor_free(struct acceptor *acceptor)
                 return NULL;
         end_thread(acceptor);
         while (acceptor_take(acceptor, &accepted))
-                transport_close_fd(acceptor->closer, accepted.fd);
+                accepted_close(&accepted, acceptor->closer);
         acceptor_deinit(acceptor);
         return NULL;
 }
@@ -201,6 +205,12 @@ bool acceptor_take(struct acceptor *acceptor, struct accepted *ret_accepted)
         }
         pthread_mutex_unlock(&acceptor->lock);
         return has_one;
+}
+
+void accepted_close(struct accepted *accepted, struct fd_closer *closer)
+{
+        transport_close_fd(closer, accepted->fd);
+        peer_deinit(&accepted->peer);
 }
 
 bool acceptor_take_shortage(struct acceptor *acceptor)

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "client/connection/query.h"
 #include "client/connection/rows.h"
+#include "daemon/server/session/board_stock.h"
 #include "gpumem.h"
 #include "proto/address.h"
 #include "tests/live/support/asleep.h"
@@ -84,29 +85,45 @@ bool is_root_on_emulator(void)
         return is_root() && machine_is_emulated();
 }
 
-static unsigned count_entries(const char *path)
+static bool is_board(int folder, const char *name)
+{
+        char target[64];
+        ssize_t n = readlinkat(folder, name, target, sizeof(target) - 1);
+
+        if (n < 0)
+                return false;
+        target[n] = '\0';
+        return strstr(target, "memfd:gpumem-board");
+}
+
+static unsigned count_entries(const char *path, unsigned *n_boards)
 {
         DIR *folder = opendir(path);
+        const struct dirent *entry;
         unsigned n = 0;
 
         ck_assert_ptr_nonnull(folder);
-        while (readdir(folder))
-                n++;
+        for (; (entry = readdir(folder)); n++)
+                *n_boards += is_board(dirfd(folder), entry->d_name);
         (void)closedir(folder);
         return n;
 }
 
 unsigned own_fds(void)
 {
-        return count_entries("/proc/self/fd");
+        unsigned n_boards = 0;
+
+        return count_entries("/proc/self/fd", &n_boards);
 }
 
 unsigned daemon_count_fds(const struct daemon *daemon)
 {
         char path[64];
+        unsigned n_boards = 0;
 
         (void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)daemon->pid);
-        return count_entries(path);
+        return count_entries(path, &n_boards) -
+               (n_boards < BOARD_STOCK_MAX ? n_boards : BOARD_STOCK_MAX);
 }
 
 unsigned daemon_quiet_fds(const struct daemon *daemon)

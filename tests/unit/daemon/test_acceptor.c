@@ -97,18 +97,23 @@ static void expect_pair(int peer, int fd)
         ck_assert_int_eq(byte, 'x');
 }
 
-TEST(a_connection_is_handed_over_with_its_uid)
+TEST(a_connection_is_handed_over_with_its_peer)
 {
         struct accepted accepted;
 
         peers[0] = must_connect();
         accepted = must_take();
         ck_assert_uint_eq(accepted.uid, geteuid());
+        ck_assert_int_eq(accepted.fault, 0);
+        ck_assert_int_eq(accepted.peer.pid, getpid());
+        ck_assert_uint_eq(accepted.peer.uid, geteuid());
+        ck_assert(peer_lives(&accepted.peer));
+        ck_assert_int_eq(fcntl(accepted.peer.pidfd, F_GETFD), FD_CLOEXEC);
         ck_assert_int_eq(fcntl(accepted.fd, F_GETFD), FD_CLOEXEC);
         ck_assert(fcntl(accepted.fd, F_GETFL) & O_NONBLOCK);
         expect_pair(peers[0], accepted.fd);
         ck_assert(!acceptor_take(acceptor, &accepted));
-        closep(&accepted.fd);
+        accepted_close(&accepted, NULL);
 }
 
 /* Others wait in connect(), until one is taken. */
@@ -124,7 +129,7 @@ TEST(a_bounded_number_is_ahead)
                 struct accepted accepted = must_take();
 
                 expect_pair(peers[i], accepted.fd);
-                closep(&accepted.fd);
+                accepted_close(&accepted, NULL);
         }
         late = must_connect();
         closep(&late);
@@ -139,11 +144,13 @@ TEST(what_has_gone_is_not_handed_over)
                 peers[i] = must_connect();
         for (unsigned i = ACCEPTOR_WAITING_MAX; i < N - 1; i++)
                 closep(&peers[i]);
-        for (unsigned i = 0; i < ACCEPTOR_WAITING_MAX; i++)
-                close(must_take().fd);
+        for (unsigned i = 0; i < ACCEPTOR_WAITING_MAX; i++) {
+                accepted = must_take();
+                accepted_close(&accepted, NULL);
+        }
         accepted = must_take();
         expect_pair(peers[N - 1], accepted.fd);
-        closep(&accepted.fd);
+        accepted_close(&accepted, NULL);
         ck_assert(!acceptor_take(acceptor, &accepted));
 }
 
@@ -192,7 +199,24 @@ TEST(where_no_fd_is_left_the_peer_is_told)
         ck_assert_int_eq(connect_to(peers[1]), 0);
         accepted = must_take();
         expect_pair(peers[1], accepted.fd);
-        closep(&accepted.fd);
+        accepted_close(&accepted, NULL);
+}
+
+/* One fd is left, for the connection, and none for the process at its other end. */
+TEST(a_peer_that_cannot_be_identified_is_handed_over_with_the_reason)
+{
+        struct accepted accepted;
+        struct rlimit before;
+
+        peers[0] = new_socket(0);
+        before = leave_no_fd(peers[0] + 1);
+        ck_assert_int_eq(connect_to(peers[0]), 0);
+        accepted = must_take();
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+        ck_assert_int_eq(accepted.fault, -EMFILE);
+        ck_assert_uint_eq(accepted.uid, geteuid());
+        expect_pair(peers[0], accepted.fd);
+        accepted_close(&accepted, NULL);
 }
 
 TESTS_MAIN("acceptor", .start = start, .stop = stop)

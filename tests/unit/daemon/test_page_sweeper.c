@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -199,6 +200,39 @@ TEST(who_makes_it_wait_holds_nobody_up_for_long)
         closep(&writer.fd);
         closep(&fd);
         ck_assert_int_eq(munmap(page, PAGE), 0);
+}
+
+static void note_call(void *argument)
+{
+        (void)sem_post(argument);
+}
+
+/* Both ways to sweep, and none before it was set. */
+TEST(what_comes_after_a_sweep_is_called_after_each)
+{
+        sem_t calls;
+        int n_calls = 0;
+
+        ck_assert_int_eq(sem_init(&calls, 0, 0), 0);
+        page_sweeper_take_file(sweeper, new_file(), N_BYTES);
+        page_sweeper_set_after(sweeper, note_call, &calls);
+        ck_assert_int_eq(sem_getvalue(&calls, &n_calls), 0);
+        ck_assert_int_eq(n_calls, 0);
+        page_sweeper_take_file(sweeper, new_file(), N_BYTES);
+        ck_assert_int_eq(sem_wait(&calls), 0);
+        for (unsigned i = 0; i < 3; i++) {
+                int fd = new_file();
+                void *bytes;
+
+                ck_assert_int_eq(memfd_map_shared(fd, N_BYTES, &bytes), 0);
+                page_sweeper_take_mapping(sweeper, bytes, N_BYTES);
+                ck_assert_int_eq(sem_wait(&calls), 0);
+                closep(&fd);
+        }
+        sweeper = page_sweeper_free(sweeper);
+        ck_assert_int_eq(sem_getvalue(&calls, &n_calls), 0);
+        ck_assert_int_eq(n_calls, 0);
+        (void)sem_destroy(&calls);
 }
 
 TESTS_MAIN("page_sweeper", .limit_s = 120, .start = start, .stop = stop)

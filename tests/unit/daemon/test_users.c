@@ -353,20 +353,4 @@ TEST(without_memory_none_is_counted)
         ck_assert_int_ge(n_failed, 3 * 3);
 }
 
-/* A uid that came from a container is expected there again, until it comes from elsewhere. */
-TEST(a_connection_is_expected_where_the_last_one_came_from)
-{
-        ck_assert_uint_eq(accounts_expect(&all, 0), 0);
-        ck_assert_uint_eq(accounts_expect(&all, 300), 300);
-        accounts_note_arrival(&all, 300, 7);
-        accounts_note_arrival(&all, 301, 8);
-        ck_assert_uint_eq(accounts_expect(&all, 300), 7);
-        ck_assert_uint_eq(accounts_expect(&all, 301), 8);
-        ck_assert_uint_eq(accounts_expect(&all, 300 + ACCOUNT_ARRIVALS), 300 + ACCOUNT_ARRIVALS);
-        accounts_note_arrival(&all, 300 + ACCOUNT_ARRIVALS, 9);
-        ck_assert_uint_eq(accounts_expect(&all, 300), 300);
-        accounts_note_arrival(&all, 301, 301);
-        ck_assert_uint_eq(accounts_expect(&all, 301), 301);
-}
-
 TESTS_MAIN("users", .start = start, .stop = stop)
