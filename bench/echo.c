@@ -17,6 +17,16 @@
 #define EVENTS_MAX  64
 #define LEASE_BYTES (2 * MIB)
 
+static int answer_known(int socket, uint32_t serial)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.known.lease = frame.known.block = 1;
+        frame.known.n_bytes = LEASE_BYTES;
+        proto_seal(&frame, MESSAGE_KNOWN, serial, 0);
+        return frame_socket_send(socket, &frame, NULL);
+}
+
 static int answer(int socket, uint32_t serial, int fd)
 {
         struct frame frame = FRAME_NULL;
@@ -36,7 +46,10 @@ static bool take_one(int socket, int fd)
 
         if (recvmsg(socket, &message, 0) <= 0)
                 return false;
-        return frame.kind != MESSAGE_LEASE || answer(socket, frame.serial, fd) == 0;
+        if (frame.kind != MESSAGE_LEASE)
+                return true;
+        return (frame.lease.flags & PROTO_LEASE_KNOWN ? answer_known(socket, frame.serial)
+                                                      : answer(socket, frame.serial, fd)) == 0;
 }
 
 /* Serves until all other ends are closed. */
@@ -131,7 +144,7 @@ void echo_deinit(struct echo *echo)
         *echo = ECHO_NULL;
 }
 
-static int call(int socket, struct frame *ret_reply)
+static int call(int socket, uint32_t flags, struct frame *ret_reply)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
@@ -140,6 +153,7 @@ static int call(int socket, struct frame *ret_reply)
         int r;
 
         frame.lease.n_bytes = LEASE_BYTES;
+        frame.lease.flags = flags;
         proto_seal(&frame, MESSAGE_LEASE, 1, 0);
         r = frame_socket_send(socket, &frame, NULL);
         return r ? r : frame_socket_receive(socket, FROM_DAEMON, ret_reply, &fds, &reason);
@@ -148,7 +162,7 @@ static int call(int socket, struct frame *ret_reply)
 int echo_lease(struct echo *echo)
 {
         struct frame reply, frame = FRAME_NULL;
-        int r = call(echo->socket, &reply);
+        int r = call(echo->socket, 0, &reply);
 
         if (r)
                 return r;
@@ -156,4 +170,18 @@ int echo_lease(struct echo *echo)
         frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
         proto_seal(&frame, MESSAGE_RETURN, 2, 0);
         return frame_socket_send(echo->socket, &frame, NULL);
+}
+
+int echo_known(struct echo *echo)
+{
+        struct frame reply, unmapped = FRAME_NULL, frame = FRAME_NULL;
+        int r = call(echo->socket, PROTO_LEASE_KNOWN | PROTO_LEASE_ONLY_KNOWN, &reply);
+
+        if (r)
+                return r;
+        unmapped.unmapped.lease = frame.return_lease.lease = reply.known.lease;
+        proto_seal(&unmapped, MESSAGE_UNMAPPED, 2, 0);
+        proto_seal(&frame, MESSAGE_RETURN, 3, 0);
+        r = frame_socket_send(echo->socket, &unmapped, NULL);
+        return r ? r : frame_socket_send(echo->socket, &frame, NULL);
 }

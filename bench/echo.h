@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures the lowest cost of a lease's messages. A child process waits in epoll, as gpumemd does. It answers each
- * LEASE with a LEASED and a fd, always the same, and takes a RETURN without an answer. It looks at a frame's kind only.
+ * LEASE with a LEASED and a fd, always the same; one that may be KNOWN with that. It takes other frames without an answer.
  * One thread. */
 #pragma once
 
@@ -25,3 +25,6 @@ int echo_init_members(unsigned n, struct echo *ret_members);
 
 /* Asks for a lease, closes the fd that comes with it, and returns the lease. */
 int echo_lease(struct echo *echo);
+
+/* Asks for a lease of a block that is known, and says that the one before is unmapped, and returns this one. */
+int echo_known(struct echo *echo);

@@ -33,7 +33,7 @@ static const struct against small_against[] = {{RIVAL_DRIVER, 0}};
 static const struct against large_against[] = {{RIVAL_DRIVER, 1.25}};
 static const struct against huge_against[] = {{RIVAL_DRIVER, 0.5}};
 static const struct against back_against[] = {{RIVAL_CUPY, 0}, {RIVAL_DRIVER, 0}};
-static const struct against known_against[] = {{RIVAL_DRIVER, 0.2}};
+static const struct against known_against[] = {{RIVAL_DRIVER, 0.2}, {RIVAL_ECHO, 0}};
 
 #define PATTERN(pattern, rows, kind, list)                                                 \
         {                                                                                  \

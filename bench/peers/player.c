@@ -18,6 +18,7 @@ static const struct {
         {RIVAL_HANDLE, &allocator_handle, {orders_common}},
         {RIVAL_DRIVER, &allocator_driver, {orders_common}},
         {RIVAL_ASYNC, &allocator_async, {orders_common}},
+        {RIVAL_ECHO, &allocator_echo, {orders_echo}},
 };
 
 int player_explain(struct player *player, int r, const char *reason)
@@ -94,7 +95,7 @@ static int obey(struct player *player, const struct order *const lists[2], char 
 static int serve(struct player *player, const struct order *const lists[2])
 {
         char line[RIVAL_TEXT_MAX];
-        int r = open_device(player);
+        int r = player->allocator->has_no_device ? 0 : open_device(player);
 
         if (!r)
                 r = player->allocator->open(player);

@@ -2,6 +2,8 @@
 /* The child's side of rival.h, for rivals in C: the allocator, and the orders that it answers. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/size.h"
 #include "bench/peers/rival.h"
 #include "driver/cuda.h"
@@ -12,6 +14,7 @@ struct player;
 
 /* An allocator under test. The player numbers its streams. */
 struct allocator {
+        bool has_no_device;      /* it measures no memory */
         unsigned n_steps;        /* in a batch: slow allocators do fewer steps */
         unsigned n_thread_steps; /* the same for one of several threads */
         int (*open)(struct player *player);
@@ -39,10 +42,10 @@ struct order {
 };
 
 /* Each list ends with a NULL word. */
-extern const struct order orders_common[], orders_gpumemd[];
+extern const struct order orders_common[], orders_gpumemd[], orders_echo[];
 
 extern const struct allocator allocator_gpumemd, allocator_handle, allocator_driver,
-        allocator_async;
+        allocator_async, allocator_echo;
 
 /* What the order "back" gives back, as in cupy_rival.py. */
 #define ORDER_BACK_N     64

@@ -37,6 +37,7 @@ static const struct {
         [RIVAL_HANDLE] = {"gpumemd_handle", NULL},
         [RIVAL_DRIVER] = {"cuMemAlloc", NULL},
         [RIVAL_ASYNC] = {"cuMemAllocAsync", NULL},
+        [RIVAL_ECHO] = {"echo", NULL},
         [RIVAL_TORCH_CPP] = {"torch_cpp", "torch_cpp.py"},
         [RIVAL_TORCH] = {"torch", "torch_rival.py"},
         [RIVAL_TORCH_EXPANDABLE] = {"torch_expandable", "torch_rival.py"},

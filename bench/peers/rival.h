@@ -18,6 +18,7 @@ enum rival_kind {
         RIVAL_HANDLE,           /* gpumemd's calls with the handle of a stream */
         RIVAL_DRIVER,           /* cuMemAlloc */
         RIVAL_ASYNC,            /* cuMemAllocAsync, which cudaMallocAsync is */
+        RIVAL_ECHO,             /* a process that only answers messages, see bench/echo.h */
         RIVAL_TORCH_CPP,        /* PyTorch's allocator, from C++ */
         RIVAL_TORCH,            /* from Python */
         RIVAL_TORCH_EXPANDABLE, /* from Python, with expandable segments */

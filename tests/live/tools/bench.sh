@@ -177,6 +177,7 @@ ok "peers: block" peers block
 ok "a block through the library" row alloc_20MiB_beside_cuMemAlloc ' [0-9.]+ [um]s'
 ok "4 GiB given back" row back_4GiB_beside_cupy ' [0-9.]+ [um]s'
 ok "a block that is mapped still" row known_8GiB_beside_cuMemAlloc "<= 0.2"
+ok "beside its messages alone" row known_2MiB_beside_echo ' [0-9.]+ us'
 export FAKE_CUPY_HANGS=1
 ok "peers: first, and one that hangs" peers first --seconds 15
 ok "it takes its own row" row first_block_beside_cupy "it took too long"
