@@ -85,6 +85,14 @@ uint64_t client_charged(const struct client *client, uint32_t pool)
         return pool < client->policy->n_pools ? charge_sum_bytes(&client->sums[pool]) : 0;
 }
 
+/* Their number is in the policy, and that in the client: the first two will do. */
+void client_prefetch_charges(const struct client *client)
+{
+        __builtin_prefetch(client);
+        __builtin_prefetch(&client->sums[0].ranked[CHARGE_OF_POOL]);
+        __builtin_prefetch(&client->sums[1].ranked[CHARGE_OF_POOL]);
+}
+
 uint64_t client_unresponsive(const struct client *client, uint32_t pool)
 {
         return pool < client->policy->n_pools ? client->sums[pool].n_unresponsive_bytes : 0;

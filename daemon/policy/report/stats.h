@@ -84,6 +84,9 @@ uint64_t policy_idle_bytes(const struct policy *policy, uint32_t pool);
 /* What the client is charged in a pool, in bytes. */
 uint64_t client_charged(const struct client *client, uint32_t pool);
 
+/* What that reads comes into the CPU's cache meanwhile, for all pools. */
+void client_prefetch_charges(const struct client *client);
+
 /* Lingering bytes of that, which the client was told to unmap and has not within the timeout. */
 uint64_t client_unresponsive(const struct client *client, uint32_t pool);
 

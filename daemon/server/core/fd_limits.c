@@ -10,6 +10,8 @@
 
 #define ARRIVALS_A_USER 512
 
+#define FEW_FDS 32
+
 /* Used where the system sets no limit. */
 #define FDS_AT_MOST 1000000
 
@@ -62,6 +64,11 @@ unsigned fd_limits_max_arrivals(void)
         unsigned n = max_fds() / 16 / SESSION_N_FDS;
 
         return n < ARRIVALS_A_USER ? n : ARRIVALS_A_USER;
+}
+
+bool fd_limits_are_few(int fd)
+{
+        return (unsigned)fd + FEW_FDS >= max_fds();
 }
 
 uint64_t fd_limits_max_blocks(void)

@@ -14,5 +14,8 @@ void fd_limits_set_each(struct server *server, const struct user_rule *rule);
 /* How many connections of one user may wait for its turn. */
 unsigned fd_limits_max_arrivals(void);
 
+/* Whether there are few fds left, where this was the lowest one that was free. Any thread. */
+bool fd_limits_are_few(int fd);
+
 /* The number of blocks for which there are fds. */
 uint64_t fd_limits_max_blocks(void);

@@ -16,6 +16,11 @@ static uint64_t peak_of(uint64_t reported, uint64_t now, uint64_t n_capacity_byt
         return peak > now ? peak : now;
 }
 
+static bool reports(const struct session *session)
+{
+        return session->has_asked && session->state == SESSION_READY;
+}
+
 /* The client can write to its board at any time: each number is read once, and is limited to a possible
  * value. */
 struct board_stats board_stats_read(const struct session *session, uint32_t pool)
@@ -26,7 +31,7 @@ struct board_stats board_stats_read(const struct session *session, uint32_t pool
         struct board_sums sums;
         struct board_stats stats = {0};
 
-        if (session->state != SESSION_READY)
+        if (!reports(session))
                 return stats;
         board = board_pool(session->board, pool);
         sums = board_sum(board);
@@ -45,9 +50,9 @@ struct board_stats board_stats_read(const struct session *session, uint32_t pool
 
 void board_stats_prefetch(const struct session *session)
 {
-        if (session->state != SESSION_READY)
+        if (!reports(session))
                 return;
-        __builtin_prefetch(session->client);
+        client_prefetch_charges(session->client);
         for (uint32_t pool = 0; pool < session->server->n_pools; pool++) {
                 const char *board = (const char *)board_pool(session->board, pool);
 

@@ -11,7 +11,8 @@ struct board_stats {
         uint64_t hits, misses;              /* unchecked; use board_stats_add */
 };
 
-/* All zero for a client that is not READY: no process writes to its board. */
+/* All zero for a client that is not READY, since no process writes to its board; and for one that has never asked for
+ * memory. */
 struct board_stats board_stats_read(const struct session *session, uint32_t pool);
 
 /* What that will read comes into the CPU's cache meanwhile. */

@@ -77,7 +77,7 @@ static bool look_at_boards(const struct server *server, struct stats_look *look,
         for (unsigned i = 0; i < n; i++)
                 board_stats_prefetch(met[i]);
         for (unsigned i = 0; i < n; i++) {
-                if (session_has_client(met[i]))
+                if (met[i]->has_asked && session_has_client(met[i]))
                         add(met[i], look->totals);
         }
         return !numbered_is_over(&server->sessions_by_number, place);

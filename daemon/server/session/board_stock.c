@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/memfd.h"
+#include "daemon/server/core/fd_limits.h"
 
 struct board_stock {
         struct board_header header;
@@ -91,8 +92,13 @@ void board_stock_fill(struct board_stock *stock)
 {
         struct board board;
 
-        while (!is_full(stock) && make(stock, &board) == 0)
+        while (!is_full(stock) && make(stock, &board) == 0) {
+                if (fd_limits_are_few(board.fd)) {
+                        board_deinit(&board);
+                        return;
+                }
                 put(stock, &board);
+        }
 }
 
 int board_stock_take(struct board_stock *stock, struct board *ret_board)

@@ -25,7 +25,7 @@ int board_stock_new(const struct board_header *header, struct board_stock **ret_
 /* No other thread uses it any more. NULL is legal; returns NULL. */
 struct board_stock *board_stock_free(struct board_stock *stock);
 
-/* Makes boards until there are BOARD_STOCK_MAX, or the kernel refuses one. Any thread. */
+/* Makes boards until there are BOARD_STOCK_MAX, or few fds are left, or the kernel refuses one. Any thread. */
 void board_stock_fill(struct board_stock *stock);
 
 /* A board, which the caller unmaps and closes. It is made now if none is in stock. Errors of the kernel's. Any thread. */

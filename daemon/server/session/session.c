@@ -152,7 +152,7 @@ static bool tell_second(struct session *session)
         uint64_t now_ns = server_now_ns(server);
 
         /* While its charges stand. */
-        if (session->is_begin_noted && !session->is_end_noted)
+        if (session->has_asked && !session->is_end_noted)
                 event_log_note_left(session, LISTED_EVENT_ENDED, NULL);
         session->is_end_noted = true;
         if (policy_client_unmap_some(server->policy, session->client, LEASES_A_STEP, now_ns))
@@ -373,9 +373,9 @@ bool session_may_lease(const struct session *session)
 
 void session_note_user(struct session *session)
 {
-        if (session->is_begin_noted)
+        if (session->has_asked)
                 return;
-        session->is_begin_noted = true;
+        session->has_asked = true;
         event_log_note(session, LISTED_EVENT_CONNECTED, PROTO_ALL_POOLS, 0,
                        session->way == SESSION_AS_ADMIN ? "admin socket" : NULL);
 }

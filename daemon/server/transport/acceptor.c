@@ -90,6 +90,13 @@ static void come_in(struct acceptor *acceptor, int fd)
         hand_over(acceptor, &accepted);
 }
 
+/* Another thread may have taken its place while it was closed. */
+static void keep_spare(struct acceptor *acceptor)
+{
+        if (acceptor->spare_fd < 0)
+                acceptor->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 /* Accepts and refuses a connection when no fd is left. Otherwise it would wait for ever. */
 static void turn_away(struct acceptor *acceptor)
 {
@@ -102,7 +109,7 @@ static void turn_away(struct acceptor *acceptor)
                                     "gpumemd has no file descriptor left for a connection");
                 transport_close_fd(acceptor->closer, fd);
         }
-        acceptor->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        keep_spare(acceptor);
         atomic_store(&acceptor->has_shortage, true);
         acceptor->wake(acceptor->argument);
 }
@@ -110,8 +117,10 @@ static void turn_away(struct acceptor *acceptor)
 /* Returns whether the thread goes on. */
 static bool accept_one(struct acceptor *acceptor)
 {
-        int fd = accept4(acceptor->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd;
 
+        keep_spare(acceptor);
+        fd = accept4(acceptor->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
                 come_in(acceptor, fd);
                 return true;
@@ -155,7 +164,8 @@ int acceptor_new(int listen_fd, struct fd_closer *closer, void (*wake)(void *arg
         acceptor->argument = argument;
         pthread_mutex_init(&acceptor->lock, NULL);
         pthread_cond_init(&acceptor->has_room, NULL);
-        acceptor->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        acceptor->spare_fd = -1;
+        keep_spare(acceptor);
         acceptor->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (acceptor->stop_fd < 0)
                 r = err_errno();

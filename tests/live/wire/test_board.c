@@ -99,9 +99,34 @@ TEST(more_is_not_requested_than_allocated)
         leave(&liar);
 }
 
+/* Memory that it had once. */
+static struct claimant join_and_lease(const char *name)
+{
+        struct claimant claimant = join(name);
+
+        give_back(&claimant, must_lease(&claimant, 2 * MIB));
+        return claimant;
+}
+
+/* No board is read for nothing. */
+TEST(what_has_never_asked_for_memory_reports_nothing)
+{
+        struct claimant liar = join("liar");
+
+        claim_everything(&liar);
+        ck_assert_uint_eq(daemon_figure(FIGURE_hits), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_misses), 0);
+        ck_assert_uint_eq(row_of("liar").device_hits, 0);
+        ck_assert_uint_eq(row_of("liar").device_allocated_peak, 0);
+        give_back(&liar, must_lease(&liar, 2 * MIB));
+        ck_assert_uint_eq(daemon_figure(FIGURE_hits), INT64_MAX);
+        ck_assert_uint_eq(row_of("liar").device_hits, INT64_MAX);
+        leave(&liar);
+}
+
 TEST(liars_wrap_no_sum)
 {
-        struct claimant liars[2] = {join("first"), join("second")};
+        struct claimant liars[2] = {join_and_lease("first"), join_and_lease("second")};
 
         atomic_store(&liars[0].counters->lanes[0].hits, 5);
         atomic_store(&liars[1].counters->lanes[0].hits, 7);
@@ -188,7 +213,7 @@ static void expect_bounded_sum(const void *unused)
 
 TEST(liars_wrap_no_sum_over_other_tenants, NEEDS_ROOT)
 {
-        struct claimant liars[2] = {join("first"), join("second")};
+        struct claimant liars[2] = {join_and_lease("first"), join_and_lease("second")};
 
         claim_everything(&liars[0]);
         claim_everything(&liars[1]);

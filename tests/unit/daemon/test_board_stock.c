@@ -116,6 +116,20 @@ TEST(where_the_kernel_refuses_a_file_nothing_is_in_stock)
         take_and_use();
 }
 
+TEST(the_last_fds_are_left_to_others)
+{
+        struct rlimit before, few;
+
+        ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+        few = before;
+        few.rlim_cur = 40;
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+        board_stock_fill(stock);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+        ck_assert_uint_lt(count_made_ahead(), BOARD_STOCK_MAX);
+        take_and_use();
+}
+
 static void *fill_on(void *argument)
 {
         (void)argument;
