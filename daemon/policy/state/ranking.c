@@ -9,7 +9,7 @@ void ranking_init(struct ranking *ranking)
 {
         ranking->occupied = ranking->n_sums = 0;
         for (unsigned i = 0; i < RANKING_N_CLASSES; i++)
-                LIST_INIT(&ranking->classes[i]);
+                TAILQ_INIT(&ranking->classes[i]);
 }
 
 static unsigned class_of(uint64_t n_bytes)
@@ -21,7 +21,7 @@ static void put(struct ranking *ranking, struct ranked *ranked)
 {
         unsigned class = class_of(ranked->n_bytes);
 
-        LIST_INSERT_HEAD(&ranking->classes[class], ranked, link);
+        TAILQ_INSERT_TAIL(&ranking->classes[class], ranked, link);
         ranking->occupied |= UINT64_C(1) << class;
         ranking->n_sums++;
 }
@@ -30,8 +30,8 @@ static void take_out(struct ranking *ranking, struct ranked *ranked)
 {
         unsigned class = class_of(ranked->n_bytes);
 
-        LIST_REMOVE(ranked, link);
-        if (LIST_EMPTY(&ranking->classes[class]))
+        TAILQ_REMOVE(&ranking->classes[class], ranked, link);
+        if (TAILQ_EMPTY(&ranking->classes[class]))
                 ranking->occupied &= ~(UINT64_C(1) << class);
         ranking->n_sums--;
 }
@@ -53,7 +53,7 @@ static struct ranked *first_below(const struct ranking *ranking, unsigned class)
         uint64_t below = ranking->occupied &
                          (class < RANKING_N_CLASSES ? (UINT64_C(1) << class) - 1 : UINT64_MAX);
 
-        return below ? LIST_FIRST(&ranking->classes[class_of(below)]) : NULL;
+        return below ? TAILQ_FIRST(&ranking->classes[class_of(below)]) : NULL;
 }
 
 struct ranked *ranking_first(const struct ranking *ranking)
@@ -63,7 +63,7 @@ struct ranked *ranking_first(const struct ranking *ranking)
 
 struct ranked *ranking_next(const struct ranking *ranking, const struct ranked *ranked)
 {
-        struct ranked *next = LIST_NEXT(ranked, link);
+        struct ranked *next = TAILQ_NEXT(ranked, link);
 
         return next ? next : first_below(ranking, class_of(ranked->n_bytes));
 }
@@ -74,8 +74,8 @@ void ranking_check(const struct ranking *ranking)
         uint64_t n_sums = 0;
 
         for (unsigned i = 0; i < RANKING_N_CLASSES; i++) {
-                assert(LIST_EMPTY(&ranking->classes[i]) == !(ranking->occupied >> i & 1));
-                LIST_FOREACH (ranked, &ranking->classes[i], link) {
+                assert(TAILQ_EMPTY(&ranking->classes[i]) == !(ranking->occupied >> i & 1));
+                TAILQ_FOREACH (ranked, &ranking->classes[i], link) {
                         assert(ranked->n_bytes && class_of(ranked->n_bytes) == i);
                         n_sums++;
                 }

@@ -2,7 +2,7 @@
 /* Which of many have most bytes, without a walk through all.
  *
  * A ranking has one list for each power of two, so a change of a sum costs the same however many sums there are. Sums of 0
- * are in no list. Lists come in falling order; within one list the order is arbitrary. */
+ * are in no list. Lists come in falling order; in one list the sum that came into it the longest ago is first. */
 #pragma once
 
 #include <stdint.h>
@@ -11,14 +11,14 @@
 /* A sum in one ranking. All zero: a sum of 0. */
 struct ranked {
         uint64_t n_bytes;
-        LIST_ENTRY(ranked) link;
+        TAILQ_ENTRY(ranked) link;
 };
 
 #define RANKING_N_CLASSES 64
 struct ranking {
         uint64_t n_sums;
         uint64_t occupied; /* a bit for each list that is not empty */
-        LIST_HEAD(, ranked) classes[RANKING_N_CLASSES];
+        TAILQ_HEAD(ranking_class, ranked) classes[RANKING_N_CLASSES];
 };
 
 void ranking_init(struct ranking *ranking);

@@ -152,6 +152,34 @@ POLICY_TEST(a_users_many_containers_give_before_a_user_with_less, 1024 * MIB)
         expect_idle();
 }
 
+/* Who takes and returns one block again and again does not lose it to those who have left theirs. */
+POLICY_TEST(of_users_with_as_much_the_one_that_cached_first_gives, 16 * MIB)
+{
+        struct client *old = join(1), *busy = join(2), *asker = join(3);
+        struct held left = cache(old, 2 * MIB, RETURN_UNMAPPED);
+
+        (void)cache(busy, 2 * MIB, RETURN_UNMAPPED);
+        ask(asker, 1, 14 * MIB, 5000);
+        expect_release(left.block);
+        (void)expect_made(asker, 1);
+        expect_idle();
+}
+
+/* Among a user's containers, too, the one with most gives first. */
+POLICY_TEST(of_a_users_containers_the_one_with_most_gives, 16 * MIB)
+{
+        struct client *asker = join(1);
+        struct held several[3];
+
+        (void)cache(join_in(3, 0, 1), 2 * MIB, RETURN_UNMAPPED);
+        cache_unmapped(join_in(3, 0, 2), ARRAY_SIZE(several), several);
+        (void)cache(join_in(3, 0, 3), 2 * MIB, RETURN_UNMAPPED);
+        ask(asker, 1, 8 * MIB, 5000);
+        expect_release(several[0].block);
+        (void)expect_made(asker, 1);
+        expect_idle();
+}
+
 /* Nothing would come back, neither from idle nor from cached blocks. */
 POLICY_TEST(what_stays_mapped_makes_no_room, 16 * MIB)
 {
