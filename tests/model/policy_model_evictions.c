@@ -27,16 +27,22 @@ static void check_oldest_went(struct model *model, const struct model_block *evi
         }
 }
 
-/* What the tenant has cached, with what was evicted since. */
-static uint64_t cached_before(const struct model *model, const struct model_block *of)
+/* What its tenant has cached now, and with those that were evicted after `evicted`, or with it: of a kind the oldest
+ * went first. */
+static uint64_t cached_now(const struct model *model, const struct model_block *of,
+                           const struct model_block *evicted)
 {
         const struct model_block *block;
         uint64_t n_bytes = 0;
 
         LIST_FOREACH (block, &model->blocks, link) {
+                bool is_later = evicted && block->evicted &&
+                                (model_mapped(block) != model_mapped(evicted) ||
+                                 block->cached_at >= evicted->cached_at);
+
                 if (block->pool == of->pool && block->uid == of->uid &&
                     (block->state == MODEL_CACHED || block->state == MODEL_CREATING_FOR_CACHE ||
-                     block->evicted))
+                     is_later))
                         n_bytes += block->n_bytes;
         }
         return n_bytes;
@@ -61,8 +67,8 @@ static void check_order_of_tenants(struct model *model, const struct model_block
                 if (evicted->uid == asker->client->uid)
                         continue;
                 must(model, block->uid != asker->client->uid);
-                must(model, power_of_two(cached_before(model, block)) <=
-                                    power_of_two(cached_before(model, evicted)));
+                must(model, power_of_two(cached_now(model, block, NULL)) <=
+                                    power_of_two(cached_now(model, evicted, evicted)));
         }
 }
 

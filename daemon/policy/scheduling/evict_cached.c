@@ -46,13 +46,28 @@ static bool is_meant(const struct block *block, enum evict_kind kind,
                (!newcomer || !block_is_mapped(block) || !would_pass_limit(block, newcomer));
 }
 
+/* Cached blocks of the kind. */
+static uint64_t there_bytes(const struct totals *totals, enum evict_kind kind)
+{
+        switch (kind) {
+        case EVICT_UNMAPPED:
+                return totals->evictable;
+        case EVICT_MAPPED:
+                return totals->mapped_cached;
+        case EVICT_KEPT:
+                return totals->kept_cached;
+        }
+        return 0;
+}
+
 static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum evict_kind kind,
                           const struct newcomer *newcomer)
 {
         struct block *block, *next;
         uint64_t n_evicted_bytes = 0;
 
-        for (block = TAILQ_FIRST(&holding->cached); block && n_evicted_bytes < n_bytes;
+        for (block = TAILQ_FIRST(&holding->cached);
+             block && n_evicted_bytes < n_bytes && there_bytes(&holding->totals, kind);
              block = next) {
                 next = TAILQ_NEXT(block, holding_link);
                 if (!is_meant(block, kind, newcomer))
@@ -68,33 +83,35 @@ uint64_t evict_cached_own(struct holding *holding, uint64_t n_bytes, enum evict_
         return evict_own(holding, n_bytes, kind, NULL);
 }
 
+/* Of one that has most no more is taken than until others have as much, by powers of two. */
 static uint64_t evict_of(const struct owned *owned, uint64_t n_bytes, enum evict_kind kind,
                          const struct newcomer *newcomer)
 {
-        struct ranked *ranked, *next;
+        struct ranking_walk walk = RANKING_WALK(&owned->by_cached);
+        struct ranked *ranked;
         uint64_t n_evicted_bytes = 0;
 
-        for (ranked = ranking_first(&owned->by_cached); ranked && n_evicted_bytes < n_bytes;
-             ranked = next) {
-                next = ranking_next(&owned->by_cached, ranked);
+        while (n_evicted_bytes < n_bytes && (ranked = ranking_walk_next(&walk)))
                 n_evicted_bytes += evict_own(CONTAINER_OF(ranked, struct holding, cached_sum),
-                                             n_bytes - n_evicted_bytes, kind, newcomer);
-        }
+                                             size_smaller(n_bytes - n_evicted_bytes,
+                                                          ranking_bytes_to_fall(ranked)),
+                                             kind, newcomer);
         return n_evicted_bytes;
 }
 
 static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum evict_kind kind,
                           const struct newcomer *newcomer)
 {
-        struct ranked *ranked, *next;
+        struct ranking_walk walk = RANKING_WALK(&pool->by_cached);
+        struct ranked *ranked;
         uint64_t n_evicted_bytes = 0;
 
-        for (ranked = ranking_first(&pool->by_cached); ranked && n_evicted_bytes < n_bytes;
-             ranked = next) {
-                next = ranking_next(&pool->by_cached, ranked);
+        while (n_evicted_bytes < n_bytes && there_bytes(&pool->totals, kind) &&
+               (ranked = ranking_walk_next(&walk)))
                 n_evicted_bytes += evict_of(CONTAINER_OF(ranked, struct owned, cached_sum),
-                                            n_bytes - n_evicted_bytes, kind, newcomer);
-        }
+                                            size_smaller(n_bytes - n_evicted_bytes,
+                                                         ranking_bytes_to_fall(ranked)),
+                                            kind, newcomer);
         return n_evicted_bytes;
 }
 

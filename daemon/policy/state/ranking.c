@@ -68,6 +68,22 @@ struct ranked *ranking_next(const struct ranking *ranking, const struct ranked *
         return next ? next : first_below(ranking, class_of(ranked->n_bytes));
 }
 
+struct ranked *ranking_walk_next(struct ranking_walk *walk)
+{
+        struct ranked *ranked = walk->next ? walk->next : first_below(walk->ranking, walk->class);
+
+        if (!ranked)
+                return NULL;
+        walk->class = class_of(ranked->n_bytes);
+        walk->next = TAILQ_NEXT(ranked, link);
+        return ranked;
+}
+
+uint64_t ranking_bytes_to_fall(const struct ranked *ranked)
+{
+        return ranked->n_bytes - (UINT64_C(1) << class_of(ranked->n_bytes)) + 1;
+}
+
 void ranking_check(const struct ranking *ranking)
 {
         const struct ranked *ranked;

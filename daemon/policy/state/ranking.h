@@ -26,9 +26,23 @@ void ranking_init(struct ranking *ranking);
 /* The sum is so large now. */
 void ranking_set(struct ranking *ranking, struct ranked *ranked, uint64_t n_bytes);
 
-/* The first sum, and the next one; NULL after the last. A sum may change after the next one was asked for; it may then
- * be met once more. */
+/* The first sum, and the next one; NULL after the last. None may change between. */
 struct ranked *ranking_first(const struct ranking *ranking);
 struct ranked *ranking_next(const struct ranking *ranking, const struct ranked *ranked);
+
+/* A walk in which the sum that was met last may fall: in a lower list it is met again. */
+struct ranking_walk {
+        const struct ranking *ranking;
+        struct ranked *next; /* in this list, or NULL */
+        unsigned class;
+};
+
+#define RANKING_WALK(of) ((struct ranking_walk){.ranking = (of), .class = RANKING_N_CLASSES})
+
+/* NULL after the last. */
+struct ranked *ranking_walk_next(struct ranking_walk *walk);
+
+/* So much less, and the sum is in a lower list. */
+uint64_t ranking_bytes_to_fall(const struct ranked *ranked);
 
 void ranking_check(const struct ranking *ranking);

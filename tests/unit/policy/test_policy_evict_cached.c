@@ -165,6 +165,30 @@ POLICY_TEST(of_users_with_as_much_the_one_that_cached_first_gives, 16 * MIB)
         expect_idle();
 }
 
+/* A large block takes from the one that has most only until another one has more. */
+POLICY_TEST(a_large_block_takes_from_several_users, 64 * MIB)
+{
+        struct client *much = join(1), *more = join(2), *asker = join(3);
+        struct held rest[14], held[16];
+        struct action action;
+        unsigned n_of_much = 0, n_of_more = 0;
+
+        cache_unmapped(much, ARRAY_SIZE(rest), rest);
+        cache_unmapped(more, ARRAY_SIZE(held), held);
+        ask(asker, 1, 32 * MIB, 5000);
+        for (unsigned i = 0; i < 14; i++) {
+                action = take(ACTION_RELEASE);
+                for (unsigned k = 0; k < ARRAY_SIZE(rest); k++)
+                        n_of_much += action.block == rest[k].block;
+                for (unsigned k = 0; k < ARRAY_SIZE(held); k++)
+                        n_of_more += action.block == held[k].block;
+                released(action.block);
+        }
+        (void)expect_made(asker, 1);
+        ck_assert_uint_gt(n_of_much, 4);
+        ck_assert_uint_gt(n_of_more, 4);
+}
+
 /* Among a user's containers, too, the one with most gives first. */
 POLICY_TEST(of_a_users_containers_the_one_with_most_gives, 16 * MIB)
 {
