@@ -2,8 +2,9 @@
 /* Eviction: gives cached blocks back to the driver, to make room for a request that no block serves.
  *
  * Cached blocks that no client maps go first, since only their memory comes back with the release: first
- * the asking tenant's, then those of others: of the owner (owner.h) that has most cached, of its tenant that has most, the
- * oldest first. So one that uses much does not take the few blocks that another one needs again and again. Other blocks must be unmapped by clients:
+ * the asking tenant's, then those of others: of the owner (owner.h) that has most cached, of its tenant that has most,
+ * the oldest first, until another one has most. So one that uses much does not take the few blocks that another one
+ * needs again and again. Other blocks must be unmapped by clients:
  * first those of the asking client's idle leases, then of its tenant's, then cached ones in the order
  * above, and last those of other tenants' idle leases. */
 #pragma once

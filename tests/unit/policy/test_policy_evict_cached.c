@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Idle leases that make room for a request: clients that do not unmap them, that end, or that keep them mapped. */
 #include "base/err.h"
+#include "daemon/policy/aging.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/evict_cached.h"
 #include "tests/unit/policy/policy_world.h"
@@ -187,6 +188,33 @@ POLICY_TEST(a_large_block_takes_from_several_users, 64 * MIB)
         (void)expect_made(asker, 1);
         ck_assert_uint_gt(n_of_much, 4);
         ck_assert_uint_gt(n_of_more, 4);
+}
+
+POLICY_TEST(no_more_goes_than_is_needed, 16 * MIB)
+{
+        struct client *much = join(1), *asker = join(3);
+        struct held of_much[3], of_other[2];
+
+        cache_unmapped(much, ARRAY_SIZE(of_much), of_much);
+        cache_unmapped(join(2), ARRAY_SIZE(of_other), of_other);
+        ask(asker, 1, 14 * MIB, 5000);
+        for (unsigned i = 0; i < 4; i++)
+                released(take(ACTION_RELEASE).block);
+        (void)expect_made(asker, 1);
+        expect_idle();
+}
+
+/* What the admin has kept is spared, too. */
+POLICY_TEST(a_new_block_leaves_what_the_pool_keeps, 1024 * MIB)
+{
+        struct client *asker = join(2);
+
+        ck_assert_int_eq(policy_set_pool_keep(world.policy, 0, 2 * EVICT_SPARE_BYTES, UINT64_MAX),
+                         0);
+        (void)cache(join(1), 2 * EVICT_SPARE_BYTES, RETURN_UNMAPPED);
+        ask(asker, 1, 4 * MIB, 0);
+        (void)expect_made(asker, 1);
+        expect_idle();
 }
 
 /* Among a user's containers, too, the one with most gives first. */

@@ -85,6 +85,58 @@ POLICY_TEST(it_does_not_go_past_others_of_its_tenant, 8 * MIB)
         (void)expect_grant(a, 2);
 }
 
+/* Nobody waits, so nobody needs to be met. */
+POLICY_TEST(where_nobody_waits_a_cached_block_is_given_at_once, 8 * MIB)
+{
+        struct client *a = join(1);
+        struct held held = hold(a, 2 * MIB);
+        uint64_t n_walks = world.policy->n_walks;
+
+        policy_serve_in_turns(world.policy);
+        give_back(a, held.lease, RETURN_UNMAPPED);
+        serve_all();
+        ask(a, 1, 2 * MIB, 0);
+        (void)expect_grant(a, 1);
+        ck_assert_uint_eq(world.policy->n_walks, n_walks);
+}
+
+/* The walk had met the one that waits when the blocks came. */
+POLICY_TEST(a_block_that_came_during_a_walk_has_not_been_passed_by, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2), *c = join(3);
+        struct held held = hold(a, 2 * MIB), rest = hold(c, 6 * MIB);
+        uint64_t n_walks = world.policy->n_walks;
+
+        policy_serve_in_turns(world.policy);
+        ask(b, 1, 8 * MIB, UINT64_MAX);
+        for (unsigned i = 0; i < 1000 && !world.policy->pools[0]->queue.walk.at; i++)
+                (void)policy_serve(world.policy, 1, world.now_ns);
+        ck_assert_uint_eq(world.policy->n_walks, n_walks + 1);
+        give_back(c, rest.lease, RETURN_UNMAPPED);
+        give_back(a, held.lease, RETURN_UNMAPPED);
+        for (unsigned i = 0; i < 1000 && world.policy->n_walks == n_walks + 1; i++)
+                (void)policy_serve(world.policy, 1, world.now_ns);
+        ask(a, 1, 2 * MIB, 0);
+        expect_idle();
+        serve_all();
+        expect_release(rest.block);
+        expect_release(held.block);
+        expect_refusal(a, 1, GPUMEM_E_REFUSED);
+}
+
+POLICY_TEST(one_that_it_does_not_map_is_not_given_at_once_to_one_that_wants_no_other, 8 * MIB)
+{
+        const struct policy_ask request = {.serial = 1,
+                                           .n_bytes = 2 * MIB,
+                                           .known_will_do = true,
+                                           .only_known = true};
+        struct client *a = join(1);
+
+        (void)cache(a, 2 * MIB, RETURN_UNMAPPED);
+        ask_with(a, &request);
+        expect_refusal(a, 1, GPUMEM_E_REFUSED);
+}
+
 /* Many clients declare the same bytes again. */
 POLICY_TEST(nobody_is_looked_at_when_nothing_has_changed, 8 * MIB)
 {
