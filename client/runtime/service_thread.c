@@ -75,6 +75,8 @@ static void *run(void *argument)
 {
         struct service_thread *service = argument;
 
+        /* It must find itself running, or it would wait for services_lock, which begin() and join() hold. */
+        atomic_store(&service->running, true);
         service->calls->begin(service->owner);
         while (!atomic_load(&service->ending)) {
                 int again_ms = look(service);
@@ -139,18 +141,16 @@ static void begin(struct service_thread *service)
         service->wake_fd = eventfd(0, EFD_CLOEXEC);
         r = service->wake_fd < 0 ? err_errno() : 0;
         atomic_store(&service->awake, true);
-        /* Before it runs: it must find itself running, or it would wait for services_lock, which join() holds. */
-        atomic_store(&service->running, true);
         if (!r)
                 r = thread_start(run, service, &service->thread);
         if (r) {
-                atomic_store(&service->running, false);
                 log_debug("no service thread: %s", strerror(-r));
                 closep(&service->wake_fd);
                 atomic_store(&service->allowed, false);
                 return;
         }
         LIST_INSERT_HEAD(&services, service, link);
+        atomic_store(&service->running, true);
 }
 
 int service_thread_init(struct service_thread *service, const struct service_thread_owner *calls,
