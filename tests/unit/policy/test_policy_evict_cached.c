@@ -167,9 +167,9 @@ POLICY_TEST(of_users_with_as_much_the_one_that_cached_first_gives, 16 * MIB)
 }
 
 /* A large block takes from the one that has most only until another one has more. */
-POLICY_TEST(a_large_block_takes_from_several_users, 64 * MIB)
+static void expect_from_both(struct client *much, struct client *more)
 {
-        struct client *much = join(1), *more = join(2), *asker = join(3);
+        struct client *asker = join(9);
         struct held rest[14], held[16];
         struct action action;
         unsigned n_of_much = 0, n_of_more = 0;
@@ -188,6 +188,20 @@ POLICY_TEST(a_large_block_takes_from_several_users, 64 * MIB)
         (void)expect_made(asker, 1);
         ck_assert_uint_gt(n_of_much, 4);
         ck_assert_uint_gt(n_of_more, 4);
+}
+
+POLICY_TEST(a_large_block_takes_from_several_users, 64 * MIB)
+{
+        struct client *much = join(1);
+
+        expect_from_both(much, join(2));
+}
+
+POLICY_TEST(and_from_several_containers_of_one, 64 * MIB)
+{
+        struct client *much = join_in(3, 0, 1);
+
+        expect_from_both(much, join_in(3, 0, 2));
 }
 
 POLICY_TEST(no_more_goes_than_is_needed, 16 * MIB)

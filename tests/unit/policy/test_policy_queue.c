@@ -137,6 +137,20 @@ POLICY_TEST(one_that_it_does_not_map_is_not_given_at_once_to_one_that_wants_no_o
         expect_refusal(a, 1, GPUMEM_E_REFUSED);
 }
 
+/* A smaller block would do, and there is room below the limit for neither. */
+POLICY_TEST(nor_one_that_passes_a_limit, 16 * MIB)
+{
+        const struct policy_ask request = {
+                .serial = 1, .n_bytes = 4 * MIB, .n_least_bytes = 2 * MIB, .deadline_ns = 5000};
+        struct client *a = join(1);
+
+        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_DEVICE_BYTES, 4 * MIB);
+        (void)hold(a, 4 * MIB);
+        (void)cache(join(1), 2 * MIB, RETURN_UNMAPPED);
+        ask_with(a, &request);
+        expect_idle();
+}
+
 /* Many clients declare the same bytes again. */
 POLICY_TEST(nobody_is_looked_at_when_nothing_has_changed, 8 * MIB)
 {
