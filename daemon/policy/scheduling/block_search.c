@@ -52,15 +52,21 @@ static struct block *find_known(const struct request *request, bool idle_too,
         return revoke_idle_try(found) ? found : NULL;
 }
 
+/* Of those that the client has returned. It may have thousands, and the last ones are the likeliest. */
+#define MAPPED_SCANS 64
+
 /* Of equal blocks the one that the client still maps is cheapest: the one cached last. */
 static struct block *find_mapped(struct client *client, const struct bin *bin)
 {
+        unsigned n_left = MAPPED_SCANS;
         struct block *found = NULL;
         struct lease *lease;
 
         LIST_FOREACH (lease, &client->returned, returned_link) {
                 struct block *block = lease->block;
 
+                if (!n_left--)
+                        break;
                 if (block->bin != bin || block->state != BLOCK_CACHED)
                         continue;
                 if (!found || block->cached_at > found->cached_at)
