@@ -189,6 +189,9 @@ void policy_lease(struct policy *policy, struct client *client, const struct pol
         pool = admission_ask(client, ask, now_ns);
         if (pool)
                 service_serve(pool, now_ns);
+        /* What was left to serve before is served by any event, also by one that serves itself. */
+        while (!pool && !policy->in_turns && !service_go_on(policy, UINT_MAX, now_ns))
+                continue;
 }
 
 void policy_lease_denied(struct client *client, const struct policy_ask *ask)

@@ -374,4 +374,22 @@ POLICY_TEST(what_was_idle_before_it_was_returned_is_as_old, 64 * MIB)
         ck_assert(!policy_ages(world.policy));
 }
 
+/* It need not wait for an event that has nothing else to serve. */
+POLICY_TEST(what_was_taken_serves_one_that_waits_with_the_next_event, 8 * MIB)
+{
+        struct client *a = join(1), *c = join(2);
+        struct held held = hold(a, 4 * MIB), cached = cache(c, 2 * MIB, RETURN_UNMAPPED);
+
+        ck_assert_int_eq(policy_set_pool_keep(world.policy, 0, 8 * MIB, 0), 0);
+        (void)hold(join(3), 2 * MIB);
+        ask(a, 1, 4 * MIB, UINT64_MAX);
+        expect_idle();
+        mark_idle(a, held.lease);
+        look(0);
+        expect_idle();
+        ask(c, 1, 2 * MIB, 0);
+        ck_assert_ptr_eq(lease_block(expect_grant(c, 1)), cached.block);
+        ck_assert_ptr_eq(lease_block(expect_grant(a, 1)), held.block);
+}
+
 TESTS_MAIN("policy: aging")
