@@ -92,10 +92,10 @@ static uint64_t evict_of(const struct owned *owned, uint64_t n_bytes, enum evict
         uint64_t n_evicted_bytes = 0;
 
         while (n_evicted_bytes < n_bytes && (ranked = ranking_walk_next(&walk)))
-                n_evicted_bytes += evict_own(CONTAINER_OF(ranked, struct holding, cached_sum),
-                                             size_smaller(n_bytes - n_evicted_bytes,
-                                                          ranking_bytes_to_fall(ranked)),
-                                             kind, newcomer);
+                n_evicted_bytes += evict_own(
+                        CONTAINER_OF(ranked, struct holding, cached_sum),
+                        size_smaller(n_bytes - n_evicted_bytes, ranking_bytes_to_fall(ranked)),
+                        kind, newcomer);
         return n_evicted_bytes;
 }
 
@@ -108,10 +108,10 @@ static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum evict_kind k
 
         while (n_evicted_bytes < n_bytes && there_bytes(&pool->totals, kind) &&
                (ranked = ranking_walk_next(&walk)))
-                n_evicted_bytes += evict_of(CONTAINER_OF(ranked, struct owned, cached_sum),
-                                            size_smaller(n_bytes - n_evicted_bytes,
-                                                         ranking_bytes_to_fall(ranked)),
-                                            kind, newcomer);
+                n_evicted_bytes += evict_of(
+                        CONTAINER_OF(ranked, struct owned, cached_sum),
+                        size_smaller(n_bytes - n_evicted_bytes, ranking_bytes_to_fall(ranked)),
+                        kind, newcomer);
         return n_evicted_bytes;
 }
 

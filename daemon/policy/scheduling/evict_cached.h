@@ -33,8 +33,8 @@ void evict_cached_recall(struct pool *pool, const struct client *asker, uint64_t
                          enum evict_amount amount, uint64_t now_ns, struct scan_budget *budget);
 
 /* How much of a pool of device memory may be cached or idle beside a new block: a part of the peak of
- * reserved bytes, or a few blocks, or one block for each owner that has any, or the pool's keep_bytes (aging.h). Beyond
- * that some owner has two, and loses one first. */
+ * reserved bytes, or a few blocks, or one block of 2 MiB for each owner that has any, or the pool's keep_bytes (aging.h).
+ * Where all blocks are that small, some owner has two beyond that, and loses one first. */
 #define EVICT_SPARE_PART     512
 #define EVICT_SPARE_BYTES    (64 * MIB)
 #define EVICT_SPARE_AN_OWNER (2 * MIB)

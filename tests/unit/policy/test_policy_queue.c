@@ -126,10 +126,8 @@ POLICY_TEST(a_block_that_came_during_a_walk_has_not_been_passed_by, 8 * MIB)
 
 POLICY_TEST(one_that_it_does_not_map_is_not_given_at_once_to_one_that_wants_no_other, 8 * MIB)
 {
-        const struct policy_ask request = {.serial = 1,
-                                           .n_bytes = 2 * MIB,
-                                           .known_will_do = true,
-                                           .only_known = true};
+        const struct policy_ask request = {
+                .serial = 1, .n_bytes = 2 * MIB, .known_will_do = true, .only_known = true};
         struct client *a = join(1);
 
         (void)cache(a, 2 * MIB, RETURN_UNMAPPED);
