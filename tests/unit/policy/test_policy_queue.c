@@ -85,7 +85,7 @@ POLICY_TEST(it_does_not_go_past_others_of_its_tenant, 8 * MIB)
         (void)expect_grant(a, 2);
 }
 
-/* Nobody waits, so nobody needs to be met. */
+/* No request waits, so none needs to be met. */
 POLICY_TEST(where_nobody_waits_a_cached_block_is_given_at_once, 8 * MIB)
 {
         struct client *a = join(1);
