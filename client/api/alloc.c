@@ -6,85 +6,12 @@
 #include "client/api/client.h"
 #include "client/api/default_client.h"
 #include "client/api/refusal.h"
+#include "client/api/wrong_request.h"
 #include "client/connection/retry.h"
 #include "client/pool/shared_alloc.h"
 #include "client/runtime/before_wait.h"
 #include "client/runtime/last_error.h"
 #include "client/watch/trace.h"
-
-#define FLAGS_ALL (SHARED_ALLOC_FLAGS | GPUMEM_AT_PLACE | GPUMEM_PRIMARY)
-
-int client_refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
-{
-        const char *what = kind == GPUMEM_DEVICE ? "CUDA device" : "NUMA node", *mark = "for";
-        char text[GPUMEM_TEXT_BYTES];
-        const struct pool *pool;
-        int n = snprintf(text, sizeof(text), "gpumemd has no pool for %s %d; it has pools", what,
-                         place);
-
-        for (uint32_t i = 0; (pool = client_pool(client, i)) && n < (int)sizeof(text); i++) {
-                if (pool->memory.kind != kind || pool->binding.is_missing || pool_place(pool) < 0)
-                        continue;
-                n += snprintf(text + n, sizeof(text) - (size_t)n, " %s %d", mark, pool_place(pool));
-                mark = "and";
-        }
-        if (*mark == 'f')
-                (void)snprintf(text, sizeof(text), "gpumemd has no pool for any %s here", what);
-        last_error_set(GPUMEM_E_NO_POOL, text);
-        return GPUMEM_E_NO_POOL;
-}
-
-static int refuse_stream(int ordinal, int32_t place)
-{
-        char text[GPUMEM_TEXT_BYTES];
-
-        (void)snprintf(text, sizeof(text),
-                       "the stream is of CUDA device %d, and place is %d; allowed are %d and "
-                       "GPUMEM_NEAREST (%d)",
-                       ordinal, place, ordinal, GPUMEM_NEAREST);
-        last_error_set(GPUMEM_E_WRONG_STREAM, text);
-        return GPUMEM_E_WRONG_STREAM;
-}
-
-static int refuse_kind(enum gpumem_kind kind)
-{
-        char text[GPUMEM_TEXT_BYTES];
-
-        (void)snprintf(text, sizeof(text),
-                       "kind is %d; allowed are GPUMEM_DEVICE (%d) and GPUMEM_PINNED (%d)",
-                       (int)kind, GPUMEM_DEVICE, GPUMEM_PINNED);
-        last_error_set(GPUMEM_E_BAD_REQUEST, text);
-        return GPUMEM_E_BAD_REQUEST;
-}
-
-static int check_request(const struct gpumem_request *request)
-{
-        char text[GPUMEM_TEXT_BYTES];
-
-        if (request->n_bytes == 0) {
-                last_error_set(GPUMEM_E_BAD_REQUEST, "n_bytes is 0; allowed is 1 byte or more");
-                return GPUMEM_E_BAD_REQUEST;
-        }
-        if (!(request->flags & GPUMEM_AT_PLACE) && request->place &&
-            request->place != GPUMEM_NEAREST) {
-                (void)snprintf(text, sizeof(text),
-                               "place is %d; without GPUMEM_AT_PLACE (%u) in flags it must be 0 or "
-                               "GPUMEM_NEAREST (%d)",
-                               request->place, (unsigned)GPUMEM_AT_PLACE, GPUMEM_NEAREST);
-                last_error_set(GPUMEM_E_BAD_REQUEST, text);
-                return GPUMEM_E_BAD_REQUEST;
-        }
-        if (!(request->flags & ~FLAGS_ALL))
-                return 0;
-        (void)snprintf(text, sizeof(text),
-                       "flags are 0x%x; allowed are GPUMEM_SHAREABLE (%u), GPUMEM_AT_PLACE (%u), "
-                       "GPUMEM_PRIMARY (%u), GPUMEM_REGISTERED (%u) and GPUMEM_RDMA (%u)",
-                       (unsigned)request->flags, (unsigned)GPUMEM_SHAREABLE,
-                       (unsigned)GPUMEM_AT_PLACE, (unsigned)GPUMEM_PRIMARY,
-                       (unsigned)GPUMEM_REGISTERED, (unsigned)GPUMEM_RDMA);
-        last_error_set(GPUMEM_E_UNSUPPORTED, text);
-        return GPUMEM_E_UNSUPPORTED;
-}
 
 /* The driver has one result for this, and the reason is not of the library's making. */
 static int explain_locked(const struct cuda *cuda, void *stream, int r)
@@ -116,8 +43,8 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
                 captures_divert(&client->captures, ret_asked, &ret_asked->key);
         if (request->place != GPUMEM_NEAREST && request->place != ordinal)
                 return client_pool_at(client, GPUMEM_DEVICE, request->place)
-                               ? refuse_stream(ordinal, request->place)
-                               : client_refuse_place(client, GPUMEM_DEVICE, request->place);
+                               ? wrong_request_stream(ordinal, request->place)
+                               : wrong_request_place(client, GPUMEM_DEVICE, request->place);
         *ret_place = ordinal;
         return 0;
 }
@@ -176,7 +103,7 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
         else if (request->kind == GPUMEM_PINNED)
                 r = place_pinned(client, request, &asked);
         else
-                r = refuse_kind(request->kind);
+                r = wrong_request_kind(request->kind);
         if (r)
                 return r;
         pool = client_pool_at(client, request->kind, place);
@@ -188,7 +115,7 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
                 return r;
         /* The client may have connected to the next daemon by now, and that one may have the pool. */
         again = client_pool_at(client, request->kind, place);
-        return again == pool ? client_refuse_place(client, request->kind, place)
+        return again == pool ? wrong_request_place(client, request->kind, place)
                              : alloc_from(client, again, &asked, request, ret_pointer);
 }
 
@@ -324,7 +251,7 @@ static int check_place(struct gpumem_client *client, const struct gpumem_request
         reconnect_renew(&client->reconnector);
         return client_pool_at(client, GPUMEM_DEVICE, request->place)
                        ? 0
-                       : client_refuse_place(client, GPUMEM_DEVICE, request->place);
+                       : wrong_request_place(client, GPUMEM_DEVICE, request->place);
 }
 
 struct waiting_alloc {
@@ -370,7 +297,7 @@ static int take_request(struct gpumem_client *client, const struct gpumem_reques
         if (r)
                 return refuse_struct(client, theirs, r);
         last_error_clear();
-        r = check_request(ret_ours);
+        r = wrong_request_check(ret_ours);
         if (r)
                 last_error_keep(client->number, r, ret_ours);
         else if (!(ret_ours->flags & GPUMEM_AT_PLACE))

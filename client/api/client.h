@@ -67,9 +67,6 @@ struct pool *client_pool_on(struct gpumem_client *client, uint64_t connection, u
 /* The pool of a device of this process, or of a NUMA node; NULL: there is none. */
 struct pool *client_pool_at(struct gpumem_client *client, enum gpumem_kind kind, int32_t place);
 
-/* GPUMEM_E_NO_POOL; the thread's last error names the place that was requested, and those that have pools. */
-int client_refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int32_t place);
-
 struct reconnector *client_reconnector(struct gpumem_client *client);
 struct events *client_events(struct gpumem_client *client);
 

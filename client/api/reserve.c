@@ -2,6 +2,7 @@
 /* gpumem_reserve: memory for later allocations. */
 #include "base/err.h"
 #include "client/api/client.h"
+#include "client/api/wrong_request.h"
 #include "client/api/default_client.h"
 #include "client/api/refusal.h"
 #include "client/connection/retry.h"
@@ -37,7 +38,7 @@ int gpumem_reserve(struct gpumem_client *client, int32_t place, uint64_t n_bytes
         last_error_clear();
         r = client_find_pool(client, GPUMEM_DEVICE, place, &pool);
         if (r == GPUMEM_E_NO_POOL)
-                r = client_refuse_place(client, GPUMEM_DEVICE, place);
+                r = wrong_request_place(client, GPUMEM_DEVICE, place);
         if (!r)
                 last_error_set_pool(__atomic_load_n(&pool->row.id, __ATOMIC_RELAXED));
         if (!r)
