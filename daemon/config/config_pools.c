@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "pools": how much each pool may reserve, the backing of pinned pools, how devices' blocks are handed out. What is not
- * said has its default in daemon/server/core/settings.c. */
+ * said has its default in daemon/server/core/pool_settings.c. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

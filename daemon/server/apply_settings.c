@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "daemon/server/core/fd_limits.h"
+#include "daemon/server/core/pool_settings.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/pools/aging.h"
 #include "daemon/server/pools/device_watch.h"
@@ -19,7 +20,7 @@
 static bool names_any(const struct server *server, const struct pool_rule *rule)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                if (settings_rule_names(rule, &server->pools[i].row))
+                if (pool_rule_names(rule, &server->pools[i].row))
                         return true;
         }
         return false;
@@ -43,7 +44,7 @@ static void check_backings(const struct server *server, const struct settings *s
                 bool is_vmm = row->properties & PROTO_POOL_VMM;
 
                 if (row->kind == GPUMEM_PINNED &&
-                    is_vmm != (settings_pinned_backing(settings, row) == PINNED_VMM))
+                    is_vmm != (pool_settings_backing(settings, row) == PINNED_VMM))
                         log_warning("%s: its backing has changed; this takes effect when gpumemd "
                                     "is restarted",
                                     row->name);
@@ -57,7 +58,7 @@ static void check_ipc(const struct server *server, const struct settings *settin
                 bool is_legacy = row->properties & PROTO_POOL_LEGACY;
 
                 if (row->kind == GPUMEM_DEVICE &&
-                    is_legacy != (settings_ipc(settings, row) == IPC_LEGACY))
+                    is_legacy != (pool_settings_ipc(settings, row) == IPC_LEGACY))
                         log_warning("%s: its \"ipc\" has changed; this takes effect when gpumemd "
                                     "is restarted",
                                     row->name);
@@ -75,7 +76,7 @@ int server_apply_settings(struct server *server, struct settings *settings)
         check_backings(server, settings);
         check_ipc(server, settings);
         for (uint32_t i = 0; i < server->n_pools && !r; i++) {
-                uint64_t max_bytes = settings_pool_max(settings, &server->pools[i].row);
+                uint64_t max_bytes = pool_settings_max(settings, &server->pools[i].row);
 
                 if (max_bytes != server->pools[i].row.n_max_bytes)
                         r = pools_set_max(server, i, max_bytes);

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "daemon/config/config.h"
 #include "daemon/policy/drain.h"
+#include "daemon/server/core/pool_settings.h"
 #include "gpumem.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -215,19 +216,19 @@ static void use(const struct settings *settings)
                 uint64_t max_bytes;
 
                 row.n_capacity_bytes = UINT64_C(96) << 20;
-                max_bytes = settings_pool_max(settings, &row);
+                max_bytes = pool_settings_max(settings, &row);
                 FUZZ_EXPECT(max_bytes >= SETTINGS_POOL_BYTES_MIN &&
                             max_bytes <= row.n_capacity_bytes);
                 FUZZ_EXPECT(max_bytes % SETTINGS_POOL_BYTES_MIN == 0);
-                FUZZ_EXPECT(settings_pool_min(settings, &row) <= UINT64_MAX / 2);
-                stock = settings_pool_stock(settings, &row);
+                FUZZ_EXPECT(pool_settings_min(settings, &row) <= UINT64_MAX / 2);
+                stock = pool_settings_stock(settings, &row);
                 FUZZ_EXPECT(stock.warm_bytes <= UINT64_MAX / 2 &&
                             stock.keep_bytes <= UINT64_MAX / 2);
                 FUZZ_EXPECT(stock.return_after_ns <=
                             SETTINGS_RETURN_SECONDS_MAX * UINT64_C(1000000000));
-                FUZZ_EXPECT(settings_pinned_backing(settings, &row) != PINNED_NOT_SAID);
-                FUZZ_EXPECT(settings_ipc(settings, &row) != IPC_NOT_SAID);
-                FUZZ_EXPECT(settings_ipc(settings, &row) != IPC_LEGACY ||
+                FUZZ_EXPECT(pool_settings_backing(settings, &row) != PINNED_NOT_SAID);
+                FUZZ_EXPECT(pool_settings_ipc(settings, &row) != IPC_NOT_SAID);
+                FUZZ_EXPECT(pool_settings_ipc(settings, &row) != IPC_LEGACY ||
                             (settings->says_user && settings->tenancy == TENANCY_OF_USERS));
         }
 }

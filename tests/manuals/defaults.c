@@ -5,6 +5,7 @@
 
 #include "base/size.h"
 #include "daemon/config/config.h"
+#include "daemon/server/core/pool_settings.h"
 #include "gpumem.h"
 
 /* A text that a parser takes for this number. */
@@ -29,15 +30,15 @@ int main(void)
         PRINT_CHOICE("tenants", tenancy_parse, enum tenancy, settings->tenancy, "container", "uid",
                      "client");
         PRINT_CHOICE("backing", pinned_backing_parse, enum pinned_backing,
-                     settings_pinned_backing(settings, &pinned), "memfd", "vmm");
-        PRINT_CHOICE("ipc", device_ipc_parse, enum device_ipc, settings_ipc(settings, &device),
+                     pool_settings_backing(settings, &pinned), "memfd", "vmm");
+        PRINT_CHOICE("ipc", device_ipc_parse, enum device_ipc, pool_settings_ipc(settings, &device),
                      "fd", "legacy");
-        (void)printf("min_bytes %" PRIu64 "\n", settings_pool_min(settings, &device));
-        (void)printf("warm_bytes %" PRIu64 "\n", settings_pool_stock(settings, &device).warm_bytes);
+        (void)printf("min_bytes %" PRIu64 "\n", pool_settings_min(settings, &device));
+        (void)printf("warm_bytes %" PRIu64 "\n", pool_settings_stock(settings, &device).warm_bytes);
         (void)printf("device of 4 GiB %" PRIu64 " GiB\n",
-                     settings_pool_max(settings, &device) / GIB);
+                     pool_settings_max(settings, &device) / GIB);
         (void)printf("pinned of 4 GiB %" PRIu64 " GiB\n",
-                     settings_pool_max(settings, &pinned) / GIB);
+                     pool_settings_max(settings, &pinned) / GIB);
         (void)printf("drain_seconds %" PRIu64 "\n", settings->n_drain_seconds);
         (void)printf("connections %" PRIu64 "\n", settings->each_user.n_connections);
         (void)printf("file %s\n", CONFIG_DEFAULT_PATH);

@@ -21,7 +21,7 @@
 #include "daemon/policy/prewarm.h"
 #include "daemon/policy/report/stats.h"
 #include "daemon/server/core/polling.h"
-#include "daemon/server/core/settings.h"
+#include "daemon/server/core/pool_settings.h"
 #include "daemon/server/scheduler/scheduler.h"
 #include "proto/messages.h"
 
@@ -50,7 +50,7 @@ struct server_pool {
         struct pool_row row; /* what clients are told of the pool */
         struct worker *worker;
         LIST_HEAD(, backing_block) being_made;
-        uint64_t min_bytes; /* see settings_pool_min */
+        uint64_t min_bytes; /* see pool_settings_min */
         unsigned n_jobs;    /* submitted to the worker and not yet taken back */
         bool has_rdma; /* of a device: its blocks can be made such that network adapters can reach them */
         bool is_full; /* the driver had no memory for the last block, though the pool has room */

@@ -13,6 +13,7 @@
 #include "base/memfd.h"
 #include "base/size.h"
 #include "daemon/backing/pinned/nodes.h"
+#include "daemon/server/core/pool_settings.h"
 #include "daemon/server/core/server_options.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/gpu_file_access.h"
@@ -71,7 +72,7 @@ static void warn_of_legacy(const struct pool_row *row)
 static int back_device(const struct server_options *options, struct pool_row *row,
                        struct backing **ret_backing)
 {
-        if (settings_ipc(options->settings, row) != IPC_LEGACY)
+        if (pool_settings_ipc(options->settings, row) != IPC_LEGACY)
                 return backing_device_new(options->cuda, (int)row->place, ret_backing);
         row->properties = PROTO_POOL_LEGACY;
         warn_of_legacy(row);
@@ -93,7 +94,7 @@ static int add_device(struct server *server, const struct server_options *option
         if (r)
                 return r;
         row.n_capacity_bytes = device.n_bytes;
-        row.n_max_bytes = settings_pool_max(options->settings, &row);
+        row.n_max_bytes = pool_settings_max(options->settings, &row);
         row.n_granularity_bytes = device.n_granularity_bytes;
         r = add_pool(server, backing, &row);
         if (r)
@@ -128,7 +129,7 @@ static int add_pinned(struct server *server, const struct server_options *option
         node_read_memory(NODES_ROOT, node, &memory);
         row.n_capacity_bytes = memory.n_total_bytes;
         row.n_granularity_bytes = PINNED_GRANULARITY;
-        if (settings_pinned_backing(options->settings, &row) == PINNED_VMM) {
+        if (pool_settings_backing(options->settings, &row) == PINNED_VMM) {
                 row.properties = PROTO_POOL_VMM;
                 name_pinned(row.name, sizeof(row.name), nodes, node, "vmm");
                 r = backing_pinned_vmm_new(options->cuda, node, &backing);
@@ -137,7 +138,7 @@ static int add_pinned(struct server *server, const struct server_options *option
                             memory.n_huge_pages ? "2 MiB pages" : NULL);
                 r = backing_pinned_new(node, row.name, server->sweeper, &backing);
         }
-        row.n_max_bytes = settings_pool_max(options->settings, &row);
+        row.n_max_bytes = pool_settings_max(options->settings, &row);
         return r ? r : add_pool(server, backing, &row);
 }
 
@@ -225,7 +226,7 @@ void pools_set_min(struct server *server, uint32_t id, uint64_t min_bytes)
 void pools_set_mins(struct server *server, const struct settings *settings)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                pools_set_min(server, i, settings_pool_min(settings, &server->pools[i].row));
+                pools_set_min(server, i, pool_settings_min(settings, &server->pools[i].row));
                 pools_check_min(server, i);
         }
 }

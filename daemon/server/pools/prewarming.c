@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "daemon/server/core/pool_settings.h"
 #include "daemon/server/core/server_options.h"
 #include "gpumem.h"
 
@@ -144,7 +145,7 @@ static void start(struct server *server, uint32_t id, uint64_t warm_bytes)
 static void set_stocks(struct server *server, const struct settings *settings)
 {
         for (uint32_t i = 0; i < server->n_pools; i++)
-                server->pools[i].stock = settings_pool_stock(settings, &server->pools[i].row);
+                server->pools[i].stock = pool_settings_stock(settings, &server->pools[i].row);
 }
 
 void prewarming_open(struct server *server, const struct server_options *options)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration files, good and bad: the values read, and every error message. */
 #include "daemon/config/config.h"
+#include "daemon/server/core/pool_settings.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -300,7 +301,7 @@ static uint64_t max_of(uint32_t kind, uint32_t place, uint8_t uuid)
         struct pool_row row = {.kind = kind, .place = place, .n_capacity_bytes = GIB};
 
         memset(row.uuid, uuid, sizeof(row.uuid));
-        return settings_pool_max(&config.settings, &row);
+        return pool_settings_max(&config.settings, &row);
 }
 
 TEST(the_nearest_rule_counts)
@@ -327,14 +328,14 @@ static enum pinned_backing backing_of(uint32_t node)
 {
         struct pool_row row = {.kind = GPUMEM_PINNED, .place = node, .n_capacity_bytes = GIB};
 
-        return settings_pinned_backing(&config.settings, &row);
+        return pool_settings_backing(&config.settings, &row);
 }
 
 static enum device_ipc ipc_of(uint32_t device)
 {
         struct pool_row row = {.kind = GPUMEM_DEVICE, .place = device, .n_capacity_bytes = GIB};
 
-        return settings_ipc(&config.settings, &row);
+        return pool_settings_ipc(&config.settings, &row);
 }
 
 TEST(blocks_are_handed_out_as_is_said)
@@ -374,7 +375,7 @@ static uint64_t min_of(uint32_t kind, uint32_t place)
 {
         struct pool_row row = {.kind = kind, .place = place, .n_capacity_bytes = GIB};
 
-        return settings_pool_min(&config.settings, &row);
+        return pool_settings_min(&config.settings, &row);
 }
 
 /* The default is 0; one pool can have 0 although the others have a minimum. */
@@ -395,7 +396,7 @@ static void expect_stock(uint32_t place, uint64_t warm_bytes, uint64_t keep_byte
                          uint64_t return_after_ns)
 {
         struct pool_row row = {.kind = GPUMEM_DEVICE, .place = place, .n_capacity_bytes = GIB};
-        struct pool_stock stock = settings_pool_stock(&config.settings, &row);
+        struct pool_stock stock = pool_settings_stock(&config.settings, &row);
 
         ck_assert_uint_eq(stock.warm_bytes, warm_bytes);
         ck_assert_uint_eq(stock.keep_bytes, keep_bytes);
@@ -426,7 +427,7 @@ static uint64_t free_of(uint32_t place)
 {
         struct pool_row row = {.kind = GPUMEM_DEVICE, .place = place, .n_capacity_bytes = GIB};
 
-        return settings_pool_stock(&config.settings, &row).keep_free_bytes;
+        return pool_settings_stock(&config.settings, &row).keep_free_bytes;
 }
 
 TEST(what_is_kept_free_is_taken)

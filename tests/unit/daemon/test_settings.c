@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much a pool may reserve: the setting, limited by the machine's memory, with a line in the log. */
+#include "daemon/server/core/pool_settings.h"
 #include "daemon/server/core/settings.h"
 
 #include <stdarg.h>
@@ -38,7 +39,7 @@ static uint64_t max_of(const struct settings *settings)
                 .kind = GPUMEM_DEVICE, .n_capacity_bytes = 64 * MIB, .name = "the device"};
 
         *said = '\0';
-        return settings_pool_max(settings, &row);
+        return pool_settings_max(settings, &row);
 }
 
 static uint64_t max_by(uint64_t max_bytes, double max_fraction)
