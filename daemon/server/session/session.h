@@ -61,7 +61,11 @@ struct session {
         enum session_state state;
         enum session_way way;
         bool has_asked; /* for memory, which is an event: before that it has none, and reports none */
-        struct client *client; /* in READY, LEFT, ORPHANED */
+        bool connection_is_over, process_is_over; /* the signs that have come, */
+        bool is_first_told;                       /* and whether the policy was told of one */
+        bool is_end_noted;                        /* as an event */
+        bool is_closed;                           /* its transport is */
+        struct client *client;                    /* in READY, LEFT, ORPHANED */
         void *board;
         size_t n_board_bytes;
         struct transport transport;
@@ -73,10 +77,6 @@ struct session {
         struct fd_watch process_watch;
         struct task process_end;
         struct task client_end; /* the policy is told of the signs, a part at a time */
-        bool connection_is_over, process_is_over; /* the signs that have come, */
-        bool is_first_told;                       /* and whether the policy was told of one */
-        bool is_end_noted;                        /* as an event */
-        bool is_closed;                           /* its transport is */
         char program[32];
         unsigned n_errors;                    /* errors sent to it */
         struct event_history_row *grants_row; /* of its last lease; it may be another's by now */
