@@ -125,9 +125,10 @@ static void *run(void *argument)
                 sweep->is_done = true;
                 if (!sweep->is_awaited)
                         free(sweep);
-                sweeper->is_late = false;
                 pthread_cond_broadcast(&sweeper->went);
                 call_after(sweeper);
+                /* Whoever waited in vain did so for this sweep, or for what came after it. */
+                sweeper->is_late = false;
         }
         sweeper->has_ended = true;
         pthread_cond_broadcast(&sweeper->went);

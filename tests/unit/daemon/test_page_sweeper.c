@@ -235,4 +235,30 @@ TEST(what_comes_after_a_sweep_is_called_after_each)
         (void)sem_destroy(&calls);
 }
 
+/* Longer than a caller waits. */
+static void take_long(void *argument)
+{
+        (void)usleep(1500000);
+        (void)sem_post(argument);
+}
+
+/* Whoever gave up waiting meanwhile was the last one to: the thread sweeps again. */
+TEST(what_takes_long_after_a_sweep_delays_no_later_one)
+{
+        int fd = new_file();
+        sem_t calls;
+
+        ck_assert_int_eq(sem_init(&calls, 0, 0), 0);
+        page_sweeper_set_after(sweeper, take_long, &calls);
+        page_sweeper_take_file(sweeper, new_file(), N_BYTES);
+        page_sweeper_take_file(sweeper, new_file(), N_BYTES);
+        ck_assert_int_eq(sem_wait(&calls), 0);
+        page_sweeper_set_after(sweeper, NULL, NULL);
+        (void)usleep(100000);
+        page_sweeper_take_file(sweeper, fcntl(fd, F_DUPFD_CLOEXEC, 0), N_BYTES);
+        ck_assert(!takes_memory(fd));
+        closep(&fd);
+        (void)sem_destroy(&calls);
+}
+
 TESTS_MAIN("page_sweeper", .limit_s = 120, .start = start, .stop = stop)
