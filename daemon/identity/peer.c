@@ -129,6 +129,11 @@ bool peer_lives(const struct peer *peer)
         return lives(peer->pidfd);
 }
 
+bool peer_is_for_shortage(int r)
+{
+        return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
+}
+
 int peer_init(struct peer *peer, int socket)
 {
         CLEANUP(closep)
@@ -149,6 +154,9 @@ int peer_init(struct peer *peer, int socket)
                                            ? process_lookup_container(credentials.pid,
                                                                       new_peer.container)
                                            : -EREMOTE;
+        /* That says nothing of the process: it is not taken for one whose container nobody can read. */
+        if (peer_is_for_shortage(new_peer.container_fault))
+                return new_peer.container_fault;
         /* A user that names its cgroups can make a path too long; nested containers have such, too. */
         if (new_peer.container_fault == -ENAMETOOLONG)
                 new_peer.container_owner = credentials.uid;
@@ -180,6 +188,8 @@ const char *peer_fault(int r)
         case -EMFILE:
         case -ENFILE:
                 return "gpumemd has no file descriptor left";
+        case -ENOMEM:
+                return "out of memory in gpumemd";
         default:
                 return "cannot identify the connecting process: gpumemd needs the /proc of its own "
                        "pid namespace, with all processes in it";

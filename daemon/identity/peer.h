@@ -35,5 +35,8 @@ void peer_deinit(struct peer *peer);
 /* Whether its process runs still: a child may go on with its socket. */
 bool peer_lives(const struct peer *peer);
 
+/* It failed because gpumemd lacks something, which is no fault of the peer's. */
+bool peer_is_for_shortage(int r);
+
 /* Why peer_init failed, and what helps. */
 const char *peer_fault(int r);

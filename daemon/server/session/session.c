@@ -442,7 +442,7 @@ static void turn_stranger_away(struct server *server, int fd, int r)
         /* A peer that ended while it connected is not logged. */
         if (r != -ESRCH)
                 audit_log_stranger(server, peer_fault(r));
-        transport_turn_away(fd, r == -EMFILE || r == -ENFILE ? GPUMEM_E_TOO_MANY : GPUMEM_E_DENIED,
+        transport_turn_away(fd, peer_is_for_shortage(r) ? GPUMEM_E_TOO_MANY : GPUMEM_E_DENIED,
                             peer_fault(r));
 }
 

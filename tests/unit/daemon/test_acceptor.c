@@ -219,4 +219,19 @@ TEST(a_peer_that_cannot_be_identified_is_handed_over_with_the_reason)
         accepted_close(&accepted, NULL);
 }
 
+/* One more is left, and none to read of which container that process is: it would be taken for another one's. */
+TEST(nor_is_one_whose_container_cannot_be_read_for_lack_of_fds)
+{
+        struct accepted accepted;
+        struct rlimit before;
+
+        peers[0] = new_socket(0);
+        before = leave_no_fd(peers[0] + 2);
+        ck_assert_int_eq(connect_to(peers[0]), 0);
+        accepted = must_take();
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+        ck_assert_int_eq(accepted.fault, -EMFILE);
+        accepted_close(&accepted, NULL);
+}
+
 TESTS_MAIN("acceptor", .start = start, .stop = stop)
