@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -232,6 +233,50 @@ TEST(nor_is_one_whose_container_cannot_be_read_for_lack_of_fds)
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
         ck_assert_int_eq(accepted.fault, -EMFILE);
         accepted_close(&accepted, NULL);
+}
+
+/* In a process that ends at once; a child of it keeps the socket. */
+static int connect_and_die(void)
+{
+        int ends[2], fd = new_socket(0);
+        pid_t pid;
+
+        ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+        pid = fork();
+        if (!pid) {
+                if (connect_to(fd))
+                        _exit(1);
+                if (fork())
+                        _exit(0);
+                (void)close(ends[1]);
+                (void)read(ends[0], &pid, 1); /* until the test ends it */
+                _exit(0);
+        }
+        ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+        closep(&ends[0]);
+        closep(&fd);
+        return ends[1];
+}
+
+/* Nobody knows who would pay for it: the uid may be one of many in a container. */
+TEST(a_peer_that_has_ended_is_sent_away_by_the_thread)
+{
+        struct accepted accepted;
+        int dead;
+
+        for (unsigned i = 0; i < ACCEPTOR_WAITING_MAX; i++)
+                peers[i] = must_connect();
+        dead = connect_and_die();
+        peers[N - 1] = must_connect();
+        for (unsigned i = 0; i < ACCEPTOR_WAITING_MAX; i++) {
+                accepted = must_take();
+                accepted_close(&accepted, NULL);
+        }
+        accepted = must_take();
+        ck_assert_int_eq(accepted.fault, 0);
+        expect_pair(peers[N - 1], accepted.fd);
+        accepted_close(&accepted, NULL);
+        closep(&dead);
 }
 
 TESTS_MAIN("acceptor", .start = start, .stop = stop)
