@@ -43,7 +43,8 @@ struct account {
         struct accounts *all;
         struct user *user;
         char realm[ACCOUNT_REALM_MAX];
-        unsigned n_members; /* of its processes */
+        unsigned n_arrivals; /* its part of the user's */
+        unsigned n_members;  /* of its processes */
         struct process *processes;
         struct allowance own;
         struct allowance *

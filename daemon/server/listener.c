@@ -39,7 +39,7 @@ struct arrival {
         struct task task;
         LIST_ENTRY(arrival) link;
         struct listener *listener;
-        struct user *user; /* NULL: it is for the admin socket */
+        struct account *account; /* NULL: it is for the admin socket */
         enum session_way way;
         struct accepted accepted;
 };
@@ -57,9 +57,11 @@ static void arrival_free(struct arrival *arrival)
 {
         scheduler_take_out(&arrival->task);
         LIST_REMOVE(arrival, link);
-        if (arrival->user)
-                arrival->user->n_arrivals--;
-        (void)user_unref(arrival->user);
+        if (arrival->account) {
+                arrival->account->n_arrivals--;
+                arrival->account->user->n_arrivals--;
+        }
+        (void)account_unref(arrival->account);
         free(arrival);
 }
 
@@ -93,8 +95,8 @@ static void send_away(struct task *task)
         struct server *server = arrival->listener->server;
         struct accepted accepted = arrival->accepted;
 
-        if (arrival->user)
-                scheduler_charge_also(&server->scheduler, &arrival->user->payer);
+        if (arrival->account)
+                scheduler_charge_also(&server->scheduler, &arrival->account->payer);
         arrival_free(arrival);
         close_away(server, &accepted);
 }
@@ -106,27 +108,36 @@ static struct payer *payer_of(const struct listen_socket *socket)
         return socket->way == SESSION_AS_ADMIN ? &scheduler->admin : &scheduler->arriving;
 }
 
+/* One container of the user leaves half of the places to the others. */
+static bool has_place(const struct listen_socket *socket, const struct account *account)
+{
+        unsigned n_max = socket->listener->n_arrivals_max;
+
+        return account->user->n_arrivals < n_max && account->n_arrivals <= n_max / 2;
+}
+
 /* A connection is sent away before more are taken, but after those whose turn comes now. */
-static int arrival_new(struct listen_socket *socket, struct user *user,
+static int arrival_new(struct listen_socket *socket, struct account *account,
                        const struct accepted *take_accepted)
 {
         struct scheduler *scheduler = &socket->listener->server->scheduler;
         struct arrival *arrival = calloc(1, sizeof(*arrival));
-        bool comes_in = !user || user->n_arrivals < socket->listener->n_arrivals_max;
+        bool comes_in = !account || has_place(socket, account);
 
         if (!arrival)
                 return -ENOMEM;
         *arrival = (struct arrival){.task = {.step = comes_in ? let_in : send_away},
                                     .listener = socket->listener,
-                                    .user = user,
+                                    .account = account,
                                     .way = socket->way,
                                     .accepted = *take_accepted};
         LIST_INSERT_HEAD(&socket->listener->arrivals, arrival, link);
-        if (user) {
-                payer_ref(&user->payer);
-                user->n_arrivals++;
+        if (account) {
+                payer_ref(&account->payer);
+                account->n_arrivals++;
+                account->user->n_arrivals++;
         }
-        scheduler_put(scheduler, comes_in && user ? &user->payer : payer_of(socket),
+        scheduler_put(scheduler, comes_in && account ? &account->payer : payer_of(socket),
                       &arrival->task);
         return 0;
 }
@@ -136,23 +147,33 @@ static uint32_t payer_uid(const struct server *server, const struct accepted *ac
         return accepted->fault ? accepted->uid : authorization_payer(server, &accepted->peer);
 }
 
+static int find_account(struct server *server, const struct accepted *accepted,
+                        struct account **ret_account)
+{
+        char realm[POLICY_REALM_MAX] = "";
+
+        if (!accepted->fault)
+                authorization_realm(&accepted->peer, realm);
+        return account_ref(&server->accounts, payer_uid(server, accepted), realm, ret_account);
+}
+
 /* The user that connects pays, too. */
 static void arrive(struct listen_socket *socket, struct accepted *take_accepted)
 {
         struct server *server = socket->listener->server;
         uint64_t since_ns = clock_now_ns();
-        struct user *user = NULL;
+        struct account *account = NULL;
         int r = 0;
 
         if (socket->way == SESSION_AS_CLIENT)
-                r = user_ref(&server->accounts, payer_uid(server, take_accepted), &user);
+                r = find_account(server, take_accepted, &account);
         if (!r)
-                r = arrival_new(socket, user, take_accepted);
+                r = arrival_new(socket, account, take_accepted);
         if (r)
                 close_away(server, take_accepted);
-        if (user)
-                payer_charge(&user->payer, clock_now_ns() - since_ns);
-        (void)user_unref(user);
+        if (account)
+                payer_charge(&account->payer, clock_now_ns() - since_ns);
+        (void)account_unref(account);
 }
 
 static void go_on_taking(struct listen_socket *socket)
