@@ -155,13 +155,25 @@ TEST(what_has_gone_is_not_handed_over)
         ck_assert(!acceptor_take(acceptor, &accepted));
 }
 
+static unsigned count_fds(void)
+{
+        unsigned n = 0;
+
+        for (int fd = 0; fd < 1024; fd++)
+                n += fcntl(fd, F_GETFD) >= 0;
+        return n;
+}
+
 TEST(what_was_not_taken_is_closed_at_the_end)
 {
+        unsigned n_before = count_fds();
         char byte;
 
         for (unsigned i = 0; i < ACCEPTOR_WAITING_MAX; i++)
                 peers[i] = must_connect();
         acceptor = acceptor_free(acceptor);
+        /* The two fds of the acceptor's own are gone, and peers are there. */
+        ck_assert_uint_eq(count_fds(), n_before - 2 + ACCEPTOR_WAITING_MAX);
         closep(&listen_fd);
         for (unsigned i = 0; i < ACCEPTOR_WAITING_MAX; i++)
                 ck_assert_int_le((int)recv(peers[i], &byte, 1, 0), 0);
@@ -232,6 +244,31 @@ TEST(nor_is_one_whose_container_cannot_be_read_for_lack_of_fds)
         accepted = must_take();
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
         ck_assert_int_eq(accepted.fault, -EMFILE);
+        accepted_close(&accepted, NULL);
+}
+
+/* It was lost with the limit, which is as it was again. */
+TEST(a_spare_fd_that_was_lost_is_had_again)
+{
+        struct frame frame = FRAME_NULL;
+        struct fdset fds = FDSET_NULL;
+        struct proto_reason reason;
+        struct accepted accepted;
+        struct rlimit before;
+
+        peers[0] = new_socket(0);
+        before = leave_no_fd(1); /* poll() needs a limit of two */
+        ck_assert_int_eq(connect_to(peers[0]), 0);
+        while (!acceptor_take_shortage(acceptor))
+                ck_assert_int_eq(sem_wait(&wakes), 0);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+        accepted = must_take();
+        peers[1] = new_socket(0);
+        (void)leave_no_fd(peers[1]);
+        ck_assert_int_eq(connect_to(peers[1]), 0);
+        ck_assert_int_eq(frame_socket_receive(peers[1], FROM_DAEMON, &frame, &fds, &reason), 0);
+        ck_assert_uint_eq(frame.error.code, GPUMEM_E_TOO_MANY);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
         accepted_close(&accepted, NULL);
 }
 
