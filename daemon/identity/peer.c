@@ -154,7 +154,7 @@ int peer_init(struct peer *peer, int socket)
                                            ? process_lookup_container(credentials.pid,
                                                                       new_peer.container)
                                            : -EREMOTE;
-        /* That says nothing of the process: it is not taken for one whose container nobody can read. */
+        /* That says nothing of the process: it is not taken for one whose container cannot be read. */
         if (peer_is_for_shortage(new_peer.container_fault))
                 return new_peer.container_fault;
         /* A user that names its cgroups can make a path too long; nested containers have such, too. */

@@ -127,7 +127,7 @@ static void *run(void *argument)
                         free(sweep);
                 pthread_cond_broadcast(&sweeper->went);
                 call_after(sweeper);
-                /* Whoever waited in vain did so for this sweep, or for what came after it. */
+                /* Callers that gave up waited for this sweep, or for what came after it. */
                 sweeper->is_late = false;
         }
         sweeper->has_ended = true;

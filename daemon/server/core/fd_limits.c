@@ -63,7 +63,9 @@ unsigned fd_limits_max_arrivals(void)
 {
         unsigned n = max_fds() / 16 / SESSION_N_FDS;
 
-        return n < ARRIVALS_A_USER ? n : ARRIVALS_A_USER;
+        if (n > ARRIVALS_A_USER)
+                return ARRIVALS_A_USER;
+        return n ? n : 1;
 }
 
 bool fd_limits_are_few(int fd)

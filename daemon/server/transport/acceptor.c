@@ -87,7 +87,8 @@ static void come_in(struct acceptor *acceptor, int fd)
         }
         accepted.uid = credentials.uid;
         accepted.fault = peer_init(&accepted.peer, fd);
-        /* A child has its socket. Who would pay for a refusal is not known: the uid may be one of a container's many. */
+        /* A child has its socket. It is not known which user a step would be charged to: the uid may be one of a container's
+         * many. */
         if (accepted.fault == -ESRCH) {
                 transport_turn_away(fd, GPUMEM_E_DENIED, peer_fault(-ESRCH));
                 transport_close_fd(acceptor->closer, fd);

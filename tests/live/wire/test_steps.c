@@ -26,6 +26,16 @@
 static int busy[N_BUSY], asker;
 static struct member claimant;
 
+/* Figures are those of clients that have asked for memory. */
+static void ask_once_for_memory(const struct member *member)
+{
+        const struct message_lease wanted = {.n_bytes = 2 * MIB};
+        struct message_leased leased;
+
+        ck_assert_int_eq(lease_over(member->link, &wanted, &leased), 0);
+        return_over(member->link, leased.lease, PROTO_RETURN_UNMAPPED);
+}
+
 static void start(void)
 {
         frames_start();
@@ -33,6 +43,7 @@ static void start(void)
         for (unsigned i = 0; i < N_BUSY; i++)
                 busy[i] = connect_ready();
         claimant = member_join("claimant");
+        ask_once_for_memory(&claimant);
 }
 
 static void stop(void)

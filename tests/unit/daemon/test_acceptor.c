@@ -295,7 +295,7 @@ static int connect_and_die(void)
         return ends[1];
 }
 
-/* Nobody knows who would pay for it: the uid may be one of many in a container. */
+/* It is not known which user it would be charged to: the uid may be one of many in a container. */
 TEST(a_peer_that_has_ended_is_sent_away_by_the_thread)
 {
         struct accepted accepted;

@@ -242,7 +242,7 @@ static void take_long(void *argument)
         (void)sem_post(argument);
 }
 
-/* Whoever gave up waiting meanwhile was the last one to: the thread sweeps again. */
+/* A caller that gave up waiting meanwhile was the last one to: the thread sweeps again. */
 TEST(what_takes_long_after_a_sweep_delays_no_later_one)
 {
         int fd = new_file();
