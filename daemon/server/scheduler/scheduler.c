@@ -15,12 +15,12 @@
 #define IDLE_NS    UINT64_C(250000)
 #define SUSPECT_NS UINT64_C(20000)
 
-/* For each nanosecond of the admin socket's others have so many: it is guaranteed a tenth of all time. */
+/* For each nanosecond of a payer with a guarantee others have so many: it is guaranteed a tenth of all time. */
 #define OTHERS_PART 9
 
-/* What is kept of the guarantee while the admin socket asks for nothing; and how far it may be in debt, for time that
- * it had when no other wanted it. */
-#define ADMIN_CREDIT_MAX_NS ((int64_t)PAYER_STEP_MAX_NS)
+/* What is kept of the guarantee while the payer wants nothing; and how far it may be in debt, for time that it had when
+ * no other wanted it. */
+#define CREDIT_MAX_NS ((int64_t)PAYER_STEP_MAX_NS)
 
 static void on_own_end(struct payer *payer)
 {
@@ -38,6 +38,8 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
         scheduler->stats.since_cpu_ns = clock_thread_cpu_ns();
         (void)uv_loop_configure(loop, UV_METRICS_IDLE_TIME);
         payer_init_root(&scheduler->everyone);
+        scheduler->guaranteed[0].payer = &scheduler->admin;
+        scheduler->guaranteed[1].payer = &scheduler->arriving;
         r = payer_init(&scheduler->admin, &scheduler->everyone, on_own_end);
         if (!r)
                 r = payer_init(&scheduler->node, &scheduler->everyone, on_own_end);
@@ -64,10 +66,12 @@ void scheduler_deinit(struct scheduler *scheduler)
 
 static struct task *next_task(struct scheduler *scheduler, struct payer **ret_payer)
 {
-        struct payer *admin = &scheduler->admin;
+        for (unsigned i = 0; i < ARRAY_SIZE(scheduler->guaranteed); i++) {
+                struct payer *payer = scheduler->guaranteed[i].payer;
 
-        if (admin->has_work && scheduler->admin_credit_ns >= 0)
-                return payer_next(admin, ret_payer);
+                if (payer->has_work && scheduler->guaranteed[i].credit_ns >= 0)
+                        return payer_next(payer, ret_payer);
+        }
         return payer_next(&scheduler->everyone, ret_payer);
 }
 
@@ -76,13 +80,18 @@ static int64_t bounded(int64_t n_ns, int64_t max_ns)
         return n_ns > max_ns ? max_ns : n_ns < -max_ns ? -max_ns : n_ns;
 }
 
-static void note_for_admin(struct scheduler *scheduler, const struct payer *payer, uint64_t n_ns)
+static void note_for_guarantees(struct scheduler *scheduler, const struct payer *payer,
+                                uint64_t n_ns)
 {
         int64_t step_ns = n_ns < PAYER_STEP_MAX_NS ? (int64_t)n_ns : (int64_t)PAYER_STEP_MAX_NS;
-        int64_t gain_ns = payer == &scheduler->admin ? -step_ns : step_ns / OTHERS_PART;
 
-        scheduler->admin_credit_ns = bounded(scheduler->admin_credit_ns + gain_ns,
-                                             ADMIN_CREDIT_MAX_NS);
+        for (unsigned i = 0; i < ARRAY_SIZE(scheduler->guaranteed); i++) {
+                bool is_its = payer == scheduler->guaranteed[i].payer;
+                int64_t *credit_ns = &scheduler->guaranteed[i].credit_ns;
+
+                *credit_ns = bounded(*credit_ns + (is_its ? -step_ns : step_ns / OTHERS_PART),
+                                     CREDIT_MAX_NS);
+        }
 }
 
 static void read_clocks(struct scheduler *scheduler, uint64_t now_ns)
@@ -157,7 +166,7 @@ static bool take_step(struct scheduler *scheduler, uint64_t *now_ns)
         *now_ns = clock_now_ns();
         n_ns = own_time(scheduler, *now_ns, *now_ns - since_ns);
         count(&scheduler->stats, n_ns);
-        note_for_admin(scheduler, payer, n_ns);
+        note_for_guarantees(scheduler, payer, n_ns);
         payer_charge(payer, n_ns);
         charge_second(scheduler, n_ns);
         payer_unref(payer);

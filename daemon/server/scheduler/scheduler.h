@@ -4,7 +4,8 @@
  * On the loop.
  *
  * The admin socket is a payer beside the users, with the same share. It is also guaranteed a tenth of the time in which
- * it has work, however many users there are: who looks what is wrong with a busy node gets an answer. */
+ * it has work, however many users there are: an administrator that looks what is wrong with a busy node gets an answer.
+ * So are arriving connections, until each waits for its user's turn: one does not wait for a share of one in many. */
 #pragma once
 
 #include <stdint.h>
@@ -27,11 +28,14 @@ struct scheduler {
         struct payer everyone;
         struct payer admin;
         struct payer node;     /* for work that is of no user, or no longer of one */
-        struct payer arriving; /* for connections whose users are not known yet */
+        struct payer arriving; /* for connections until they wait for their user's turn */
         struct payer *payer;   /* of the step under way; NULL: none is */
         struct payer *second;  /* who pays for it as well, or NULL */
-        int64_t admin_credit_ns; /* time to which it is entitled; from 0 on it is served before users */
-        uv_idle_t idle;          /* active while there is work: the loop does not block */
+        struct {
+                struct payer *payer;
+                int64_t credit_ns; /* time to which it is entitled; from 0 on it is served before users */
+        } guaranteed[2];           /* the first one before the second */
+        uv_idle_t idle;            /* active while there is work: the loop does not block */
         struct scheduler_stats stats;
         struct {
                 uint64_t wall_ns, cpu_ns, idle_ns;

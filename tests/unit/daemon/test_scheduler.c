@@ -22,7 +22,7 @@ static struct worker {
         uint64_t n_ns;
         unsigned n_steps;
         unsigned n_left; /* steps until it has no more to do */
-} admin, users[N_USERS];
+} admin, arriving, users[N_USERS];
 
 static uv_loop_t loop;
 static struct scheduler scheduler;
@@ -72,7 +72,6 @@ static void on_end(struct payer *payer)
 
 static void start(void)
 {
-        memset(&admin, 0, sizeof(admin));
         memset(users, 0, sizeof(users));
         memset(&scheduler, 0, sizeof(scheduler));
         n_after = 0;
@@ -80,6 +79,7 @@ static void start(void)
         ck_assert_int_eq(uv_loop_init(&loop), 0);
         ck_assert_int_eq(scheduler_open(&scheduler, &loop, after_step), 0);
         admin = (struct worker){.task = {.step = work}, .pays = &scheduler.admin};
+        arriving = (struct worker){.task = {.step = work}, .pays = &scheduler.arriving};
         for (unsigned i = 0; i < N_USERS; i++) {
                 users[i].task.step = work;
                 users[i].pays = &users[i].payer;
@@ -94,6 +94,7 @@ static void stop(void)
                 payer_unref(&users[i].payer);
         }
         scheduler_take_out(&admin.task);
+        scheduler_take_out(&arriving.task);
         scheduler_close(&scheduler);
         (void)uv_run(&loop, UV_RUN_DEFAULT);
         ck_assert_int_eq(uv_loop_close(&loop), 0);
@@ -145,6 +146,23 @@ TEST(beside_many_users_the_admin_socket_has_a_tenth)
         ck_assert_uint_ge(users_ns(), S * 88 / 100);
 }
 
+/* And both have theirs at a time. */
+TEST(connections_that_arrive_have_a_tenth_too)
+{
+        begin_users(N_USERS);
+        begin(&arriving, UINT32_MAX, 10 * US);
+        run_for(S);
+        ck_assert_uint_ge(arriving.n_ns, S / 10 - MS);
+        ck_assert_uint_le(arriving.n_ns, S / 10 + 10 * MS);
+        begin(&admin, UINT32_MAX, 100 * US);
+        arriving.n_ns = 0;
+        begin_users(N_USERS);
+        run_for(S);
+        ck_assert_uint_ge(arriving.n_ns, S / 10 - MS);
+        ck_assert_uint_ge(admin.n_ns, S / 10 - MS);
+        ck_assert_uint_ge(users_ns(), S * 77 / 100);
+}
+
 /* Nor does it save up what it did not want. */
 TEST(after_an_hour_without_questions_it_has_no_more)
 {
@@ -178,8 +196,7 @@ TEST(beside_one_user_the_admin_socket_has_half)
         ck_assert_uint_ge(users_ns(), S * 49 / 100);
 }
 
-/* By then no user has had another step. */
-TEST(a_question_after_a_while_is_next)
+static void expect_to_be_next(struct worker *worker)
 {
         unsigned n_after_before;
 
@@ -187,12 +204,23 @@ TEST(a_question_after_a_while_is_next)
         for (unsigned i = 0; i < 50; i++) {
                 run_for(10 * MS);
                 n_after_before = n_after;
-                begin(&admin, 1, 20 * US);
-                while (admin.n_left)
+                begin(worker, 1, 20 * US);
+                while (worker->n_left)
                         (void)uv_run(&loop, UV_RUN_NOWAIT);
                 ck_assert_uint_le(n_after, n_after_before + 3);
         }
-        ck_assert_uint_eq(admin.n_steps, 50);
+        ck_assert_uint_eq(worker->n_steps, 50);
+}
+
+/* By then no user has had another step. */
+TEST(a_question_after_a_while_is_next)
+{
+        expect_to_be_next(&admin);
+}
+
+TEST(so_is_a_connection_that_arrives)
+{
+        expect_to_be_next(&arriving);
 }
 
 /* After 25 us of steps, whatever is left: 5 of 5 us, or one of any length. */
@@ -250,8 +278,8 @@ TEST(the_time_of_others_is_not_a_steps)
                           now_ns - scheduler.stats.since_ns - preempted_ns);
 }
 
-/* A connection is accepted by a payer beside the users, before its user is known. So users who connect pay twice: others
- * have their shares, and that user has nothing beside it. */
+/* A connection is taken by a payer beside the users. So users that connect pay twice: others have their shares, and that
+ * user has nothing beside it. */
 TEST(who_a_step_was_for_pays_also)
 {
         begin_users(3);
