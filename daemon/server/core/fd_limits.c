@@ -8,7 +8,7 @@
 /* A socket and a pidfd. */
 #define SESSION_N_FDS 2
 
-#define ARRIVALS_A_USER 512
+#define ARRIVALS_A_USER 1024
 
 #define FEW_FDS 32
 
@@ -58,10 +58,11 @@ void fd_limits_init(struct server *server)
         all->max_tenants[ALLOWANCE_QUEUED_BYTES] = USER_TIMES * QUEUED_BYTES_OF_EACH;
 }
 
-/* A sixteenth of the fds, at most: each has the two of a session. */
+/* As many as all sessions may have, at most: each has the two fds of a session, and few wait for long. Where fewer of a
+ * container may wait than may be connected, processes that connect at one time are refused for no other reason. */
 unsigned fd_limits_max_arrivals(void)
 {
-        unsigned n = max_fds() / 16 / SESSION_N_FDS;
+        unsigned n = max_fds() / 2 / SESSION_N_FDS;
 
         if (n > ARRIVALS_A_USER)
                 return ARRIVALS_A_USER;

@@ -3,6 +3,7 @@
  * time. Each is refused with the reason, and no other process is refused. */
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -261,7 +262,6 @@ TEST(a_user_with_many_connections_is_one_user, NEEDS_ROOT)
         expect_quiet_served(1000);
 }
 
-/* The fastest that there is: its requests are neither refused nor held, and the administrator's come between. */
 /* Half of them may be in flight; a tenant alone has a third of that half, one process of it a quarter. */
 #define FEW_FDS 400
 #define N_DEAF  7
@@ -417,6 +417,40 @@ TEST(users_that_come_in_turn_leave_something_for_one_more, .to = ARRAY_SIZE(taki
         n_fds_before = daemon_quiet_fds(&gpumemd);
 }
 
+static pthread_barrier_t all_are_there;
+
+static void *connect_at_once(void *argument)
+{
+        int *fd = argument;
+
+        (void)pthread_barrier_wait(&all_are_there);
+        *fd = connect_ready();
+        return NULL;
+}
+
+/* As many as may be connected, or nearly. */
+TEST(those_that_connect_at_one_time_are_let_in)
+{
+        enum { N_AT_ONCE = 30, N_ROUNDS = 4 };
+        pthread_t threads[N_AT_ONCE];
+        int fds[N_AT_ONCE];
+
+        start_with_few_fds();
+        ck_assert_int_eq(pthread_barrier_init(&all_are_there, NULL, N_AT_ONCE), 0);
+        for (unsigned round = 0; round < N_ROUNDS; round++) {
+                for (unsigned i = 0; i < N_AT_ONCE; i++)
+                        ck_assert_int_eq(
+                                pthread_create(&threads[i], NULL, connect_at_once, &fds[i]), 0);
+                for (unsigned i = 0; i < N_AT_ONCE; i++) {
+                        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+                        closep(&fds[i]);
+                }
+                await_fds(n_fds_before);
+        }
+        (void)pthread_barrier_destroy(&all_are_there);
+}
+
+/* The fastest that there is: its requests are neither refused nor held, and the administrator's come between. */
 TEST(a_user_alone_may_ask_without_end)
 {
         enum { N_ROUNDS = 4, N_A_ROUND = 250 };
