@@ -39,7 +39,7 @@ static const uint64_t least[ALLOWANCE_N_KINDS] = {
 };
 
 /* Half of the fds are for sessions, three sixteenths for queued replies, and as many for blocks. What is left is for one
- * fd of each user that is connected, and for files that the daemon opens. The kernel counts fds in flight separately,
+ * fd of each user that is connected, for boards that are made ahead, and for files that the daemon opens. The kernel counts fds in flight separately,
  * against a limit of the same size. */
 void fd_limits_init(struct server *server)
 {
@@ -58,8 +58,8 @@ void fd_limits_init(struct server *server)
         all->max_tenants[ALLOWANCE_QUEUED_BYTES] = USER_TIMES * QUEUED_BYTES_OF_EACH;
 }
 
-/* As many as all sessions may have, at most: each has the two fds of a session, and few wait for long. Where fewer of a
- * container may wait than may be connected, processes that connect at one time are refused for no other reason. */
+/* At most as many as there may be sessions: each has the two fds of one, but waits only for a moment. One container may have
+ * half of them (listener.c). With fewer, processes that connect at one time are refused though they may be connected. */
 unsigned fd_limits_max_arrivals(void)
 {
         unsigned n = max_fds() / 2 / SESSION_N_FDS;

@@ -11,7 +11,7 @@ void fd_limits_init(struct server *server);
 /* Sets the shares of each tenant and user. */
 void fd_limits_set_each(struct server *server, const struct user_rule *rule);
 
-/* How many connections of one user may wait for its turn. */
+/* How many of one user's connections may wait for its turn. */
 unsigned fd_limits_max_arrivals(void);
 
 /* Whether there are few fds left, where this was the lowest one that was free. Any thread. */

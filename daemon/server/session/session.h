@@ -60,7 +60,7 @@ struct session {
         struct server *server;
         enum session_state state;
         enum session_way way;
-        bool has_asked; /* for memory, which is an event: before that it has none, and reports none */
+        bool has_asked; /* for memory, at least once: before that it has none, and its board is not read */
         bool connection_is_over, process_is_over; /* the signs that have come, */
         bool is_first_told;                       /* and whether the policy was told of one */
         bool is_end_noted;                        /* as an event */
