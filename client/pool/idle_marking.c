@@ -260,6 +260,23 @@ static bool is_time(struct pool *pool, enum idle_marking_urgency urgency)
                heap_set_begin_look(&pool->heap_set, clock_now_us());
 }
 
+/* Returns whether more may be marked soon. The caller has the lock. */
+static bool mark(struct pool *pool, enum idle_marking_urgency urgency, uint64_t now_us)
+{
+        struct heap_set *set = &pool->heap_set;
+        bool more;
+
+        if (urgency == IDLE_MARKING_URGENT) {
+                idle_patience_end(&set->patience);
+                (void)heap_set_settle(set);
+        }
+        if (!pool->n_waiting && !idle_patience_is_over(&set->patience, now_us))
+                return true;
+        more = heap_set_put_idle(set, now_us);
+        idle_patience_mark(&set->patience, now_us);
+        return heap_set_settle(set) || more || is_pending(pool);
+}
+
 /* The caller has the lock. */
 static int look(struct pool *pool, enum idle_marking_urgency urgency, struct leased_list *list)
 {
@@ -267,10 +284,7 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         bool more;
 
         trim_poll(pool);
-        if (urgency == IDLE_MARKING_URGENT)
-                (void)heap_set_settle(&pool->heap_set);
-        more = heap_set_put_idle(&pool->heap_set, now_us);
-        more = heap_set_settle(&pool->heap_set) || more || is_pending(pool);
+        more = mark(pool, urgency, now_us);
         lower_thresholds(pool);
         if (now_us >= pool->next_grant_us) {
                 grant_records(pool);

@@ -13,6 +13,7 @@
 
 #include "client/reserve/budget.h"
 #include "client/reserve/idle_list.h"
+#include "client/reserve/idle_patience.h"
 #include "client/reserve/placement.h"
 
 struct set_heap {
@@ -27,6 +28,7 @@ struct heap_set {
         struct set_heaps heaps;
         uint32_t n_heaps;
         struct idle_list idle_list; /* valid once there is an arena */
+        struct idle_patience patience;
         uint64_t
                 n_reserved_bytes; /* of blocks in heaps, on their way to one, or on the idle list */
         uint64_t n_reserved_peak_bytes;
@@ -95,6 +97,9 @@ bool heap_set_has_empty(struct heap_set *set);
  * loop keeps the blocks that it empties and fills again. A new block is still in its heap when its request is served.
  * Returns whether there was one. */
 bool heap_set_put_idle(struct heap_set *set, uint64_t now_us);
+
+/* No block that there is serves a request of n_bytes in its place. */
+void heap_set_note_miss(struct heap_set *set, uint64_t n_bytes, uint64_t now_us);
 
 /* Blocks that are idle now may be put on the idle list next time. Returns whether these are more than last time. */
 bool heap_set_settle(struct heap_set *set);
