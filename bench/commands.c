@@ -9,8 +9,8 @@
 const struct command commands[] = {
         {"hot", "alloc and free, 64 live of 16 sizes, 512 B to 256 MiB", 0, 0, command_hot},
         {"cold", "alloc and free of 1 MiB, each after 32 MiB of other writes", 0, 0, command_cold},
-        {"paced", "pairs after pauses of 1, 10 and 100 us, beside none", 0, 0, command_paced},
-        {"loop", "a loop like a training's: blocks leased or moved in a round", 0, 0, command_loop},
+        {"paced", "pairs after pauses of 1, 10 and 100 us; a loop like a training's", 0, 0,
+         command_paced},
         {"capture", "hot inside a capture, beside outside", 0, 0, command_capture},
         {"random", "replace one of 1000 live, 512 B to 64 MiB", 0, 0, command_random},
         {"growth", "the same with 100 to 1,000,000 live, to 8 KiB each", 0, 0, command_growth},

@@ -55,7 +55,6 @@ int command_threads(const struct options *options, struct rows *rows);
 int command_streams(const struct options *options, struct rows *rows);
 int command_lease(const struct options *options, struct rows *rows);
 int command_idle(const struct options *options, struct rows *rows);
-int command_loop(const struct options *options, struct rows *rows);
 int command_lookups(const struct options *options, struct rows *rows);
 int command_pinned(const struct options *options, struct rows *rows);
 int command_trace(const struct options *options, struct rows *rows);

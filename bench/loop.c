@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loop that allocates and frees the same in each round, as the training of a transformer does: each layer of the way
- * forth keeps what the way back needs, and has scratch memory of other sizes. It pauses before each call, so that a
- * round takes 25 ms and what it does not use meanwhile is idle. Once it has run for a while, no round should need a
- * block that must be leased or moved. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "bench/commands.h"
+#include "bench/loop.h"
 #include "bench/target.h"
 
 #define N_ROUNDS_FULL  200
@@ -150,7 +147,7 @@ static int count(struct loop *loop, unsigned n_rounds, double *ret_misses)
         return r;
 }
 
-static int measure(struct target *target, const struct options *options, struct rows *rows)
+int loop_measure(struct target *target, const struct options *options, struct rows *rows)
 {
         unsigned n_rounds = options->effort == EFFORT_FULL ? N_ROUNDS_FULL : N_ROUNDS_QUICK;
         struct row first = {.name = "loop_misses_at_first"};
@@ -167,9 +164,4 @@ static int measure(struct target *target, const struct options *options, struct 
         if (!r)
                 r = rows_add(rows, &first);
         return r ? r : rows_add(rows, &later);
-}
-
-int command_loop(const struct options *options, struct rows *rows)
-{
-        return target_run(options, rows, measure);
 }

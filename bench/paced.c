@@ -8,6 +8,7 @@
 #include "bench/beside.h"
 #include "bench/commands.h"
 #include "bench/hot.h"
+#include "bench/loop.h"
 #include "bench/target.h"
 
 #define N_STEPS_FULL  2000
@@ -101,7 +102,9 @@ static int measure(struct target *target, const struct options *options, struct 
         }
         if (!r)
                 r = hot_deinit(&hot);
-        return r ? r : add_rows(samples, rows);
+        if (!r)
+                r = add_rows(samples, rows);
+        return r ? r : loop_measure(target, options, rows);
 }
 
 int command_paced(const struct options *options, struct rows *rows)

@@ -143,6 +143,15 @@ struct account *account_unref(struct account *account)
         return NULL;
 }
 
+struct log_limit *account_log_limit(struct account *account)
+{
+        uint32_t number = account->user->uid;
+
+        for (const char *byte = account->realm; !account->user->uid && *byte; byte++)
+                number = (number ^ (unsigned char)*byte) * UINT32_C(16777619);
+        return &account->all->log_limits[number % LOG_LIMITS];
+}
+
 bool account_is_of_more(const struct account *account)
 {
         return strcmp(account->realm, ACCOUNT_MORE) == 0;

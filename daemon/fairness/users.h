@@ -49,7 +49,6 @@ struct account {
         struct allowance own;
         struct allowance *
                 allowance; /* of connections, and of what its processes take: its own, or the user's */
-        struct log_limit refusals; /* limits its lines in the log */
         UT_hash_handle hh;
 };
 
@@ -73,8 +72,12 @@ struct process {
         UT_hash_handle hh;
 };
 
+/* Of the limits of lines in the log. They stay when a user's last connection ends: else each connection would begin anew. */
+#define LOG_LIMITS 256
+
 struct accounts {
         struct payer *everyone;
+        struct log_limit log_limits[LOG_LIMITS];
         struct user *users; /* by uid */
         struct allowances allowances;
         bool one_a_user; /* containers make no difference */
@@ -88,6 +91,9 @@ struct user *user_unref(struct user *user);
 int account_ref(struct accounts *all, uint32_t uid, const char *realm,
                 struct account **ret_account);
 struct account *account_unref(struct account *account);
+
+/* Limits the lines in the log that the account's user causes, or the container that root runs. Some others may share it. */
+struct log_limit *account_log_limit(struct account *account);
 
 /* The account is the one for containers beyond the limit. */
 bool account_is_of_more(const struct account *account);

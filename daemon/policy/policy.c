@@ -304,6 +304,11 @@ bool policy_release_more(struct policy *policy, struct client *client, unsigned 
         return release_all_go_on(client, n_most);
 }
 
+uint64_t policy_n_events(const struct policy *policy)
+{
+        return policy->n_events;
+}
+
 uint64_t policy_n_unawaited(const struct policy *policy)
 {
         return policy->n_unawaited;

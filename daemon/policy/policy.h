@@ -98,6 +98,9 @@ int policy_release_all(struct policy *policy, struct client *client, uint32_t se
  * others are left. Only after policy_serve_in_turns; otherwise the call itself looks at all. */
 bool policy_release_more(struct policy *policy, struct client *client, unsigned n_most);
 
+/* Events so far that give cause to walk through a queue once more. */
+uint64_t policy_n_events(const struct policy *policy);
+
 /* Requests so far that ended while their block was being made: no client may want it any more (block_is_awaited). */
 uint64_t policy_n_unawaited(const struct policy *policy);
 

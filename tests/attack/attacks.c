@@ -15,10 +15,11 @@
 #define HOLDER    65003
 
 /* The emulated device of attack.sh has 64 GiB. */
-#define TOO_LARGE  (80 * GIB)
-#define NOT_FREE   (40 * GIB)
-#define HELD_BYTES (1 * GIB)
-#define N_HELD     32
+#define TOO_LARGE     (80 * GIB)
+#define NOT_FREE      (40 * GIB)
+#define PART_NOT_FREE (NOT_FREE / 64)
+#define HELD_BYTES    (1 * GIB)
+#define N_HELD        32
 
 /* 960 connections of one user, of which a process has 256 at most. */
 #define CROWD .n = 4, .uid = ATTACKER, .amount = 240
@@ -103,6 +104,11 @@ const struct attack attacks[] = {
         {"waiting", ATTACK_LATENCY, ARE_EITHER,
          ATTACK_BESIDE(HELD_BY_ANOTHER, .n = 16, .uid = ATTACKERS, .each_a_user = true,
                        .work = work_wait, .amount = 15, .window = 2, .n_bytes = NOT_FREE)},
+        {"groups", ATTACK_LATENCY, ARE_EITHER,
+         ATTACK_BESIDE(HELD_BY_ANOTHER, .n = 2, .uid = ATTACKER, .work = work_groups, .amount = 150,
+                       .n_bytes = PART_NOT_FREE)},
+        {"stay-mapped", ATTACK_LATENCY, ARE_EITHER,
+         ATTACK(CROWD, .work = work_stay_mapped, .window = 4, .n_bytes = 2 * MIB)},
         {"silent", ATTACK_LATENCY, .seconds = 7, ATTACK(CROWD, .work = work_silent)},
         {"all-die", ATTACK_LATENCY, .kills = true,
          ATTACK(CROWD, .work = work_statistics, .window = 4, .held = 4)},

@@ -9,6 +9,9 @@
  * are refused, and asked for again. */
 void work_lease(struct gang_member *self);
 
+/* The same with leases that stay mapped: one block may be mapped for thousands of them. */
+void work_stay_mapped(struct gang_member *self);
+
 /* One connection, and one lease at a time. */
 void work_lease_alone(struct gang_member *self);
 
@@ -30,6 +33,9 @@ void work_denied(struct gang_member *self);
 
 /* LEASEs of n_bytes that wait, 64 on each connection, and small ones that come and go beside. */
 void work_wait(struct gang_member *self);
+
+/* Groups of 64 LEASEs of n_bytes that wait, one on each connection, beside some cached blocks of that size. */
+void work_groups(struct gang_member *self);
 
 /* LEASEs of n_bytes that wait until the same millisecond. */
 void work_deadlines(struct gang_member *self);

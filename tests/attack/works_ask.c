@@ -52,6 +52,27 @@ static void take_lease(struct askers *all, struct asker *asker, const struct fra
 
 static const struct askers_way lease_way = {.ask = ask_lease, .take = take_lease};
 
+static bool ask_known(struct askers *all, struct asker *asker)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.lease.n_bytes = all->member->rule->n_bytes;
+        frame.lease.flags = PROTO_LEASE_KNOWN;
+        return asker_send(asker, &frame, MESSAGE_LEASE);
+}
+
+static void return_mapped(struct askers *all, struct asker *asker, const struct frame *reply)
+{
+        struct frame frame = FRAME_NULL;
+
+        (void)all;
+        if (reply->kind == MESSAGE_LEASED || reply->kind == MESSAGE_KNOWN) {
+                frame.return_lease.lease = reply->kind == MESSAGE_KNOWN ? reply->known.lease
+                                                                        : reply->leased.lease;
+                (void)asker_send(asker, &frame, MESSAGE_RETURN);
+        }
+}
+
 static void hold_leases(struct askers *all, unsigned n, uint64_t n_bytes)
 {
         for (unsigned i = 0; i < all->n * n; i++) {
@@ -73,6 +94,13 @@ static void ask_on(struct gang_member *self, const struct askers_way *way)
 void work_lease(struct gang_member *self)
 {
         ask_on(self, &lease_way);
+}
+
+void work_stay_mapped(struct gang_member *self)
+{
+        static const struct askers_way way = {.ask = ask_known, .take = return_mapped};
+
+        ask_on(self, &way);
 }
 
 static void lease_for_ever(struct gang_member *self)

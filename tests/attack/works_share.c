@@ -9,14 +9,16 @@
 #include "tests/attack/works.h"
 #include "tests/flood/peer.h"
 
-#define POLL_US       1000
-#define KEPT_MS       100
-#define N_TRIES       100
-#define RETRY_US      10000
-#define ATTACHED_EACH 1023 /* to one block */
-#define WAITING_EACH  64
-#define STEP_US       5000
-#define WAIT_MS       60000
+#define POLL_US        1000
+#define KEPT_MS        100
+#define N_TRIES        100
+#define RETRY_US       10000
+#define ATTACHED_EACH  1023 /* to one block */
+#define WAITING_EACH   64
+#define STEP_US        5000
+#define WAIT_MS        60000
+#define PARTS_EACH     64
+#define KEPT_BY_GROUPS 15
 
 static struct askers askers;
 
@@ -180,6 +182,52 @@ void work_wait(struct gang_member *self)
         }
         gang_is_ready(self);
         askers_go_on(&askers, self->rule->window, &way);
+}
+
+static void keep_mapped(struct asker *asker, unsigned n)
+{
+        uint64_t leases[KEPT_BY_GROUPS] = {0};
+
+        for (unsigned i = 0; i < n; i++) {
+                struct frame frame = FRAME_NULL, reply;
+
+                frame.lease.n_bytes = askers.member->rule->n_bytes;
+                frame.lease.flags = PROTO_LEASE_KEEPS;
+                if (asker_call(&askers, asker, &frame, MESSAGE_LEASE, &reply))
+                        leases[i] = reply.leased.lease;
+        }
+        for (unsigned i = 0; i < n; i++) {
+                struct frame frame = FRAME_NULL;
+
+                frame.return_lease.lease = leases[i];
+                if (leases[i])
+                        (void)asker_send(asker, &frame, MESSAGE_RETURN);
+        }
+}
+
+static void begin_group(struct asker *asker)
+{
+        for (unsigned i = 0; i < PARTS_EACH; i++) {
+                struct frame frame = FRAME_NULL;
+
+                frame.lease.n_bytes = askers.member->rule->n_bytes;
+                frame.lease.wait_ms = WAIT_MS;
+                frame.lease.flags = i + 1 < PARTS_EACH ? PROTO_LEASE_MORE : 0;
+                if (!asker_send(asker, &frame, MESSAGE_LEASE))
+                        askers.member->n_failed++;
+        }
+        askers.member->n_done++;
+}
+
+void work_groups(struct gang_member *self)
+{
+        askers_connect(&askers, self, self->rule->amount);
+        keep_mapped(&askers.each[0], KEPT_BY_GROUPS);
+        for (unsigned i = 0; i < askers.n; i++)
+                begin_group(&askers.each[i]);
+        gang_is_ready(self);
+        for (;;)
+                (void)pause();
 }
 
 /* All requests are sent in half of the time until then. */

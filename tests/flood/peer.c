@@ -70,7 +70,8 @@ int peer_hello(int fd)
 {
         struct frame hello = FRAME_NULL, reply;
 
-        hello.hello = (struct message_hello){.magic = PROTO_MAGIC, .version = PROTO_VERSION};
+        hello.hello = (struct message_hello){
+                .magic = PROTO_MAGIC, .version = PROTO_VERSION, .features = PROTO_FEATURE_GROUPS};
         proto_put_text(hello.hello.program, sizeof(hello.hello.program), "flood");
         return peer_call(fd, &hello, MESSAGE_HELLO, MESSAGE_WELCOME, &reply);
 }

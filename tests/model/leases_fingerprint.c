@@ -170,9 +170,11 @@ static bool is_spared(const struct tenant *tenant)
 /* Whether its requests hold up others, or may not just now. */
 static unsigned hold_of(const struct holding *holding)
 {
-        if (!holding->hold.was || world->now_ns >= holding->hold.since_ns + BACKFILL_ROUND_NS)
+        const struct backfill_hold *hold = &holding->tenant->owner->owned[holding->pool->id].hold;
+
+        if (!hold->was || world->now_ns >= hold->since_ns + BACKFILL_ROUND_NS)
                 return 0;
-        return world->now_ns < backfill_hold_end(&holding->hold) ? 1 : 2;
+        return world->now_ns < backfill_hold_end(hold) ? 1 : 2;
 }
 
 /* What decides who is looked at next, but not by how many bytes. */

@@ -175,7 +175,6 @@ static void end_turn(struct model *model, uint32_t pool_id, uint32_t uid)
         if (pool->reached < n_bytes)
                 pool->reached = n_bytes;
         pool->n_given_bytes[uid] = 0;
-        pool->rests[uid] = (struct model_rest){.asked_ns = 0};
 }
 
 void model_look_for_end(struct model *model, uint32_t uid)

@@ -431,10 +431,14 @@ void block_transfer_charge(struct block *block)
         block->is_uncounted = false;
 }
 
+/* Leases in which a cached block may still be mapped: a step walks through all of a block, and its release tells each client
+ * that lost it. A client may leave as many as it has slots. */
+#define LEASES_CACHED_MAX 64
+
 void block_return_to_cache(struct block *block)
 {
         if (block->bin->properties & POLICY_FRESH || block->unusable || block->pool->closing ||
-            pool_excess(block->pool)) {
+            pool_excess(block->pool) || block->n_leases > LEASES_CACHED_MAX) {
                 block_release(block);
                 return;
         }

@@ -5,6 +5,44 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* FNV-1a. Of two owners with one digest each goes on with the other's round, which does no harm. */
+static uint64_t digest(const struct tenant_key *key)
+{
+        const unsigned char *bytes = (const unsigned char *)key;
+        uint64_t value = UINT64_C(0xcbf29ce484222325);
+
+        for (size_t i = 0; i < sizeof(*key); i++)
+                value = (value ^ bytes[i]) * UINT64_C(0x100000001b3);
+        return value;
+}
+
+/* One that leaves and comes again holds up others no longer than one that stays. */
+static void find_past_hold(struct owner *owner, const struct pool *pool)
+{
+        struct backfill_hold *hold = &owner->owned[pool->id].hold;
+        uint64_t number = digest(&owner->key);
+
+        for (unsigned i = 0; i < PAST_HOLDS; i++) {
+                const struct past_hold *past = &pool->past_holds[i];
+
+                if (past->since_ns && past->owner == number && past->since_ns >= hold->since_ns)
+                        *hold = (struct backfill_hold){.was = true, .since_ns = past->since_ns};
+        }
+}
+
+/* A walk may be under way that knows it. */
+static void end_hold(struct owner *owner, struct pool *pool)
+{
+        struct backfill_hold *hold = &owner->owned[pool->id].hold;
+
+        if (hold->listed && hold->listed == pool->queue.walk.number)
+                LIST_REMOVE(hold, link);
+        if (hold->was && owner->policy->now_ns < hold->since_ns + BACKFILL_ROUND_NS)
+                pool->past_holds[pool->n_past_holds++ % PAST_HOLDS] = (struct past_hold){
+
+                        .owner = digest(&owner->key), .since_ns = hold->since_ns};
+}
+
 static int owner_new(struct policy *policy, const struct tenant_key *key, struct owner **ret_owner)
 {
         struct owner *owner;
@@ -15,8 +53,10 @@ static int owner_new(struct policy *policy, const struct tenant_key *key, struct
         owner->policy = policy;
         owner->key = *key;
         TAILQ_INIT(&owner->tenants);
-        for (uint32_t i = 0; i < policy->n_pools; i++)
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
                 ranking_init(&owner->owned[i].by_cached);
+                find_past_hold(owner, policy->pools[i]);
+        }
         HASH_ADD(hh, policy->owners, key, sizeof(owner->key), owner);
         if (!owner->hh.tbl) {
                 free(owner);
@@ -42,6 +82,8 @@ void owner_end(struct owner *owner)
         if (owner->n_tenants)
                 return;
         assert(!owner->n_waiting && !owner->n_first);
+        for (uint32_t i = 0; i < owner->policy->n_pools; i++)
+                end_hold(owner, owner->policy->pools[i]);
         HASH_DEL(owner->policy->owners, owner);
         free(owner);
 }

@@ -192,17 +192,41 @@ void request_gather(struct request *request, struct pool *pool, struct lease *ta
         begin(request, pool, take_lease);
 }
 
+static struct request *find_size(struct request *leader, uint64_t n_bytes)
+{
+        struct request *part = leader;
+
+        while (part && part->n_bytes != n_bytes)
+                part = part->next_size;
+        return part;
+}
+
+/* Counts parts by their sizes, so that looks at a group that waits need not go through all parts. */
+static void add_size(struct request *leader, struct request *part)
+{
+        struct request *first = find_size(leader, part->n_bytes);
+
+        if (!first) {
+                part->next_size = leader->next_size;
+                leader->next_size = first = part;
+                leader->n_sizes++;
+        }
+        first->n_of_size++;
+}
+
 void request_lead(struct request *leader)
 {
         struct request *part;
 
         leader->in_group = true;
+        leader->n_sizes = leader->n_of_size = 1;
         TAILQ_FOREACH (part, &leader->client->requests, client_link) {
                 if (part->state != REQUEST_PART || part->leader)
                         continue;
                 part->leader = leader;
                 leader->n_parts++;
                 leader->n_all_bytes += part->n_bytes;
+                add_size(leader, part);
         }
         leader->n_to_make = leader->n_parts;
         leader->n_room_bytes = leader->refusal.n_bytes = leader->n_all_bytes;

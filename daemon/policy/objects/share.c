@@ -18,6 +18,15 @@ static unsigned differ(const void *one, const void *other)
         return difference;
 }
 
+/* The table holds the tokens of all users. It has all its buckets from the first token on, and never moves what it holds:
+ * that would be one step. With a million tokens a bucket has 61 of them. */
+#undef HASH_INITIAL_NUM_BUCKETS
+#undef HASH_INITIAL_NUM_BUCKETS_LOG2
+#undef HASH_BKT_CAPACITY_THRESH
+#define HASH_INITIAL_NUM_BUCKETS      16384U
+#define HASH_INITIAL_NUM_BUCKETS_LOG2 14U
+#define HASH_BKT_CAPACITY_THRESH      (UINT32_MAX / 2)
+
 #undef HASH_KEYCMP
 #define HASH_KEYCMP(one, other, n_bytes) differ(one, other)
 

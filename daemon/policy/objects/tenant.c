@@ -123,20 +123,12 @@ struct tenant *tenant_ref(struct tenant *tenant)
         return tenant;
 }
 
-/* A walk may be under way that knows it. */
-static void end_holding(struct holding *holding)
-{
-        waiting_queue_end(holding);
-        if (holding->hold.listed && holding->hold.listed == holding->pool->queue.walk.number)
-                LIST_REMOVE(&holding->hold, link);
-}
-
 struct tenant *tenant_unref(struct tenant *tenant)
 {
         if (!tenant || --tenant->n_refs)
                 return NULL;
         for (uint32_t i = 0; i < tenant->n_holdings; i++)
-                end_holding(&tenant->holdings[i]);
+                waiting_queue_end(&tenant->holdings[i]);
         HASH_DEL(tenant->policy->tenants, tenant);
         owner_remove(tenant);
         numbered_remove(&tenant->policy->tenants_by_number, tenant->number);

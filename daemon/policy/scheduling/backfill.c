@@ -8,7 +8,7 @@ uint64_t backfill_hold_end(const struct backfill_hold *hold)
 
 static struct backfill_hold *hold_of(const struct request *request)
 {
-        return &request->client->tenant->holdings[request->pool->id].hold;
+        return &request->client->tenant->owner->owned[request->pool->id].hold;
 }
 
 static bool has_begun(const struct backfill_hold *hold, uint64_t now_ns)

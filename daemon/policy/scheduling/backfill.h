@@ -23,9 +23,6 @@
 /* How often a request may be bypassed. */
 #define BACKFILL_MAX 8
 
-#define BACKFILL_HOLD_NS  UINT64_C(1000000000)
-#define BACKFILL_ROUND_NS (10 * BACKFILL_HOLD_NS)
-
 /* When the hold ends, or has ended; 0: there was none. */
 uint64_t backfill_hold_end(const struct backfill_hold *hold);
 

@@ -60,18 +60,26 @@ static uint64_t there_bytes(const struct totals *totals, enum evict_kind kind)
         return 0;
 }
 
+/* So many blocks of a holding that no limit lets go end the search for others in it: there may be thousands. */
+#define BARRED_MAX 16
+
 static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum evict_kind kind,
                           const struct newcomer *newcomer)
 {
         struct block *block, *next;
         uint64_t n_evicted_bytes = 0;
+        unsigned n_barred = 0;
 
         for (block = TAILQ_FIRST(&holding->cached);
              block && n_evicted_bytes < n_bytes && there_bytes(&holding->totals, kind);
              block = next) {
                 next = TAILQ_NEXT(block, holding_link);
-                if (!is_meant(block, kind, newcomer))
+                if (!is_meant(block, kind, newcomer)) {
+                        n_barred += is_kind(block, kind);
+                        if (n_barred == BARRED_MAX)
+                                break;
                         continue;
+                }
                 n_evicted_bytes += block->bin->n_bytes;
                 block_release(block);
         }

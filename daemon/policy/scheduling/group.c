@@ -113,53 +113,44 @@ static bool is_of(const struct request *request, const struct request *leader)
         return request == leader || (request->state == REQUEST_PART && request->leader == leader);
 }
 
-/* Whether a cached block is left for it after those before it have theirs. */
-static bool has_cached(const struct request *part, const struct request *leader)
+/* Of the parts of that size, those for which no cached block is left. */
+static uint32_t count_lacking(const struct request *first_of_size)
 {
-        const struct bin *bin = bin_for(part);
-        const struct request *other;
-        const struct block *block;
+        const struct bin *bin = bin_for(first_of_size);
+        uint32_t n_cached = bin ? bin->n_cached : 0;
 
-        if (!bin)
-                return false;
-        block = TAILQ_FIRST(&bin->sides[BIN_CACHED]);
-        TAILQ_FOREACH (other, &part->client->requests, client_link) {
-                if (other == part || !block)
-                        break;
-                if (is_of(other, leader) && other->n_bytes == part->n_bytes)
-                        block = TAILQ_NEXT(block, bin_link);
-        }
-        return block;
+        return first_of_size->n_of_size > n_cached ? first_of_size->n_of_size - n_cached : 0;
 }
 
 static void count(struct request *leader)
 {
-        const struct request *part;
+        const struct request *first;
 
         leader->n_to_make = 0;
         leader->n_room_bytes = 0;
-        TAILQ_FOREACH (part, &leader->client->requests, client_link) {
-                if (!is_of(part, leader) || has_cached(part, leader))
-                        continue;
-                leader->n_to_make++;
-                leader->n_room_bytes += part->n_bytes;
+        for (first = leader; first; first = first->next_size) {
+                uint32_t n_lacking = count_lacking(first);
+
+                leader->n_to_make += n_lacking;
+                leader->n_room_bytes += n_lacking * first->n_bytes;
         }
 }
 
-/* Finds an idle lease of a block that serves the part and was not picked for another one. */
-static bool pick(struct idle_leases *idle, unsigned n, const struct request *part)
+/* Puts idle leases of blocks that serve parts of that size behind the first `n`, which have been picked. Returns how many
+ * have been, with up to n_most of these. */
+static unsigned pick(struct idle_leases *idle, unsigned n, uint64_t n_bytes, uint32_t n_most)
 {
-        for (unsigned i = n; i < idle->n; i++) {
+        for (unsigned i = n; i < idle->n && n_most; i++) {
                 struct lease *lease = idle->leases[i];
                 const struct bin *bin = lease->block->bin;
 
-                if (bin->n_bytes != part->n_bytes || bin->properties)
+                if (bin->n_bytes != n_bytes || bin->properties)
                         continue;
                 idle->leases[i] = idle->leases[n];
-                idle->leases[n] = lease;
-                return true;
+                idle->leases[n++] = lease;
+                n_most--;
         }
-        return false;
+        return n;
 }
 
 /* Further bytes that could be taken for it. */
@@ -173,15 +164,15 @@ static void take_idle(struct request *leader, struct scan_budget *budget)
 {
         struct idle_leases idle = {.n = 0};
         uint64_t n_bytes = 0;
-        const struct request *part;
+        const struct request *first;
         unsigned n = 0;
 
         revoke_idle_add_own(&idle, request_holding(leader), NULL, budget);
-        TAILQ_FOREACH (part, &leader->client->requests, client_link) {
-                if (!is_of(part, leader) || has_cached(part, leader) || !pick(&idle, n, part))
-                        continue;
-                n++;
-                n_bytes += part->n_bytes;
+        for (first = leader; first; first = first->next_size) {
+                unsigned n_before = n;
+
+                n = pick(&idle, n, first->n_bytes, count_lacking(first));
+                n_bytes += (n - n_before) * first->n_bytes;
         }
         if (n_bytes + other_bytes(leader->pool) < leader->n_all_bytes)
                 return;

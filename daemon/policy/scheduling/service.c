@@ -16,6 +16,9 @@
 /* Leases that are scanned, and tenants that are compared, in the time of one item. */
 #define SCANS_AN_ITEM 4
 
+/* Different sizes of the parts of a group that waits. */
+#define SIZES_AN_ITEM 4
+
 /* What comes next in the pool. */
 enum phase { PHASE_UNMAPS, PHASE_SORT, PHASE_MEET, PHASE_DEADLOCK };
 
@@ -109,7 +112,7 @@ static uint64_t meet(struct turn *turn, struct request *request)
         waiting_queue_rest(&turn->pool->queue);
         if (was_waiting && request->state != REQUEST_WAITING)
                 return SERVICE_ANSWER_ITEMS + n_scans / SCANS_AN_ITEM;
-        return n_scans / SCANS_AN_ITEM;
+        return request->n_sizes / SIZES_AN_ITEM + n_scans / SCANS_AN_ITEM;
 }
 
 /* Returns whether it has more to meet. */
@@ -269,6 +272,7 @@ unsigned service_go_on(struct policy *policy, unsigned n_items, uint64_t now_ns)
 void service_serve(struct pool *pool, uint64_t now_ns)
 {
         pool->unserved = true;
+        pool->policy->n_events++;
         while (!pool->policy->in_turns && !service_go_on(pool->policy, UINT_MAX, now_ns))
                 continue;
 }

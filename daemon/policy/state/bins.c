@@ -86,6 +86,7 @@ struct bin *bin_unref(struct bin *bin)
 
 void bin_put(struct bin *bin, enum bin_side side, struct block *block)
 {
+        bin->n_cached += side == BIN_CACHED;
         if (side == BIN_CACHED)
                 TAILQ_INSERT_HEAD(&bin->sides[side], block, bin_link);
         else
@@ -99,6 +100,7 @@ void bin_remove(struct bin *bin, enum bin_side side, struct block *block)
         struct bin *other;
 
         TAILQ_REMOVE(&bin->sides[side], block, bin_link);
+        bin->n_cached -= side == BIN_CACHED;
         if (!TAILQ_EMPTY(&bin->sides[side]))
                 return;
         TAILQ_FOREACH (other, bin_class, class_link) {

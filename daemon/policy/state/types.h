@@ -100,7 +100,8 @@ struct bin {
         struct bins *bins;
         uint64_t n_bytes;
         uint32_t properties;
-        uint32_t n_refs; /* blocks of this size and these properties */
+        uint32_t n_refs;   /* blocks of this size and these properties */
+        uint32_t n_cached; /* of these */
         /* Cached: the latest comes first. Leased: the one leased, or seen in use, the longest ago comes
          * first. */
         TAILQ_HEAD(bin_blocks, block) sides[BIN_N_SIDES];
@@ -138,7 +139,17 @@ struct waiting_queue {
         struct queue_walk walk;
 };
 
-/* When a tenant's requests for a pool last began to hold up others; see backfill.h. */
+#define BACKFILL_HOLD_NS  UINT64_C(1000000000)
+#define BACKFILL_ROUND_NS (10 * BACKFILL_HOLD_NS)
+
+/* Holds of owners that have ended since: one that comes again goes on with its round. The latest are kept. */
+#define PAST_HOLDS 64
+struct past_hold {
+        uint64_t owner;    /* its digest */
+        uint64_t since_ns; /* 0: none */
+};
+
+/* When an owner's requests for a pool last began to hold up others; see backfill.h. */
 struct backfill_hold {
         bool was;
         uint64_t since_ns;
@@ -213,6 +224,7 @@ struct policy {
         struct share *shares; /* table by token */
         struct keeps keeps;
         struct limits *limits;     /* NULL: none */
+        uint64_t n_events;         /* that a queue is to be walked for, so far */
         uint64_t n_charges;        /* begun, or ended, so far */
         uint64_t n_revocations;    /* so far */
         uint64_t n_unawaited;      /* see policy_n_unawaited */
@@ -269,6 +281,9 @@ struct pool {
         uint64_t
                 n_passed_by; /* blocks cached until then: a whole walk has met all that waited, since */
 
+        struct past_hold past_holds[PAST_HOLDS];
+        uint32_t n_past_holds; /* so far: the next one's place */
+
         struct waiting_queue queue; /* the waiting requests */
         uint64_t n_waiting;
         bool unserved;        /* something has happened since the last walk began */
@@ -312,7 +327,6 @@ struct holding {
         uint64_t n_given_bytes;                       /* of new blocks; see waiting_queue.h */
         uint64_t place; /* with the next two: used in a walk, and while the tenant waits */
         struct request *next;
-        struct backfill_hold hold;
         TAILQ_ENTRY(holding) queue_link;
         uint64_t revoked_ns; /* when idle leases were last taken for another tenant */
         bool was_revoked_from;
@@ -333,7 +347,8 @@ struct owner {
                 uint64_t n_open, n_closing; /* as in struct totals */
                 struct ranked cached_sum;
                 struct ranking by_cached; /* its tenants' holdings */
-        } owned[];                        /* one for each pool */
+                struct backfill_hold hold;
+        } owned[]; /* one for each pool */
 };
 
 /* A user in a container, whose clients trust each other; see tenant.h. */
@@ -423,11 +438,15 @@ struct request {
         bool device_full; /* the driver had no memory for it at the last try */
         bool in_group; /* with the next fields: see group.h. A single request is a group of one */
         struct request *leader; /* in PART only; NULL: not known yet */
-        uint32_t n_parts;       /* requests that it leads, including itself */
-        uint64_t n_all_bytes;   /* of these */
-        uint32_t n_to_make;     /* of these, without a block */
-        uint64_t n_room_bytes;  /* of those */
-        uint64_t n_backs;       /* of the pool, at the last try */
+        struct request
+                *next_size; /* of a group, from its completion on: its next part of another size */
+        uint32_t n_of_size; /* parts of this one's size, if it is the first of these */
+        uint32_t n_sizes;   /* of a leader: how many there are */
+        uint32_t n_parts;   /* requests that it leads, including itself */
+        uint64_t n_all_bytes;  /* of these */
+        uint32_t n_to_make;    /* of these, without a block */
+        uint64_t n_room_bytes; /* of those */
+        uint64_t n_backs;      /* of the pool, at the last try */
         struct lease *lease;
         struct block *block; /* in CREATING only */
         struct refusal refusal;

@@ -271,13 +271,21 @@ bool device_watch_admits(struct server *server, uint32_t id, const struct tenant
 {
         struct server_pool *pool = id < server->n_pools ? &server->pools[id] : NULL;
 
-        if (!pool || !pool->device.is_dirty)
+        if (!pool || !pool->device.is_dirty || !pool->device.has_owner)
                 return true;
-        if (!pool->device.has_owner) {
+        return memcmp(&pool->device.owner, tenant, sizeof(*tenant)) == 0;
+}
+
+/* A request that is refused must not keep others away: so this comes with a block. */
+bool device_watch_claim(struct server *server, uint32_t id, const struct tenant_key *tenant)
+{
+        struct server_pool *pool = &server->pools[id];
+
+        if (pool->device.is_dirty && !pool->device.has_owner) {
                 pool->device.has_owner = true;
                 pool->device.owner = *tenant;
         }
-        return memcmp(&pool->device.owner, tenant, sizeof(*tenant)) == 0;
+        return device_watch_admits(server, id, tenant);
 }
 
 /* Memory that other processes use on the device. NVML counts gpumemd's blocks exactly as its own usage; the

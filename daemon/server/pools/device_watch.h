@@ -41,6 +41,10 @@ void device_watch_mark_dirty(struct server *server, struct server_pool *pool);
  * one. */
 bool device_watch_admits(struct server *server, uint32_t pool, const struct tenant_key *tenant);
 
+/* The tenant is about to have a block there: where there may be one tenant only, it is this one from now on. False: it is
+ * another one. */
+bool device_watch_claim(struct server *server, uint32_t pool, const struct tenant_key *tenant);
+
 /* Fills in the device's statistics; `reserved` is the pool's part of the device's memory. */
 void device_watch_fill(const struct server_pool *pool, uint64_t reserved, struct stats_row *row);
 

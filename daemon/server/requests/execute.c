@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "daemon/policy/report/listing.h"
 #include "daemon/server/pools/aging.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_health.h"
@@ -36,7 +37,9 @@ static void create(struct server *server, const struct action *action)
 {
         struct block *block = action->block;
         uint32_t pool = block_pool(block);
-        bool is_barred = device_watch_is_barred(&server->pools[pool]);
+        bool is_barred = device_watch_is_barred(&server->pools[pool]) ||
+                         (action->client &&
+                          !device_watch_claim(server, pool, client_tenant_key(action->client)));
         struct backing_block *backing = is_barred ? NULL
                                                   : driver_jobs_new_block(server, pool,
                                                                           block_bytes(block));
@@ -179,6 +182,7 @@ static void execute_one(struct server *server, const struct action *action)
                 release(server, action->block);
                 break;
         case ACTION_GRANT:
+                (void)device_watch_claim(server, action->pool, client_tenant_key(action->client));
                 note_grant(action);
                 if (action->known)
                         grant_known(action);
@@ -369,17 +373,22 @@ unsigned execute_take_answered(struct server *server, unsigned n_most)
 static void serve_on(struct server *server)
 {
         if (server->is_dirty && !server->stopping)
-                scheduler_put(&server->scheduler, &server->scheduler.node, &server->serving);
+                scheduler_put(&server->scheduler, &server->scheduler.serving, &server->serving);
 }
 
-/* Serves the queues of pools about which the policy was told something: a part of that. What it leaves is done after the
- * next steps, or in steps of the node's if there are none. */
+/* Serves the queues of pools about which the policy was told something: a part of that, at the end of the step that
+ * told it. What it leaves is done in steps of its own, which delay no other step by more than their share. */
 void execute_serve(struct server *server)
 {
         unsigned n_left = PART_ITEMS;
 
         if (!server->is_dirty)
                 return;
+        if (!server->stopping && server->scheduler.payer != &server->scheduler.serving &&
+            server->n_events == policy_n_events(server->policy)) {
+                serve_on(server);
+                return;
+        }
         n_left = execute_take_answered(server, n_left);
         server->is_executing = true;
         do {
@@ -387,6 +396,7 @@ void execute_serve(struct server *server)
         } while (execute_all(server) && n_left);
         server->is_executing = false;
         server->is_dirty = !n_left;
+        server->n_events = policy_n_events(server->policy);
         server->has_served = true;
         serve_on(server);
 }

@@ -74,8 +74,8 @@ static void share(struct session *session, uint32_t serial, const struct message
         if (!r)
                 r = policy_share(session->server->policy, session->client, wanted->lease, &terms);
         if (!r && is_granted)
-                audit_log_act(session, "grants lease %" PRIu64 " to uid %u", wanted->lease,
-                              (unsigned)terms.granted_uid);
+                audit_log_client_act(session, "grants lease %" PRIu64 " to uid %u", wanted->lease,
+                                     (unsigned)terms.granted_uid);
         if (r)
                 refuse(session, serial, r);
         else

@@ -40,11 +40,14 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
         payer_init_root(&scheduler->everyone);
         scheduler->guaranteed[0].payer = &scheduler->admin;
         scheduler->guaranteed[1].payer = &scheduler->arriving;
+        scheduler->guaranteed[2].payer = &scheduler->serving;
         r = payer_init(&scheduler->admin, &scheduler->everyone, on_own_end);
         if (!r)
                 r = payer_init(&scheduler->node, &scheduler->everyone, on_own_end);
         if (!r)
                 r = payer_init(&scheduler->arriving, &scheduler->everyone, on_own_end);
+        if (!r)
+                r = payer_init(&scheduler->serving, &scheduler->everyone, on_own_end);
         return r ? r : uv_idle_init(loop, &scheduler->idle);
 }
 
@@ -61,6 +64,8 @@ void scheduler_deinit(struct scheduler *scheduler)
                 payer_unref(&scheduler->node);
         if (scheduler->arriving.n_refs)
                 payer_unref(&scheduler->arriving);
+        if (scheduler->serving.n_refs)
+                payer_unref(&scheduler->serving);
         payer_deinit_root(&scheduler->everyone);
 }
 

@@ -5,7 +5,8 @@
  *
  * The admin socket is a payer beside the users, with the same share. It is also guaranteed a tenth of the time in which
  * it has work, however many users there are: an administrator that looks what is wrong with a busy node gets an answer.
- * So are arriving connections, until each waits for its user's turn: one does not wait for a share of one in many. */
+ * So are arriving connections, until each waits for its user's turn, and walks through the queues of requests that wait:
+ * none of them waits for a share of one in many. */
 #pragma once
 
 #include <stdint.h>
@@ -29,12 +30,13 @@ struct scheduler {
         struct payer admin;
         struct payer node;     /* for work that is of no user, or no longer of one */
         struct payer arriving; /* for connections until they wait for their user's turn */
+        struct payer serving;  /* for walks through queues, where none gives cause any more */
         struct payer *payer;   /* of the step under way; NULL: none is */
         struct payer *second;  /* who pays for it as well, or NULL */
         struct {
                 struct payer *payer;
                 int64_t credit_ns; /* time to which it is entitled; from 0 on it is served before users */
-        } guaranteed[2];           /* the first one before the second */
+        } guaranteed[3];           /* each before those behind it */
         uv_idle_t idle;            /* active while there is work: the loop does not block */
         struct scheduler_stats stats;
         struct {

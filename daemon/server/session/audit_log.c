@@ -31,9 +31,23 @@ void audit_log_signal(const char *signal, const char *what)
         log_info("audit: %s: %s", signal, what);
 }
 
+void audit_log_client_act(struct session *session, const char *format, ...)
+{
+        char what[400];
+        va_list arguments;
+
+        if (!log_may(account_log_limit(session->account), LOG_INFO, server_now_ns(session->server)))
+                return;
+        va_start(arguments, format);
+        (void)vsnprintf(what, sizeof(what), format, arguments);
+        va_end(arguments);
+        write_line(session, what);
+}
+
 static bool may_log_refusal(struct session *session)
 {
-        return log_may(&session->account->refusals, LOG_INFO, server_now_ns(session->server));
+        return log_may(account_log_limit(session->account), LOG_INFO,
+                       server_now_ns(session->server));
 }
 
 void audit_log_refusal(struct session *session, const char *text)
@@ -56,7 +70,7 @@ void audit_log_turned_away(struct server *server, struct account *account, const
                            const char *text)
 {
         event_log_note_stranger(server, account, peer, text);
-        if (account ? log_may(&account->refusals, LOG_WARNING, server_now_ns(server))
+        if (account ? log_may(account_log_limit(account), LOG_WARNING, server_now_ns(server))
                     : server_may_complain(server))
                 log_warning("audit: uid %u, process %d (?): refused: %s", (unsigned)peer->uid,
                             (int)peer->pid, text);

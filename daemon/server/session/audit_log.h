@@ -6,6 +6,9 @@
 
 #include "daemon/server/session/session.h"
 
+/* The same of what any client may do as often as it likes. */
+void audit_log_client_act(struct session *session, const char *format, ...) PRINTF_LIKE(2, 3);
+
 void audit_log_act(const struct session *session, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* An act by a signal, whose sender is unknown. */

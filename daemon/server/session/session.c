@@ -297,7 +297,8 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
                 (void)snprintf(text, sizeof(text), "malformed frame: %s%s%s", reason->what,
                                reason->field ? " in field " : "",
                                reason->field ? reason->field : "");
-                if (server_may_complain(session->server))
+                if (log_may(account_log_limit(session->account), LOG_WARNING,
+                            server_now_ns(session->server)))
                         log_warning("client %d (%s): %s; its connection ends",
                                     (int)session->peer.pid, session->program, text);
                 event_log_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, text);
@@ -305,7 +306,8 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
         }
         if (transport->fault)
                 event_log_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, transport->fault);
-        if (transport->fault && server_may_complain(session->server))
+        if (transport->fault && log_may(account_log_limit(session->account), LOG_WARNING,
+                                        server_now_ns(session->server)))
                 log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
                             session->program, transport->fault);
         session_end_connection(session);
@@ -319,7 +321,8 @@ static void on_unread(struct transport *transport)
 
 void session_give_up(struct session *session, const char *text)
 {
-        if (server_may_complain(session->server))
+        if (log_may(account_log_limit(session->account), LOG_WARNING,
+                    server_now_ns(session->server)))
                 log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
                             session->program, text);
         event_log_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, text);

@@ -3,6 +3,7 @@
  * and root for a second user. */
 #include <fcntl.h>
 
+#include "tests/live/support/links.h"
 #include "tests/live/support/world.h"
 
 #define STRANGER 65534
@@ -47,6 +48,25 @@ TEST(one_user_is_served_where_memory_is_not_cleared, NEEDS_ROOT_AND_EMULATOR)
         /* Host memory is not concerned. */
         expect_alloc(getuid(), GPUMEM_PINNED, 0);
         expect_alloc(STRANGER, GPUMEM_DEVICE, 0);
+}
+
+TEST(a_request_that_is_refused_keeps_no_other_away, NEEDS_ROOT_AND_EMULATOR)
+{
+        struct message_leased none;
+        struct link *link;
+
+        start_on("devices=1,bytes=1GiB,dirty=1");
+        ck_assert_int_eq(seteuid(STRANGER), 0);
+        link = open_link("refused", NULL);
+        ck_assert_int_eq(seteuid(getuid()), 0);
+        ck_assert_int_eq(lease_over(link, &(struct message_lease){.n_bytes = 0}, &none),
+                         GPUMEM_E_BAD_REQUEST);
+        ck_assert_int_eq(lease_over(link, &(struct message_lease){.n_bytes = 4 * GIB}, &none),
+                         GPUMEM_E_TOO_LARGE);
+        expect_alloc(getuid(), GPUMEM_DEVICE, 0);
+        ck_assert_int_eq(lease_over(link, &(struct message_lease){.n_bytes = 2 * MIB}, &none),
+                         GPUMEM_E_DENIED);
+        link_free(link);
 }
 
 /* After that the driver may be another one. `dirty`: it does not clear memory any more. */

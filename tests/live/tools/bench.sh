@@ -129,8 +129,7 @@ ok "the table has the row" grep -q "^metadata " "$place/said"
 ok "threads" measures gpumem-bench threads --quick
 ok "paced" measures gpumem-bench paced --quick
 ok "with pauses" grep -q "^paced_100us_median " "$place/said"
-ok "loop" measures gpumem-bench loop --quick
-ok "blocks of a round" grep -q "^loop_misses " "$place/said"
+ok "and a loop" grep -q "^loop_misses " "$place/said"
 ok "idle" measures gpumem-bench idle --quick
 ok "another's idle blocks" grep -q "^idle_stopped " "$place/said"
 ok "from the end of work" grep -q "^idle_latency " "$place/said"

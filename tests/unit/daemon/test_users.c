@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/log.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 #include "tests/unit/support/failing_alloc.h"
@@ -351,6 +352,25 @@ TEST(without_memory_none_is_counted)
         }
         /* Of each: itself, a place in a table, a place among its parent's children. */
         ck_assert_int_ge(n_failed, 3 * 3);
+}
+
+/* Else a process that connects again and again would write without limit. */
+TEST(the_limit_of_lines_in_the_log_outlives_a_user_s_connections)
+{
+        struct account *account = must_ref(UID, "");
+        unsigned n_lines = 0;
+
+        for (unsigned i = 0; i < 100; i++) {
+                n_lines += log_may(account_log_limit(account), LOG_INFO, 1);
+                account_unref(account);
+                account = must_ref(UID, "");
+        }
+        account_unref(account);
+        ck_assert_uint_gt(n_lines, 0);
+        ck_assert_uint_lt(n_lines, 20);
+        account = must_ref(OTHER, "");
+        ck_assert(log_may(account_log_limit(account), LOG_INFO, 1));
+        account_unref(account);
 }
 
 TESTS_MAIN("users", .start = start, .stop = stop)

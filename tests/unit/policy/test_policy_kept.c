@@ -96,4 +96,25 @@ POLICY_TEST(it_is_found_behind_many_that_nobody_keeps, 16 * MIB)
         (void)expect_grant(b, 1);
 }
 
+/* Each step that touches the block goes through all of its leases. */
+POLICY_TEST(a_block_in_too_many_returned_leases_is_not_cached, 16 * MIB)
+{
+        const struct policy_ask known = {.serial = 1, .n_bytes = 2 * MIB, .known_will_do = true};
+        struct client *client = join(1);
+        struct held held = hold_with(client, &known);
+        unsigned n_leases = 1;
+
+        for (; n_leases < WORLD_N_SLOTS && stats().cached == 0; n_leases++) {
+                give_back(client, held.lease, RETURN_MAPPED);
+                if (!stats().cached)
+                        break;
+                ask_with(client, &known);
+                held.lease = expect_grant(client, 1);
+                ck_assert_ptr_eq(lease_block(held.lease), held.block);
+        }
+        ck_assert_uint_gt(n_leases, 16);
+        ck_assert_uint_lt(n_leases, WORLD_N_SLOTS);
+        expect_totals(0, 0, 2 * MIB);
+}
+
 TESTS_MAIN("policy: what is kept mapped")

@@ -318,6 +318,61 @@ POLICY_TEST(nobody_is_held_up_for_long, 8 * MIB)
         (void)expect_create(a, 0);
 }
 
+static void leave(struct client *client)
+{
+        while (policy_client_drop_some(world.policy, client, 64, world.now_ns))
+                continue;
+        (void)policy_client_eof(world.policy, client, world.now_ns);
+        (void)policy_client_dead(world.policy, client, world.now_ns);
+}
+
+/* In the next round: nobody was held up before. */
+static void hold_up_others(struct client *a, struct client *b)
+{
+        ask(a, 1, 8 * MIB, UINT64_MAX);
+        for (unsigned i = 0; i < BACKFILL_MAX; i++)
+                bypass(b);
+        expect_wait(b, 1, 2 * MIB, UINT64_MAX);
+        later(BACKFILL_HOLD_NS);
+        created(take(ACTION_CREATE).block, -EIO);
+        expect_refusal(b, 1, -EIO);
+}
+
+/* Beside others, whose rounds are remembered, too. */
+POLICY_TEST(a_user_that_comes_again_goes_on_with_its_round, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2), *other;
+
+        (void)hold(join(9), 4 * MIB);
+        hold_up_others(a, b);
+        leave(a);
+        for (uint32_t uid = 20; uid < 40; uid++) {
+                other = join_in(uid, uid, 1);
+                ask(other, 1, 8 * MIB, UINT64_MAX);
+                leave(other);
+        }
+        a = join(1);
+        ask(a, 1, 8 * MIB, UINT64_MAX);
+        for (unsigned i = 0; i < 2 * BACKFILL_MAX; i++)
+                bypass(b);
+        leave(a);
+        world.now_ns += BACKFILL_ROUND_NS;
+        hold_up_others(join(1), b);
+}
+
+POLICY_TEST(a_user_s_containers_hold_up_others_no_longer_than_one, 8 * MIB)
+{
+        struct client *b = join(2);
+
+        (void)hold(join(9), 4 * MIB);
+        hold_up_others(join_in(1, 1, 1), b);
+        for (unsigned container = 2; container < 10; container++) {
+                ask(join_in(1, 1, container), 1, 8 * MIB, UINT64_MAX);
+                for (unsigned i = 0; i < 2 * BACKFILL_MAX; i++)
+                        bypass(b);
+        }
+}
+
 /* Clients of so many users, of which each has as many requests that wait. */
 static void fill_queue(unsigned n_clients, uint32_t n_each, uint64_t deadline_ns)
 {
