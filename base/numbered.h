@@ -44,6 +44,12 @@ void numbered_go_on(struct numbered_walk *walk, unsigned n_items);
 /* NULL: the part is over. */
 void *numbered_next(const struct numbered *all, struct numbered_walk *walk);
 
+/* The object that it met last took as long as so many more. */
+static inline void numbered_spend(struct numbered_walk *walk, unsigned n_items)
+{
+        walk->n_items -= n_items < walk->n_items ? n_items : walk->n_items;
+}
+
 /* The walk's present part is over: the object that it met last took as long as many. */
 static inline void numbered_end_part(struct numbered_walk *walk)
 {

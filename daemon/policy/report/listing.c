@@ -125,6 +125,7 @@ bool policy_list_tenants(const struct policy *policy, struct numbered_walk *walk
         while ((tenant = numbered_next(&policy->tenants_by_number, walk))) {
                 if (is_chosen && !is_chosen(&tenant->key, argument))
                         continue;
+                numbered_spend(walk, tenant->n_holdings / LISTING_POOLS_AN_ITEM);
                 for (uint32_t i = 0; i < tenant->n_holdings; i++) {
                         struct tenant_listing listing = describe_holding(&tenant->holdings[i]);
 

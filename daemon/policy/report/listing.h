@@ -45,6 +45,9 @@ bool policy_list_unused(struct policy *policy, struct numbered_walk *walk,
                         void (*take)(uint32_t pool, uint64_t n_bytes, void *argument),
                         void *argument);
 
+/* A walk through clients or tenants reads what each has in all pools: so many pools are an item more. */
+#define LISTING_POOLS_AN_ITEM 4
+
 struct tenant_listing {
         const struct tenant *tenant;
         const struct tenant_key *key;

@@ -179,6 +179,7 @@ static bool add_sessions(struct walk *walk)
         const struct session *session;
 
         while ((session = walk_next_session(walk))) {
+                numbered_spend(&walk->place, walk->asker->server->n_pools / LISTING_POOLS_AN_ITEM);
                 if (session_has_client(session))
                         add_session(CONTAINER_OF(walk, struct clients, listing.walk), session);
         }

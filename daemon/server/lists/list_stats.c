@@ -72,8 +72,10 @@ static bool look_at_boards(const struct server *server, struct stats_look *look,
         const struct session *met[PART_ITEMS];
         unsigned n = 0;
 
-        while (n < PART_ITEMS && (met[n] = numbered_next(&server->sessions_by_number, place)))
+        while (n < PART_ITEMS && (met[n] = numbered_next(&server->sessions_by_number, place))) {
                 __builtin_prefetch(&met[n++]->client);
+                numbered_spend(place, server->n_pools / LISTING_POOLS_AN_ITEM);
+        }
         for (unsigned i = 0; i < n; i++)
                 board_stats_prefetch(met[i]);
         for (unsigned i = 0; i < n; i++) {

@@ -15,8 +15,9 @@
 #define IDLE_NS    UINT64_C(250000)
 #define SUSPECT_NS UINT64_C(20000)
 
-/* For each nanosecond of a payer with a guarantee others have so many: it is guaranteed a tenth of all time. */
-#define OTHERS_PART 9
+/* For each nanosecond of a payer with a guarantee others have so many: a tenth of all time, and half of it. */
+#define TENTH_OTHERS 9
+#define HALF_OTHERS  1
 
 /* What is kept of the guarantee while the payer wants nothing; and how far it may be in debt, for time that it had when
  * no other wanted it. */
@@ -40,7 +41,9 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
         payer_init_root(&scheduler->everyone);
         scheduler->guaranteed[0].payer = &scheduler->admin;
         scheduler->guaranteed[1].payer = &scheduler->arriving;
+        scheduler->guaranteed[0].n_others = scheduler->guaranteed[1].n_others = TENTH_OTHERS;
         scheduler->guaranteed[2].payer = &scheduler->serving;
+        scheduler->guaranteed[2].n_others = HALF_OTHERS;
         r = payer_init(&scheduler->admin, &scheduler->everyone, on_own_end);
         if (!r)
                 r = payer_init(&scheduler->node, &scheduler->everyone, on_own_end);
@@ -94,8 +97,12 @@ static void note_for_guarantees(struct scheduler *scheduler, const struct payer 
                 bool is_its = payer == scheduler->guaranteed[i].payer;
                 int64_t *credit_ns = &scheduler->guaranteed[i].credit_ns;
 
-                *credit_ns = bounded(*credit_ns + (is_its ? -step_ns : step_ns / OTHERS_PART),
-                                     CREDIT_MAX_NS);
+                if (is_its)
+                        *credit_ns = bounded(*credit_ns - step_ns, CREDIT_MAX_NS);
+                else
+                        *credit_ns = bounded(*credit_ns +
+                                                     step_ns / scheduler->guaranteed[i].n_others,
+                                             CREDIT_MAX_NS);
         }
 }
 

@@ -5,8 +5,8 @@
  *
  * The admin socket is a payer beside the users, with the same share. It is also guaranteed a tenth of the time in which
  * it has work, however many users there are: an administrator that looks what is wrong with a busy node gets an answer.
- * So are arriving connections, until each waits for its user's turn, and walks through the queues of requests that wait:
- * none of them waits for a share of one in many. */
+ * So are arriving connections, until each waits for its user's turn: one does not wait for a share of one in many. Walks
+ * through the queues of requests that wait are guaranteed half of the time: others' requests wait for their end. */
 #pragma once
 
 #include <stdint.h>
@@ -36,8 +36,9 @@ struct scheduler {
         struct {
                 struct payer *payer;
                 int64_t credit_ns; /* time to which it is entitled; from 0 on it is served before users */
-        } guaranteed[3];           /* each before those behind it */
-        uv_idle_t idle;            /* active while there is work: the loop does not block */
+                int64_t n_others; /* for each nanosecond of it others have so many */
+        } guaranteed[3];          /* each before those behind it */
+        uv_idle_t idle;           /* active while there is work: the loop does not block */
         struct scheduler_stats stats;
         struct {
                 uint64_t wall_ns, cpu_ns, idle_ns;
