@@ -85,8 +85,10 @@ static int measure(struct target *target, const struct options *options, struct 
         unsigned n_steps = options->effort == EFFORT_FULL ? N_STEPS_FULL : N_STEPS_QUICK;
         struct samples samples[N_PAUSES] = {{.n = 0}};
         struct hot hot;
-        int r = start_sleeper();
+        int r = loop_measure(target, options, rows);
 
+        if (!r)
+                r = start_sleeper();
         if (!r)
                 r = hot_init(target, 0, HOT_PLAIN, &hot);
         if (r)
@@ -102,9 +104,7 @@ static int measure(struct target *target, const struct options *options, struct 
         }
         if (!r)
                 r = hot_deinit(&hot);
-        if (!r)
-                r = add_rows(samples, rows);
-        return r ? r : loop_measure(target, options, rows);
+        return r ? r : add_rows(samples, rows);
 }
 
 int command_paced(const struct options *options, struct rows *rows)

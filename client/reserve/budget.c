@@ -28,6 +28,10 @@
 #define WAIT_US         10
 #define WAIT_SLACK_PART 8
 
+/* Of a loop: an eighth of the peak, in so many steps. */
+#define LOOP_SLACK_PART  8
+#define LOOP_SLACK_STEPS 8
+
 static double part_left(uint64_t us, uint64_t half_life_us)
 {
         return exp2(-(double)us / (double)half_life_us);
@@ -53,7 +57,7 @@ void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_
         if (us && budget->n_peak_bytes > n_allocated_bytes)
                 budget->n_peak_bytes = n_allocated_bytes +
                                        fade(budget->n_peak_bytes - n_allocated_bytes, n_counted_us,
-                                            BUDGET_HALF_LIFE_US);
+                                            budget->half_life_us);
         if (n_allocated_bytes > budget->n_peak_bytes)
                 budget->n_peak_bytes = n_allocated_bytes;
 }
@@ -87,6 +91,15 @@ void budget_wait(struct budget *budget, uint64_t us)
 
         if (budget->n_slack_bytes < n_most_bytes)
                 churn(budget, (double)us / WAIT_US, n_most_bytes, n_most_bytes);
+}
+
+void budget_loosen(struct budget *budget)
+{
+        uint64_t n_most_bytes = budget->n_peak_bytes / LOOP_SLACK_PART;
+
+        if (budget->n_slack_bytes < n_most_bytes)
+                budget->n_slack_bytes = size_smaller(
+                        n_most_bytes, budget->n_slack_bytes + n_most_bytes / LOOP_SLACK_STEPS);
 }
 
 uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes)

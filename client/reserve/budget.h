@@ -18,11 +18,12 @@ struct budget {
         uint64_t n_slack_bytes; /* above the peak, against leasing and returning in turn; faded */
         double n_churn;         /* blocks returned lately, faded */
         uint64_t faded_at_us;
+        uint64_t half_life_us; /* of the peak */
         _Atomic uint64_t
                 n_empty_max; /* empty bytes at most; UINT64_MAX: no separate bound; read by frees */
 };
 
-/* Half of what is held above the need fades in that time. */
+/* Half of what is held above the need fades in that time; in a loop in a longer one, which the caller may set. */
 #define BUDGET_HALF_LIFE_US UINT64_C(250000)
 
 /* Between two calls of budget_see no more than this counts as time. A program with many calls sees the
@@ -32,7 +33,8 @@ struct budget {
 /* The same of the slack. */
 #define BUDGET_SLACK_HALF_LIFE_US UINT64_C(10000000)
 
-#define BUDGET_NULL ((struct budget){.n_empty_max = UINT64_MAX})
+#define BUDGET_NULL \
+        ((struct budget){.half_life_us = BUDGET_HALF_LIFE_US, .n_empty_max = UINT64_MAX})
 
 /* So much is allocated now. Must be called often enough that peaks are seen. */
 void budget_see(struct budget *budget, uint64_t n_allocated_bytes, uint64_t now_us);
@@ -45,6 +47,9 @@ void budget_move(struct budget *budget);
 
 /* A request waited so long for work to end, instead of leasing more. */
 void budget_wait(struct budget *budget, uint64_t us);
+
+/* A loop misses blocks in each round: there may be a little slack more. */
+void budget_loosen(struct budget *budget);
 
 /* How much may be held. */
 uint64_t budget_bytes(const struct budget *budget, uint64_t n_allocated_bytes);

@@ -106,10 +106,14 @@ void heap_set_sum(struct heap_set *set, struct heap_set_sums *ret_sums)
         *ret_sums = sums;
 }
 
+/* A loop needs its peak again in the next round, which is about as long as the patience that it has come to. */
+#define PATIENCES 16
+
 uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t now_us)
 {
         uint64_t n_allocated = heap_set_allocated(set), n_budget;
 
+        set->budget.half_life_us = BUDGET_HALF_LIFE_US + PATIENCES * set->patience.us;
         budget_see(&set->budget, n_allocated + n_more_bytes, now_us);
         n_budget = budget_bytes(&set->budget, n_allocated + n_more_bytes) + set->n_pledged_bytes;
         if (set->n_reserved_bytes + n_more_bytes <= n_budget)

@@ -68,8 +68,9 @@ bool heap_set_put_idle(struct heap_set *set, uint64_t now_us)
 
 void heap_set_note_miss(struct heap_set *set, uint64_t n_bytes, uint64_t now_us)
 {
-        if (heap_set_allocated(set) + n_bytes <= set->n_reserved_bytes)
-                idle_patience_miss(&set->patience, now_us);
+        if (heap_set_allocated(set) + n_bytes <= set->n_reserved_bytes &&
+            idle_patience_miss(&set->patience, now_us))
+                budget_loosen(&set->budget);
 }
 
 static struct heap_block *find_older(const struct heap *idle_list, uint64_t at_us)

@@ -18,9 +18,10 @@
 struct idle_patience {
         uint64_t us; /* between two marks; 0: each look marks */
         uint64_t marked_at_us;
-        uint64_t put_at_us;
-        uint32_t n_misses;
-        bool has_put; /* since the last miss */
+        uint64_t noted_at_us; /* the last put, or miss */
+        uint32_t n_misses;    /* after blocks went */
+        uint32_t n_others;    /* misses in a loop, for whose sake none had gone */
+        bool has_put;         /* since the last miss */
 };
 
 /* What a round of a loop takes longer is worth the leases and moves in it. */
@@ -37,8 +38,9 @@ void idle_patience_mark(struct idle_patience *patience, uint64_t now_us);
 /* Blocks went to the idle list. */
 void idle_patience_put(struct idle_patience *patience, uint64_t now_us);
 
-/* A request needs blocks that must be leased or moved, though there is enough memory in other places. */
-void idle_patience_miss(struct idle_patience *patience, uint64_t now_us);
+/* A request needs blocks that must be leased or moved, though there is enough memory in other places. Returns whether
+ * IDLE_PATIENCE_MISSES did since the time was longer than the loop: then it needs more memory. */
+bool idle_patience_miss(struct idle_patience *patience, uint64_t now_us);
 
 /* Others need memory: the next look marks. */
 void idle_patience_end(struct idle_patience *patience);

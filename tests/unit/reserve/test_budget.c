@@ -249,4 +249,26 @@ TEST(blocks_do_not_grow_for_ever)
         ck_assert_uint_eq(budget_block_bytes(&budget), 32 * MIB);
 }
 
+/* A loop is loosened by little, and not for ever. */
+TEST(a_loop_may_hold_an_eighth_more)
+{
+        struct budget budget = budget_with_peak(32 * GIB);
+
+        budget_loosen(&budget);
+        ck_assert_uint_eq(budget.n_slack_bytes, GIB / 2);
+        for (unsigned i = 0; i < 100; i++)
+                budget_loosen(&budget);
+        ck_assert_uint_eq(budget.n_slack_bytes, 4 * GIB);
+}
+
+TEST(a_longer_half_life_keeps_a_peak_for_longer)
+{
+        struct budget budget = budget_with_peak(9 * GIB);
+
+        budget.half_life_us = 2 * HALF;
+        work(&budget, GIB, 2 * HALF);
+        ck_assert_uint_le(budget.n_peak_bytes, 5 * GIB + MIB);
+        ck_assert_uint_ge(budget.n_peak_bytes, 5 * GIB - MIB);
+}
+
 TESTS_MAIN("budget", .limit_s = UNLIMITED)

@@ -24,7 +24,7 @@ static void go_and_miss(unsigned n_times, uint64_t after_us)
         for (unsigned i = 0; i < n_times; i++) {
                 idle_patience_put(&patience, now_us);
                 now_us += after_us;
-                idle_patience_miss(&patience, now_us);
+                (void)idle_patience_miss(&patience, now_us);
         }
 }
 
@@ -68,8 +68,20 @@ TEST(only_misses_after_blocks_went_count)
 {
         idle_patience_put(&patience, now_us);
         for (unsigned i = 0; i < 10 * IDLE_PATIENCE_MISSES; i++)
-                idle_patience_miss(&patience, now_us);
+                ck_assert(!idle_patience_miss(&patience, now_us));
         ck_assert_uint_eq(patience.us, 0);
+}
+
+TEST(a_loop_that_misses_all_the_same_needs_more_memory)
+{
+        unsigned n_told = 0;
+
+        go_and_miss(IDLE_PATIENCE_MISSES, 10 * MS);
+        for (unsigned i = 0; i < 3 * IDLE_PATIENCE_MISSES; i++) {
+                now_us += 10 * MS;
+                n_told += idle_patience_miss(&patience, now_us);
+        }
+        ck_assert_uint_eq(n_told, 3);
 }
 
 TEST(after_a_long_time_a_miss_begins_the_count_again)
