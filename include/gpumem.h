@@ -563,6 +563,12 @@ GPUMEM_API int gpumem_attach(struct gpumem_client *client, const struct gpumem_t
 GPUMEM_API int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream);
 
 /* Revokes the token. Existing attachments stay valid. Every process of the tenant that shared may revoke it. Errors:
+/* Ends an attachment as gpumem_free_sync ends an allocation: it waits for all work of the current context and of the one
+ * in which the memory was attached, whatever streams use it. It needs neither a stream nor a context. NULL pointers are
+ * legal. Errors, with which nothing is detached: as gpumem_detach. If the driver has nothing to wait with, its error;
+ * see gpumem_free_sync. */
+GPUMEM_API int gpumem_detach_sync(struct gpumem_client *client, void *pointer);
+
  * GPUMEM_E_NO_TOKEN, _DISCONNECTED, _FORKED. */
 GPUMEM_API int gpumem_unshare(struct gpumem_client *client, const struct gpumem_token *token);
 

@@ -297,6 +297,26 @@ static int end_in_order(struct gpumem_client *client, struct pool *pool,
         return r ? r : shared_alloc_end(pool, pointer, info->lease);
 }
 
+static int end_after_all(struct gpumem_client *client, struct pool *pool,
+                         const struct shared_alloc_info *info, const void *pointer)
+{
+        int r = 0;
+
+        if (client_cuda(client))
+                r = stream_synchronize_contexts(client_cuda(client), info->key.context);
+        return r ? r : shared_alloc_end(pool, pointer, info->lease);
+}
+
+static int find_attached(struct gpumem_client *client, const void *pointer, struct pool **ret_pool,
+                         struct shared_alloc_info *ret_info)
+{
+        int r = find(client, pointer, ret_pool, ret_info);
+
+        if (r == GPUMEM_E_NOT_OURS && is_in_heap(client, pointer))
+                return GPUMEM_E_NOT_ATTACHED;
+        return !r && ret_info->kind != SHARED_ALLOC_ATTACHED ? GPUMEM_E_NOT_ATTACHED : r;
+}
+
 int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream)
 {
         struct shared_alloc_info info;
@@ -307,12 +327,31 @@ int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream)
                 return 0;
         r = client_enter(&client);
         if (!r)
-                r = find(client, pointer, &pool, &info);
-        if (r == GPUMEM_E_NOT_OURS && is_in_heap(client, pointer))
-                r = GPUMEM_E_NOT_ATTACHED;
-        if (!r && info.kind != SHARED_ALLOC_ATTACHED)
-                r = GPUMEM_E_NOT_ATTACHED;
+                r = find_attached(client, pointer, &pool, &info);
         return r ? r : end_in_order(client, pool, &info, pointer, stream);
+}
+
+static int detach_sync(struct gpumem_client *client, const void *pointer)
+{
+        CLEANUP(capture_spare_end)
+        struct capture_spared spared = client_spare_captures(client);
+        struct shared_alloc_info info;
+        struct pool *pool;
+        int r = find_attached(client, pointer, &pool, &info);
+
+        if (!r)
+                r = stream_uses_wait(&client->uses, client_cuda(client), pointer);
+        return r ? r : end_after_all(client, pool, &info, pointer);
+}
+
+int gpumem_detach_sync(struct gpumem_client *client, void *pointer)
+{
+        int r;
+
+        if (!pointer)
+                return 0;
+        r = client_enter(&client);
+        return r ? r : detach_sync(client, pointer);
 }
 
 int gpumem_unshare(struct gpumem_client *client, const struct gpumem_token *token)
@@ -358,9 +397,7 @@ int client_free_shared_sync(struct gpumem_client *client, const void *pointer)
         struct pool *pool;
         int r = find_own(client, pointer, &pool, &info);
 
-        if (!r && client_cuda(client))
-                r = stream_synchronize_contexts(client_cuda(client), info.key.context);
-        return r ? r : shared_alloc_end(pool, pointer, info.lease);
+        return r ? r : end_after_all(client, pool, &info, pointer);
 }
 
 const char *gpumem_token_format(const struct gpumem_token *token, char *text)

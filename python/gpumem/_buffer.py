@@ -239,6 +239,8 @@ def _flags(shareable: bool, registered: bool, rdma: bool = False) -> int:
 def empty(
     shape: Shape, dtype: Any = "uint8", *, device: int | None = None, stream: Any = None,
     shareable: bool = False, registered: bool = False, rdma: bool = False, wait: float = 10.0,
+    if buffer._is_exported:  # as in _end_device
+        return load().detach_sync(None, buffer.pointer)
 ) -> DeviceBuffer:  # fmt: skip
     """Device memory for `shape` elements of `dtype`; contents undefined.
 

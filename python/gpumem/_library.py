@@ -45,6 +45,7 @@ _FUNCTIONS = {
     "describe": (True, "int void* void* *Info"),
     "device_alloc": (True, "int size int void* void*"),
     "detach": (True, "int void* void* void*"),
+    "detach_sync": (True, "int void* void*"),
     "export_dmabuf": (True, "int void* void* u64 *int"),
     "flush": (True, "int void* *u64"),
     "free": (True, "int void* void* void*"),

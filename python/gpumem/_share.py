@@ -100,7 +100,8 @@ def attach(
 
     shape, dtype: as both processes agree; None: one dimension, as long as the memory is.
     device: of device memory, which one it is on; needed where the thread has no CUDA context.
-    stream: in whose order this process uses it last. The end of the buffer waits for that stream.
+    stream: in whose order this process uses it last. The end of the buffer waits for that stream;
+    for all work of the context, if another library has used the buffer.
     """
     made_dtype = _dtypes.parse(dtype)
     pointer, n_bytes = _attach(_parse(token), device)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import unittest
+import threading
 
 import world
 
@@ -152,6 +153,40 @@ class Tokens(unittest.TestCase):
         with self.assertRaises(gpumem.NotOurs):
             gpumem.describe(pointer)
         cuda.make_current(1)
+
+    def test_the_end_waits_for_what_other_libraries_do(self):
+        import gpumem
+        from gpumem import _dlpack
+        cuda = world.Cuda()
+        cuda.make_current(1)
+        stream = cuda.stream(1)  # of no default stream's order
+        owner = gpumem.empty(4 << 20, device=1, shareable=True)
+        buffer = gpumem.attach(gpumem.share(owner))
+        pointer, gate, done, ended = buffer.pointer, threading.Event(), [], threading.Event()
+
+        def work(unused):
+            gate.wait()
+            done.append('work')
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(work)
+        consumers = [_dlpack.take(buffer, stream)]
+        del buffer
+        cuda.call('cuLaunchHostFunc', ctypes.c_void_p(stream), function, None)
+        cuda.fill(pointer, 7, 4 << 20, stream)
+
+        def drop():
+            consumers.clear()
+            done.append('end')
+            ended.set()
+        thread = threading.Thread(target=drop)
+        thread.start()
+        ended.wait(0.5)  # the end comes now, if it does not wait
+        gate.set()
+        thread.join()
+        cuda.call('cuStreamSynchronize', ctypes.c_void_p(stream))
+        self.assertEqual(done, ['work', 'end'])
+        with self.assertRaises(gpumem.NotOurs):
+            gpumem.describe(pointer)
+        self.assertEqual(cuda.read(owner.pointer, 4 << 20), b'\7' * (4 << 20))
 
     def test_refusals(self):
         import gpumem

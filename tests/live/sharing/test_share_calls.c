@@ -12,14 +12,24 @@
 
 static unsigned n_own_fds;
 
-static void start(void)
+static void start_with(const char *emulator)
 {
-        daemon_start(&gpumemd, "devices=1,bytes=256MiB",
+        daemon_start(&gpumemd, emulator,
                      OPTIONS("--pinned-bytes", "64MiB", "--device-bytes", "256MiB"));
         gpu = use_gpu();
         daemon_note_fds(&gpumemd);
         n_own_fds = own_fds();
         client = connect_client();
+}
+
+static void start(void)
+{
+        start_with("devices=1,bytes=256MiB");
+}
+
+static void start_slow(void)
+{
+        start_with("devices=1,bytes=256MiB,copy_delay_us=300000");
 }
 
 static void stop(void)
@@ -31,6 +41,8 @@ static void stop(void)
 }
 
 static const struct test_case lost = {.name = "lost", .limit_s = 60, .start = start};
+static const struct test_case slow = {
+        .name = "slow", .limit_s = 60, .start = start_slow, .stop = stop};
 static const struct test_case alone = {.name = "alone"};
 
 static void *alloc(enum gpumem_kind kind, uint64_t n_bytes, uint32_t flags)
@@ -174,6 +186,11 @@ TEST(pointers_are_told_apart)
         ck_assert_int_eq(gpumem_detach(client, attached + 512, stream), GPUMEM_E_NOT_OURS);
         ck_assert_int_eq(gpumem_free(client, own + 512, stream), GPUMEM_E_NOT_OURS);
         ck_assert_int_eq(gpumem_detach(client, NULL, NULL), 0);
+        ck_assert_int_eq(gpumem_detach_sync(client, own), GPUMEM_E_NOT_ATTACHED);
+        ck_assert_int_eq(gpumem_detach_sync(client, plain), GPUMEM_E_NOT_ATTACHED);
+        ck_assert_int_eq(gpumem_detach_sync(client, &here), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_detach_sync(client, attached + 512), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_detach_sync(client, NULL), 0);
         /* A GPU's driver may crash on it. */
         if (machine_is_emulated())
                 ck_assert_int_eq(gpumem_detach(client, attached, (void *)0x123456), -EINVAL);
@@ -261,6 +278,26 @@ TEST(without_a_context)
         must_free(pinned);
 }
 
+/* The caller names no stream, and has no context. */
+TEST(a_detach_waits_for_all_work, .in = &slow, NEEDS_EMULATOR)
+{
+        void *own = alloc(GPUMEM_DEVICE, N_BYTES, GPUMEM_SHAREABLE), *attached, *staged;
+        struct gpumem_token token = token_of(own);
+        unsigned char *seen;
+
+        ck_assert_int_eq(gpu_stage(gpu, 1, &staged), 0);
+        seen = staged;
+        *seen = 0;
+        attached = attach(&token);
+        ck_assert_int_eq(gpu_fill(gpu, attached, 1, N_BYTES), 0);
+        ck_assert_int_eq(gpu_copy_to_host(gpu, seen, attached, 1), 0);
+        ck_assert_int_eq(gpu_use_none(gpu), 0);
+        ck_assert_int_eq(gpumem_detach_sync(client, attached), 0);
+        ck_assert_uint_eq(*seen, 1);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        must_free(own);
+}
+
 TEST(a_forked_child_shares_nothing)
 {
         void *own = alloc(GPUMEM_PINNED, N_BYTES, GPUMEM_SHAREABLE), *pointer;
@@ -272,6 +309,7 @@ TEST(a_forked_child_shares_nothing)
                 _exit(gpumem_share(client, own, NULL, &token) != GPUMEM_E_FORKED ||
                       gpumem_attach(client, &token, &pointer, &n_bytes) != GPUMEM_E_FORKED ||
                       gpumem_detach(client, own, NULL) != GPUMEM_E_FORKED ||
+                      gpumem_detach_sync(client, own) != GPUMEM_E_FORKED ||
                       gpumem_unshare(client, &token) != GPUMEM_E_FORKED);
         child_await(pid, 0);
         must_free(own);
