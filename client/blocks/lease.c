@@ -188,7 +188,8 @@ static int obtain(struct pool *pool, struct leased *leased, const struct lease_r
                 r = map(pool, leased, fd);
                 if (r && is_left(leased)) {
                         stick(pool, leased);
-                        return r;
+                        /* The caller must not take this for a record that is kept. */
+                        return is_kept(request, r) ? -EIO : r;
                 }
                 if (r)
                         lease_messages_end(pool, leased);

@@ -76,6 +76,28 @@ TEST(a_block_that_is_half_mapped_is_unmapped_later)
         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
 }
 
+/* As a driver that cannot map, where the client asks for a cached block first: its record is that of the stuck block. */
+TEST(a_cached_block_that_the_driver_can_neither_map_nor_release_is_stuck_once, .to = 2)
+{
+        void *pointer, *other;
+
+        ck_assert_int_eq(gpumem_free_sync(client, must_alloc_piece()), 0);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_uint_ge(daemon_figure(FIGURE_cached), PIECE);
+        faults(_i ? "fail=cuMemMap:*:801\nfail=cuMemRelease:*:801"
+                  : "fail=cuMemMap:1:801\nfail=cuMemRelease:1:999");
+        ck_assert_int_eq(alloc(PIECE, &pointer), -EIO);
+        faults("");
+        pointer = must_alloc_piece();
+        other = must_alloc_piece();
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_int_eq(gpu_fill(gpu, pointer, 1, PIECE), 0);
+        ck_assert_int_eq(gpu_fill(gpu, other, 1, PIECE), 0);
+        ck_assert_int_eq(gpu_synchronize(gpu), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, other), 0);
+}
+
 TEST(a_handle_that_is_not_taken_back_is_let_go_with_its_block)
 {
         faults("fail=cuMemRelease:1:999");
