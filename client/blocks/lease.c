@@ -43,6 +43,7 @@ static void keep_record(struct pool *pool, struct leased *leased)
         leased->is_attached = false;
         leased->handle = 0;
         leased->context = 0;
+        leased->context_id = 0;
         leased->n_opens = 0;
         LIST_INSERT_HEAD(&pool->spare_leased, leased, link);
 }
@@ -145,6 +146,7 @@ static int map(struct pool *pool, struct leased *leased, int take_fd)
         peer_access_release(&pool->peer_access);
         if (!r && leased->mapping != MAPPING_REGISTERED)
                 leased->context = 0;
+        leased->context_id = host_register_id(&pool->memory, leased->context);
         if (!r && !host_register_is_settled(&pool->memory, leased->mapping))
                 leased->block.word = NULL;
         return r;
@@ -349,6 +351,13 @@ void lease_lose_words(struct pool *pool)
         lose_words(&pool->heap_set.idle_list.heap);
 }
 
+/* Not in a context that has ended since, or that the program has reset. */
+static bool is_registered(const struct pool *pool, const struct leased *leased)
+{
+        return leased->mapping == MAPPING_REGISTERED &&
+               !host_register_is_over(&pool->memory, leased->context, leased->context_id);
+}
+
 void leased_describe(const struct pool *pool, const struct leased *leased, struct gpumem_info *info)
 {
         info->kind = pool->memory.kind;
@@ -356,7 +365,7 @@ void leased_describe(const struct pool *pool, const struct leased *leased, struc
         info->block_base = (void *)(uintptr_t)leased_address(leased);
         info->n_block_bytes = leased_bytes(leased);
         info->block = leased->number;
-        info->is_registered = leased->mapping == MAPPING_REGISTERED;
+        info->is_registered = is_registered(pool, leased);
         info->is_attached = leased->is_attached;
         info->is_held = leased->connection != pool->binding.connection;
 }
@@ -386,8 +395,8 @@ static int unregister(const struct pool *pool, struct leased *leased)
 
         if (leased->mapping != MAPPING_REGISTERED)
                 return 0;
-        r = host_register_undo(&pool->memory, leased->context, leased_address(leased),
-                               leased_bytes(leased));
+        r = host_register_undo(&pool->memory, leased->context, leased->context_id,
+                               leased_address(leased), leased_bytes(leased));
         if (!r)
                 leased->mapping = MAPPING_PLAIN;
         return r;
@@ -541,6 +550,7 @@ static int make_registered(struct pool *pool, struct leased *leased)
         pthread_mutex_lock(&pool->lock);
         leased->mapping = MAPPING_REGISTERED;
         leased->context = context;
+        leased->context_id = host_register_id(&pool->memory, context);
         pthread_mutex_unlock(&pool->lock);
         return 0;
 }
@@ -557,7 +567,7 @@ int leased_register(struct pool *pool, struct leased *leased)
                 return 0;
         /* Two threads may register allocations of one block, which the driver accepts only once. */
         pthread_mutex_lock(&pool->registering);
-        if (leased->mapping != MAPPING_REGISTERED)
+        if (!is_registered(pool, leased))
                 r = make_registered(pool, leased);
         pthread_mutex_unlock(&pool->registering);
         return r;

@@ -44,11 +44,31 @@ bool host_register_is_settled(const struct memory *memory, enum mapping mapping)
         return mapping == MAPPING_REGISTERED || !host_register_lasts(memory);
 }
 
-/* A context that was destroyed took its registrations with it. */
-int host_register_undo(const struct memory *memory, uint64_t context, uint64_t address,
+uint64_t host_register_id(const struct memory *memory, uint64_t context)
+{
+        uint64_t id = 0;
+
+        if (context)
+                (void)context_has_ended(memory->cuda, context, &id);
+        return id;
+}
+
+bool host_register_is_over(const struct memory *memory, uint64_t context, uint64_t id)
+{
+        uint64_t id_now = 0;
+
+        if (context_has_ended(memory->cuda, context, &id_now))
+                return true;
+        return id && id_now && id_now != id;
+}
+
+int host_register_undo(const struct memory *memory, uint64_t context, uint64_t id, uint64_t address,
                        uint64_t n_bytes)
 {
-        int r = host_unregister_in(memory->cuda, context, bytes_at(address), n_bytes);
+        int r;
 
+        if (host_register_is_over(memory, context, id))
+                return 0;
+        r = host_unregister_in(memory->cuda, context, bytes_at(address), n_bytes);
         return r == GPUMEM_E_NO_CONTEXT ? 0 : r;
 }

@@ -24,6 +24,13 @@ bool host_register_lasts(const struct memory *memory);
  * later user gets it as registered as it can be. */
 bool host_register_is_settled(const struct memory *memory, enum mapping mapping);
 
+/* The id that the driver gives the context now; 0: it tells none, or context is 0. */
+uint64_t host_register_id(const struct memory *memory, uint64_t context);
+
+/* Has the context ended in which memory was registered? It took its registrations with it. `id` is the one of that time:
+ * after a reset of the device another context has the handle. */
+bool host_register_is_over(const struct memory *memory, uint64_t context, uint64_t id);
+
 /* Unregisters memory of that context before it is unmapped. After a failure it must not be unmapped. */
-int host_register_undo(const struct memory *memory, uint64_t context, uint64_t address,
+int host_register_undo(const struct memory *memory, uint64_t context, uint64_t id, uint64_t address,
                        uint64_t n_bytes);

@@ -221,6 +221,37 @@ TEST(memory_is_given_back_without_a_context)
         ck_assert_uint_eq(daemon_figure(FIGURE_cached), 2 * MIB);
 }
 
+static bool says_registered(const void *pointer)
+{
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+
+        ck_assert_int_eq(gpumem_describe(client, pointer, &info), 0);
+        return info.is_registered;
+}
+
+/* The next context of the device has the same handle, as after cudaDeviceReset. */
+TEST(a_context_takes_its_registrations_with_it, NEEDS_EMULATOR)
+{
+        unsigned last = n_gpus - 1;
+        unsigned char *bytes, *kept;
+
+        ck_assert_int_eq(gpu_use(gpus[last]), 0);
+        bytes = alloc_from(client, 40 * MIB);
+        kept = alloc_from(client, 4096);
+        ck_assert(says_registered(kept));
+        ck_assert_int_eq(gpumem_free_sync(client, bytes), 0);
+        gpus[last] = gpu_free(gpus[last]);
+        ck_assert_int_eq(gpu_new((int)last, &gpus[last]), 0);
+        ck_assert(!says_registered(kept));
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_uint_lt(daemon_figure(FIGURE_charged), 40 * MIB);
+        ck_assert_int_eq(gpumem_register(client, kept), 0);
+        ck_assert(says_registered(kept) && is_registered(kept));
+        ck_assert_int_eq(gpumem_free_sync(client, kept), 0);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 0);
+}
+
 static void lose_context(void)
 {
         stream = NULL;
