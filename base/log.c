@@ -74,6 +74,18 @@ int log_level_parse(const char *text, enum log_level *ret_level)
 static pthread_mutex_t write_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned long n_left_out;
 
+/* The thread that had the lock is the parent's. */
+static void after_fork_in_child(void)
+{
+        pthread_mutex_init(&write_lock, NULL);
+}
+
+/* When the code is loaded: a fork that is under way calls no handler that comes later. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+        (void)pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
 /* Not O_NONBLOCK: that would be so for every process that has this stderr. What can be written to has
  * room for a line (of a pipe, a page). */
 static bool has_room(void)

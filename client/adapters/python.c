@@ -44,6 +44,18 @@ static bool fill(void)
 {
         for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
                 void *found = dlsym(RTLD_DEFAULT, functions[i].name);
+/* The thread that had the lock is the parent's. */
+static void after_fork_in_child(void)
+{
+        pthread_mutex_init(&filling, NULL);
+}
+
+/* As those of runtime/fork_guard.h. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+        (void)pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
 
                 if (!found)
                         return false;

@@ -63,16 +63,30 @@ static void tell_leaks(struct debug *debug)
         free(leaks);
 }
 
-/* In a forked child a thread of the parent may have had the lock. */
 static void tell_at_exit(void)
 {
-        if (pthread_mutex_trylock(&exits.lock))
-                return;
+        pthread_mutex_lock(&exits.lock);
         for (struct exit_entry *entry = exits.first; entry; entry = entry->next) {
                 if (entry->pid == getpid())
                         tell_leaks(entry->debug);
         }
         pthread_mutex_unlock(&exits.lock);
+}
+
+static void before_fork(void)
+{
+        pthread_mutex_lock(&exits.lock);
+}
+
+static void after_fork(void)
+{
+        pthread_mutex_unlock(&exits.lock);
+}
+
+/* As those of runtime/fork_guard.h. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+        (void)pthread_atfork(before_fork, after_fork, after_fork);
 }
 
 static void begin_exits(void)

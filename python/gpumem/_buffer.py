@@ -28,6 +28,14 @@ Shape = int | tuple[int, ...] | list[int]
 _free_lock = _thread.allocate_lock()
 
 
+def _after_fork_in_child() -> None:
+    global _free_lock  # the thread that had it is the parent's
+    _free_lock = _thread.allocate_lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
 def shape_of(shape: Shape) -> tuple[int, ...]:
     """A tuple of lengths. ValueError for a negative one."""
     made = (int(shape),) if hasattr(shape, "__index__") else tuple(int(n) for n in shape)

@@ -184,6 +184,14 @@ _lock = _thread.allocate_lock()
 _loaded: Library | None = None
 
 
+def _after_fork_in_child() -> None:
+    global _lock  # the thread that had it is the parent's
+    _lock = _thread.allocate_lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
 def load() -> Library:
     """The process's library; loaded at the first call."""
     global _loaded

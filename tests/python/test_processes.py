@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -99,6 +100,31 @@ class Forks(unittest.TestCase):
             gpumem.pinned(10)
             assert in_child(lambda: gpumem.pinned(10)) == 0
         self.assertEqual(in_child(work), 0)
+
+
+    def test_a_child_has_the_locks_that_other_threads_had(self):
+        import gpumem
+        from gpumem import _buffer, _library
+        gpumem.connect()
+        holds, over = threading.Event(), threading.Event()
+
+        def hold():
+            with _library._lock, _buffer._free_lock:
+                holds.set()
+                over.wait()
+        thread = threading.Thread(target=hold)
+        thread.start()
+        holds.wait()
+
+        def work():
+            signal.alarm(world.SECONDS)
+            _library._loaded = None  # as in a process that has not loaded it yet
+            gpumem.pinned(1000).free()
+        try:
+            self.assertEqual(in_child(work), 0)
+        finally:
+            over.set()
+            thread.join()
 
 
 class Tokens(unittest.TestCase):

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 import types
 from typing import Any
 
 import torch
 
 _line: str | None = None
-_lock = threading.Lock()
 
 
 def _is_torch(frame: types.FrameType) -> bool:
@@ -33,10 +31,9 @@ def watch() -> None:
     begin = torch.cuda._lazy_init
 
     def _lazy_init(*arguments: Any, **options: Any) -> Any:
-        global _line
-        with _lock:
-            if _line is None:
-                _line = _caller()
+        global _line  # without a lock: a child would have it, if another thread had it at the fork
+        if _line is None:
+            _line = _caller()
         return begin(*arguments, **options)
 
     torch.cuda._lazy_init = _lazy_init
