@@ -7,6 +7,9 @@
 
 #include "base/err.h"
 #include "client/api/client.h"
+#include "client/api/wrong_request.h"
+#include "client/runtime/before_wait.h"
+#include "client/runtime/last_error.h"
 #include "driver/context.h"
 #include "driver/stream.h"
 
@@ -59,6 +62,7 @@ int default_client_get(struct gpumem_client **ret_client)
         int r = 0;
 
         if (!client) {
+                before_wait_begin();
                 pthread_mutex_lock(&process.lock);
                 client = default_client_present();
                 if (!client)

@@ -10,12 +10,12 @@ void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *ow
         CLEANUP(capture_spare_end)
         struct capture_spared spared = capture_spare(heap->pool->memory.cuda);
 
-        if (idle_marking_is_on(heap->pool)) {
-                idle_marking_note(heap, generation, own_stream);
-                return;
-        }
+        /* To record an event waits, too: for the driver, which a host function of another thread may hold. */
         before_wait_begin();
-        trim_look(heap, generation, own_stream);
+        if (idle_marking_is_on(heap->pool))
+                idle_marking_note(heap, generation, own_stream);
+        else
+                trim_look(heap, generation, own_stream);
 }
 
 void wake_for_idle(struct pool *pool)

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What frameworks call, as they call it: with the GIL, from any thread, beside captures."""
+
+import ctypes
+import os
+import unittest
+
+import world
+
+MACHINE = world.World()
+
+
+def setUpModule():
+    world.enter(MACHINE.start())
+
+
+def tearDownModule():
+    MACHINE.stop()
+
+
+WAITS = '''
+import ctypes, sys, threading
+import gpumem, world
+from gpumem import _library
+
+cuda = world.Cuda()
+cuda.make_current()
+library = _library.load()
+library.adapters_set_wait_ms(60_000)
+# As CuPy calls it: with the GIL.
+gives = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+alloc = gives(library.address("gpumem_cupy_alloc")) if sys.argv[1] == "cupy" else (
+    lambda stream, n_bytes, device: library.python_function(b"alloc")(n_bytes, device, 0))
+held = [gpumem.empty(60 << 20, device=0)]
+waits = threading.Event()
+
+def free():
+    waits.wait()
+    held.clear()
+
+thread = threading.Thread(target=free)
+thread.start()
+# No thread takes the GIL from this one: it runs when this one lets go of it.
+sys.setswitchinterval(1e6)
+waits.set()
+assert alloc(None, 60 << 20, 0)
+print(len(held))
+'''
+
+
+FREES = '''
+import ctypes, sys, threading
+import gpumem, world
+from gpumem import _library
+
+cuda = world.Cuda()
+cuda.make_current()
+library = _library.load()
+# As CuPy calls it: with the GIL.
+takes = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+gives = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+alloc = gives(library.address("gpumem_cupy_alloc"))
+free = takes(library.address("gpumem_cupy_free")) if sys.argv[1] == "cupy" else (
+    lambda stream, address, device: library.python_function(b"free")(address, 0))
+# The second allocation knows the heap of the default stream's handle.
+held, address = alloc(None, 8 << 20, 0), alloc(None, 8 << 20, 0)
+gate, entered, ran = threading.Event(), threading.Event(), []
+
+def wait(unused):
+    entered.set()
+    gate.wait()
+    ran.append(True)
+
+function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(wait)
+cuda.call("cuLaunchHostFunc", None, function, None)
+entered.wait()
+# No thread takes the GIL from this one: the stream goes on when this one lets go of it.
+sys.setswitchinterval(1e6)
+gate.set()
+free(None, address, 0)
+print(len(ran), library.adapters_failures())
+'''
+
+
+CONNECTS = '''
+import os, socket, sys, threading
+from gpumem import _library
+
+# A gpumemd that answers nothing, in a thread that needs the GIL to hang up.
+listens = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listens.bind(os.environ["GPUMEM_SOCKET"])
+listens.listen()
+library = _library.load()
+library.adapters_set_wait_ms(0)
+alloc = library.python_function(b"alloc")
+accepted = []
+
+def hang_up():
+    connection = listens.accept()[0]
+    accepted.append(True)
+    connection.close()
+    listens.close()
+
+thread = threading.Thread(target=hang_up)
+sys.setswitchinterval(1e6)
+thread.start()
+assert alloc(1000, 0, 0) < 4096
+print(len(accepted))
+'''
+
+RECORDS = '''
+import ctypes, os, pathlib, sys, threading, time
+import gpumem, world
+from gpumem import _library
+
+cuda = world.Cuda()
+cuda.make_current()
+library = _library.load()
+if sys.argv[1] == "cupy":
+    gives = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    takes = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+    of_cupy = gives(library.address("gpumem_cupy_alloc")), takes(library.address("gpumem_cupy_free"))
+    alloc, free = (lambda n: of_cupy[0](None, n, 0)), (lambda address: of_cupy[1](None, address, 0))
+else:
+    of_python, stream = [library.python_function(name) for name in (b"alloc", b"free")], cuda.stream(1)
+    alloc, free = (lambda n: of_python[0](n, 0, stream)), (lambda address: of_python[1](address, stream))
+for address in [alloc(8 << 20) for _ in range(4)]:
+    free(address)
+held = [alloc(8 << 20) for _ in range(3)]
+faults, begun, ran = pathlib.Path(sys.argv[2]), threading.Event(), []
+faults.with_suffix(".new").write_text(f"pid={os.getpid()}\\ndelay=cuEventRecord:700000\\n")
+faults.with_suffix(".new").rename(faults)
+time.sleep(0.05)  # until it is read
+thread = threading.Thread(target=lambda: begun.wait() and ran.append(True))
+thread.start()
+# No thread takes the GIL from this one: the other one runs when this one lets go of it.
+sys.setswitchinterval(1e6)
+begun.set()
+for address in held:
+    free(address)
+print(len(ran))
+faults.unlink()
+'''
+
+class Adapters(unittest.TestCase):
+    """What frameworks call, as they call it."""
+
+    def test_a_stream_gets_the_gil_while_a_free_waits_for_it(self):
+        for whose in ('cupy', 'python'):
+            for setting in ({'GPUMEM_CACHE_SIZE': '0'}, {'GPUMEM_DEBUG': 'guard'}):
+                with self.subTest((whose, setting)):
+                    ran = MACHINE.run('-c', FREES, whose, cwd=os.path.dirname(world.__file__),
+                                      environment=MACHINE.environment | setting, timeout=20)
+                    self.assertEqual((ran.stdout, ran.stderr), ('1 0\n', ''))
+
+    def test_other_threads_run_while_an_allocation_waits(self):
+        for whose in ('cupy', 'python'):
+            with self.subTest(whose):
+                ran = MACHINE.run('-c', WAITS, whose, cwd=os.path.dirname(world.__file__))
+                self.assertEqual((ran.stdout, ran.stderr), ('0\n', ''))
+
+    def test_memory_of_the_default_stream_is_freed_beside_a_capture(self):
+        """As RMM and cuda.core free it: a blocking stream that captures locks the default stream."""
+        import gpumem
+        from gpumem import _ordered
+        cuda = world.Cuda()
+        cuda.make_current()
+        alloc, free = _ordered.ends(0)
+        address, blocking, graph = alloc(1000, 0), cuda.stream(), ctypes.c_void_p()
+        cuda.call('cuStreamBeginCapture_v2', ctypes.c_void_p(blocking), 2)
+        free(address, 0)
+        cuda.call('cuStreamEndCapture', ctypes.c_void_p(blocking), ctypes.byref(graph))
+        cuda.call('cuGraphDestroy', graph)
+        with self.assertRaises(gpumem.NotOurs):
+            gpumem.describe(address)
+
+    def test_pythons_functions(self):
+        import gpumem
+        from gpumem import _errors, _library
+        world.Cuda().make_current()
+        alloc, free = map(_library.load().python_function, (b'alloc', b'free'))
+        address = alloc(1000, 0, 0)
+        self.assertEqual(gpumem.describe(address).requested_bytes, 1000)
+        self.assertEqual([free(address, 0), free(address, 0), free(0, 0)], [0, _errors.NOT_OURS, 0])
+        self.assertEqual([alloc(0, 0, 0), alloc(1000, 1 << 31, 0)], [0, _errors.BAD_REQUEST])
+        self.assertGreater(alloc(1000, 77, 0), 0)
+        self.assertLess(alloc(1000, 77, 0), 4096)
+        for wrong, arguments in ((TypeError, (1, 2)), (TypeError, (1.5, 0, 0)), (TypeError, ('1', 0, 0)),
+                                 (OverflowError, (-1, 0, 0)), (OverflowError, (1 << 64, 0, 0))):
+            with self.assertRaises(wrong):
+                alloc(*arguments)
+        with self.assertRaises(TypeError):
+            free(address)
+        with self.assertRaises(TypeError):
+            _library.load().python_function(b'other')
+
+    def test_other_threads_run_while_an_allocation_connects(self):
+        ran = MACHINE.run('-c', CONNECTS, environment=MACHINE.environment | {
+            'GPUMEM_SOCKET': str(MACHINE.folder / 'silent.sock')})
+        self.assertEqual((ran.stdout, ran.stderr), ('1\n', ''))
+
+    def test_other_threads_run_while_a_free_records_an_event(self):
+        for whose in ('cupy', 'python'):
+            with self.subTest(whose):
+                ran = MACHINE.run('-c', RECORDS, whose, MACHINE.folder / 'devices' / 'faults',
+                                  cwd=os.path.dirname(world.__file__))
+                self.assertEqual((ran.stdout, ran.stderr), ('1\n', ''))
+
+
+if __name__ == '__main__':
+    unittest.main()
