@@ -40,7 +40,7 @@ static void raise_in_python(size_t n_bytes, const char *text)
         const struct python *python = python_find();
         void *module, *nothing;
 
-        if (!python || !python->is_initialized() || !python->holds_lock())
+        if (!python || !python->is_initialized() || !python_holds_lock(python))
                 return;
         module = python->module_import("gpumem.cupy");
         if (!module) {

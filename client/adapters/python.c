@@ -14,7 +14,11 @@ static const struct {
         size_t offset;
 } functions[] = {
         {"Py_IsInitialized", offsetof(struct python, is_initialized)},
-        {"PyGILState_Check", offsetof(struct python, holds_lock)},
+        {"PyGILState_Check", offsetof(struct python, may_hold_lock)},
+        {"PyGILState_GetThisThreadState", offsetof(struct python, own_state)},
+        {"_PyThreadState_UncheckedGet", offsetof(struct python, present_state)},
+        {"PyThreadState_GetUnchecked",
+         offsetof(struct python, present_state)}, /* its name since 3.13 */
         {"PyGILState_Ensure", offsetof(struct python, lock)},
         {"PyGILState_Release", offsetof(struct python, unlock)},
         {"PyEval_SaveThread", offsetof(struct python, let_go)},
@@ -40,10 +44,6 @@ static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER;
 static struct python python;
 static atomic_bool is_filled;
 
-static bool fill(void)
-{
-        for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-                void *found = dlsym(RTLD_DEFAULT, functions[i].name);
 /* The thread that had the lock is the parent's. */
 static void after_fork_in_child(void)
 {
@@ -56,10 +56,17 @@ __attribute__((constructor)) static void watch_forks(void)
         (void)pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
+static bool fill(void)
+{
+        for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+                void *found = dlsym(RTLD_DEFAULT, functions[i].name);
 
-                if (!found)
+                if (found)
+                        memcpy((char *)&python + functions[i].offset, &found, sizeof(found));
+        }
+        for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+                if (!*(void **)((char *)&python + functions[i].offset))
                         return false;
-                memcpy((char *)&python + functions[i].offset, &found, sizeof(found));
         }
         return true;
 }
@@ -74,12 +81,20 @@ const struct python *python_find(void)
         return atomic_load_explicit(&is_filled, memory_order_acquire) ? &python : NULL;
 }
 
+/* Once there is a subinterpreter, PyGILState_Check() says yes in every thread. */
+bool python_holds_lock(const struct python *found)
+{
+        const void *present = found->may_hold_lock() ? found->present_state() : NULL;
+
+        return present && present == found->own_state();
+}
+
 static void let_go(struct before_wait *before)
 {
         struct python_lock *lock = (struct python_lock *)before;
         const struct python *found = python_find();
 
-        if (found && found->is_initialized() && found->holds_lock())
+        if (found && found->is_initialized() && python_holds_lock(found))
                 lock->thread = found->let_go();
 }
 

@@ -3,6 +3,7 @@
  * process. Any thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "client/runtime/before_wait.h"
@@ -21,7 +22,9 @@ struct python_method {
 
 struct python {
         int (*is_initialized)(void);
-        int (*holds_lock)(void);
+        int (*may_hold_lock)(void);
+        void *(*own_state)(void);
+        void *(*present_state)(void);
         int (*lock)(void);
         void (*unlock)(int state);
         void *(*let_go)(void);
@@ -45,6 +48,9 @@ struct python {
 
 /* NULL: the process has no Python. */
 const struct python *python_find(void);
+
+/* Does the calling thread have the GIL? No, too, where it runs a subinterpreter. */
+bool python_holds_lock(const struct python *python);
 
 /* The GIL, which a framework holds while it calls here. It is released as soon as the call may wait, so that other
  * Python threads run meanwhile. */

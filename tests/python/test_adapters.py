@@ -142,6 +142,25 @@ print(len(ran))
 faults.unlink()
 '''
 
+# As mod_wsgi does it: then PyGILState_Check() says yes in every thread.
+SUBINTERPRETER = '''
+import ctypes, os
+try:
+    import _xxsubinterpreters as interpreters
+except ImportError:
+    import _interpreters as interpreters
+
+library = ctypes.CDLL(os.environ["GPUMEM_LIBRARY"])  # calls without the GIL
+library.gpumem_cupy_alloc.restype = ctypes.c_void_p
+library.gpumem_cupy_alloc.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+library.gpumem_cupy_free.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+library.gpumem_cupy_free(None, library.gpumem_cupy_alloc(None, 1 << 20, 0), 0)
+made = interpreters.create()
+library.gpumem_cupy_free(None, library.gpumem_cupy_alloc(None, 1 << 24, 0), 0)
+print("lives")
+'''
+
+
 class Adapters(unittest.TestCase):
     """What frameworks call, as they call it."""
 
@@ -205,6 +224,10 @@ class Adapters(unittest.TestCase):
                 ran = MACHINE.run('-c', RECORDS, whose, MACHINE.folder / 'devices' / 'faults',
                                   cwd=os.path.dirname(world.__file__))
                 self.assertEqual((ran.stdout, ran.stderr), ('1\n', ''))
+
+    def test_beside_a_subinterpreter_no_gil_is_released_that_the_thread_has_not(self):
+        ran = MACHINE.run('-c', SUBINTERPRETER)
+        self.assertEqual((ran.stdout, ran.returncode), ('lives\n', 0), ran.stderr)
 
 
 if __name__ == '__main__':
