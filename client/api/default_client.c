@@ -86,6 +86,18 @@ void gpumem_set_program(const char *name)
         pthread_mutex_unlock(&process.lock);
 }
 
+/* Keeps the text that names the pools there are. */
+static int refuse_place(struct gpumem_client *client, enum gpumem_kind kind, int32_t place)
+{
+        const struct gpumem_request request = {.kind = kind, .place = place};
+        int r;
+
+        last_error_clear();
+        r = wrong_request_place(client, kind, place);
+        last_error_keep(client_number(client), r, &request);
+        return r;
+}
+
 int client_find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                      struct pool **ret_pool)
 {
@@ -106,7 +118,7 @@ int client_find_pool(struct gpumem_client *client, enum gpumem_kind kind, int32_
         }
         pool = client_pool_at(client, kind, place);
         if (!pool)
-                return GPUMEM_E_NO_POOL;
+                return refuse_place(client, kind, place);
         *ret_pool = pool;
         return 0;
 }

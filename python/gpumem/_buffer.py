@@ -38,7 +38,11 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 def shape_of(shape: Shape) -> tuple[int, ...]:
     """A tuple of lengths. ValueError for a negative one."""
-    made = (int(shape),) if hasattr(shape, "__index__") else tuple(int(n) for n in shape)
+    if hasattr(shape, "__index__"):
+        shape = (shape,)
+    elif isinstance(shape, str | bytes) or not hasattr(shape, "__iter__"):
+        raise TypeError(f"the shape is {shape!r}; a whole number, or a tuple of them, is needed")
+    made = tuple(_client.whole("a length", n) for n in shape)
     if any(n < 0 for n in made):
         raise ValueError(f"a negative length in {made}")
     return made
@@ -235,6 +239,8 @@ def _end_waiting(buffer: Buffer) -> int:
 
 
 def _end_attached(buffer: Buffer) -> int:
+    if buffer._is_exported:  # as in _end_device
+        return load().detach_sync(None, buffer.pointer)
     return load().detach(None, buffer.pointer, buffer.stream or None)
 
 
@@ -245,22 +251,22 @@ def _flags(shareable: bool, registered: bool, rdma: bool = False) -> int:
 
 
 def empty(
-    shape: Shape, dtype: Any = "uint8", *, device: int | None = None, stream: Any = None,
+    shape: Shape, dtype: Any = "uint8", *, device: int | str | None = None, stream: Any = None,
     shareable: bool = False, registered: bool = False, rdma: bool = False, wait: float = 10.0,
-    if buffer._is_exported:  # as in _end_device
-        return load().detach_sync(None, buffer.pointer)
 ) -> DeviceBuffer:  # fmt: skip
     """Device memory for `shape` elements of `dtype`; contents undefined.
 
-    device: CUDA ordinal; None: the current context's, without one device 0. A thread without a
-    context, or with another device's, gets memory in the primary context.
+    device: CUDA ordinal, or "cuda:0"; None: the current context's, without one device 0. A thread
+    without a context, or with another device's, gets memory in the primary context.
     stream: a handle or a stream object in whose order the memory is allocated, used and freed;
     None: the legacy default stream.
     shareable: share() may give it to other processes.
     registered: it has a block of its own, which is never reused; export_dmabuf() may export it.
     rdma: registered, and made for GPUDirect RDMA. Unsupported where the device has none.
-    wait: seconds to wait for memory that others hold. Raises OutOfMemory.
+    wait: seconds to wait for memory that others hold, ten minutes at most. Raises OutOfMemory.
     """
+    if device is not None:
+        device = _client.ordinal(device)
     made_shape, made_dtype = shape_of(shape), _dtypes.parse(dtype)
     number = _streams.handle(stream)
     n_bytes = n_elements(made_shape) * made_dtype.itemsize

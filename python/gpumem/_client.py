@@ -59,19 +59,43 @@ def version() -> str:
     return load().version().decode()
 
 
+def whole(name: str, value: Any) -> int:
+    """A whole number. TypeError for other things, a float as well."""
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is {value!r}; a whole number is needed")
+    return value.__index__()
+
+
 def within(name: str, value: Any, high: int, low: int = 0) -> int:
     """A whole number as C takes it: ctypes would cut one that is too large."""
-    number = value.__index__()
+    number = whole(name, value)
     if not low <= number <= high:
         raise ValueError(f"{name} is {number}; {low} to {high} are possible")
     return number
 
 
+def ordinal(device: Any) -> int:
+    """The CUDA ordinal of a number, or of "cuda:1"."""
+    if isinstance(device, str):
+        number = device.removeprefix("cuda:")
+        if number == device or not number.isdecimal():
+            raise ValueError(f'the device is {device!r}; a number such as 0, or "cuda:0", is needed')
+        device = int(number)
+    return within("the device", device, _structs.PLACE_MAX)
+
+
+def milliseconds(name: str, seconds: Any, high: int = _structs.WAIT_MS_MAX) -> int:
+    """For C. More than C takes, such as math.inf, is what it takes at most."""
+    if not hasattr(seconds, "__float__"):
+        raise TypeError(f"{name} is {seconds!r}; a number of seconds is needed")
+    if not seconds >= 0:  # also what is no number, nan
+        raise ValueError(f"{name} is {seconds} seconds; 0 or more are possible")
+    return int(min(seconds * 1000, high))
+
+
 def wait_ms(seconds: float) -> int:
     """Milliseconds for C, ten minutes at most."""
-    if seconds < 0:
-        raise ValueError(f"a wait of {seconds} seconds")
-    return min(int(seconds * 1000), _structs.WAIT_MS_MAX)
+    return milliseconds("the wait", seconds)
 
 
 def allocate(
@@ -84,7 +108,7 @@ def allocate(
     within("the number of bytes", n_bytes, _structs.BYTES_MAX)
     if place is not None:
         flags |= _structs.AT_PLACE
-        within("the device or node", place, _structs.PLACE_MAX)
+        place = place_at(kind, place)
     request = _structs.Request(
         _REQUEST_BYTES, kind, NEAREST if place is None else place, stream or None, n_bytes, flags,
         wait_ms(wait),
@@ -110,8 +134,15 @@ def _kind(kind: str) -> int:
     return KINDS[kind]
 
 
+def place_at(kind: int, place: Any) -> int:
+    """The number of a device or of a node."""
+    return ordinal(place) if kind == DEVICE else within("the node", place, _structs.PLACE_MAX)
+
+
 def _at(function: Any, kind: int, place: int | None, *arguments: Any) -> None:
     """Calls `function` for a place. None: the nearest, without a context device 0."""
+    if place is not None:
+        place = place_at(kind, place)
     result = function(None, kind, NEAREST if place is None else place, *arguments)
     if result == _errors.NO_CONTEXT and place is None and kind == DEVICE:
         result = function(None, kind, 0, *arguments)
@@ -179,7 +210,9 @@ def set_limit(n_bytes: int | None, place: int | None = None, *, kind: str = "dev
 
 def set_memory_fraction(fraction: float, device: int = 0) -> None:
     """set_limit() with a part of the device's memory, 0 to 1; 1: no limit."""
-    check(load().set_memory_fraction(None, within("the device", device, _structs.PLACE_MAX), fraction))
+    if not hasattr(fraction, "__float__"):
+        raise TypeError(f"the fraction is {fraction!r}; a number from 0 to 1 is needed")
+    check(load().set_memory_fraction(None, ordinal(device), fraction))
 
 
 def set_cache_size(n_bytes: int | None) -> None:
@@ -233,7 +266,7 @@ def reserve(n_bytes: int, device: int | None = None, *, wait: float = 0.0) -> No
     """Has blocks for `n_bytes` in this process, all or nothing, for a burst of allocations.
 
     `wait`: seconds to wait for memory that others hold."""
-    place = NEAREST if device is None else within("the device", device, _structs.PLACE_MAX)
+    place = NEAREST if device is None else ordinal(device)
     within("the number of bytes", n_bytes, _structs.BYTES_MAX)
     check(load().reserve(None, place, n_bytes, wait_ms(wait)))
 
@@ -255,7 +288,7 @@ def trim(keep_bytes: int = 0) -> int:
 def trim_idle(seconds: float) -> int:
     """Gives gpumemd the blocks that nothing has used for so long. Bytes that were given."""
     freed = ctypes.c_uint64()
-    check(load().trim_idle(None, min(int(seconds * 1000), 2**32 - 1), freed))
+    check(load().trim_idle(None, milliseconds("the time", seconds, 2**32 - 1), freed))
     return freed.value
 
 

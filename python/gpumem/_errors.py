@@ -52,6 +52,18 @@ _CLASSES = {
 }  # fmt: skip
 
 
+# What C's texts name, and Python calls otherwise.
+_WORDS = {
+    "GPUMEM_REGISTERED and GPUMEM_RDMA": "registered and rdma", "GPUMEM_SHAREABLE": "shareable=True",
+    "GPUMEM_REGISTERED": "registered=True", "GPUMEM_RDMA": "rdma=True", "(wait_ms)": "(wait=)",
+    "keep_ms": "keep", "gpumem_set_limit": "gpumem.set_limit", "gpumem_flush": "gpumem.flush",
+    "gpumem_reserve": "gpumem.reserve", "expected gpumem_detach": "expected: its buffer ends",
+    "expected gpumem_free": "expected: its buffer ends",
+}  # fmt: skip
+
+
 def make(result: int, text: str) -> Error:
     """The exception for a result that is not 0."""
+    for of_c, here in _WORDS.items():
+        text = text.replace(of_c, here)
     return _CLASSES.get(result, Error)(text, result)

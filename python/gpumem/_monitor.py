@@ -23,9 +23,9 @@ class Monitor:
     def __init__(
         self, period: float, callback: Callable[[Stats], object], place: int | None, kind: int
     ) -> None:
-        self._period_ms = _client.wait_ms(period)
+        self._period_ms = _client.milliseconds("the period", period)
         if not self._period_ms:
-            raise ValueError(f"a period of {period} seconds; a millisecond is the least")
+            raise ValueError(f"the period is {period} seconds; 0.001 is the least")
         _client.wait_for_stats(place, kind, 0)  # what is wrong is raised here
         if place is None and kind == _structs.DEVICE:
             place = _driver.current_device()  # the caller's: the thread has no context

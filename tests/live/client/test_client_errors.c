@@ -42,6 +42,16 @@ TEST(bad_requests_are_told_apart)
         ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, 0).n_reserved_bytes, 0);
 }
 
+TEST(a_pool_that_is_not_there_is_told_where_no_memory_is_asked_for)
+{
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 1000, &stats), GPUMEM_E_NO_POOL);
+        check_refusal(client, GPUMEM_E_NO_POOL, PARTS("CUDA device 1000", "it has pools for 0"));
+        ck_assert_int_eq(gpumem_set_limit(client, GPUMEM_PINNED, 77, 0), GPUMEM_E_NO_POOL);
+        check_refusal(client, GPUMEM_E_NO_POOL, PARTS("NUMA node 77", "it has pools for 0"));
+}
+
 TEST(a_stream_of_another_device_is_told, NEEDS_TWO_DEVICES)
 {
         struct gpumem_request request = on_device(0, 4096);
