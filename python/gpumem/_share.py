@@ -93,7 +93,7 @@ def _attach(parsed: _structs.Token, device: int) -> tuple[int, int]:
 
 
 def attach(
-    token: str, shape: Shape | None = None, dtype: Any = "uint8", *, device: int = 0,
+    token: str, shape: Shape | None = None, dtype: Any = "uint8", *, device: int | str = 0,
     stream: Any = None,
 ) -> Buffer:  # fmt: skip
     """The memory that another process shares: a DeviceBuffer or a PinnedBuffer.
@@ -103,16 +103,16 @@ def attach(
     stream: in whose order this process uses it last. The end of the buffer waits for that stream;
     for all work of the context, if another library has used the buffer.
     """
-    made_dtype = _dtypes.parse(dtype)
-    pointer, n_bytes = _attach(_parse(token), device)
+    # What may be wrong comes first: without a buffer the memory cannot be detached.
+    made_dtype, number = _dtypes.parse(dtype), _streams.handle(stream)
+    made_shape = None if shape is None else shape_of(shape)
+    pointer, n_bytes = _attach(_parse(token), _client.ordinal(device))
     info = _client.describe(pointer)
     made: type[Buffer] = DeviceBuffer if info.kind == "device" else PinnedBuffer
     where = info.place if info.kind == "device" else _current_device()
     buffer = made(pointer, (n_bytes // made_dtype.itemsize,), made_dtype, place=info.place,
-                  stream=_streams.handle(stream), end=_end_with(where))
-    if shape is not None:
-        buffer = _shaped(buffer, shape_of(shape))
-    return buffer
+                  stream=number, end=_end_with(where))
+    return buffer if made_shape is None else _shaped(buffer, made_shape)
 
 
 def _shaped(buffer: Buffer, shape: tuple[int, ...]) -> Buffer:

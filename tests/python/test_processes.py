@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-import unittest
 import threading
+import unittest
 
 import world
 
@@ -213,6 +213,20 @@ class Tokens(unittest.TestCase):
         with self.assertRaises(gpumem.NotOurs):
             gpumem.describe(pointer)
         self.assertEqual(cuda.read(owner.pointer, 4 << 20), b'\7' * (4 << 20))
+
+    def test_a_wrong_call_attaches_nothing(self):
+        import gpumem
+        buffer = gpumem.pinned(4 << 20, shareable=True)
+        token = gpumem.share(buffer)
+
+        def holders():
+            return [block['holders_count'] for block in MACHINE.ctl('blocks')['blocks']]
+        before = holders()
+        for wrong in ({'stream': 'default'}, {'dtype': 'f3'}, {'shape': 'x'}, {'device': 'x'}):
+            with self.assertRaises((TypeError, ValueError)):
+                gpumem.attach(token, **wrong)
+        self.assertEqual(holders(), before)
+        buffer.free()
 
     def test_refusals(self):
         import gpumem
