@@ -64,8 +64,15 @@ class Allocator:
 
     def _end_held(self) -> None:
         held, self._held = self._held, []
-        for pointer, stream, is_of_graph in held:
-            (self._end_of_graph if is_of_graph else self._end_of_several)(pointer, stream)
+        while held:
+            pointer, stream, is_of_graph = held.pop(0)
+            try:
+                (self._end_of_graph if is_of_graph else self._end_of_several)(pointer, stream)
+            except _errors.NotOurs:
+                pass  # it was said
+            except _errors.Error:  # it was said; the next allocation tries again
+                self._held += [(pointer, stream, is_of_graph), *held]
+                return
 
     def _end_of_graph(self, pointer: int, stream: Any) -> None:
         # Other streams of the capture may read it, in nodes that its own stream does not wait for.
