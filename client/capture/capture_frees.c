@@ -27,6 +27,10 @@ void capture_frees_deinit(struct capture_frees *frees)
                 HASH_DEL(frees->all, record);
                 free_record(record);
         }
+        while ((record = LIST_FIRST(&frees->more))) {
+                LIST_REMOVE(record, link);
+                free_record(record);
+        }
         pthread_mutex_destroy(&frees->lock);
 }
 
@@ -35,6 +39,12 @@ static struct capture_free *find(struct capture_frees *frees, const void *pointe
         struct capture_free *record;
 
         HASH_FIND_PTR(frees->all, &pointer, record);
+        if (record)
+                return record;
+        LIST_FOREACH (record, &frees->more, link) {
+                if (record->pointer == pointer)
+                        break;
+        }
         return record;
 }
 
@@ -82,6 +92,22 @@ bool capture_frees_has(struct capture_frees *frees, const void *pointer)
         return found;
 }
 
+static struct capture_free *take_more(struct capture_frees *frees,
+                                      bool (*is_it)(const struct capture_free *record,
+                                                    const struct stream_key *key),
+                                      const struct stream_key *key)
+{
+        struct capture_free *record;
+
+        LIST_FOREACH (record, &frees->more, link) {
+                if (is_it(record, key))
+                        break;
+        }
+        if (record)
+                LIST_REMOVE(record, link);
+        return record;
+}
+
 static struct capture_free *take(struct capture_frees *frees,
                                  bool (*is_it)(const struct capture_free *record,
                                                const struct stream_key *key),
@@ -95,10 +121,12 @@ static struct capture_free *take(struct capture_frees *frees,
                 if (!found && is_it(record, key))
                         found = record;
         }
-        if (found) {
+        if (found)
                 HASH_DEL(frees->all, found);
+        else
+                found = take_more(frees, is_it, key);
+        if (found)
                 atomic_fetch_sub(&frees->n, 1);
-        }
         pthread_mutex_unlock(&frees->lock);
         return found;
 }
@@ -125,11 +153,24 @@ struct capture_free *capture_frees_take_gone(struct capture_frees *frees)
         return capture_frees_none(frees) ? NULL : take(frees, is_gone, NULL);
 }
 
+/* The program has freed the memory, and does not do so again: a lack of memory must not lose it. The caller has the
+ * lock. */
+static int put_again(struct capture_frees *frees, struct capture_free *record)
+{
+        int r = put(frees, record);
+
+        if (r != -ENOMEM)
+                return r;
+        LIST_INSERT_HEAD(&frees->more, record, link);
+        atomic_fetch_add(&frees->n, 1);
+        return 0;
+}
+
 bool capture_frees_end(struct capture_frees *frees, struct capture_free *take_free, int r)
 {
         if (r) {
                 pthread_mutex_lock(&frees->lock);
-                r = put(frees, take_free);
+                r = put_again(frees, take_free);
                 pthread_mutex_unlock(&frees->lock);
                 if (!r)
                         return false;

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "base/table.h"
 #include "driver/capture.h"
@@ -22,12 +23,15 @@ struct capture_free {
         struct stream_key order;
         struct graph_lifetime *lifetime;
         UT_hash_handle hh;
+        LIST_ENTRY(capture_free) link; /* in `more` */
 };
 
 struct capture_frees {
         _Atomic uint32_t n; /* read without the lock too */
         pthread_mutex_t lock;
         struct capture_free *all; /* by pointer */
+        /* Those that were to be deferred again when the table had no memory for them. */
+        LIST_HEAD(, capture_free) more;
 };
 
 static inline bool capture_frees_none(const struct capture_frees *frees)
