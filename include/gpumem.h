@@ -467,7 +467,7 @@ GPUMEM_API int gpumem_after_capture(struct gpumem_client *client);
  * stream has one open pool at most, and must live until gpumem_graph_pool_end. Memory that another thread allocates in
  * the stream during the call may or may not be the pool's.
  * Errors: GPUMEM_E_GRAPH_POOL_OPEN (the stream has one), _CAPTURES (the stream captures already), _NO_GRAPH_POOL (an id
- * above all that the library has made), _UNSUPPORTED (a default stream), _BAD_REQUEST (id 0 without ret_id),
+ * of 2^63 or more that no call has given), _UNSUPPORTED (a default stream), _BAD_REQUEST (id 0 without ret_id),
  * _NO_DRIVER, _FORKED, -EINVAL (no such stream, if the driver notices), -ENOMEM. */
 GPUMEM_API int gpumem_graph_pool_begin(struct gpumem_client *client, uint64_t id, void *stream,
                                        uint64_t *ret_id);
@@ -563,13 +563,13 @@ GPUMEM_API int gpumem_attach(struct gpumem_client *client, const struct gpumem_t
  * such stream, if the driver notices), -EIO (the GPU's work failed). */
 GPUMEM_API int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream);
 
-/* Revokes the token. Existing attachments stay valid. Every process of the tenant that shared may revoke it. Errors:
 /* Ends an attachment as gpumem_free_sync ends an allocation: it waits for all work of the current context and of the one
  * in which the memory was attached, whatever streams use it. It needs neither a stream nor a context. NULL pointers are
  * legal. Errors, with which nothing is detached: as gpumem_detach. If the driver has nothing to wait with, its error;
  * see gpumem_free_sync. */
 GPUMEM_API int gpumem_detach_sync(struct gpumem_client *client, void *pointer);
 
+/* Revokes the token. Existing attachments stay valid. Every process of the tenant that shared may revoke it. Errors:
  * GPUMEM_E_NO_TOKEN, _DISCONNECTED, _FORKED. */
 GPUMEM_API int gpumem_unshare(struct gpumem_client *client, const struct gpumem_token *token);
 

@@ -61,7 +61,8 @@ static int64_t fill_dims(struct managed *managed, int32_t n_dims, const int64_t 
 {
         int64_t n = 1;
 
-        memcpy(managed->dims, shape, (size_t)n_dims * sizeof(*shape));
+        if (n_dims) /* else `shape` may be NULL */
+                memcpy(managed->dims, shape, (size_t)n_dims * sizeof(*shape));
         for (int32_t i = n_dims - 1; i >= 0; i--) {
                 managed->dims[n_dims + i] = n;
                 if (shape[i] < 0 || __builtin_mul_overflow(n, shape[i], &n))

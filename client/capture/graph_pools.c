@@ -32,25 +32,32 @@ void graph_pools_deinit(struct graph_pools *pools)
         }
 }
 
+/* Was the id given to the program? */
+static bool was_made(const struct graph_pools *pools, uint64_t id)
+{
+        return id > MADE_HERE && id <= (MADE_HERE | pools->n_ids);
+}
+
 int graph_pools_get(struct graph_pools *pools, uint64_t id, struct graph_pool **ret_pool)
 {
         struct graph_pool *pool = NULL;
 
         if (id)
                 HASH_FIND(hh, pools->all, &id, sizeof(id), pool);
-        if (!pool && id > (MADE_HERE | pools->n_made))
+        if (!pool && id >= MADE_HERE && !was_made(pools, id))
                 return GPUMEM_E_NO_GRAPH_POOL;
         if (!pool) {
                 pool = calloc(1, sizeof(*pool));
                 if (!pool)
                         return -ENOMEM;
                 pool->number = MADE_HERE | ++pools->n_made;
-                pool->id = id ? id : pool->number;
+                pool->id = id ? id : MADE_HERE | (pools->n_ids + 1);
                 HASH_ADD(hh, pools->all, id, sizeof(pool->id), pool);
                 if (!pool->hh.tbl) {
                         free(pool);
                         return -ENOMEM;
                 }
+                pools->n_ids += !id;
         }
         *ret_pool = pool;
         return 0;

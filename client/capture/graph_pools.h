@@ -39,6 +39,7 @@ struct graph_pools {
         struct left_streams left; /* closed there, but their work may not be over */
         _Atomic uint32_t n_left;  /* read without the lock too */
         uint64_t n_made;
+        uint64_t n_ids; /* of pools for which the program chose none */
 };
 
 void graph_pools_init(struct graph_pools *pools);

@@ -12,6 +12,7 @@ for cuda.core's IPC descriptors, are of cuda.core's own resources as before.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,8 @@ class Resource(MemoryResource):
 
     def allocate(self, size: int, *, stream: Any) -> Any:
         """A Buffer in the order of `stream`, a Stream or a GraphBuilder that captures."""
+        if type(size) is not int:  # as NumPy's
+            size = operator.index(size)
         pointer = self._alloc(size, self._device_id, stream.__cuda_stream__()[1])
         if pointer < _ordered.ADDRESSES:
             try:

@@ -17,6 +17,38 @@ def tearDownModule():
     MACHINE.stop()
 
 
+# cuda.core, as far as a Resource uses it.
+CUDA_CORE = '''
+import sys, types
+cuda, core = types.ModuleType("cuda"), types.ModuleType("cuda.core")
+class Device:
+    def __init__(self, device):
+        self.device_id = 0
+class Buffer:
+    @staticmethod
+    def from_handle(pointer, size, mr, stream):
+        return pointer, size
+core.Buffer, core.Device, core.MemoryResource, core.__version__ = Buffer, Device, object, "1.2.0"
+cuda.core = core
+sys.modules |= {"cuda": cuda, "cuda.core": core}
+import gpumem
+import gpumem.cuda_core
+class Int64:  # as NumPy's
+    def __index__(self):
+        return 4096
+class Stream:
+    def __cuda_stream__(self):
+        return 0, 0
+resource = gpumem.cuda_core.Resource(0)
+pointer, size = resource.allocate(Int64(), stream=Stream())
+print(size, gpumem.describe(pointer).requested_bytes)
+try:
+    resource.allocate(1.5, stream=Stream())
+except TypeError:
+    print("refused")
+'''
+
+
 class Inputs(unittest.TestCase):
     """Of the package's functions."""
 
@@ -61,6 +93,10 @@ class Inputs(unittest.TestCase):
                      lambda: gpumem.set_limit(None, 9), lambda: gpumem.reset_peaks(9)):
             self.refuses(gpumem.Error, 'no pool for CUDA device 9; it has pools for 0 and 1', call)
         self.refuses(gpumem.Error, 'no pool for NUMA node 9; it has pools for 0', gpumem.stats, 9, kind='pinned')
+
+    def test_sizes_for_cuda_core(self):
+        ran = MACHINE.run('-c', CUDA_CORE)
+        self.assertEqual((ran.stdout, ran.stderr), ('4096 4096\n' + 'refused\n', ''))
 
     def test_shapes(self):
         gpumem = self.gpumem

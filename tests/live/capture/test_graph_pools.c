@@ -286,7 +286,7 @@ TEST(a_pool_that_was_kept_is_had_by_who_needs_it, NEEDS_EMULATOR)
 
 TEST(wrong_calls_are_told_apart)
 {
-        const uint64_t made_elsewhere = (UINT64_C(1) << 63) + 1000;
+        const uint64_t first = (UINT64_C(1) << 63) + 1, made_elsewhere = first + 999;
         const struct gpumem_options no_driver = {.struct_size = sizeof(no_driver),
                                                  .cuda_library = "/none"};
         struct gpumem_client *other;
@@ -299,6 +299,8 @@ TEST(wrong_calls_are_told_apart)
         ck_assert_int_eq(gpumem_graph_pool_begin(client, 0, captured, NULL), GPUMEM_E_BAD_REQUEST);
         ck_assert_int_eq(gpumem_graph_pool_begin(client, 1, NULL, NULL), GPUMEM_E_UNSUPPORTED);
         ck_assert_int_eq(gpumem_graph_pool_begin(client, made_elsewhere, captured, NULL),
+                         GPUMEM_E_NO_GRAPH_POOL);
+        ck_assert_int_eq(gpumem_graph_pool_begin(client, first - 1, captured, NULL),
                          GPUMEM_E_NO_GRAPH_POOL);
         ck_assert_int_eq(gpumem_graph_pool_end(client, 1, captured), GPUMEM_E_NO_GRAPH_POOL);
         ck_assert_int_eq(gpumem_graph_pool_begin(client, 1, captured, NULL), 0);
@@ -315,6 +317,13 @@ TEST(wrong_calls_are_told_apart)
         capturer_destroy(&capturer, capturer_end(&capturer, captured));
         world_end_pool(1, captured);
         ck_assert_int_eq(gpumem_graph_pool_end(client, 1, captured), GPUMEM_E_NO_GRAPH_POOL);
+        /* The program chose the id of that pool, so the library has given none. */
+        ck_assert_int_eq(gpumem_graph_pool_begin(client, first, captured, NULL),
+                         GPUMEM_E_NO_GRAPH_POOL);
+        ck_assert_int_eq(gpumem_graph_pool_begin(client, 0, captured, &id), 0);
+        world_end_pool(id, captured);
+        ck_assert_int_eq(gpumem_graph_pool_begin(client, id, captured, NULL), 0);
+        world_end_pool(id, captured);
 }
 
 TEST(it_goes_without_a_thread)
