@@ -83,6 +83,7 @@ TEST(a_cached_block_that_the_driver_can_neither_map_nor_release_is_stuck_once, .
 
         ck_assert_int_eq(gpumem_free_sync(client, must_alloc_piece()), 0);
         ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        daemon_await(FIGURE_leased, 0);
         ck_assert_uint_ge(daemon_figure(FIGURE_cached), PIECE);
         faults(_i ? "fail=cuMemMap:*:801\nfail=cuMemRelease:*:801"
                   : "fail=cuMemMap:1:801\nfail=cuMemRelease:1:999");
