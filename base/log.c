@@ -168,11 +168,14 @@ void log_line(enum log_level level, const char *format, ...)
         errno = saved;
 }
 
-bool log_may(struct log_limit *limit, enum log_level level, uint64_t now_ns)
+bool log_may(struct log_limit *limit, enum log_level level, uint64_t now_ns, const char *about)
 {
         if (now_ns - limit->since_ns >= NS_PER_S) {
                 if (limit->n_left_out)
-                        log_line(level, "%u lines like the next were left out", limit->n_left_out);
+                        log_line(level, "%u more %s about %s %s left out: %d a second are written",
+                                 limit->n_left_out, limit->n_left_out == 1 ? "line" : "lines",
+                                 about, limit->n_left_out == 1 ? "was" : "were",
+                                 LOG_LINES_A_SECOND);
                 *limit = (struct log_limit){.since_ns = now_ns};
         }
         if (limit->n == LOG_LINES_A_SECOND) {

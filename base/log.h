@@ -57,5 +57,6 @@ struct log_limit {
 
 #define LOG_LIMIT_NULL ((struct log_limit){.since_ns = 0})
 
-/* Whether one more may be written now; says how many were left out before. One thread. */
-bool log_may(struct log_limit *limit, enum log_level level, uint64_t now_ns);
+/* Whether one more may be written now; says how many were left out before, and that they are `about` someone. One
+ * thread. */
+bool log_may(struct log_limit *limit, enum log_level level, uint64_t now_ns, const char *about);

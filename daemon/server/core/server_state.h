@@ -236,5 +236,6 @@ static inline void server_execute(struct server *server)
  * like. */
 static inline bool server_may_complain(struct server *server)
 {
-        return log_may(&server->complaints, LOG_WARNING, server_now_ns(server));
+        return log_may(&server->complaints, LOG_WARNING, server_now_ns(server),
+                       "faults of clients");
 }

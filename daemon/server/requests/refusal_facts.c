@@ -263,13 +263,16 @@ static void put_facts(struct server *server, const struct action *action,
         }
 }
 
-/* The reply to the group's last LEASE gives the reason. */
+/* The reply to the group's last LEASE gives the reason. Only that one is logged: a user has few lines a second. */
 static void refuse_part(struct session *session, const struct action *action)
 {
-        int code = action->outcome > 0 ? action->outcome : GPUMEM_E_DRIVER;
+        struct frame frame = FRAME_NULL;
 
-        session_tell_error(session, action->serial, code,
-                           "the last LEASE of the group was refused; its reply gives the reason");
+        session->n_errors++;
+        frame.error.code = action->outcome > 0 ? (uint32_t)action->outcome : GPUMEM_E_DRIVER;
+        proto_put_text(frame.error.text, sizeof(frame.error.text),
+                       "the last LEASE of the group was refused; its reply gives the reason");
+        session_send(session, &frame, MESSAGE_ERROR, action->serial, NULL, 0);
 }
 
 /* For clients that do not know facts. */

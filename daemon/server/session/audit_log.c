@@ -31,12 +31,23 @@ void audit_log_signal(const char *signal, const char *what)
         log_info("audit: %s: %s", signal, what);
 }
 
+/* Users whose limit is the same (users.h) are told of under the name of one. */
+bool audit_log_may(struct account *account, enum log_level level, uint64_t now_ns)
+{
+        char container[CGROUP_NAME_MAX], about[CGROUP_NAME_MAX + 48];
+
+        cgroup_container_name(account->realm, container);
+        (void)snprintf(about, sizeof(about), "uid %u%s%s", (unsigned)account->user->uid,
+                       *container ? " in " : "", container);
+        return log_may(account_log_limit(account), level, now_ns, about);
+}
+
 void audit_log_client_act(struct session *session, const char *format, ...)
 {
         char what[400];
         va_list arguments;
 
-        if (!log_may(account_log_limit(session->account), LOG_INFO, server_now_ns(session->server)))
+        if (!audit_log_may(session->account, LOG_INFO, server_now_ns(session->server)))
                 return;
         va_start(arguments, format);
         (void)vsnprintf(what, sizeof(what), format, arguments);
@@ -46,8 +57,7 @@ void audit_log_client_act(struct session *session, const char *format, ...)
 
 static bool may_log_refusal(struct session *session)
 {
-        return log_may(account_log_limit(session->account), LOG_INFO,
-                       server_now_ns(session->server));
+        return audit_log_may(session->account, LOG_INFO, server_now_ns(session->server));
 }
 
 void audit_log_refusal(struct session *session, const char *text)
@@ -70,7 +80,7 @@ void audit_log_turned_away(struct server *server, struct account *account, const
                            const char *text)
 {
         event_log_note_stranger(server, account, peer, text);
-        if (account ? log_may(account_log_limit(account), LOG_WARNING, server_now_ns(server))
+        if (account ? audit_log_may(account, LOG_WARNING, server_now_ns(server))
                     : server_may_complain(server))
                 log_warning("audit: uid %u, process %d (?): refused: %s", (unsigned)peer->uid,
                             (int)peer->pid, text);

@@ -297,8 +297,7 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
                 (void)snprintf(text, sizeof(text), "malformed frame: %s%s%s", reason->what,
                                reason->field ? " in field " : "",
                                reason->field ? reason->field : "");
-                if (log_may(account_log_limit(session->account), LOG_WARNING,
-                            server_now_ns(session->server)))
+                if (audit_log_may(session->account, LOG_WARNING, server_now_ns(session->server)))
                         log_warning("client %d (%s): %s; its connection ends",
                                     (int)session->peer.pid, session->program, text);
                 event_log_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, text);
@@ -306,8 +305,7 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
         }
         if (transport->fault)
                 event_log_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, transport->fault);
-        if (transport->fault && log_may(account_log_limit(session->account), LOG_WARNING,
-                                        server_now_ns(session->server)))
+        if (transport->fault && audit_log_may(session->account, LOG_WARNING, server_now_ns(session->server)))
                 log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
                             session->program, transport->fault);
         session_end_connection(session);
@@ -321,8 +319,7 @@ static void on_unread(struct transport *transport)
 
 void session_give_up(struct session *session, const char *text)
 {
-        if (log_may(account_log_limit(session->account), LOG_WARNING,
-                    server_now_ns(session->server)))
+        if (audit_log_may(session->account, LOG_WARNING, server_now_ns(session->server)))
                 log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
                             session->program, text);
         event_log_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, text);

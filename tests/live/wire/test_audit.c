@@ -123,6 +123,28 @@ TEST(what_is_refused_is_logged)
         ck_assert_uint_lt(count_lines("test", "", "refused: "), 500);
 }
 
+/* Six LEASEs would use up the lines of a second, and the reason would have none. */
+TEST(a_group_that_is_refused_is_one_line)
+{
+        struct frame frame = hello_frame();
+        uint64_t n_bytes = daemon_device_bytes() / (4 * MIB) * (2 * MIB);
+        int fd = connect_raw();
+
+        frame.hello.features |= PROTO_FEATURE_GROUPS;
+        send_frame(fd, &frame, MESSAGE_HELLO, 1);
+        (void)expect(fd, MESSAGE_WELCOME);
+        for (uint32_t serial = 2; serial < 8; serial++) {
+                frame = lease_frame(0, n_bytes, 0);
+                frame.lease.flags |= serial < 7 ? PROTO_LEASE_MORE : 0;
+                send_frame(fd, &frame, MESSAGE_LEASE, serial);
+        }
+        for (uint32_t serial = 2; serial < 8; serial++)
+                (void)expect(fd, MESSAGE_ERROR);
+        AWAIT(count_lines("test", "", "refused: ") == 1);
+        ck_assert_uint_eq(count_text("the last LEASE of the group"), 0);
+        ck_assert_uint_eq(count_text("more lines about"), 0);
+}
+
 /* The one that the daemon was found with may still count: then two are refused. */
 TEST(who_is_turned_away_is_logged)
 {

@@ -77,13 +77,21 @@ TEST(lines_that_others_cause_are_few)
         unsigned n = 0;
 
         for (unsigned i = 0; i < 100; i++)
-                n += log_may(&limit, LOG_WARNING, NS_PER_S + i);
+                n += log_may(&limit, LOG_WARNING, NS_PER_S + i, "uid 7");
         ck_assert_uint_eq(n, LOG_LINES_A_SECOND);
         ck_assert_uint_eq(count_lines(), 0);
-        ck_assert(log_may(&limit, LOG_WARNING, 2 * NS_PER_S + 1));
-        ck_assert_str_eq(read_all(), "test: warning: 95 lines like the next were left out\n");
-        ck_assert(log_may(&limit, LOG_WARNING, 3 * NS_PER_S + 2));
+        ck_assert(log_may(&limit, LOG_WARNING, 2 * NS_PER_S + 1, "uid 7"));
+        ck_assert_str_eq(
+                read_all(),
+                "test: warning: 95 more lines about uid 7 were left out: 5 a second are written\n");
+        ck_assert(log_may(&limit, LOG_WARNING, 3 * NS_PER_S + 2, "uid 7"));
         ck_assert_uint_eq(count_lines(), 0);
+        for (unsigned i = 0; i < LOG_LINES_A_SECOND; i++)
+                (void)log_may(&limit, LOG_WARNING, 3 * NS_PER_S + 2, "uid 7");
+        ck_assert(log_may(&limit, LOG_WARNING, 5 * NS_PER_S, "uid 7"));
+        ck_assert_str_eq(
+                read_all(),
+                "test: warning: 1 more line about uid 7 was left out: 5 a second are written\n");
 }
 
 /* Waits for the text, and returns all that has come. */

@@ -361,7 +361,7 @@ TEST(the_limit_of_lines_in_the_log_outlives_a_user_s_connections)
         unsigned n_lines = 0;
 
         for (unsigned i = 0; i < 100; i++) {
-                n_lines += log_may(account_log_limit(account), LOG_INFO, 1);
+                n_lines += log_may(account_log_limit(account), LOG_INFO, 1, "it");
                 account_unref(account);
                 account = must_ref(UID, "");
         }
@@ -369,7 +369,7 @@ TEST(the_limit_of_lines_in_the_log_outlives_a_user_s_connections)
         ck_assert_uint_gt(n_lines, 0);
         ck_assert_uint_lt(n_lines, 20);
         account = must_ref(OTHER, "");
-        ck_assert(log_may(account_log_limit(account), LOG_INFO, 1));
+        ck_assert(log_may(account_log_limit(account), LOG_INFO, 1, "it"));
         account_unref(account);
 }
 
