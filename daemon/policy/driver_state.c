@@ -21,19 +21,20 @@ static bool conclude(struct driver_state *driver, uint64_t now_ns)
 
         if (driver->is_lost_by_call || driver->is_lost_by_nvml)
                 status = DRIVER_LOST;
-        else if (driver->hangs)
+        else if (driver->late_since_ns)
                 status = DRIVER_STALLED;
         if (status == driver->status)
                 return false;
         driver->status = status;
         driver->n_losses += status == DRIVER_LOST;
-        driver->since_ns = now_ns;
+        /* A hung call is noticed when it is late, but the driver has been silent since it began. */
+        driver->since_ns = status == DRIVER_STALLED ? driver->late_since_ns : now_ns;
         return true;
 }
 
-bool driver_state_see_call(struct driver_state *driver, bool hangs, uint64_t now_ns)
+bool driver_state_see_call(struct driver_state *driver, uint64_t late_since_ns, uint64_t now_ns)
 {
-        driver->hangs = hangs;
+        driver->late_since_ns = late_since_ns;
         return conclude(driver, now_ns);
 }
 

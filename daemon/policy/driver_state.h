@@ -21,7 +21,7 @@
 struct driver_state {
         enum driver_status status;
         uint64_t since_ns;
-        bool hangs;
+        uint64_t late_since_ns; /* when the call began that takes too long; 0: none does */
         bool is_lost_by_call;
         bool is_lost_by_nvml;
         uint64_t try_ns;   /* when the driver is tried next, while a call reported the loss */
@@ -29,7 +29,7 @@ struct driver_state {
 };
 
 /* Each notes one sign and returns whether the state has changed. */
-bool driver_state_see_call(struct driver_state *driver, bool hangs, uint64_t now_ns);
+bool driver_state_see_call(struct driver_state *driver, uint64_t late_since_ns, uint64_t now_ns);
 bool driver_state_see_nvml(struct driver_state *driver, bool says_lost, uint64_t now_ns);
 
 /* Notes the result of a job's driver calls: 0, GPUMEM_E_DEVICE_FULL, -ENODEV for a lost device. Another

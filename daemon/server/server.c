@@ -239,7 +239,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
 static bool jobs_left(const struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                if (server->pools[i].n_jobs && !server->pools[i].driver.state.hangs)
+                if (server->pools[i].n_jobs && !server->pools[i].driver.state.late_since_ns)
                         return true;
         }
         return false;

@@ -264,11 +264,10 @@ void __wrap_worker_cancel(struct worker *worker)
         (void)worker;
 }
 
-bool __wrap_worker_is_late(const struct worker *worker, uint64_t now_ns);
-bool __wrap_worker_is_late(const struct worker *worker, uint64_t now_ns)
+uint64_t __wrap_worker_late_since(const struct worker *worker, uint64_t now_ns);
+uint64_t __wrap_worker_late_since(const struct worker *worker, uint64_t now_ns)
 {
-        (void)now_ns;
-        return worker->is_late && !TAILQ_EMPTY(&worker->waiting);
+        return worker->is_late && !TAILQ_EMPTY(&worker->waiting) ? now_ns : 0;
 }
 
 /* The server does not ask it whether a lost device is back. */

@@ -27,19 +27,22 @@ struct worker {
         struct job_queue done;
         pthread_cond_t ended;
         bool ending, has_ended;
-        bool is_left;            /* abandoned: no loop is left to wake */
-        _Atomic uint64_t end_ns; /* when the running job should be done; 0: none runs */
+        bool is_left;              /* abandoned: no loop is left to wake */
+        _Atomic uint64_t begin_ns; /* of the running job, or of the last one */
+        _Atomic uint64_t end_ns;   /* when the running job should be done; 0: none runs */
 };
 
 static void set_end(struct worker *worker, const struct job *job)
 {
         const struct backing *backing = worker->backing;
         uint64_t n_bytes = job->block ? job->block->n_bytes : 0;
+        uint64_t now_ns = clock_now_ns();
 
         if (!backing->call_ns)
                 return;
-        atomic_store(&worker->end_ns, clock_now_ns() + backing->call_ns +
-                                              n_bytes / MIB * backing->call_ns_per_gib / 1024);
+        atomic_store(&worker->begin_ns, now_ns);
+        atomic_store(&worker->end_ns,
+                     now_ns + backing->call_ns + n_bytes / MIB * backing->call_ns_per_gib / 1024);
 }
 
 static void carry_out(struct worker *worker, struct job *job)
@@ -135,7 +138,7 @@ static bool await_end(struct worker *worker)
         pthread_mutex_lock(&worker->lock);
         worker->ending = true;
         pthread_cond_broadcast(&worker->work_came);
-        while (!worker->has_ended && !worker_is_late(worker, clock_now_ns())) {
+        while (!worker->has_ended && !worker_late_since(worker, clock_now_ns())) {
                 until = clock_after_ms(END_STEP_MS);
                 (void)pthread_cond_timedwait(&worker->ended, &worker->lock, &until);
         }
@@ -190,11 +193,11 @@ void worker_cancel(struct worker *worker)
                 worker->backing->cancel(worker->backing);
 }
 
-bool worker_is_late(const struct worker *worker, uint64_t now_ns)
+uint64_t worker_late_since(const struct worker *worker, uint64_t now_ns)
 {
         uint64_t end_ns = atomic_load(&worker->end_ns);
 
-        return end_ns && now_ns >= end_ns;
+        return end_ns && now_ns >= end_ns ? atomic_load(&worker->begin_ns) : 0;
 }
 
 bool worker_needs_driver(const struct worker *worker)

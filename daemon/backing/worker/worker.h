@@ -29,8 +29,9 @@ struct job *worker_take_done(struct worker *worker);
 /* Aborts the running job and later ones soon, where that is possible: the daemon ends. */
 void worker_cancel(struct worker *worker);
 
-/* Whether the running job takes longer than a driver that answers would. `now_ns` is CLOCK_MONOTONIC. */
-bool worker_is_late(const struct worker *worker, uint64_t now_ns);
+/* When the running job began, if it takes longer than a driver that answers would; else 0. `now_ns` is
+ * CLOCK_MONOTONIC. */
+uint64_t worker_late_since(const struct worker *worker, uint64_t now_ns);
 
 /* Whether its jobs make driver calls. */
 bool worker_needs_driver(const struct worker *worker);

@@ -179,7 +179,7 @@ static bool look(struct server *server, uint32_t id)
         struct driver_state *state = &pool->driver.state, before = *state;
         uint64_t now_ns = server_now_ns(server);
 
-        if (driver_state_see_call(state, worker_is_late(pool->worker, now_ns), now_ns))
+        if (driver_state_see_call(state, worker_late_since(pool->worker, now_ns), now_ns))
                 change(server, id, &before);
         if (server->stopping)
                 return pool->n_jobs;

@@ -220,6 +220,8 @@ TEST(a_stalled_device_refuses_what_needs_its_driver_and_recovers)
         asker_join(&asker, 0, 1);
         ck_assert_int_eq(asker_end(&asker), GPUMEM_E_STALLED);
         ck_assert_uint_eq(daemon_first_figure(FIGURE_driver), PROTO_DRIVER_STALLED);
+        /* Since the call began, not since it was noticed. */
+        ck_assert_uint_ge(daemon_first_figure(FIGURE_driver_for), BACKING_CALL_NS / NS_PER_MS);
         ck_assert_int_eq(alloc(SMALL, &other), GPUMEM_E_STALLED);
         must_say("the driver has not answered for ");
         ck_assert_int_eq(alloc(PIECE, &pointer), 0);

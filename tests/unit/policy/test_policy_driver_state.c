@@ -18,14 +18,14 @@ TEST(a_call_that_takes_too_long_stalls_until_it_returns)
 {
         struct driver_state state = {.status = DRIVER_SERVES};
 
-        ck_assert(!driver_state_see_call(&state, false, 1));
-        ck_assert(driver_state_see_call(&state, true, 2));
+        ck_assert(!driver_state_see_call(&state, 0, 1));
+        ck_assert(driver_state_see_call(&state, 1, 6));
         ck_assert_int_eq(state.status, DRIVER_STALLED);
-        ck_assert_uint_eq(state.since_ns, 2);
-        ck_assert(!driver_state_see_call(&state, true, 3));
-        ck_assert(driver_state_see_call(&state, false, 4));
+        ck_assert_msg(state.since_ns == 1, "it has been silent since the call began");
+        ck_assert(!driver_state_see_call(&state, 1, 7));
+        ck_assert(driver_state_see_call(&state, 0, 8));
         ck_assert_int_eq(state.status, DRIVER_SERVES);
-        ck_assert_uint_eq(state.since_ns, 4);
+        ck_assert_uint_eq(state.since_ns, 8);
 }
 
 TEST(a_loss_lasts_until_a_call_succeeds)
@@ -37,8 +37,8 @@ TEST(a_loss_lasts_until_a_call_succeeds)
         ck_assert(driver_state_note_result(&state, -ENODEV, 1));
         ck_assert_int_eq(state.status, DRIVER_LOST);
         ck_assert(!driver_state_note_result(&state, -EIO, 2));
-        ck_assert(!driver_state_see_call(&state, true, 3));
-        ck_assert(!driver_state_see_call(&state, false, 4));
+        ck_assert(!driver_state_see_call(&state, 2, 3));
+        ck_assert(!driver_state_see_call(&state, 0, 4));
         ck_assert(!driver_state_take_try(&state, 0, SECOND));
         ck_assert(driver_state_take_try(&state, 0, SECOND + 1));
         ck_assert(!driver_state_take_try(&state, 0, SECOND + 2));
