@@ -28,8 +28,9 @@ static const char help[] =
         "Requests of a process within 2 s, refused for the same reason, count as one\n"
         "refusal, with the smallest and the largest size: the library asks at least twice\n"
         "before an allocation fails. What can be had now is free, cached or idle in the\n"
-        "pool, unless limits of clients or tenants leave less (gpumemctl limits). Only\n"
-        "root and gpumemd's user see refusals of others.\n";
+        "pool, unless limits of clients or tenants leave less (gpumemctl limits): no free\n"
+        "memory while the driver does not answer, and none of a lost device. Only root\n"
+        "and gpumemd's user see refusals of others.\n";
 
 enum { WHY_PID = OPTION_OWN, WHY_UID, WHY_LAST };
 

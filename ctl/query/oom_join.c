@@ -37,6 +37,10 @@ uint64_t oom_room(const struct stats_row *stats)
         uint64_t in_use = stats->leased - idle;
         uint64_t room = less(less(stats->max, in_use), stats->lingering), on_device;
 
+        if (stats->driver == PROTO_DRIVER_LOST)
+                return 0;
+        if (stats->driver == PROTO_DRIVER_STALLED)
+                return stats->cached + idle;
         if (stats->device_free == PROTO_FIGURE_UNKNOWN)
                 return room;
         on_device = stats->device_free + stats->cached + idle;

@@ -12,8 +12,9 @@
  * that was wrong. */
 bool oom_is_of_memory(const struct event_row *row);
 
-/* What the pool could give at present to a request that waits a little: what is free, cached or idle. Limits of clients
- * and tenants are another matter. */
+/* What the pool could give at present to a request that waits a little: what is free, cached or idle. A driver that does
+ * not answer makes nothing, and with a lost device nothing is served. Limits of clients and tenants are another
+ * matter. */
 uint64_t oom_room(const struct stats_row *stats);
 
 /* For one allocation the library asks twice, and may wait between: what came within so long, and was refused for the

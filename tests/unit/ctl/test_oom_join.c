@@ -53,6 +53,20 @@ TEST(room_is_what_is_free_cached_or_idle)
         ck_assert_uint_eq(oom_room(&stats), 95);
 }
 
+TEST(a_driver_that_does_not_answer_makes_nothing)
+{
+        struct stats_row stats = {.max = 100,
+                                  .leased = 60,
+                                  .idle = 10,
+                                  .cached = 20,
+                                  .device_free = 40,
+                                  .driver = PROTO_DRIVER_STALLED};
+
+        ck_assert_uint_eq(oom_room(&stats), 30);
+        stats.driver = PROTO_DRIVER_LOST;
+        ck_assert_uint_eq(oom_room(&stats), 0);
+}
+
 TEST(requests_within_two_seconds_are_one_refusal)
 {
         struct event_row rows[] = {
