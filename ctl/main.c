@@ -19,7 +19,7 @@ static const char help_tail[] =
         "  --socket PATH      default: $GPUMEM_SOCKET, then below /run, $XDG_RUNTIME_DIR\n"
         "  --wait SECONDS     for a gpumemd that does not listen yet; default: 0\n"
         "  --timeout SECONDS  for a gpumemd that does not answer; default: 10\n"
-        "gpumemctl help COMMAND says more. Exit: 0 done, 1 failed, 2 usage, 3 no daemon\n";
+        "gpumemctl help COMMAND says more. Exit: 0 done, 1 failed, 2 usage, 3 no gpumemd\n";
 
 static int show_help(const struct command *command)
 {

@@ -11,6 +11,7 @@
 #include "ctl/output/parse.h"
 #include "ctl/query/event_rows.h"
 #include "ctl/query/filter.h"
+#include "proto/address.h"
 #include "proto/messages.h"
 
 #define WAIT_S_MAX  86400
@@ -151,6 +152,19 @@ static enum parsed parse_pool(const char *text, uint32_t *ret_pool)
         return PARSED_RUN;
 }
 
+/* What no address can hold is a wrong option, not a daemon that is away. */
+static enum parsed parse_socket(const char *text, const char **ret_path)
+{
+        struct sockaddr_un address;
+
+        if (address_to_connect(text, &address)) {
+                (void)parse_refuse("--socket", text, "a path of 1-107 bytes");
+                return PARSED_WRONG;
+        }
+        *ret_path = text;
+        return PARSED_RUN;
+}
+
 static enum parsed parse_seconds(const char *option, const char *text, unsigned least,
                                  unsigned *ret_seconds)
 {
@@ -215,8 +229,7 @@ static enum parsed take_option(const struct given *given, struct invocation *inv
 
         switch (option ? option->val : 0) {
         case COMMON_SOCKET:
-                arguments->socket_path = given->value;
-                return PARSED_RUN;
+                return parse_socket(given->value, &arguments->socket_path);
         case COMMON_WAIT:
                 return parse_seconds("--wait", given->value, 0, &arguments->wait_s);
         case COMMON_TIMEOUT:
@@ -264,7 +277,8 @@ static enum parsed refuse_more(const char *command, const char *word, const stru
         return PARSED_WRONG;
 }
 
-/* "help" may have the name of a command behind it, and each command stands alone. */
+/* "help" may have the name of a command behind it, and each command stands alone. The two words without options are
+ * explained by the help of gpumemctl as a whole. */
 static enum parsed take_command(int argc, char **argv, const struct given_list *list,
                                 struct invocation *invocation)
 {
@@ -280,6 +294,8 @@ static enum parsed take_command(int argc, char **argv, const struct given_list *
                 return PARSED_HELP;
         if (is_help)
                 word = argv[optind + 1];
+        if (is_help && (strcmp(word, word_help) == 0 || strcmp(word, word_version) == 0))
+                return PARSED_HELP;
         invocation->is_named = n > 0;
         invocation->command = find_command(word);
         if (!invocation->command)
@@ -336,6 +352,7 @@ static enum parsed refuse_unknown_option(int argc, char **argv, const struct opt
 /* getopt refused the word before argv[optind], or the letter optopt. */
 static enum parsed refuse_word(int argc, char **argv, const struct option *all)
 {
+        const struct command *command = guess_command(argc, argv);
         const char *word = argv[optind - 1];
         const struct option *option;
 
@@ -347,8 +364,9 @@ static enum parsed refuse_word(int argc, char **argv, const struct option *all)
         option = option_of_word(all, word + 2);
         if (!option)
                 return refuse_unknown_option(argc, argv, all, word + 2);
-        (void)fprintf(stderr, "gpumemctl: --%s %s; see gpumemctl help\n", option->name,
-                      option->has_arg ? "needs a value" : "takes no value");
+        (void)fprintf(stderr, "gpumemctl: --%s %s; see gpumemctl help%s%s\n", option->name,
+                      option->has_arg ? "needs a value" : "takes no value", command ? " " : "",
+                      command ? command->name : "");
         return PARSED_WRONG;
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/connection/connect.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 
@@ -27,9 +29,29 @@ static const char *advice(int error)
                 return "gpumemd accepts no connections: is it stopped, or hung?";
         case EPROTOTYPE:
                 return "another program's socket";
+        case ENOTSOCK:
+                return "not a socket";
         default:
                 return "no gpumemd can be reached there";
         }
+}
+
+/* connect() says ECONNREFUSED of a folder and of a plain file, too. */
+static bool is_no_socket(const struct sockaddr_un *address)
+{
+        struct stat status;
+
+        return stat(address->sun_path, &status) == 0 && !S_ISSOCK(status.st_mode);
+}
+
+static const char *kernel_text(const struct sockaddr_un *address, int error)
+{
+        struct stat status;
+
+        if (error == ENOTSOCK)
+                return stat(address->sun_path, &status) == 0 && S_ISDIR(status.st_mode) ? "a folder"
+                                                                                        : "a file";
+        return error == EAGAIN ? "no answer" : strerrordesc_np(error);
 }
 
 static int explain(const struct sockaddr_un *address, int error)
@@ -37,10 +59,12 @@ static int explain(const struct sockaddr_un *address, int error)
         int r = error == EACCES || error == EPERM ? GPUMEM_E_DENIED : GPUMEM_E_DISCONNECTED;
         char text[GPUMEM_TEXT_BYTES];
 
+        if (error == ECONNREFUSED && is_no_socket(address))
+                error = ENOTSOCK;
         (void)snprintf(text, sizeof(text), "%s: %s: %s", address->sun_path,
-                       error == EAGAIN ? "no answer" : strerrordesc_np(error), advice(error));
+                       kernel_text(address, error), advice(error));
         log_debug("%s", text);
-        last_error_set(r, text);
+        last_error_set_errno(r, error, text);
         return r;
 }
 

@@ -404,7 +404,7 @@ static void set_error_of_end(struct link *link)
                 (void)snprintf(text, sizeof(text), "%s has ended the connection%s%.200s", name,
                                *link->last_words ? ": " : "", link->last_words);
         pthread_mutex_unlock(&link->lock);
-        last_error_set(GPUMEM_E_DISCONNECTED, text);
+        last_error_set_errno(GPUMEM_E_DISCONNECTED, link->is_silent ? ETIMEDOUT : 0, text);
 }
 
 int link_call(struct link *link, struct frame *request, enum message_kind kind,

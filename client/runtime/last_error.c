@@ -33,6 +33,7 @@ static _Thread_local struct {
         struct kept refusal;
         struct kept of_connect;
         int set_code;
+        int set_errno;
         bool is_daemons;
         bool has_pool;
         uint32_t pool;
@@ -52,10 +53,21 @@ static const char *text_of(int code, const struct reason *reason)
 
 void last_error_set(int code, const char *text)
 {
+        last_error_set_errno(code, 0, text);
+}
+
+void last_error_set_errno(int code, int error, const char *text)
+{
         last.set_code = code;
+        last.set_errno = error;
         last.is_daemons = false;
         last.set.kind = REASON_TEXT;
         (void)snprintf(last.set.text, sizeof(last.set.text), "%s", text);
+}
+
+int last_error_errno(int code)
+{
+        return last.set_code == code ? last.set_errno : 0;
 }
 
 void last_error_set_frame(int code, const struct frame *frame)
@@ -66,6 +78,7 @@ void last_error_set_frame(int code, const struct frame *frame)
                 return;
         if (frame->kind == MESSAGE_REFUSED_FACTS) {
                 last.set_code = code;
+                last.set_errno = 0;
                 last.set.kind = REASON_FACTS;
                 last.set.facts = frame->refused_facts;
         } else {

@@ -15,6 +15,12 @@
 /* Sets the reason of an error, such as the daemon's answer. It is kept only if the whole call ends with this error. */
 void last_error_set(int code, const char *text);
 
+/* The same for what the kernel said: `error` is its errno. */
+void last_error_set_errno(int code, int error, const char *text);
+
+/* The errno of the reason that was set last, if it was set for this code; 0: it has none. */
+int last_error_errno(int code);
+
 /* The same from a reply of the daemon, if it is an ERROR, a REFUSED or a REFUSED_FACTS. */
 void last_error_set_frame(int code, const struct frame *frame);
 

@@ -17,7 +17,7 @@
 static const char help[] =
         "Usage: gpumemctl health [OPTION]...\n"
         "Checks gpumemd and its devices; prints a line for each finding. Exit status for\n"
-        "probes: 0 healthy, 1 unhealthy, 3 daemon not reachable.\n"
+        "probes: 0 healthy, 1 unhealthy, 3 gpumemd cannot be reached.\n"
         "\n"
         "  unhealthy  a driver that does not answer, has lost its device, does not clear\n"
         "             memory, or does not take memory back for long; a device that NVML\n"
@@ -87,10 +87,10 @@ static int print_json(bool is_healthy, const char *daemon, json_t *take_findings
         return printed == STATUS_OK ? status : printed;
 }
 
-/* No connection, or no answer. */
-static int report_unreachable(struct link *link, const char *what, int result, enum output output)
+/* Without a link there is no connection. Probes need no advice. */
+static int report_no_answer(struct link *link, int result, enum output output)
 {
-        int status = link ? report_refusal(link, what, result) : report_failure(what, result);
+        int status = link ? report_refusal(link, "health", result) : report_unreachable(result);
 
         if (output == OUTPUT_JSON)
                 return print_json(false, status == STATUS_NO_DAEMON ? "away" : "fails",
@@ -109,7 +109,7 @@ static int run_linked(struct link *link, const struct arguments *arguments)
         bool is_healthy;
 
         if (r)
-                return report_unreachable(link, "health", r, arguments->output);
+                return report_no_answer(link, r, arguments->output);
         n_unhealthy = findings_count_pools(&health.findings,
                                            own->is_strict ? FINDING_NOTE : FINDING_UNHEALTHY);
         is_healthy = !n_unhealthy && !findings_has_daemon(&health.findings);
@@ -127,7 +127,7 @@ static int run(struct link *none, const struct arguments *arguments)
         (void)none;
         r = connect_to_daemon(arguments, &link);
         if (r)
-                return report_unreachable(NULL, "no connection to gpumemd", r, arguments->output);
+                return report_no_answer(NULL, r, arguments->output);
         status = run_linked(link, arguments);
         link_free(link);
         return status;
@@ -156,7 +156,7 @@ static const struct option options[] = {
 
 const struct command health_command = {
         .name = "health",
-        .line = "for probes: exit 0 healthy, 1 unhealthy, 3 no daemon",
+        .line = "for probes: exit 0 healthy, 1 unhealthy, 3 unreachable",
         .help = help,
         .options = options,
         .take = take,

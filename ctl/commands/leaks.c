@@ -22,7 +22,7 @@
 static const char help[] =
         "Usage: gpumemctl leaks [OPTION]...\n"
         "Shows memory that may be leaked, which process has it, and what to do about it.\n"
-        "Exit status: 0 none found, 1 some found, 3 no gpumemd.\n"
+        "Exit status: 0 none found, 1 some found, 3 gpumemd cannot be reached.\n"
         "\n"
         "  left        the client closed its connection, but its process lives\n"
         "  orphaned    its process ended, but a child process holds the connection\n"

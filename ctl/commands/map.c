@@ -12,6 +12,7 @@
 #include "ctl/core/report.h"
 #include "ctl/output/format.h"
 #include "ctl/output/map_svg.h"
+#include "ctl/output/parse.h"
 #include "ctl/query/node_state.h"
 
 #define CELLS_A_LINE 64
@@ -283,8 +284,7 @@ static int take(int id, const char *value, struct arguments *arguments)
         struct map_options *map_options = arguments->own;
 
         (void)id;
-        map_options->svg = value;
-        return 0;
+        return parse_file("--svg", value, &map_options->svg);
 }
 
 static const struct option options[] = {

@@ -15,7 +15,7 @@ static const char help[] =
         "Usage: gpumemctl metrics [OPTION]...\n"
         "Prints statistics of all pools for Prometheus, once, or writes them to a file\n"
         "for node_exporter's textfile collector. gpumemd-exporter serves them.\n"
-        "Without a daemon it prints gpumemd_up 0, and the exit status is 3.\n"
+        "If gpumemd cannot be reached it prints gpumemd_up 0; the exit status is 3.\n"
         "\n"
         "  --format FORMAT  openmetrics, or text: Prometheus's older format, which\n"
         "                   node_exporter and promtool read; default: openmetrics\n"
@@ -58,11 +58,10 @@ static int put(const struct own *own, const struct metrics_figures *figures)
 }
 
 /* Without a daemon that is the metric. */
-static int put_without_daemon(struct link *link, const struct own *own, const char *what,
-                              int result)
+static int put_without_daemon(struct link *link, const struct own *own, int result)
 {
         const struct metrics_figures figures = METRICS_FIGURES_NULL;
-        int status = link ? report_refusal(link, what, result) : report_failure(what, result);
+        int status = link ? report_refusal(link, "metrics", result) : report_unreachable(result);
 
         (void)put(own, &figures);
         return status;
@@ -79,9 +78,9 @@ static int run(struct link *none, const struct arguments *arguments)
         (void)none;
         r = connect_to_daemon(arguments, &link);
         if (r)
-                return put_without_daemon(NULL, own, "no connection to gpumemd", r);
+                return put_without_daemon(NULL, own, r);
         r = ask_figures(link, own->with_tenants, &figures);
-        status = r ? put_without_daemon(link, own, "metrics", r) : put(own, &figures);
+        status = r ? put_without_daemon(link, own, r) : put(own, &figures);
         link_free(link);
         return status;
 }
@@ -91,8 +90,8 @@ static int take(int id, const char *value, struct arguments *arguments)
         struct own *own = arguments->own;
 
         if (id == METRICS_OPTION_OUTPUT)
-                own->path = value;
-        else if (id == METRICS_OPTION_TENANTS)
+                return parse_file("--output", value, &own->path);
+        if (id == METRICS_OPTION_TENANTS)
                 own->with_tenants = true;
         else if (strcmp(value, "openmetrics") == 0)
                 own->format = METRICS_OPENMETRICS;

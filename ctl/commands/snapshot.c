@@ -9,6 +9,7 @@
 #include "ctl/core/report.h"
 #include "ctl/output/chart.h"
 #include "ctl/output/format.h"
+#include "ctl/output/parse.h"
 #include "ctl/query/node_state.h"
 
 /* A block has an address only in the processes that map it. Here blocks stand side by side, from this address on. */
@@ -188,8 +189,7 @@ static int take(int id, const char *value, struct arguments *arguments)
         struct snapshot_options *own = arguments->own;
 
         (void)id;
-        own->output = value;
-        return 0;
+        return parse_file("--output", value, &own->output);
 }
 
 static const struct option options[] = {

@@ -12,7 +12,7 @@ enum exit_status {
         STATUS_OK = 0,
         STATUS_FAILURE = 1,       /* the daemon refused, or something failed */
         STATUS_USAGE = 2,         /* wrong option or command */
-        STATUS_NO_DAEMON = 3,     /* no daemon listens on the socket, or it does not answer */
+        STATUS_NO_DAEMON = 3,     /* the daemon cannot be reached, or does not answer */
         STATUS_NO_CONTAINERS = 4, /* of reclaim: tenants are not told apart by them */
 };
 

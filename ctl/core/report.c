@@ -15,15 +15,37 @@ int report_failure(const char *what, int result)
         return result == GPUMEM_E_DISCONNECTED ? STATUS_NO_DAEMON : STATUS_FAILURE;
 }
 
+int report_unreachable(int result)
+{
+        (void)report_failure("no connection to gpumemd", result);
+        return STATUS_NO_DAEMON;
+}
+
+/* A daemon that is there must not be started: it is stopped, or hangs. */
 int report_no_connection(int result)
 {
-        int status = report_failure("no connection to gpumemd", result);
+        int error = last_error_errno(result), status = report_unreachable(result);
 
-        if (status == STATUS_NO_DAEMON)
+        switch (error) {
+        case ENOENT:
+        case ECONNREFUSED:
                 (void)fprintf(stderr,
                               "gpumemctl: start it with \"systemctl start gpumemd\", or try it "
-                              "without a GPU: \"make play\" in its sources\n"
-                              "gpumemctl: if it listens elsewhere, use --socket PATH or set "
+                              "without a GPU: \"make play\" in its sources\n");
+                break;
+        case EAGAIN:
+        case ETIMEDOUT:
+                (void)fprintf(stderr,
+                              "gpumemctl: continue it (kill -CONT PID), or restart it "
+                              "(\"systemctl restart gpumemd\"): programs keep their memory\n");
+                return status;
+        case EPROTOTYPE:
+        case ENOTSOCK:
+                break;
+        default:
+                return status;
+        }
+        (void)fprintf(stderr, "gpumemctl: if it listens elsewhere, use --socket PATH or set "
                               "GPUMEM_SOCKET; see gpumemctl help\n");
         return status;
 }

@@ -24,7 +24,10 @@ long long json_figure(uint64_t value);
  * STATUS_FAILURE or STATUS_NO_DAEMON. */
 int report_failure(const char *what, int result);
 
-/* The same for a connection that could not be made; where there is no daemon, also what to do. */
+/* The same for a connection that could not be made, for whatever reason; returns STATUS_NO_DAEMON. */
+int report_unreachable(int result);
+
+/* And what to do. */
 int report_no_connection(int result);
 
 /* As report_failure, in the daemon's words, if it has said why. */

@@ -69,3 +69,11 @@ int parse_refuse(const char *option, const char *text, const char *expected)
                       expected);
         return -EINVAL;
 }
+
+int parse_file(const char *option, const char *text, const char **ret_path)
+{
+        if (!*text)
+                return parse_refuse(option, text, "the name of a file");
+        *ret_path = text;
+        return 0;
+}

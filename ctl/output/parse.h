@@ -14,5 +14,8 @@ int parse_milliseconds(const char *text, uint64_t *ret_ms);
 /* A uid, or the name of a user. -EINVAL: it is neither. */
 int parse_user(const char *text, uint32_t *ret_uid);
 
+/* The name of a file to write, or "-". -EINVAL, and stderr says so: it is empty. */
+int parse_file(const char *option, const char *text, const char **ret_path);
+
 /* Prints on stderr: gpumemctl: invalid --pid "x" (expected 1-2147483647). Returns -EINVAL. */
 int parse_refuse(const char *option, const char *text, const char *expected);

@@ -92,12 +92,31 @@ for command in stats clients why-oom limits watch; do
         ok "gpumemctl $command: no daemon: what to do" said 3 'without a GPU: "make play"' gpumemctl "$command"
 done
 ok "gpumemctl status: no daemon" said 3 "is gpumemd running" gpumemctl status
+mkdir "$place/folder"
+ok "gpumemctl: a folder as the socket" said 3 "$place/folder: a folder: not a socket" gpumemctl --socket "$place/folder" stats
+ok "gpumemctl: a file as the socket" said 3 "$place/file: a file: not a socket" gpumemctl --socket "$place/file" stats
+ok "gpumemctl: a file as the socket: two lines" equal "$(gpumemctl --socket "$place/file" 2>&1 | wc -l)" 2
+# as_another COMMAND...: as a user that may not connect.
+as_another() {
+        setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
+}
+# Whatever is in the way: a probe must not call the node unhealthy for it.
+for command in health leaks metrics stats; do
+        ok "gpumemctl $command: a path too long in GPUMEM_SOCKET" said 3 "longer than 107 bytes" \
+                env GPUMEM_SOCKET="$place/$(printf '%0110d' 0)" gpumemctl "$command"
+        if [ "$(id -u)" -eq 0 ]; then
+                ok "gpumemctl $command: a user that may not connect" said 3 "owner and group may connect" \
+                        as_another "$(type -P gpumemctl)" "$command"
+        else
+                skip "gpumemctl $command: a user that may not connect" "for root only"
+        fi
+done
 ok "gpumemctl: two commands" said 2 'unexpected word "free-all" after stats' gpumemctl stats free-all
 ok "gpumemctl: no time to wait" said 2 'invalid --wait "soon" (expected 0-' gpumemctl --wait soon stats
 ok "gpumemctl: waits in vain" said 3 "No such file or directory" gpumemctl --wait 1 stats
 ok "gpumemctl: no time for an answer" said 2 'invalid --timeout "0" (expected 1-' gpumemctl --timeout 0 stats
-ok "gpumemctl: an empty path" said 1 'path "" is empty' gpumemctl --socket "" stats
-ok "gpumemctl: a path too long" said 1 "is longer than 107 bytes" gpumemctl --socket "$place/$(printf '%0110d' 0)" stats
+ok "gpumemctl: an empty path" said 2 'invalid --socket "" (expected a path of 1-107 bytes)' gpumemctl --socket "" stats
+ok "gpumemctl: a path too long" said 2 "(expected a path of 1-107 bytes)" gpumemctl --socket "$place/$(printf '%0110d' 0)" stats
 ok "gpumemctl: an unknown command" said 2 'unknown command "dance"; see gpumemctl help' gpumemctl dance
 ok "gpumemctl: a mistyped command" said 2 'unknown command "stast"; did you mean "stats"?' gpumemctl stast
 ok "gpumemctl: help of a mistyped command" said 2 'did you mean "stats"?' gpumemctl help stast
@@ -109,12 +128,17 @@ ok "gpumemctl: a mistyped option with a value" said 2 'unknown option "--sockte"
 ok "gpumemctl: only options of the command are meant" said 2 'unknown option "--followw"; see gpumemctl help stats' \
         gpumemctl stats --followw
 ok "gpumemctl: an unknown letter" said 2 'unknown option "-x"' gpumemctl stats -x
-ok "gpumemctl: an option without its value" said 2 "--socket needs a value" gpumemctl stats --socket
+ok "gpumemctl: an option without its value" said 2 "--socket needs a value; see gpumemctl help stats" \
+        gpumemctl stats --socket
+ok "gpumemctl: a limit that is missing" said 2 "--set needs a value; see gpumemctl help limits" gpumemctl limits --set
 ok "gpumemctl: an option with a value that it has not" said 2 "--json takes no value" gpumemctl stats --json=yes
 ok "gpumemctl help is --help" equal "$(gpumemctl help)" "$(gpumemctl --help)"
 ok "gpumemctl -h is --help" equal "$(gpumemctl -h)" "$(gpumemctl --help)"
 ok "gpumemctl help COMMAND is COMMAND --help" equal "$(gpumemctl help stats)" "$(gpumemctl stats --help)"
 ok "gpumemctl COMMAND -h is COMMAND --help" equal "$(gpumemctl stats -h)" "$(gpumemctl stats --help)"
+for word in help version; do
+        ok "gpumemctl help $word is --help" equal "$(gpumemctl help "$word")" "$(gpumemctl --help)"
+done
 ok "gpumemctl help takes one command" said 2 'unexpected word "top" after help' gpumemctl help stats top
 ok "gpumemctl version is --version" equal "$(gpumemctl version)" "$(gpumemctl --version)"
 ok "gpumemctl: an unknown option: by whom, however it was called" says_first "gpumemctl: " "$(type -P gpumemctl)" --nonsense

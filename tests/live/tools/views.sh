@@ -24,6 +24,11 @@ ok "tenants: no column" said 2 'invalid --sort "pid" (expected uid, pool, ' gpum
 ok "tenants: no process" said 2 'tenants takes no --pid' gpumemctl tenants --pid 1
 ok "blocks: no daemon" said 3 "is gpumemd running" gpumemctl blocks --sort size
 
+for command in "map --svg" "snapshot --output" "metrics --output"; do
+        # shellcheck disable=SC2086
+        ok "$command: a name of a file that is none" said 2 "invalid --${command#*--} \"\" (expected the name of a file)" \
+                gpumemctl $command ""
+done
 ok "snapshot: no daemon" said 3 "is gpumemd running" gpumemctl snapshot --output -
 ok "map: no daemon" said 3 "is gpumemd running" gpumemctl map
 ok "health: no daemon" said 3 "is gpumemd running" gpumemctl health
@@ -208,6 +213,9 @@ else
 fi
 kill -STOP "$daemon"
 ok "status: a daemon that does not answer" said 3 "has not answered for 1 s" gpumemctl --timeout 1
+ok "status: a daemon that does not answer: what to do" said 3 "continue it (kill -CONT PID), or restart it" \
+        gpumemctl --timeout 1
+ok "status: a daemon that does not answer is not to be started" [ -z "$(gpumemctl --timeout 1 2>&1 | grep "systemctl start")" ]
 ok "health: a daemon that says nothing" said 3 "has not answered for 1 s" gpumemctl health --timeout 1
 kill -CONT "$daemon"
 
