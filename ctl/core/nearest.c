@@ -41,18 +41,19 @@ const char *nearest_word(const char *word, const char *const *words)
 {
         size_t n_letters = strlen(word);
         unsigned allowed = n_letters < 3 ? 1 : (unsigned)(n_letters / 3);
-        unsigned nearest = allowed + 1;
+        unsigned nearest = allowed + 1, n_wrong_of_nearest = 0;
         const char *found = NULL;
 
         for (; *words; words++) {
-                unsigned distance = nearest_distance(word, *words);
+                unsigned n_wrong = nearest_distance(word, *words), distance = n_wrong;
 
                 if (distance && n_letters >= BEGINNING_MIN && strncmp(*words, word, n_letters) == 0)
                         distance = 1;
-                if (distance < nearest) {
-                        nearest = distance;
-                        found = *words;
-                }
+                if (distance > nearest || (distance == nearest && n_wrong >= n_wrong_of_nearest))
+                        continue;
+                nearest = distance;
+                n_wrong_of_nearest = n_wrong;
+                found = *words;
         }
         return found;
 }

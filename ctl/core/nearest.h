@@ -9,6 +9,6 @@
  * NEAREST_WORD_MAX if one of them is too long. */
 unsigned nearest_distance(const char *a, const char *b);
 
-/* The first of those that `word` is closest to: one letter in three may be wrong, or the end may be missing. NULL: it
- * is like none of them. The last of the words is NULL. */
+/* The first of those that `word` is closest to: one letter in three may be wrong, or the end may be missing, of which
+ * the shortest end is the closest. NULL: it is like none of them. The last of the words is NULL. */
 const char *nearest_word(const char *word, const char *const *words);

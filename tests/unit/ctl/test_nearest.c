@@ -6,8 +6,8 @@
 
 #include "tests/suite.h"
 
-static const char *const words[] = {"top",    "stats",       "clients", "blocks", "tenants",
-                                    "limits", "reset-peaks", "reclaim", NULL};
+static const char *const words[] = {"status",  "top",    "stats",       "clients", "blocks",
+                                    "tenants", "limits", "reset-peaks", "reclaim", NULL};
 
 static void expect_nearest(const char *word, const char *wanted)
 {
@@ -41,7 +41,7 @@ TEST(a_distance_is_the_same_both_ways)
 TEST(the_nearest_word_is_found)
 {
         expect_nearest("stast", "stats");
-        expect_nearest("statss", "stats");
+        expect_nearest("sttats", "stats");
         expect_nearest("client", "clients");
         expect_nearest("tennants", "tenants");
         expect_nearest("limist", "limits");
@@ -54,6 +54,8 @@ TEST(a_beginning_stands_for_its_word)
         expect_nearest("res", "reset-peaks");
         expect_nearest("rec", "reclaim");
         expect_nearest("re", NULL);
+        expect_nearest("stat", "stats");
+        expect_nearest("statu", "status");
 }
 
 TEST(a_word_like_no_other_has_none)
