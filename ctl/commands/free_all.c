@@ -124,9 +124,12 @@ static int run(struct link *link, const struct arguments *arguments)
                 return report_refusal_of(link, "free-all", r, arguments);
         stays_find((const void *)node.blocks.rows, node.blocks.n_rows,
                    (const void *)node.clients.rows, node.clients.n_rows, uid, &stays);
+        /* A client is not asked by pool what it declares, nor what is in allocations. */
+        if (arguments->pool == PROTO_ALL_POOLS)
+                stays_find_declared(&stays, (const void *)node.clients.rows, node.clients.n_rows,
+                                    uid);
         if (stays.is_short_of_memory)
                 return report_failure("free-all", -ENOMEM);
-        /* A client does not report allocations by pool. */
         if (arguments->pool == PROTO_ALL_POOLS)
                 stays_find_allocated(&stays, (const void *)node.clients.rows, node.clients.n_rows);
         if (arguments->output == OUTPUT_JSON)

@@ -119,6 +119,7 @@ static const char clients_help[] =
         "  LEASED      in its leases; IDLE is the part that it does not use at present\n"
         "  ATTACHED    leased by a token, and charged to another client\n"
         "  LINGERING   taken from the client, but perhaps still mapped by it\n"
+        "  CHARGED     leased, lingering, kept and DECLARED, of an earlier gpumemd\n"
         "  REQUESTED   in allocations, as the client reports\n"
         "  REGISTERED  part of LEASED: in registered blocks, which are never idle\n"
         "  KEPT        in the cache, but kept mapped by the client\n"

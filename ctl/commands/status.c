@@ -39,7 +39,7 @@ static const char help[] =
         "holds, the clients that hold most, warnings, and what to try next. gpumemctl\n"
         "alone does the same.\n"
         "\n"
-        "  |  leased and in use\n"
+        "  |  leased and in use, or declared: held since before gpumemd's start\n"
         "  i  idle: leased, but not used at present\n"
         "  =  cached\n"
         "  ~  lingering: on the way back to the driver, or perhaps still mapped\n"
@@ -180,7 +180,7 @@ static uint64_t count_clients(const struct listed *listed)
 
 static void print_client(const struct top_row *row)
 {
-        char leased[SIZE_TEXT_MAX], idle[SIZE_TEXT_MAX];
+        char leased[SIZE_TEXT_MAX], idle[SIZE_TEXT_MAX], declared[SIZE_TEXT_MAX];
 
         if (row->pid)
                 (void)printf("  %-7" PRIu32 " %-20.20s", row->pid,
@@ -190,6 +190,8 @@ static void print_client(const struct top_row *row)
         (void)printf(" %11s leased", size_format(row->n_leased, leased));
         if (row->n_idle)
                 (void)printf(", %s idle", size_format(row->n_idle, idle));
+        if (row->n_declared)
+                (void)printf(", %s declared", size_format(row->n_declared, declared));
         if (row->n_waiting)
                 (void)printf(", %" PRIu64 " waiting", row->n_waiting);
         (void)putchar('\n');

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#define TABLE_COLUMNS_MAX 24
+#define TABLE_COLUMNS_MAX 32
 #define TABLE_CELL_MAX    72
 
 enum table_align { TABLE_LEFT, TABLE_RIGHT };

@@ -19,6 +19,7 @@ const char *stay_name(enum stay_kind kind)
                 [STAY_LEFT] = "left",
                 [STAY_ORPHANED] = "orphaned",
                 [STAY_UNCHARGED] = "stuck",
+                [STAY_DECLARED] = "declared",
                 [STAY_HELD] = "held",
         };
 
@@ -35,6 +36,7 @@ static const struct {
         [STAY_IDLE] = {"keeps", "leased that it does not use: free-all again gives it back"},
         [STAY_LEFT] = {"has closed its connection and may keep", "mapped until it ends"},
         [STAY_ORPHANED] = {"has ended; its child keeps", "until the child ends"},
+        [STAY_DECLARED] = {"holds", "of an earlier gpumemd until it frees that or ends"},
         [STAY_HELD] = {"holds", "in its leases"},
 };
 
@@ -148,6 +150,27 @@ void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct 
         }
         if (ret_stays->n)
                 qsort(ret_stays->stays, ret_stays->n, sizeof(*ret_stays->stays), compare);
+}
+
+void stays_find_declared(struct stays *stays, const struct client_row *clients, uint32_t n_clients,
+                         uint32_t uid)
+{
+        for (uint32_t i = 0; i < n_clients; i++) {
+                struct stay stay = {.kind = STAY_DECLARED,
+                                    .uid = clients[i].uid,
+                                    .pid = clients[i].pid,
+                                    .n_bytes = clients[i].device_declared +
+                                               clients[i].pinned_declared,
+                                    .n_allocated_bytes = LISTING_UNTOLD};
+
+                if (!stay.n_bytes || clients[i].state == LISTED_OTHERS ||
+                    (uid != LISTING_NOBODY && uid != clients[i].uid))
+                        continue;
+                memcpy(stay.program, clients[i].program, sizeof(stay.program));
+                add(stays, &stay);
+        }
+        if (stays->n)
+                qsort(stays->stays, stays->n, sizeof(*stays->stays), compare);
 }
 
 void stays_find_allocated(struct stays *stays, const struct client_row *clients, uint32_t n_clients)

@@ -15,6 +15,7 @@ enum stay_kind {
         STAY_LEFT,       /* of a client whose connection is over, and whose process is not */
         STAY_ORPHANED,   /* of one whose process is over, and whose connection is not */
         STAY_UNCHARGED,  /* no process's: the driver does not take it */
+        STAY_DECLARED,   /* of an earlier daemon, and still held */
         STAY_HELD,       /* in a lease: in use, or freed there and not marked idle */
         STAY_N_KINDS,
 };
@@ -38,6 +39,10 @@ struct stays {
 /* Whose rows count: a user's, or with LISTING_NOBODY all users'. Those that stand for other tenants are passed over. */
 void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct client_row *clients,
                 uint32_t n_clients, uint32_t uid, struct stays *ret_stays);
+
+/* Adds what clients declare, which is in no row of a block. Whose counts as above; of all pools. */
+void stays_find_declared(struct stays *stays, const struct client_row *clients, uint32_t n_clients,
+                         uint32_t uid);
 
 /* How much of what a process holds is in allocations, as its clients report; of blocks of all pools. */
 void stays_find_allocated(struct stays *stays, const struct client_row *clients,

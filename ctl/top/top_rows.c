@@ -57,6 +57,7 @@ static struct top_row from_client(const struct client_row *client)
                 .uid = client->uid,
                 .state = client->state,
                 .n_waiting = client->device_waiting + client->pinned_waiting,
+                .n_declared = client->device_declared + client->pinned_declared,
                 .age_ms = client->connected,
                 .program = client->program,
                 .container = client->container,
@@ -75,6 +76,7 @@ static void add(struct top_row *row, const struct top_row *other)
         row->n_leased += other->n_leased;
         row->n_idle += other->n_idle;
         row->n_lingering += other->n_lingering;
+        row->n_declared += other->n_declared;
         row->n_blocks += other->n_blocks;
         row->n_waiting += other->n_waiting;
         if (!other->program)
@@ -189,19 +191,27 @@ void top_rows_sort(struct top_row *rows, unsigned n, enum top_sort sort, bool is
         qsort_r(rows, n, sizeof(*rows), compare, &order);
 }
 
+/* NVML does not know whose clients' memory of an earlier daemon is: they say so themselves. */
+static uint64_t others_of(const struct stats_row *stats)
+{
+        if (stats->device_others == PROTO_FIGURE_UNKNOWN || stats->device_others < stats->declared)
+                return 0;
+        return stats->device_others - stats->declared;
+}
+
 uint64_t top_bar(const struct pool_row *pool, const struct stats_row *stats, unsigned n_cells,
                  unsigned cells[static TOP_PARTS])
 {
         uint64_t whole = pool->kind == GPUMEM_DEVICE ? pool->n_capacity_bytes : stats->max;
         uint64_t idle = stats->idle < stats->leased ? stats->idle : stats->leased;
+        uint64_t in_use = stats->leased - idle;
         const uint64_t parts[TOP_PARTS] = {
-                [TOP_PART_USED] = stats->leased - idle,
+                [TOP_PART_USED] = in_use > UINT64_MAX - stats->declared ? UINT64_MAX
+                                                                        : in_use + stats->declared,
                 [TOP_PART_IDLE] = idle,
                 [TOP_PART_CACHED] = stats->cached,
                 [TOP_PART_LINGERING] = stats->lingering,
-                [TOP_PART_OTHERS] = stats->device_others == PROTO_FIGURE_UNKNOWN
-                                            ? 0
-                                            : stats->device_others,
+                [TOP_PART_OTHERS] = others_of(stats),
         };
         unsigned n_left = n_cells;
 

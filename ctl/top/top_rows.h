@@ -30,6 +30,7 @@ struct top_row {
         uint64_t n_leased; /* bytes; the idle ones too */
         uint64_t n_idle;
         uint64_t n_lingering;
+        uint64_t n_declared; /* of an earlier daemon's blocks */
         uint64_t n_blocks;
         uint64_t n_waiting;
         uint64_t age_ms; /* LISTING_UNTOLD: not told */
@@ -48,11 +49,11 @@ void top_rows_sort(struct top_row *rows, unsigned n, enum top_sort sort, bool is
 
 /* The parts of a pool's bar, in this order. */
 enum top_part {
-        TOP_PART_USED, /* leased, and not idle */
+        TOP_PART_USED, /* leased, and not idle; or held since before the daemon's start */
         TOP_PART_IDLE,
         TOP_PART_CACHED,
         TOP_PART_LINGERING,
-        TOP_PART_OTHERS, /* on the device, and not by gpumemd's blocks */
+        TOP_PART_OTHERS, /* on the device, and not of gpumemd's clients */
         TOP_PARTS,
 };
 

@@ -246,8 +246,9 @@ static void draw_help(void)
                 "h  this help, and back",
                 "q  quit",
                 "",
-                "|  leased, and not idle    i  idle    =  cached    ~  lingering",
-                "#  used on the device by others than gpumemd, as NVML says",
+                "|  leased, and not idle, or declared: held since before gpumemd's start",
+                "i  idle    =  cached    ~  lingering",
+                "#  used on the device by others than gpumemd's clients, as NVML says",
                 "A bar is the whole device, or what a pool of pinned memory may be.",
                 "Behind it: RESERVED of OF, the pool's limit, as in gpumemctl stats.",
         };

@@ -219,6 +219,16 @@ ok "status: a daemon that does not answer is not to be started" [ -z "$(gpumemct
 ok "health: a daemon that says nothing" said 3 "has not answered for 1 s" gpumemctl health --timeout 1
 kill -CONT "$daemon"
 
+# A program keeps its memory while gpumemd restarts, and tells the next one of it when it asks for more.
+stop_daemon
+start_daemon --canary off
+echo "alloc device $((2 << 20))" >&"$first_fd"
+ok "after a restart: clients" wait_until 20 \
+        said 0 " 64.00 MiB " gpumemctl clients --wide --sort dev-declared --pid "${holders[first]}"
+ok "after a restart: status" said 0 ", 64.00 MiB declared" gpumemctl status
+ok "after a restart: free-all" said 0 "(process ${holders[first]}, uid $me) holds 64.00 MiB of an earlier gpumemd" \
+        gpumemctl free-all
+
 let_go first second third
 stop_daemon
 if is_emulated; then

@@ -104,6 +104,31 @@ TEST(what_is_held_stands_last_and_says_what_is_in_allocations)
         stays_deinit(&stays);
 }
 
+TEST(what_clients_declare_stays_before_what_is_held)
+{
+        static const struct client_row holders[] = {
+                {.pid = 1, .uid = USER, .device_declared = MIB, .pinned_declared = MIB},
+                {.pid = 1, .uid = USER, .device_declared = MIB, .program = "old"},
+                {.pid = 2, .uid = OTHER, .device_declared = 7 * MIB},
+                {.uid = LISTING_NOBODY, .state = LISTED_OTHERS, .device_declared = MIB},
+        };
+        const struct block_row blocks[] = {BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 1, USER, 64 * MIB)};
+        struct stays stays = find(blocks, ARRAY_SIZE(blocks), USER);
+
+        stays_find_declared(&stays, holders, ARRAY_SIZE(holders), USER);
+        ck_assert_uint_eq(stays.n, 2);
+        must_say(&stays.stays[0], "declared",
+                 "? (process 1, uid 1000) holds 3.00 MiB of an earlier gpumemd until it frees that "
+                 "or ends");
+        ck_assert_uint_eq(stays.stays[1].kind, STAY_HELD);
+        stays_deinit(&stays);
+        stays = find(blocks, 0, LISTING_NOBODY);
+        stays_find_declared(&stays, holders, ARRAY_SIZE(holders), LISTING_NOBODY);
+        ck_assert_uint_eq(stays.n, 2);
+        ck_assert_uint_eq(stays.stays[0].pid, 2);
+        stays_deinit(&stays);
+}
+
 TEST(what_is_cached_or_others_is_no_line)
 {
         const struct block_row blocks[] = {

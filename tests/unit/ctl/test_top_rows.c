@@ -155,6 +155,19 @@ TEST(a_bar_is_the_whole_device)
         expect_bar(&device, &stats, 0, 100, "");
 }
 
+/* Clients hold it since before the daemon's start; to NVML it is memory of others. */
+TEST(what_is_declared_is_in_use_and_not_others)
+{
+        const struct pool_row device = {.kind = GPUMEM_DEVICE, .n_capacity_bytes = 100};
+        struct stats_row stats = {.max = 100, .leased = 10, .declared = 20, .device_others = 50};
+
+        expect_bar(&device, &stats, 10, 100, "|||###");
+        stats.device_others = 5;
+        expect_bar(&device, &stats, 10, 100, "|||");
+        stats.declared = UINT64_MAX;
+        expect_bar(&device, &stats, 10, 100, "||||||||||");
+}
+
 /* Statistics were read at different times, and may come from a daemon that lies. */
 TEST(a_bar_is_never_longer_than_it_may_be)
 {
