@@ -95,20 +95,65 @@ static void append_limit(struct text *text, const struct message_refused_facts *
                 append(text, "; %s asked", amount(facts, is_of_leases ? 1 : facts->n_bytes, asked));
 }
 
+static uint64_t less(uint64_t value, uint64_t n)
+{
+        return value > n ? value - n : 0;
+}
+
+/* What is reserved is leased, cached or lingering. */
+static uint64_t cached(const struct message_refused_facts *facts)
+{
+        return less(less(facts->reserved, facts->leased), facts->lingering);
+}
+
+/* Does the driver make blocks, and is it known how many? */
+static bool knows_room(const struct message_refused_facts *facts)
+{
+        switch (facts->what) {
+        case PROTO_SAYS_STALLED:
+        case PROTO_SAYS_DEVICE_ERROR:
+        case PROTO_SAYS_DEVICE_LOST:
+                return false;
+        default:
+                return facts->reason != PROTO_REFUSED_DEVICE_FULL || facts->device_others;
+        }
+}
+
+/* Free, cached or idle: what a request that waits a little could have, in blocks of whatever size. */
+static uint64_t room(const struct message_refused_facts *facts)
+{
+        uint64_t idle = facts->idle < facts->leased ? facts->idle : facts->leased;
+        uint64_t n = less(less(facts->max, facts->leased - idle), facts->lingering);
+        uint64_t on_device = facts->device_free + cached(facts) + idle;
+
+        return facts->device_others && on_device < n ? on_device : n;
+}
+
+/* The parts add up to what is reserved. */
 static void append_pool(struct text *text, const struct message_refused_facts *facts)
 {
         char reserved[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
-        char idle[SIZE_TEXT_MAX], lingering[SIZE_TEXT_MAX], asked[SIZE_TEXT_MAX];
-        char registered[SIZE_TEXT_MAX];
+        char idle[SIZE_TEXT_MAX], size[SIZE_TEXT_MAX];
 
         append(text, "%s: %s of %s reserved, %s leased (%s idle", facts->name,
                size_format(facts->reserved, reserved), size_format(facts->max, max),
                size_format(facts->leased, leased), size_format(facts->idle, idle));
         if (facts->registered)
-                append(text, ", %s registered: never taken",
-                       size_format(facts->registered, registered));
-        append(text, "), %s lingering; %s asked", size_format(facts->lingering, lingering),
-               size_format(facts->n_bytes, asked));
+                append(text, ", %s registered: never taken", size_format(facts->registered, size));
+        append(text, ")");
+        if (cached(facts))
+                append(text, ", %s cached", size_format(cached(facts), size));
+        if (facts->lingering)
+                append(text, ", %s lingering", size_format(facts->lingering, size));
+        if (knows_room(facts))
+                append(text, "; %s can be had", size_format(room(facts), size));
+        append(text, "; %s asked", size_format(facts->n_bytes, size));
+}
+
+/* An older daemon does not say which process asked. */
+static bool is_asker(const struct message_refused_facts *facts, uint32_t pid)
+{
+        return !is_of_limit(facts) && pid && pid == facts->limit_holder;
 }
 
 static void append_holders(struct text *text, const struct message_refused_facts *facts)
@@ -124,8 +169,10 @@ static void append_holders(struct text *text, const struct message_refused_facts
         const char *before = ". Held by ";
 
         for (unsigned i = 0; i < ARRAY_SIZE(holders) && holders[i].n_bytes; i++) {
-                append(text, "%s%s (pid %" PRIu32 ") %s", before, holders[i].program,
-                       holders[i].pid, size_format(holders[i].n_bytes, size));
+                append(text, "%s%s (pid %" PRIu32 "%s) %s", before, holders[i].program,
+                       holders[i].pid,
+                       is_asker(facts, holders[i].pid) ? ", this process itself" : "",
+                       size_format(holders[i].n_bytes, size));
                 before = ", ";
         }
         if (facts->n_more) {
@@ -172,7 +219,7 @@ static const char *name_of(uint32_t reason)
         static const char *const names[] = {
                 [PROTO_REFUSED_QUOTA] = "a limit",
                 [PROTO_REFUSED_POOL_FULL] = "the pool is full",
-                [PROTO_REFUSED_DEVICE_FULL] = "the driver has no memory left",
+                [PROTO_REFUSED_DEVICE_FULL] = "the driver has not enough memory",
                 [PROTO_REFUSED_LINGERING] = "revoked memory is still mapped",
                 [PROTO_REFUSED_IDLE] = "this request may not take the idle memory, or not yet",
                 [PROTO_REFUSED_FRAGMENTATION] = "free memory is split among blocks that are in use",
@@ -181,13 +228,28 @@ static const char *name_of(uint32_t reason)
         return names[reason];
 }
 
+/* Against a full pool. A process cannot wait for what it holds itself. */
+static const char *advice_for_full(const struct message_refused_facts *facts)
+{
+        bool is_alone = !facts->held_2 && !facts->n_more && !facts->held_by_others;
+
+        if (is_asker(facts, facts->pid_1))
+                return is_alone ? "free memory first, or request less"
+                                : "free memory first, wait (wait_ms), or end another holder";
+        if (facts->code == GPUMEM_E_TIMED_OUT)
+                return "wait longer (wait_ms), free memory, or end a holder";
+        return NULL;
+}
+
 static const char *advice_for(const struct message_refused_facts *facts)
 {
         static const char *const advice[] = {
                 [PROTO_REFUSED_QUOTA] = "free memory, or have the limit raised (gpumemctl limits)",
-                [PROTO_REFUSED_POOL_FULL] = "wait longer (wait_ms), free memory, or end a holder",
-                [PROTO_REFUSED_DEVICE_FULL] = "see what else is on the device (nvidia-smi)",
-                [PROTO_REFUSED_LINGERING] = "wait longer (wait_ms): it comes back when unmapped",
+                [PROTO_REFUSED_POOL_FULL] = "wait (wait_ms), free memory, or end a holder",
+                [PROTO_REFUSED_DEVICE_FULL] =
+                        "see what else is on the device (nvidia-smi), request "
+                        "less, or give the pool a max_bytes",
+                [PROTO_REFUSED_LINGERING] = "wait (wait_ms): it comes back when unmapped",
                 [PROTO_REFUSED_IDLE] =
                         "wait (wait_ms): idle memory is taken only for requests that wait",
                 [PROTO_REFUSED_FRAGMENTATION] =
@@ -199,15 +261,33 @@ static const char *advice_for(const struct message_refused_facts *facts)
         if (is_of_limit(facts) && facts->limit_kept)
                 return "gpumem_flush where it is registered, free memory, or have the limit raised "
                        "(gpumemctl limits)";
+        if (facts->reason == PROTO_REFUSED_POOL_FULL && advice_for_full(facts))
+                return advice_for_full(facts);
+        if (facts->reason == PROTO_REFUSED_LINGERING && facts->code == GPUMEM_E_TIMED_OUT)
+                return "wait longer (wait_ms): it comes back when unmapped";
+        if (facts->reason == PROTO_REFUSED_DEVICE_FULL && *facts->user_program_1)
+                return "end that process, request less, or give the pool a max_bytes";
         return advice[facts->reason];
+}
+
+static void append_beyond(struct text *text, const struct message_refused_facts *facts)
+{
+        char max[SIZE_TEXT_MAX];
+
+        append(text,
+               ", more than this %s may ever hold (%s). To do: request less, or have the "
+               "limit raised (gpumemctl limits)",
+               !is_of_limit(facts)                           ? "pool"
+               : facts->limit_scope == PROTO_LIMIT_OF_TENANT ? "tenant"
+                                                             : "client",
+               size_format(is_of_limit(facts) ? facts->limit_max : facts->max, max));
 }
 
 /* A reason that a later daemon gives is not explained. */
 static void append_reason(struct text *text, const struct message_refused_facts *facts)
 {
         if (is_beyond(facts)) {
-                append(text, ", which exceeds the limit itself. To do: request less, or have "
-                             "the limit raised (gpumemctl limits)");
+                append_beyond(text, facts);
                 return;
         }
         if (facts->reason == PROTO_REFUSED_OTHERWISE || facts->reason >= PROTO_REFUSED_N)

@@ -125,10 +125,11 @@ static enum proto_refused reason_of(const struct action *action, const struct po
         return PROTO_REFUSED_POOL_FULL;
 }
 
-static void put_pool(const struct server *server, uint32_t pool, const struct pool_stats *stats,
+static void put_pool(const struct session *asker, uint32_t pool, const struct pool_stats *stats,
                      uint64_t n_idle_bytes, struct message_refused_facts *facts)
 {
-        memcpy(facts->name, server->pools[pool].row.name, sizeof(facts->name));
+        memcpy(facts->name, asker->server->pools[pool].row.name, sizeof(facts->name));
+        facts->limit_holder = (uint32_t)asker->peer.pid;
         facts->max = stats->max;
         facts->reserved = stats->reserved;
         facts->leased = stats->leased;
@@ -232,7 +233,7 @@ static void explain(struct server *server, const struct action *action,
         if (facts->reason == PROTO_REFUSED_QUOTA)
                 put_limit(asker, &action->limit, facts);
         else
-                put_pool(server, action->pool, &stats, n_idle_bytes, facts);
+                put_pool(asker, action->pool, &stats, n_idle_bytes, facts);
         if (put_blocks(server, action, facts) || put_outage(server, action, facts))
                 return;
         if (action->of_deadlock)

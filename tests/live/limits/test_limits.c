@@ -178,7 +178,7 @@ TEST(what_can_never_fit_is_refused_at_once)
 {
         must_be_refused(admin, 18 * MIB, UINT32_MAX,
                         "client %d (limited): 0 B of 16.00 MiB device memory charged; "
-                        "18.00 MiB asked, which exceeds the limit itself",
+                        "18.00 MiB asked, more than this client may ever hold (16.00 MiB)",
                         (int)getpid());
 }
 

@@ -141,10 +141,11 @@ TEST(a_full_device_names_who_else_is_there, NEEDS_EMULATOR)
 
         eater_start();
         solo_open(geteuid());
-        (void)snprintf(part, sizeof(part),
-                       "the driver has no memory left, 512.00 MiB free, 512.00 MiB not gpumemd's: "
-                       "test_devices (pid %d) 512.00 MiB",
-                       (int)eater.pid);
+        (void)snprintf(
+                part, sizeof(part),
+                "the driver has not enough memory, 512.00 MiB free, 512.00 MiB not gpumemd's: "
+                "test_devices (pid %d) 512.00 MiB",
+                (int)eater.pid);
         full_device_must_say(part);
 }
 
@@ -153,8 +154,8 @@ TEST(a_stranger_is_told_the_sum, NEEDS_ROOT_AND_EMULATOR)
 
         eater_start();
         solo_open(STRANGER);
-        full_device_must_say(
-                "the driver has no memory left, 512.00 MiB free, 512.00 MiB not gpumemd's. To do");
+        full_device_must_say("the driver has not enough memory, 512.00 MiB free, 512.00 MiB not "
+                             "gpumemd's. To do");
 }
 
 static enum cgroup_tree tree;

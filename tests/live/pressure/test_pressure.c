@@ -78,7 +78,8 @@ static const char *holder(const char *program, const char *n_bytes)
 {
         static char text[80];
 
-        (void)snprintf(text, sizeof(text), "%s (pid %d) %s", program, (int)getpid(), n_bytes);
+        (void)snprintf(text, sizeof(text), "%s (pid %d, this process itself) %s", program,
+                       (int)getpid(), n_bytes);
         return text;
 }
 
@@ -93,10 +94,10 @@ TEST(who_holds_it_is_told_within_a_tenant, NEEDS_ROOT)
         must_lease(&other, 10 * MIB);
         must_be_refused(&small, 4 * MIB, 0, text);
         must_contain(text, "30.00 MiB of 32.00 MiB reserved");
-        must_contain(text, "4.00 MiB asked: the pool is full. Held by ");
+        must_contain(text, "2.00 MiB can be had; 4.00 MiB asked: the pool is full. Held by ");
         must_contain(text, holder("large", "16.00 MiB, small (pid "));
         must_contain(text, holder("small", "4.00 MiB, other tenants 10.00 MiB"));
-        must_contain(text, "To do: wait longer (wait_ms)");
+        must_contain(text, "To do: free memory first, wait (wait_ms), or end another holder");
         ck_assert_ptr_null(strstr(text, "secret"));
         must_be_refused(&other, 4 * MIB, 0, text);
         must_contain(text, "other tenants 20.00 MiB");
@@ -178,9 +179,10 @@ TEST(memory_that_is_idle_is_told, NEEDS_ROOT)
         must_lease(&holder, 24 * MIB);
         mark_idle_keeping(&holder);
         must_be_refused(&asker, 16 * MIB, 0, text);
-        must_contain(text,
-                     "28.00 MiB of 32.00 MiB reserved, 28.00 MiB leased (24.00 MiB idle), 0 B "
-                     "lingering; 16.00 MiB asked: this request may not take the idle memory");
+        must_contain(
+                text,
+                "28.00 MiB of 32.00 MiB reserved, 28.00 MiB leased (24.00 MiB idle); "
+                "28.00 MiB can be had; 16.00 MiB asked: this request may not take the idle memory");
         leave(&holder);
         leave(&asker);
 }

@@ -160,8 +160,9 @@ TEST(a_full_device_is_told_as_such, .to = 2, NEEDS_EMULATOR)
         solo_open(geteuid());
         daemon_fault(&gpumemd, gpumemd.pid, "fail=cuMemCreate:*:2");
         ck_assert_int_eq(alloc(PIECE, _i ? WAIT_MS : 0, &pointer), GPUMEM_E_DEVICE_FULL);
-        must_say("64.00 MiB asked: the driver has no memory left. To do: see what else is on the "
-                 "device");
+        must_say(
+                "64.00 MiB asked: the driver has not enough memory. To do: see what else is on the "
+                "device");
         daemon_fault(&gpumemd, gpumemd.pid, "");
         ck_assert_int_eq(alloc(PIECE, LONG_MS, &pointer), 0);
 }

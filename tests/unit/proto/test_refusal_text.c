@@ -10,8 +10,9 @@
 
 #define POOL                                                                                  \
         "a GPU: 30.00 MiB of 32.00 MiB reserved, 28.00 MiB leased (2.00 MiB idle), 1.00 MiB " \
-        "lingering; "
-#define ASKED POOL "4.00 MiB asked"
+        "cached, 1.00 MiB lingering; "
+#define ASKED    POOL "5.00 MiB can be had; 4.00 MiB asked"
+#define OF_OTHER POOL "4.00 MiB asked" /* where the driver makes nothing */
 #define HELD                                                                                 \
         ". Held by large (pid 7) 16.00 MiB, small (pid 8) 4.00 MiB, 2 more 6.00 MiB, other " \
         "tenants 10.00 MiB"
@@ -72,12 +73,11 @@ TEST(a_lack_of_memory_names_reason_holders_and_advice)
                 enum proto_refused reason;
                 const char *text;
         } reasons[] = {
-                {PROTO_REFUSED_POOL_FULL,
-                 ASKED ": the pool is full" HELD
-                       ". To do: wait longer (wait_ms), free memory, or end a holder"},
+                {PROTO_REFUSED_POOL_FULL, ASKED
+                 ": the pool is full" HELD ". To do: wait (wait_ms), free memory, or end a holder"},
                 {PROTO_REFUSED_LINGERING,
                  ASKED ": revoked memory is still mapped" HELD
-                       ". To do: wait longer (wait_ms): it comes back when unmapped"},
+                       ". To do: wait (wait_ms): it comes back when unmapped"},
                 {PROTO_REFUSED_IDLE,
                  ASKED ": this request may not take the idle memory, or not yet" HELD
                        ". To do: wait (wait_ms): idle memory is taken only for requests that wait"},
@@ -85,8 +85,9 @@ TEST(a_lack_of_memory_names_reason_holders_and_advice)
                  ": free memory is split among blocks that are in use" HELD
                  ". To do: request smaller sizes, or have a holder free all that is in a block"},
                 {PROTO_REFUSED_DEVICE_FULL,
-                 ASKED ": the driver has no memory left" HELD
-                       ". To do: see what else is on the device (nvidia-smi)"},
+                 OF_OTHER ": the driver has not enough memory" HELD
+                          ". To do: see what else is on the device (nvidia-smi), request less, or "
+                          "give the pool a max_bytes"},
                 {PROTO_REFUSED_OTHERWISE, ASKED},
         };
 
@@ -97,13 +98,40 @@ TEST(a_lack_of_memory_names_reason_holders_and_advice)
         }
 }
 
+TEST(a_process_is_not_told_to_end_itself_nor_to_wait_longer_than_not_at_all)
+{
+        struct message_refused_facts facts = facts_of(GPUMEM_E_TIMED_OUT, PROTO_REFUSED_POOL_FULL);
+
+        must_be(&facts, ASKED ": the pool is full" HELD
+                              ". To do: wait longer (wait_ms), free memory, or end a holder");
+        facts.limit_holder = 7;
+        must_be(&facts, ASKED ": the pool is full. Held by large (pid 7, this process itself) "
+                              "16.00 MiB, small (pid 8) 4.00 MiB, 2 more 6.00 MiB, other tenants "
+                              "10.00 MiB. To do: free memory first, wait (wait_ms), or end "
+                              "another holder");
+        facts.held_2 = facts.n_more = facts.held_by_others = 0;
+        must_be(&facts, ASKED ": the pool is full. Held by large (pid 7, this process itself) "
+                              "16.00 MiB. To do: free memory first, or request less");
+}
+
+TEST(what_is_0_is_left_out)
+{
+        struct message_refused_facts facts = facts_of(GPUMEM_E_REFUSED, PROTO_REFUSED_OTHERWISE);
+
+        facts.leased = facts.reserved;
+        facts.lingering = 0;
+        must_be(&facts, "a GPU: 30.00 MiB of 32.00 MiB reserved, 30.00 MiB leased (2.00 MiB idle); "
+                        "4.00 MiB can be had; 4.00 MiB asked");
+}
+
 TEST(registered_memory_is_told_if_there_is_any)
 {
         struct message_refused_facts facts = facts_of(GPUMEM_E_TOO_MANY, PROTO_REFUSED_OTHERWISE);
 
         facts.registered = 2 * MIB;
         must_be(&facts, "a GPU: 30.00 MiB of 32.00 MiB reserved, 28.00 MiB leased (2.00 MiB idle, "
-                        "2.00 MiB registered: never taken), 1.00 MiB lingering; 4.00 MiB asked");
+                        "2.00 MiB registered: never taken), 1.00 MiB cached, 1.00 MiB lingering; "
+                        "5.00 MiB can be had; 4.00 MiB asked");
 }
 
 TEST(a_process_that_does_not_unmap_is_named_if_it_may_be)
@@ -130,17 +158,21 @@ TEST(others_on_a_full_device_are_named_if_they_may_be)
         facts.held_1 = facts.held_2 = facts.n_more = facts.held_by_others = 0;
         facts.device_free = MIB;
         facts.device_others = 6 * MIB;
-        must_be(&facts, ASKED ": the driver has no memory left, 1.00 MiB free, 6.00 MiB not "
-                              "gpumemd's. To do: see what else is on the device (nvidia-smi)");
+        must_be(&facts,
+                POOL "4.00 MiB can be had; 4.00 MiB asked: the driver has not enough memory, "
+                     "1.00 MiB free, 6.00 MiB not gpumemd's. To do: see what else is on the "
+                     "device (nvidia-smi), request less, or give the pool a max_bytes");
         facts.user_1 = 10;
         facts.used_1 = 4 * MIB;
         memcpy(facts.user_program_1, "X", sizeof("X"));
         facts.user_2 = 11;
         facts.used_2 = 2 * MIB;
         memcpy(facts.user_program_2, "Y", sizeof("Y"));
-        must_be(&facts, ASKED ": the driver has no memory left, 1.00 MiB free, 6.00 MiB not "
-                              "gpumemd's: X (pid 10) 4.00 MiB, Y (pid 11) 2.00 MiB. To do: see "
-                              "what else is on the device (nvidia-smi)");
+        must_be(&facts,
+                POOL "4.00 MiB can be had; 4.00 MiB asked: the driver has not enough memory, "
+                     "1.00 MiB free, 6.00 MiB not gpumemd's: X (pid 10) 4.00 MiB, Y (pid "
+                     "11) 2.00 MiB. To do: end that process, request less, or give the "
+                     "pool a max_bytes");
 }
 
 TEST(a_limit_says_whose_it_is_and_what_it_limits)
@@ -169,19 +201,20 @@ TEST(a_limit_says_whose_it_is_and_what_it_limits)
 /* Where all memory would not be enough, holders are of no interest. */
 TEST(what_exceeds_the_limit_itself_is_told_as_such)
 {
-        static const char beyond[] = ", which exceeds the limit itself. To do: request less, or "
-                                     "have the limit raised (gpumemctl limits)";
+        static const char to_do[] = ". To do: request less, or have the limit raised (gpumemctl "
+                                    "limits)";
         struct message_refused_facts facts = facts_of(GPUMEM_E_TOO_LARGE, PROTO_REFUSED_OTHERWISE);
         char text[REFUSAL_TEXT_BYTES];
 
-        (void)snprintf(text, sizeof(text), "%s%s", ASKED, beyond);
+        (void)snprintf(text, sizeof(text), "%s, more than this pool may ever hold (32.00 MiB)%s",
+                       ASKED, to_do);
         must_be(&facts, text);
         facts = facts_of_limit(PROTO_LIMIT_OF_TENANT, PROTO_LIMIT_DEVICE_BYTES);
         facts.n_bytes = 10 * MIB;
         (void)snprintf(text, sizeof(text),
                        "tenant uid 1000: 8.00 MiB of 9.00 MiB device memory charged; 10.00 MiB "
-                       "asked%s",
-                       beyond);
+                       "asked, more than this tenant may ever hold (9.00 MiB)%s",
+                       to_do);
         must_be(&facts, text);
 }
 
@@ -202,13 +235,13 @@ TEST(what_is_no_lack_of_memory_is_told)
                  ASKED ": too many blocks: 3 exist in all pools; gpumemd has file descriptors for "
                        "4 and keeps some for other tenants. To do: free memory, or raise "
                        "LimitNOFILE (ulimit -n) of gpumemd"},
-                {PROTO_SAYS_STALLED, ASKED ": the driver has not answered for 3 s. To do: retry "
-                                           "later, or wait (wait_ms); cached blocks are served"},
-                {PROTO_SAYS_DEVICE_ERROR,
-                 ASKED ": the device is in error, NVML says: needs a reset. No blocks are created "
-                       "there until it recovers"},
-                {PROTO_SAYS_DEVICE_LOST, ASKED ": the device is lost, the driver says. Requests "
-                                               "are refused until it recovers"},
+                {PROTO_SAYS_STALLED, OF_OTHER ": the driver has not answered for 3 s. To do: retry "
+                                              "later, or wait (wait_ms); cached blocks are served"},
+                {PROTO_SAYS_DEVICE_ERROR, OF_OTHER
+                 ": the device is in error, NVML says: needs a reset. No blocks are created "
+                 "there until it recovers"},
+                {PROTO_SAYS_DEVICE_LOST, OF_OTHER ": the device is lost, the driver says. Requests "
+                                                  "are refused until it recovers"},
                 {PROTO_SAYS_DEADLOCK,
                  ASKED ": every process that holds this memory waits for more, so none frees any; "
                        "this request came last, and fails before its deadline" HELD
@@ -242,8 +275,9 @@ TEST(an_unknown_reason_leaves_the_figures)
         must_be(&facts, ASKED);
         facts.what = PROTO_SAYS_DEVICE_ERROR;
         facts.device = UINT32_MAX;
-        must_be(&facts, ASKED ": the device is in error, NVML says: unknown. No blocks are created "
-                              "there until it recovers");
+        must_be(&facts,
+                OF_OTHER ": the device is in error, NVML says: unknown. No blocks are created "
+                         "there until it recovers");
 }
 
 /* All numbers as large as they can be, all names as long. */
