@@ -11,6 +11,7 @@
 #include "ctl/core/command.h"
 #include "ctl/core/report.h"
 #include "ctl/query/node_state.h"
+#include "ctl/query/process.h"
 #include "ctl/query/stay.h"
 
 static const char help[] =
@@ -132,6 +133,7 @@ static int run(struct link *link, const struct arguments *arguments)
                 return report_failure("free-all", -ENOMEM);
         if (arguments->pool == PROTO_ALL_POOLS)
                 stays_find_allocated(&stays, (const void *)node.clients.rows, node.clients.n_rows);
+        stays_find_stopped(&stays, process_is_stopped);
         if (arguments->output == OUTPUT_JSON)
                 return print_json(&reply.freed, &stays,
                                   lingering(&node.pool_stats, arguments->pool));

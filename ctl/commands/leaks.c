@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/err.h"
 #include "ctl/core/report.h"
@@ -15,6 +14,7 @@
 #include "ctl/output/table.h"
 #include "ctl/query/leak_rules.h"
 #include "ctl/query/listing.h"
+#include "ctl/query/process.h"
 
 #define OLDER_S     60
 #define OLDER_S_MAX 1000000
@@ -46,30 +46,6 @@ struct older {
         bool is_given;
         uint64_t seconds;
 };
-
-/* By /proc, where that pid is the same process's: its user says so. */
-static bool is_stopped(uint32_t pid, uint32_t uid)
-{
-        char path[64], line[512];
-        struct stat status;
-        const char *state;
-        FILE *file;
-        size_t n;
-
-        (void)snprintf(path, sizeof(path), "/proc/%" PRIu32, pid);
-        if (stat(path, &status) || status.st_uid != uid)
-                return false;
-        (void)snprintf(path, sizeof(path), "/proc/%" PRIu32 "/stat", pid);
-        file = fopen(path, "re");
-        if (!file)
-                return false;
-        n = fread(line, 1, sizeof(line) - 1, file);
-        (void)fclose(file);
-        line[n] = '\0';
-        /* The name before it may have anything in it. */
-        state = strrchr(line, ')');
-        return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
-}
 
 static void age_cell(char *cell, uint64_t age_ms)
 {
@@ -177,7 +153,7 @@ static int run(struct link *link, const struct arguments *arguments)
                 return report_refusal(link, "leaks", r);
         rows = (struct leak_rows){(const void *)clients.rows, clients.n_rows,
                                   (const void *)blocks.rows, blocks.n_rows};
-        leaks_find(&rows, older_s * 1000, is_stopped, &leaks);
+        leaks_find(&rows, older_s * 1000, process_is_stopped, &leaks);
         if (leaks.is_short_of_memory)
                 return report_failure("leaks", -ENOMEM);
         status = arguments->output == OUTPUT_JSON ? print_json(&leaks) : print_table(&leaks);

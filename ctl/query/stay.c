@@ -26,18 +26,21 @@ const char *stay_name(enum stay_kind kind)
         return names[kind];
 }
 
-/* What stands before and after the bytes. */
+/* What stands before and after the bytes, and after them where a stopped process can do nothing; NULL: it need not. */
 static const struct {
-        const char *before, *after;
+        const char *before, *after, *if_stopped;
 } words[STAY_N_KINDS] = {
-        [STAY_REGISTERED] = {"keeps", "of pinned memory registered until it calls gpumem_flush or "
-                                      "ends"},
-        [STAY_MAPPED] = {"keeps", "mapped until it runs again, calls gpumem_flush or ends"},
+        [STAY_REGISTERED] = {"keeps",
+                             "of pinned memory registered until it calls gpumem_flush or ends",
+                             "of pinned memory registered"},
+        [STAY_MAPPED] = {"keeps", "mapped until it runs again, calls gpumem_flush or ends",
+                         "mapped"},
         [STAY_IDLE] = {"keeps", "leased that it does not use: free-all again gives it back"},
         [STAY_LEFT] = {"has closed its connection and may keep", "mapped until it ends"},
         [STAY_ORPHANED] = {"has ended; its child keeps", "until the child ends"},
-        [STAY_DECLARED] = {"holds", "of an earlier gpumemd until it frees that or ends"},
-        [STAY_HELD] = {"holds", "in its leases"},
+        [STAY_DECLARED] = {"holds", "of an earlier gpumemd until it frees that or ends",
+                           "of an earlier gpumemd"},
+        [STAY_HELD] = {"holds", "in its leases", "in its leases"},
 };
 
 /* The rest is free in the process, or between allocations. */
@@ -47,18 +50,24 @@ static void allocated_text(const struct stay *stay, char text[static STAY_TEXT_M
 
         *text = '\0';
         if (stay->kind == STAY_HELD && stay->n_allocated_bytes < stay->n_bytes)
-                (void)snprintf(text, STAY_TEXT_MAX / 2,
-                               ", %s of it in allocations: gpumem_flush there returns what is "
-                               "empty",
-                               size_format(stay->n_allocated_bytes, size));
+                (void)snprintf(text, STAY_TEXT_MAX / 2, ", %s of it in allocations%s",
+                               size_format(stay->n_allocated_bytes, size),
+                               stay->is_stopped ? ""
+                                                : ": gpumem_flush there returns what is empty");
 }
 
 void stay_text(const struct stay *stay, char text[static STAY_TEXT_MAX])
 {
-        char size[SIZE_TEXT_MAX], allocated[STAY_TEXT_MAX / 2];
+        char size[SIZE_TEXT_MAX], allocated[STAY_TEXT_MAX / 2], stopped[64] = "";
+        const char *after = words[stay->kind].after;
 
         (void)size_format(stay->n_bytes, size);
         allocated_text(stay, allocated);
+        if (stay->is_stopped && words[stay->kind].if_stopped) {
+                after = words[stay->kind].if_stopped;
+                (void)snprintf(stopped, sizeof(stopped),
+                               "; it is stopped: kill -CONT %" PRIu32 ", or end it", stay->pid);
+        }
         if (stay->kind == STAY_UNCHARGED)
                 (void)snprintf(text, STAY_TEXT_MAX,
                                "the driver has not taken back %s that no process holds: see "
@@ -66,9 +75,9 @@ void stay_text(const struct stay *stay, char text[static STAY_TEXT_MAX])
                                size);
         else
                 (void)snprintf(text, STAY_TEXT_MAX,
-                               "%s (process %" PRIu32 ", uid %" PRIu32 ") %s %s %s%s",
+                               "%s (process %" PRIu32 ", uid %" PRIu32 ") %s %s %s%s%s",
                                *stay->program ? stay->program : "?", stay->pid, stay->uid,
-                               words[stay->kind].before, size, words[stay->kind].after, allocated);
+                               words[stay->kind].before, size, after, allocated, stopped);
 }
 
 void stays_deinit(struct stays *stays)
@@ -186,5 +195,14 @@ void stays_find_allocated(struct stays *stays, const struct client_row *clients,
                                 stay->n_allocated_bytes += clients[n].device_allocated +
                                                            clients[n].pinned_allocated;
                 }
+        }
+}
+
+void stays_find_stopped(struct stays *stays, bool (*is_stopped)(uint32_t pid, uint32_t uid))
+{
+        for (uint32_t i = 0; i < stays->n; i++) {
+                struct stay *stay = &stays->stays[i];
+
+                stay->is_stopped = stay->pid && is_stopped(stay->pid, stay->uid);
         }
 }

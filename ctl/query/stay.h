@@ -27,6 +27,7 @@ struct stay {
         uint32_t pid; /* 0: none */
         uint64_t n_bytes;
         uint64_t n_allocated_bytes; /* of what is held; LISTING_UNTOLD: not known */
+        bool is_stopped;            /* it can do nothing about that */
         char program[32];
 };
 
@@ -47,6 +48,9 @@ void stays_find_declared(struct stays *stays, const struct client_row *clients, 
 /* How much of what a process holds is in allocations, as its clients report; of blocks of all pools. */
 void stays_find_allocated(struct stays *stays, const struct client_row *clients,
                           uint32_t n_clients);
+
+/* Which processes are stopped. */
+void stays_find_stopped(struct stays *stays, bool (*is_stopped)(uint32_t pid, uint32_t uid));
 
 void stays_deinit(struct stays *stays);
 

@@ -129,6 +129,39 @@ TEST(what_clients_declare_stays_before_what_is_held)
         stays_deinit(&stays);
 }
 
+static bool is_first(uint32_t pid, uint32_t uid)
+{
+        return pid == 1 && uid == USER;
+}
+
+/* It can call nothing until it runs again. */
+TEST(a_stopped_process_is_not_told_to_flush)
+{
+        const struct block_row blocks[] = {
+                BLOCK(LISTED_LINGERING, GPUMEM_PINNED, 1, USER, 40 * MIB),
+                BLOCK(LISTED_LINGERING, GPUMEM_DEVICE, 1, USER, 20 * MIB),
+                BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 1, USER, 10 * MIB),
+                BLOCK(LISTED_LINGERING, GPUMEM_PINNED, 3, USER, 6 * MIB),
+        };
+        struct stays stays = find(blocks, ARRAY_SIZE(blocks), LISTING_NOBODY);
+
+        stays_find_allocated(&stays, clients, 1);
+        stays_find_stopped(&stays, is_first);
+        must_say(&stays.stays[0], "registered",
+                 "works (process 1, uid 1000) keeps 40.00 MiB of pinned memory registered; it is "
+                 "stopped: kill -CONT 1, or end it");
+        must_say(&stays.stays[1], "mapped",
+                 "works (process 1, uid 1000) keeps 20.00 MiB mapped; it is stopped: kill -CONT 1, "
+                 "or end it");
+        must_say(&stays.stays[2], "registered",
+                 "? (process 3, uid 1000) keeps 6.00 MiB of pinned memory registered until it "
+                 "calls gpumem_flush or ends");
+        must_say(&stays.stays[3], "held",
+                 "works (process 1, uid 1000) holds 10.00 MiB in its leases, 0 B of it in "
+                 "allocations; it is stopped: kill -CONT 1, or end it");
+        stays_deinit(&stays);
+}
+
 TEST(what_is_cached_or_others_is_no_line)
 {
         const struct block_row blocks[] = {
