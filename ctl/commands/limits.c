@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -371,6 +372,7 @@ static int change_all(struct link *link, const struct limit_changes *changes, en
         char room[LIMIT_FILE_PATH_MAX];
         const char *path;
         uint64_t revision;
+        bool is_new;
         uint32_t n;
         int status, r = fetch(link, &rows, &n, &revision);
 
@@ -383,7 +385,13 @@ static int change_all(struct link *link, const struct limit_changes *changes, en
                 status = set_all(link, changes);
         if (status != STATUS_OK)
                 return status;
+        is_new = path && access(path, F_OK) && errno == ENOENT;
         status = save_file(path, root);
+        if (is_new && status == STATUS_OK)
+                (void)fprintf(stderr,
+                              "gpumemctl: limits: %s was not there: the new file has these changes "
+                              "only\n",
+                              path);
         r = output == OUTPUT_JSON ? print_changes_json(changes, rows, n)
                                   : print_changes(changes, rows, n);
         if (path && status == STATUS_OK && output != OUTPUT_JSON)

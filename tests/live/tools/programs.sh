@@ -300,7 +300,7 @@ ok "save: where gpumemd was told" said 0 "saved in $place/gpumemd.conf" gpumemct
 ok "save: what is in it then" python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["limits"]["client"]["leases"] != 7)' \
         "$place/gpumemd.conf"
 cp "$place/before.conf" "$place/gpumemd.conf"
-ok "save: a new file" gpumemctl limits --save="$place/new.conf" --set client:leases=9
+ok "save: a new file" said 0 "$place/new.conf was not there: the new file has these changes only" gpumemctl limits --save="$place/new.conf" --set client:leases=9
 ok "save: what is in it" equal "$(tr -d ' \n' <"$place/new.conf")" '{"limits":{"client":{"leases":9}}}'
 printf '{\n "log": }' >"$place/wrong.conf"
 ok "save: no JSON" said 1 "nothing was changed: $place/wrong.conf:2:" gpumemctl limits --save="$place/wrong.conf" --set client:leases=8
