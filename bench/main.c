@@ -207,8 +207,7 @@ static enum parsed take_command(char **words, unsigned n_words, struct invocatio
         const struct command *command;
 
         if (!n_words) {
-                (void)fprintf(stderr,
-                              "gpumem-bench: no command (expected one of gpumem-bench --help)\n");
+                (void)fprintf(stderr, "gpumem-bench: needs a command; see gpumem-bench --help\n");
                 return PARSED_WRONG;
         }
         command = find_command(words[0]);

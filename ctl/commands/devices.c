@@ -53,7 +53,7 @@ static const char *device_state_text(uint64_t state)
         static const char *const texts[] = {
                 [PROTO_DEVICE_UNKNOWN] = "unknown",
                 [PROTO_DEVICE_WELL] = "well",
-                [PROTO_DEVICE_WORN] = "to be reset or replaced",
+                [PROTO_DEVICE_WORN] = "to be drained and reset, or replaced",
                 [PROTO_DEVICE_NEEDS_RESET] = "error: needs a reset",
                 [PROTO_DEVICE_NEEDS_REBOOT] = "error: needs a reboot",
                 [PROTO_DEVICE_LOST] = "error: lost",

@@ -62,16 +62,22 @@ static void print_line(const struct event_row *row)
 {
         char event[TABLE_CELL_MAX], uid[TABLE_CELL_MAX], pid[TABLE_CELL_MAX], pool[TABLE_CELL_MAX];
         char time[EVENT_ROWS_TIME_MAX], bytes[TABLE_CELL_MAX] = "-";
+        bool is_of_gpumemd;
 
         event_rows_time(row, time);
         if (row->bytes)
                 format_bytes(bytes, row->bytes);
+        /* What gpumemd itself does has no program. */
+        is_of_gpumemd = !*row->program && !row->pid && *row->text;
         (void)printf("%-23s  %16s  %-11s  %5" PRIu32 "  %5s  %7s  %4s  %10s  %s%s%s%s%s\n", time,
                      number(event, row->event, 0), listed_event_name(row->what), row->times,
                      number(uid, row->uid, LISTING_NOBODY), number(pid, row->pid, 0),
                      number(pool, row->pool, LISTING_NOBODY), bytes,
-                     *row->program ? row->program : "-", *row->container ? " in " : "",
-                     row->container, *row->text ? ": " : "", row->text);
+                     is_of_gpumemd   ? ""
+                     : *row->program ? row->program
+                                     : "-",
+                     *row->container ? " in " : "", row->container,
+                     *row->text && !is_of_gpumemd ? ": " : "", row->text);
 }
 
 static void print_heading(void)
@@ -110,7 +116,10 @@ static int print_all_json(const struct event_rows *event_rows)
 
 static int print_all(const struct event_rows *event_rows)
 {
-        print_heading();
+        if (event_rows->n)
+                print_heading();
+        else
+                (void)printf("gpumemd remembers no such event that this user may see\n");
         for (uint32_t i = 0; i < event_rows->n; i++)
                 print_line(&event_rows->rows[i]);
         if (event_rows->n_lost)

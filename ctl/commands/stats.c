@@ -69,8 +69,11 @@ static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
         format_bytes(row->cells[cell++], stats->allocated);
         format_bytes(row->cells[cell++], stats->free);
         format_bytes(row->cells[cell++], stats->largest_free);
-        (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%" PRIu64 ".%" PRIu64 " %%",
-                       stats->fragmentation / 10, stats->fragmentation % 10);
+        if (pool_stats_has_fragmentation(stats))
+                (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%" PRIu64 ".%" PRIu64 " %%",
+                               stats->fragmentation / 10, stats->fragmentation % 10);
+        else
+                (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "-");
         format_bytes(row->cells[cell++], stats->reserved_peak);
 }
 

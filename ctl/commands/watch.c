@@ -138,7 +138,7 @@ static void print_line(const struct timespec *time, const struct stats_row *stat
         const uint64_t figures[] = {stats->reserved,  stats->leased,    stats->idle, stats->cached,
                                     stats->lingering, stats->allocated, stats->free};
         static const int widths[ARRAY_SIZE(figures)] = {8, 6, 5, 6, 6, 5, 5};
-        char clock[16] = "-", cell[TABLE_CELL_MAX];
+        char clock[16] = "-", fragmentation[16] = "-", cell[TABLE_CELL_MAX];
         struct tm local;
 
         if (localtime_r(&time->tv_sec, &local))
@@ -149,8 +149,10 @@ static void print_line(const struct timespec *time, const struct stats_row *stat
                 (void)printf(" %*s", widths[i], cell);
         }
         describe(happened, cell);
-        (void)printf(" %3" PRIu64 "%% %4" PRIu64 " %s\n", (stats->fragmentation + 5) / 10,
-                     stats->waiting, cell);
+        if (pool_stats_has_fragmentation(stats))
+                (void)snprintf(fragmentation, sizeof(fragmentation), "%u%%",
+                               (unsigned)(stats->fragmentation + 5) / 10);
+        (void)printf(" %4s %4" PRIu64 " %s\n", fragmentation, stats->waiting, cell);
 }
 
 static json_t *count_to_json(const struct happened *happened, uint64_t n)
@@ -202,21 +204,6 @@ static int print_look(struct watch *watch, const struct pool_stats *now)
         return flush_lines();
 }
 
-/* Whether there is what --pool asks for. */
-static int check_pool(const struct watch *watch, const struct pool_stats *now)
-{
-        char text[64];
-
-        for (uint32_t i = 0; i < now->n; i++) {
-                if (is_shown(watch, &now->pools[i]))
-                        return 0;
-        }
-        (void)snprintf(text, sizeof(text), "unknown pool %" PRIu32 " (valid: 0-%" PRIu32 ")",
-                       watch->arguments->pool, now->n - 1);
-        last_error_set(GPUMEM_E_NO_POOL, text);
-        return GPUMEM_E_NO_POOL;
-}
-
 /* On stderr, apart from the lines. */
 static void say(const char *sentence)
 {
@@ -237,7 +224,7 @@ static int look(struct watch *watch)
         int r = pool_stats_fetch(watch->link, &now);
 
         if (!r)
-                r = check_pool(watch, &now);
+                r = pool_stats_check_pool(&now, watch->arguments->pool);
         if (!r)
                 r = event_rows_fetch_end(watch->link, &is_ending);
         if (!r)

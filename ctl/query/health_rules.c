@@ -64,7 +64,7 @@ static void judge_device(const struct pool_row *pool, const struct stats_row *st
                                           "NVML does not say how the device is"},
                 [PROTO_DEVICE_WELL] = {FINDING_NOTE, NULL, NULL},
                 [PROTO_DEVICE_WORN] = {FINDING_UNHEALTHY, "device_worn",
-                                       "NVML says: to be drained, and reset or replaced"},
+                                       "NVML says: to be drained and reset, or replaced"},
                 [PROTO_DEVICE_NEEDS_RESET] = {FINDING_UNHEALTHY, "device_needs_reset",
                                               "NVML says: the device needs a reset"},
                 [PROTO_DEVICE_NEEDS_REBOOT] = {FINDING_UNHEALTHY, "device_needs_reboot",

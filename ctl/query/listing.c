@@ -283,17 +283,23 @@ int listing_fetch(struct link *link, const struct listing *listing, struct frame
         return 0;
 }
 
-/* An empty table would leave open whether the pid was mistyped. */
+/* An empty table would leave open whether an option was mistyped. On stderr: the table is for programs, too. */
 static void tell_if_none(const struct listing *listing, const struct listed *listed,
                          const struct filter *filter)
 {
         const struct row_field *pid = filter_field(listing->list, "pid");
 
-        for (unsigned i = 0; listed->n_rows == 0 && i < filter->n_rules; i++) {
-                if (filter->rules[i].field == pid)
-                        (void)fprintf(stderr, "gpumemctl: no %s have pid %" PRIu64 "\n",
-                                      listing->name, filter->rules[i].value);
+        if (listed->n_rows)
+                return;
+        for (unsigned i = 0; i < filter->n_rules; i++) {
+                if (filter->rules[i].field != pid)
+                        continue;
+                (void)fprintf(stderr, "gpumemctl: no %s have pid %" PRIu64 "\n", listing->name,
+                              filter->rules[i].value);
+                return;
         }
+        (void)fprintf(stderr, "gpumemctl: there are no %s%s\n", listing->name,
+                      filter->n_rules ? " that these options choose" : "");
 }
 
 int listing_show(struct link *link, const struct listing *listing, const char *const *narrow,

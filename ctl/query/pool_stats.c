@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/query/pool_stats.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 #include "base/err.h"
 #include "client/connection/query.h"
+#include "client/runtime/last_error.h"
 #include "ctl/core/report.h"
 #include "ctl/output/format.h"
 #include "ctl/query/event_rows.h"
@@ -63,6 +65,27 @@ int pool_stats_fetch(struct link *link, struct pool_stats *ret_figures)
         int r = fetch_pools(link, ret_figures);
 
         return r ? r : fetch_stats(link, ret_figures);
+}
+
+int pool_stats_check_pool(const struct pool_stats *pool_stats, uint32_t pool)
+{
+        char text[64];
+
+        if (pool == PROTO_ALL_POOLS)
+                return 0;
+        for (uint32_t i = 0; i < pool_stats->n; i++) {
+                if (pool_stats->pools[i].id == pool)
+                        return 0;
+        }
+        (void)snprintf(text, sizeof(text), "unknown pool %" PRIu32 " (valid: 0-%" PRIu32 ")", pool,
+                       pool_stats->n - 1);
+        last_error_set(GPUMEM_E_NO_POOL, text);
+        return GPUMEM_E_NO_POOL;
+}
+
+bool pool_stats_has_fragmentation(const struct stats_row *stats)
+{
+        return stats->cached || stats->idle;
 }
 
 const char *pool_stats_short_name(const struct pool_row *pool)

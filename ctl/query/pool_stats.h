@@ -3,6 +3,7 @@
  * and others show is made of them. One thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/connection/link.h"
@@ -21,6 +22,13 @@ int pool_stats_fetch(struct link *link, struct pool_stats *ret_figures);
 
 /* For narrow tables: a maker's name tells GPUs of one machine not apart. */
 const char *pool_stats_short_name(const struct pool_row *pool);
+
+/* Whether there is that pool, or PROTO_ALL_POOLS is asked for. GPUMEM_E_NO_POOL, and report_failure says which there
+ * are. */
+int pool_stats_check_pool(const struct pool_stats *pool_stats, uint32_t pool);
+
+/* Whether fragmentation tells anything: what is free only between allocations has no block of its own. */
+bool pool_stats_has_fragmentation(const struct stats_row *stats);
 
 void pool_stats_deinit(struct pool_stats *pool_stats);
 

@@ -140,6 +140,19 @@ static int report_terminal(int result)
         return STATUS_FAILURE;
 }
 
+/* Before there is a screen, on which it would be an empty list. Returns the exit status. */
+static int check_pool(struct link *link, uint32_t pool)
+{
+        CLEANUP(pool_stats_deinit)
+        struct pool_stats pool_stats = {.n = 0};
+        int r = pool_stats_fetch(link, &pool_stats);
+
+        if (r)
+                return report_refusal(link, "top", r);
+        r = pool_stats_check_pool(&pool_stats, pool);
+        return r ? report_failure("top", r) : STATUS_OK;
+}
+
 static int run(struct link *none, const struct arguments *given)
 {
         const struct top_options *own = given->own;
@@ -156,6 +169,11 @@ static int run(struct link *none, const struct arguments *given)
         r = connect_to_daemon(&arguments, &link);
         if (r)
                 return report_no_connection(r);
+        r = check_pool(link, arguments.pool);
+        if (r) {
+                link_free(link);
+                return r;
+        }
         r = top_screen_open();
         if (r) {
                 link_free(link);

@@ -13,7 +13,7 @@ PATH=$build/bench:$PATH
 ok "--help fits a screen" fits_a_screen gpumem-bench --help
 ok "--help names the commands" said 0 "  metadata  " gpumem-bench --help
 ok "--version" said 0 "gpumem-bench 0." gpumem-bench --version
-ok "no command" said 2 "no command (expected" gpumem-bench
+ok "no command" said 2 "needs a command; see gpumem-bench --help" gpumem-bench
 ok "an unknown command" said 2 'unknown command "dance"' gpumem-bench dance
 ok "an unknown option" said 2 "see gpumem-bench --help" gpumem-bench --nonsense
 ok "an unknown option: by whom, however it was called" says_first "gpumem-bench: " "$(type -P gpumem-bench)" --nonsense

@@ -63,6 +63,10 @@ close_terminal
 hold first device 64MiB
 hold second device 4MiB
 hold third pinned 2MiB
+open_terminal 110 20 "gpumemctl top --pool 77"
+ok "an unknown pool" shows "top: unknown pool 77 (valid: 0-$n_devices)"
+ok "an unknown pool: the status" shows "^status 1"
+close_terminal
 open_terminal 110 20 "gpumemctl top"
 ok "the head" shows "^gpumemd  [0-9:]*  pools $((n_devices + 1))  blocks 3  sort leased  pool all  h help"
 if is_emulated; then

@@ -113,8 +113,10 @@ ok "clients by their names" equal "$(column 1 clients --sort program | wc -w)" 4
 ok "tenants by what they have" equal "$(field reserved_bytes tenants --sort reserved --uid "$me" | cut -d ' ' -f 1,2)" \
         "$((68 << 20)) $((2 << 20))"
 ok "a table without rows is its heading" equal "$(gpumemctl blocks --pid 2147483647 2>/dev/null | wc -l)" 1
+ok "blocks that there are not" said 0 "gpumemctl: there are no blocks that these options choose" gpumemctl blocks --min-size 1TiB
+ok "watch: fragmentation where nothing is cached or idle" equal "$(gpumemctl watch --count 1 --pool 0 | awk 'NR == 2 { print $10 }')" "-"
 ok "a pid that no client has" said 0 "gpumemctl: no clients have pid 2147483647" gpumemctl clients --pid 2147483647
-ok "without --pid the heading says enough" equal "$(gpumemctl clients --uid 4294967294 2>&1 | wc -l)" 1
+ok "a user that no client has" said 0 "gpumemctl: there are no clients that these options choose" gpumemctl clients --uid 4294967294
 
 cells_of() { gpumemctl map --pool "$1" | sed -n '2,/^  A /p' | sed '$d'; }
 if is_emulated; then

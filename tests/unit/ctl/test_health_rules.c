@@ -56,7 +56,7 @@ TEST(a_driver_that_does_not_serve_is_ill)
 TEST(so_is_a_device_that_nvml_gives_up)
 {
         judge_state(PROTO_DEVICE_WORN, PROTO_DRIVER_ANSWERS);
-        expect(FINDING_UNHEALTHY, 3, "device_worn", "reset or replaced");
+        expect(FINDING_UNHEALTHY, 3, "device_worn", "to be drained and reset, or replaced");
         judge_state(PROTO_DEVICE_NEEDS_RESET, PROTO_DRIVER_ANSWERS);
         expect(FINDING_UNHEALTHY, 3, "device_needs_reset", "needs a reset");
         judge_state(PROTO_DEVICE_NEEDS_REBOOT, PROTO_DRIVER_ANSWERS);
