@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemd: reads its options, loads the driver, serves. */
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -151,15 +152,25 @@ static int run(struct start *start)
         return serve(start, &cuda, &sockets);
 }
 
+/* What was printed may not have been written. */
+static int end_output(void)
+{
+        if (fflush(stdout) == 0 && !ferror(stdout))
+                return EXIT_SUCCESS;
+        (void)fprintf(stderr, "gpumemd: the output could not be written: %s\n", strerror(errno));
+        return EXIT_FAILURE;
+}
+
 static int check_config(const char *path)
 {
         struct config config;
 
+        log_setup("gpumemd", LOG_WARNING);
         if (config_load(path, &config_report_stderr, &config))
                 return EXIT_USAGE;
         config_deinit(&config);
         (void)printf("%s: configuration is valid\n", path);
-        return EXIT_SUCCESS;
+        return end_output();
 }
 
 int main(int argc, char **argv)
@@ -172,7 +183,7 @@ int main(int argc, char **argv)
                 return EXIT_FAILURE;
         switch (options_parse(argc, argv, &options)) {
         case OPTIONS_DONE:
-                return EXIT_SUCCESS;
+                return end_output();
         case OPTIONS_WRONG:
                 return EXIT_USAGE;
         case OPTIONS_RUN:

@@ -16,7 +16,7 @@ static const char help_text[] =
         "of it to programs that use libgpumem-client.\n"
         "\n"
         "  --config FILE        JSON; default: /etc/gpumemd/gpumemd.conf, if it exists;\n"
-        "                       command-line options take precedence. See\n"
+        "                       command-line options take precedence\n"
         "  --check-config FILE  only says what is wrong with it\n"
         "  --socket PATH        default: $GPUMEM_SOCKET, or gpumemd/gpumemd.sock in\n"
         "                       /run for root, in $XDG_RUNTIME_DIR for others\n"
@@ -73,11 +73,12 @@ static int parse_size(const char *option, const char *text, uint64_t *ret_bytes)
 {
         uint64_t n_bytes;
 
-        if (size_parse(text, &n_bytes) || n_bytes < 2 * MIB) {
-                (void)fprintf(stderr,
-                              "gpumemd: invalid --%s \"%s\" (expected 2MiB or more, in bytes or "
-                              "with a unit: 512MiB, 1.5GiB)\n",
-                              option, text);
+        if (size_parse(text, &n_bytes) || n_bytes < 2 * MIB || n_bytes > UINT64_MAX / 2) {
+                (void)fprintf(
+                        stderr,
+                        "gpumemd: invalid --%s \"%s\" (expected 2MiB or more, less than 8EiB, "
+                        "in bytes or with a unit: 512MiB, 1.5GiB)\n",
+                        option, text);
                 return -EINVAL;
         }
         *ret_bytes = n_bytes;

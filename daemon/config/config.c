@@ -27,16 +27,19 @@ void config_deinit(struct config *config)
  * served. The rule for groups is that of the socket's folder (server/transport/socket_file.c). */
 static int check_writers(struct reader *reader, const struct stat *status)
 {
+        char allowed[80] = "root, as which this gpumemd runs,";
+
+        if (geteuid() != 0)
+                (void)snprintf(allowed, sizeof(allowed),
+                               "root and uid %u, as which this gpumemd runs,", (unsigned)geteuid());
         if (status->st_uid != 0 && status->st_uid != geteuid())
                 reader_complain(reader, "",
-                                "uid %u owns it and may change it; only root and uid %u, as which "
-                                "this gpumemd runs, may: chown it to one of them",
-                                (unsigned)status->st_uid, (unsigned)geteuid());
+                                "uid %u owns it and may change it; only %s may: chown it",
+                                (unsigned)status->st_uid, allowed);
         else if (status->st_mode & S_IWOTH)
                 reader_complain(reader, "",
-                                "every user may write to it (mode %04o); only root and uid %u, as "
-                                "which this gpumemd runs, may: chmod o-w it",
-                                (unsigned)status->st_mode & 07777, (unsigned)geteuid());
+                                "every user may write to it (mode %04o); only %s may: chmod o-w it",
+                                (unsigned)status->st_mode & 07777, allowed);
         else if (status->st_mode & S_IWGRP && status->st_gid != 0 && status->st_gid != getegid())
                 reader_complain(reader, "",
                                 "group %u may write to it (mode %04o); only root's group and that "

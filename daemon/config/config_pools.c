@@ -10,8 +10,10 @@
 #define UUID_TEXT "GPU-"
 
 static const char allowed_devices[] = "an index, a UUID as nvidia-smi -L prints it, or \"all\"";
-static const char allowed_sizes[] = "2MiB or more, in bytes or with a unit: \"12GiB\"";
-static const char allowed_minima[] = "0 or more, in bytes or with a unit: \"12GiB\"";
+static const char allowed_sizes[] =
+        "2MiB or more, less than 8EiB, in bytes or with a unit: \"12GiB\"";
+static const char allowed_minima[] =
+        "0 or more, less than 8EiB, in bytes or with a unit: \"12GiB\"";
 static const char allowed_nodes[] = "the number of a NUMA node, or \"all\"";
 
 static int digit(char c)

@@ -66,7 +66,7 @@ void config_read_each_user(struct reader *reader, const json_t *json, struct use
                 return;
         read_number(reader, json, keys[0], CONNECTIONS_MAX, &rule->n_connections);
         if (json_object_get(json, keys[1]))
-                log_warning("each_user.requests_per_second has no effect: users share the daemon's "
-                            "time by "
-                            "themselves. To do: remove it");
+                log_warning("%s: each_user.requests_per_second has no effect: users share the "
+                            "daemon's time by themselves. To do: remove it",
+                            reader->file);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/apply_settings.h"
 
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -26,13 +28,42 @@ static bool names_any(const struct server *server, const struct pool_rule *rule)
         return false;
 }
 
+/* As the configuration has it: "device": 7. */
+static void name_rule(const struct pool_rule *rule, char *text, size_t n_text)
+{
+        const uint8_t *uuid = rule->uuid;
+
+        switch (rule->selector) {
+        case POOL_OF_EACH_DEVICE:
+                (void)snprintf(text, n_text, "\"device\": \"all\"");
+                break;
+        case POOL_OF_EACH_NODE:
+                (void)snprintf(text, n_text, "\"pinned\": \"all\"");
+                break;
+        case POOL_OF_DEVICE:
+                (void)snprintf(text, n_text, "\"device\": %" PRIu32, rule->number);
+                break;
+        case POOL_OF_UUID:
+                (void)snprintf(text, n_text, "\"device\": \"GPU-%02x%02x%02x%02x-...\"", uuid[0],
+                               uuid[1], uuid[2], uuid[3]);
+                break;
+        case POOL_OF_NODE:
+                (void)snprintf(text, n_text, "\"pinned\": %" PRIu32, rule->number);
+                break;
+        }
+}
+
 void apply_settings_check_rules(const struct server *server, const struct settings *settings)
 {
         for (size_t i = 0; i < settings->n_rules; i++) {
-                if (!names_any(server, &settings->rules[i]))
-                        log_warning("pools[%zu] of the configuration matches no pool of this "
-                                    "machine; it has no effect",
-                                    i);
+                char name[80];
+
+                if (names_any(server, &settings->rules[i]))
+                        continue;
+                name_rule(&settings->rules[i], name, sizeof(name));
+                log_warning("pools[%zu] of the configuration (%s) matches no pool of this machine; "
+                            "it has no effect",
+                            i, name);
         }
 }
 

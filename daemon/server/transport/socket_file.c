@@ -59,19 +59,43 @@ int socket_file_check_folder(const struct sockaddr_un *address)
         return -EPERM;
 }
 
+static void log_left_alone(const struct sockaddr_un *address)
+{
+        log_error("%s: already exists and is not a socket left by gpumemd; it is left "
+                  "alone; set another path with --socket",
+                  address->sun_path);
+}
+
+/* Beside such a file no lock is left. */
+static bool is_other_file(const struct sockaddr_un *address)
+{
+        struct stat status;
+
+        return lstat(address->sun_path, &status) == 0 && !S_ISSOCK(status.st_mode);
+}
+
 int socket_file_lock(const struct sockaddr_un *address, int *ret_fd)
 {
         CLEANUP(closep)
         int fd = -1;
-        char path[sizeof(address->sun_path) + 8];
+        char path[sizeof(address->sun_path) + 8], folder[sizeof(address->sun_path)];
 
+        if (is_other_file(address)) {
+                log_left_alone(address);
+                return -EEXIST;
+        }
         (void)snprintf(path, sizeof(path), "%s.lock", address->sun_path);
         fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0) {
                 int r = err_errno();
 
-                log_error("%s: %s; create its folder, or set another path with --socket", path,
-                          strerror(-r));
+                memcpy(folder, address->sun_path, sizeof(folder));
+                if (r == -ENOENT)
+                        log_error("%s: this folder for the socket does not exist; create it, or "
+                                  "set another path with --socket",
+                                  dirname(folder));
+                else
+                        log_error("%s: %s; set another path with --socket", path, strerror(-r));
                 return r;
         }
         if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -166,9 +190,7 @@ static int take_path(int fd, const struct sockaddr_un *address, mode_t mode)
         if (!r)
                 r = bind_file(fd, address, mode);
         if (r == -EEXIST)
-                log_error("%s: already exists and is not a socket left by gpumemd; it is left "
-                          "alone; set another path with --socket",
-                          address->sun_path);
+                log_left_alone(address);
         else if (r)
                 log_error("%s: %s", address->sun_path, strerror(-r));
         return r;

@@ -126,7 +126,7 @@ static int setting_read(char *setting, struct config *config, char *ret_reason)
                 return config_refuse(ret_reason,
                                      "'%s' is unknown; allowed are devices, bytes, dir, delay_us, "
                                      "copy_delay_us, reclaim_ms, ctx_bytes, dirty, peers, rdma, "
-                                     "fault_file, fail, delay, hang and lost",
+                                     "fault_file, fail, delay, hang, lost and seed",
                                      setting);
         if (option_store(option, value, config))
                 return config_refuse(ret_reason, "%s=%s is not allowed; allowed is %s",

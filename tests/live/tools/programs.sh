@@ -36,6 +36,8 @@ ok "gpumemd: an unknown option" said 2 "see gpumemd --help" gpumemd --nonsense
 ok "gpumemd: an unknown option: by whom, however it was called" says_first "gpumemd: " "$(type -P gpumemd)" --nonsense
 ok "gpumemd: a word too many" said 2 'unexpected argument "word" (only options' gpumemd word
 ok "gpumemd: no size" said 2 'invalid --device-bytes "12parsec" (expected' gpumemd --device-bytes 12parsec
+ok "gpumemd: a size too large" said 2 'invalid --device-bytes "8EiB" (expected 2MiB or more, less than 8EiB' gpumemd --device-bytes 8EiB
+ok "gpumemd: help that is not written" said 1 "gpumemd: the output could not be written: No space left" sh -c 'gpumemd --help >/dev/full'
 ok "gpumemd: a size too small" said 2 'invalid --pinned-bytes "1" (expected 2MiB' gpumemd --pinned-bytes 1
 ok "gpumemd: no backing" said 2 'invalid --pinned-backing "paper" (expected memfd or vmm)' gpumemd --pinned-backing paper
 ok "gpumemd: no choice of a canary" said 2 'invalid --canary "dead" (expected on or off)' gpumemd --canary dead
@@ -47,15 +49,17 @@ ok "gpumemd: no driver: how to go on" said 3 "on the emulated driver: gpumemd --
 ok "gpumemd: a library that is no driver" said 3 "libm.so.6 has no cuInit" gpumemd --cuda-library libm.so.6
 ok "gpumemd: an option without its value" said 2 "requires an argument" gpumemd --socket
 if is_emulated; then
-        ok "gpumemd: an emulator's option that is none" said 3 "'colour' is unknown; allowed are devices" \
+        ok "gpumemd: an emulator's option that is none" said 3 "'colour' is unknown; allowed are devices, bytes, dir, delay_us, copy_delay_us, reclaim_ms, ctx_bytes, dirty, peers, rdma, fault_file, fail, delay, hang, lost and seed" \
                 env GPUMEM_EMULATOR=colour=red gpumemd --config "$place/empty.conf"
 else
         skip "gpumemd: an emulator's option that is none" "a GPU's driver has none"
 fi
-ok "gpumemd: no folder for the socket" said 1 "create its folder" gpumemd --socket "$place/no/s"
+ok "gpumemd: no folder for the socket" said 1 "error: $place/no: this folder for the socket does not exist; create it" \
+        gpumemd --socket "$place/no/s"
 ok "gpumemd: a path too long" said 1 "longer than 107 bytes" gpumemd --socket "$place/$(printf '%0110d' 0)"
 echo precious >"$place/file"
 ok "gpumemd: a file where the socket should be" said 1 "it is left alone" gpumemd --socket "$place/file"
+ok "no lock is left beside it" [ ! -e "$place/file.lock" ]
 ok "the file is left alone" equal "$(cat "$place/file")" precious
 mkdir -m 0777 "$place/open"
 ok "gpumemd: a folder that every user may write to" said 1 "every user may write to it" gpumemd --socket "$place/open/s"
@@ -155,6 +159,15 @@ ok "--check-config: the example is right" said 0 "configuration is valid" gpumem
 chmod 666 "$place/example.conf"
 ok "--check-config: all may write to it" said 2 "example.conf: every user may write to it (mode 0666)" \
         gpumemd --check-config "$place/example.conf"
+if [ "$(id -u)" -eq 0 ]; then
+        ok "--check-config: who may" said 2 "(mode 0666); only root, as which this gpumemd runs, may: chmod o-w it" \
+                gpumemd --check-config "$place/example.conf"
+else
+        skip "--check-config: who may" "for root only"
+fi
+printf '{"each_user": {"requests_per_second": 5}}' >"$place/warned.conf"
+ok "--check-config: a warning names the file" said 0 "gpumemd: warning: $place/warned.conf: each_user.requests_per_second" \
+        gpumemd --check-config "$place/warned.conf"
 ok "--config: all may write to it" said 2 "example.conf: every user may write to it (mode 0666)" \
         gpumemd --config "$place/example.conf"
 chmod 644 "$place/example.conf"
@@ -341,7 +354,7 @@ kill -HUP "$daemon"
 ok "SIGHUP: a backing does not change" \
         wait_until 20 grep -q "its backing has changed; this takes effect when" "$place/gpumemd.log"
 ok "SIGHUP: a device that there is not" grep -q \
-        'warning: pools\[0\] of the configuration matches no pool of this machine; it has no effect$' "$place/gpumemd.log"
+        'warning: pools\[0\] of the configuration ("device": 99) matches no pool of this machine; it has no effect$' "$place/gpumemd.log"
 ok "SIGHUP: the others are there" said 1 "" grep 'pools\[[12]\] of the configuration' "$place/gpumemd.log"
 ipc_and_user_stay() {
         wait_until 20 grep -q 'its "ipc" has changed; this takes effect when' "$place/gpumemd.log" &&

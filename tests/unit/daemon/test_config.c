@@ -24,7 +24,7 @@
         "\"device\", \"pinned\", \"max_bytes\", \"max_fraction\", \"min_bytes\", \"warm_bytes\", " \
         "\"keep_cached_bytes\", \"return_after_seconds\", \"keep_free_bytes\", \"backing\", "      \
         "\"ipc\""
-#define SIZES "2MiB or more, in bytes or with a unit: \"12GiB\""
+#define SIZES "2MiB or more, less than 8EiB, in bytes or with a unit: \"12GiB\""
 
 static char path[64];
 static struct config config;
@@ -186,16 +186,19 @@ static const struct {
          "{'device': 3, 'max_bytes': '2MiB'}]}",
          "@: pools[2]: pools[0] sets this pool already\n"},
         {"{'pools': [{'device': 0, 'min_bytes': 'some'}]}",
-         "@: pools[0].min_bytes: invalid size \"some\" (expected 0 or more, in bytes or with a "
+         "@: pools[0].min_bytes: invalid size \"some\" (expected 0 or more, less than 8EiB, in "
+         "bytes or with a "
          "unit: \"12GiB\")\n"},
         {"{'pools': [{'device': 0, 'warm_bytes': -1}]}",
-         "@: pools[0].warm_bytes: invalid size -1 (expected 0 or more, in bytes or with a unit: "
+         "@: pools[0].warm_bytes: invalid size -1 (expected 0 or more, less than 8EiB, in bytes or "
+         "with a unit: "
          "\"12GiB\")\n"},
         {"{'pools': [{'device': 0, 'max_bytes': '1GiB', 'warm_bytes': '2GiB'}]}",
          "@: pools[0].warm_bytes: invalid size \"2GiB\" (expected at most this pool's "
          "max_bytes)\n"},
         {"{'pools': [{'pinned': 0, 'keep_cached_bytes': 'much'}]}",
-         "@: pools[0].keep_cached_bytes: invalid size \"much\" (expected 0 or more, in bytes or "
+         "@: pools[0].keep_cached_bytes: invalid size \"much\" (expected 0 or more, less than "
+         "8EiB, in bytes or "
          "with a unit: \"12GiB\")\n"},
         {"{'pools': [{'pinned': 0, 'return_after_seconds': -1}]}",
          "@: pools[0].return_after_seconds: invalid number of seconds -1 (expected 0 to 31536000, "
@@ -204,7 +207,8 @@ static const struct {
          "@: pools[0].return_after_seconds: invalid number of seconds 31536001 (expected 0 to "
          "31536000, one year)\n"},
         {"{'pools': [{'device': 0, 'keep_free_bytes': -1}]}",
-         "@: pools[0].keep_free_bytes: invalid size -1 (expected 0 or more, in bytes or with a "
+         "@: pools[0].keep_free_bytes: invalid size -1 (expected 0 or more, less than 8EiB, in "
+         "bytes or with a "
          "unit: \"12GiB\")\n"},
         {"{'pools': [{'pinned': 0, 'keep_free_bytes': '1GiB'}]}",
          "@: pools[0].keep_free_bytes: only allowed for device pools\n"},
