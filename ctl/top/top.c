@@ -145,8 +145,11 @@ static int check_pool(struct link *link, uint32_t pool)
 {
         CLEANUP(pool_stats_deinit)
         struct pool_stats pool_stats = {.n = 0};
-        int r = pool_stats_fetch(link, &pool_stats);
+        int r;
 
+        if (pool == PROTO_ALL_POOLS)
+                return STATUS_OK;
+        r = pool_stats_fetch(link, &pool_stats);
         if (r)
                 return report_refusal(link, "top", r);
         r = pool_stats_check_pool(&pool_stats, pool);

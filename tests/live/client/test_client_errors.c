@@ -181,7 +181,7 @@ static const struct {
          "/nonexistent/socket",
          GPUMEM_E_DISCONNECTED,
          {"/nonexistent/socket", "No such file", "is gpumemd running"}},
-        {"GPUMEM_SOCKET", "/dev/null", GPUMEM_E_DISCONNECTED, {"/dev/null", "Connection refused"}},
+        {"GPUMEM_SOCKET", "/dev/null", GPUMEM_E_DISCONNECTED, {"/dev/null", "not a socket"}},
         {"GPUMEM_MEMORY_FRACTION",
          "2",
          GPUMEM_E_BAD_FRACTION,
