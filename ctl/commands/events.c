@@ -116,10 +116,10 @@ static int print_all_json(const struct event_rows *event_rows)
 
 static int print_all(const struct event_rows *event_rows)
 {
-        if (event_rows->n)
-                print_heading();
-        else
-                (void)printf("gpumemd remembers no such event that this user may see\n");
+        print_heading();
+        if (!event_rows->n)
+                (void)fprintf(stderr, "gpumemctl: gpumemd remembers no such event that this user "
+                                      "may see\n");
         for (uint32_t i = 0; i < event_rows->n; i++)
                 print_line(&event_rows->rows[i]);
         if (event_rows->n_lost)

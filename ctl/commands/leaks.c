@@ -72,11 +72,11 @@ static int print_table(const struct leaks *leaks)
         CLEANUP(table_deinit)
         struct table table = TABLE_NULL;
 
-        if (!leaks->n) {
-                (void)printf(
-                        "no memory of that age seems to be leaked, of what this user may see\n");
-                return STATUS_OK;
-        }
+        /* On stderr: the table is for programs, too. */
+        if (!leaks->n)
+                (void)fprintf(stderr,
+                              "gpumemctl: no memory of that age seems to be leaked, of what "
+                              "this user may see\n");
         table_add_columns(&table, columns, ARRAY_SIZE(columns));
         for (uint32_t i = 0; i < leaks->n; i++) {
                 const struct leak *leak = &leaks->leaks[i];

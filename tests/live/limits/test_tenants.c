@@ -263,7 +263,7 @@ TEST(a_refusal_names_nobody_in_another_container, NEEDS_CONTAINERS)
 
         start_three(tree, "{}");
         hold(one);
-        (void)snprintf(pid, sizeof(pid), "(pid %d)", (int)getpid());
+        (void)snprintf(pid, sizeof(pid), "(pid %d", (int)getpid());
         ck_assert_int_eq(lease_over(other, &wanted, &leased), GPUMEM_E_REFUSED);
         link_refusal(other, text);
         ck_assert_msg(strstr(text, "other tenants 6.00 MiB") && !strstr(text, pid), "%s", text);
