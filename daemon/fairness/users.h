@@ -72,7 +72,7 @@ struct process {
         UT_hash_handle hh;
 };
 
-/* Of the limits of lines in the log. They stay when a user's last connection ends: else each connection would begin anew. */
+/* Of the limits of lines in the log. They outlive a user's connections: a new connection begins no new limit. */
 #define LOG_LIMITS 256
 
 struct accounts {

@@ -6,13 +6,13 @@
 
 #include "daemon/server/session/session.h"
 
+void audit_log_act(const struct session *session, const char *format, ...) PRINTF_LIKE(2, 3);
+
 /* Whether the account's user, or the container that root runs, may cause a line now; says how many were left out. */
 bool audit_log_may(struct account *account, enum log_level level, uint64_t now_ns);
 
 /* As audit_log_act, of what any client may do as often as it likes. */
 void audit_log_client_act(struct session *session, const char *format, ...) PRINTF_LIKE(2, 3);
-
-void audit_log_act(const struct session *session, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* An act by a signal, whose sender is unknown. */
 void audit_log_signal(const char *signal, const char *what);

@@ -305,7 +305,8 @@ static void on_end(struct transport *transport, const struct proto_reason *reaso
         }
         if (transport->fault)
                 event_log_note(session, LISTED_EVENT_DROPPED, PROTO_ALL_POOLS, 0, transport->fault);
-        if (transport->fault && audit_log_may(session->account, LOG_WARNING, server_now_ns(session->server)))
+        if (transport->fault &&
+            audit_log_may(session->account, LOG_WARNING, server_now_ns(session->server)))
                 log_warning("client %d (%s): %s; its connection ends", (int)session->peer.pid,
                             session->program, transport->fault);
         session_end_connection(session);

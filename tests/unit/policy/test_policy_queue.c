@@ -326,7 +326,7 @@ static void leave(struct client *client)
         (void)policy_client_dead(world.policy, client, world.now_ns);
 }
 
-/* In the next round: nobody was held up before. */
+/* As the first request of a round. */
 static void hold_up_others(struct client *a, struct client *b)
 {
         ask(a, 1, 8 * MIB, UINT64_MAX);
