@@ -65,7 +65,10 @@ static bool fill(void)
                         memcpy((char *)&python + functions[i].offset, &found, sizeof(found));
         }
         for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-                if (!*(void **)((char *)&python + functions[i].offset))
+                void *found;
+
+                memcpy(&found, (char *)&python + functions[i].offset, sizeof(found));
+                if (!found)
                         return false;
         }
         return true;

@@ -68,7 +68,8 @@ static bool adopt(struct pool *pool, const struct pool_request *request, struct 
 {
         uint64_t n_bytes = heap_round_up(request->n_bytes);
 
-        if (heap_set_reuse_idle(&pool->heap_set, &heap->in_set, n_bytes))
+        if (heap_set_recall_loop(&pool->heap_set, &heap->in_set, n_bytes) ||
+            heap_set_reuse_idle(&pool->heap_set, &heap->in_set, n_bytes))
                 return true;
         return reach_of(pool, request) == HEAP_SET_ALL &&
                heap_set_adopt(&pool->heap_set, &heap->in_set, n_bytes);

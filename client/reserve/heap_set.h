@@ -119,6 +119,10 @@ bool heap_set_reuse_idle(struct heap_set *set, struct set_heap *heap, uint64_t n
  * any more. */
 void heap_set_recall_idle(struct heap_set *set, struct set_heap *heap);
 
+/* The same of all blocks at once, if the set has one heap, and its program is in a loop (idle_patience.h): after a pause its
+ * allocations then find the places that they had before. Returns whether n_bytes fit there now. */
+bool heap_set_recall_loop(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes);
+
 /* The same as heap_set_reuse_idle, or else moves idle blocks of other heaps in which n_bytes fit. */
 bool heap_set_adopt(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes);
 

@@ -192,6 +192,24 @@ void heap_set_recall_idle(struct heap_set *set, struct set_heap *heap)
         }
 }
 
+static bool has_room(struct heap *heap, uint64_t n_bytes)
+{
+        bool found;
+
+        spin_lock(&heap->lock);
+        found = extents_find_free(&heap->extents, (uint32_t)(n_bytes / HEAP_UNIT)) != 0;
+        spin_unlock(&heap->lock);
+        return found;
+}
+
+bool heap_set_recall_loop(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes)
+{
+        if (!set->patience.us || set->n_heaps > 1 || !set->idle_list.heap.n_blocks)
+                return false;
+        heap_set_recall_idle(set, heap);
+        return has_room(&heap->heap, n_bytes);
+}
+
 static int reuse(struct heap_set *set, struct heap *heap, struct free_run rest, uint64_t n_bytes)
 {
         struct heap_block *block;

@@ -139,8 +139,9 @@ class Inputs(unittest.TestCase):
         self.refuses(gpumem.OutOfMemory, r'raise the limit \(gpumem\.set_limit\)', gpumem.empty, 32 << 20, device=1)
         gpumem.set_limit(None, 1)
         held = gpumem.empty(60 << 20, device=1)
-        self.refuses(gpumem.OutOfMemory, r'wait longer \(wait=\)', gpumem.empty, 32 << 20, device=1, wait=0)
+        self.refuses(gpumem.OutOfMemory, 'To do: free memory first', gpumem.empty, 32 << 20, device=1, wait=0)
         del held
+        self.assertIn('wait longer (wait=)', str(gpumem._errors.make(-1, 'To do: wait longer (wait_ms)')))
 
 
 if __name__ == '__main__':

@@ -132,4 +132,26 @@ TEST(a_request_that_all_there_is_would_hold_is_one, .in = &in_a_set)
         ck_assert_uint_gt(set.patience.us, 0);
 }
 
+/* The request needs one of them. */
+TEST(after_a_pause_a_loop_gets_all_back, .in = &in_a_set)
+{
+        struct heap_block *a = add(0, 0, BLOCK), *b = add(0, 4 * BLOCK, BLOCK);
+
+        put_idle();
+        ck_assert(!heap_set_recall_loop(&set, &heaps[0], BLOCK));
+        expect_idle(a);
+        set.patience.us = MS;
+        set.n_heaps = 1;
+        ck_assert(heap_set_recall_loop(&set, &heaps[0], BLOCK));
+        check_all();
+        expect_in(0, a);
+        expect_in(0, b);
+        put_idle();
+        ck_assert(!heap_set_recall_loop(&set, &heaps[0], 2 * BLOCK));
+        put_idle();
+        set.n_heaps = ARRAY_SIZE(heaps);
+        ck_assert(!heap_set_recall_loop(&set, &heaps[0], BLOCK));
+        expect_idle(a);
+}
+
 TESTS_MAIN("idle_patience", .start = start)
