@@ -7,7 +7,7 @@
 #include <uv.h>
 
 #include "base/clock.h"
-#include "daemon/fairness/payer_time.h"
+#include "daemon/fairness/next_payer.h"
 
 #define NO_CLOCK_STEP_NS UINT64_C(4000)
 

@@ -16,7 +16,7 @@
 #include "base/log_thread.h"
 #include "daemon/activation.h"
 #include "daemon/backing/device/canary.h"
-#include "daemon/backing/worker/abandoned_workers.h"
+#include "daemon/backing/worker/abandoned_threads.h"
 #include "daemon/notify.h"
 #include "daemon/reload.h"
 #include "daemon/server/server.h"
@@ -118,7 +118,7 @@ static int serve(struct start *start, const struct cuda *cuda, const struct serv
         r = server_run(server);
         server_free(server);
         /* The driver registers handlers for the process's end. They would wait for the call that hangs. */
-        if (abandoned_workers_any()) {
+        if (abandoned_threads_any()) {
                 log_thread_stop();
                 _exit(r ? EXIT_FAILURE : EXIT_SUCCESS);
         }

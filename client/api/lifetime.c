@@ -10,7 +10,7 @@
 #include "client/api/client.h"
 #include "client/blocks/client_limit.h"
 #include "client/pool/idle_marking.h"
-#include "client/pool/pool_binding.h"
+#include "client/pool/pool_rebinding.h"
 #include "client/pool/trim.h"
 #include "client/runtime/last_error.h"
 #include "client/runtime/settings.h"
@@ -43,7 +43,7 @@ static uint64_t detach(void *owner)
 {
         struct pool_set set = pool_set(owner);
 
-        return pool_binding_detach(&set);
+        return pool_rebinding_detach(&set);
 }
 
 static int attach(void *owner, struct connection *connection)
@@ -51,7 +51,7 @@ static int attach(void *owner, struct connection *connection)
         struct gpumem_client *client = owner;
         struct pool_set set = pool_set(client);
 
-        return pool_binding_attach(&set, connection);
+        return pool_rebinding_attach(&set, connection);
 }
 
 static void declare(void *owner)
@@ -59,7 +59,7 @@ static void declare(void *owner)
         struct gpumem_client *client = owner;
         struct pool_set set = pool_set(client);
 
-        pool_binding_declare(&set);
+        pool_rebinding_declare(&set);
         service_thread_nudge(&client->service);
 }
 

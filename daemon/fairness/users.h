@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Users, their accounts and processes: who takes part in what all users share, and who pays for the loop's time
- * (payer_time.h).
+ * (next_payer.h).
  *
  * An account is a container, or a user's processes outside of all. It counts under the user that owns the container:
  * root in it may have any number of uids. A user can make any number of containers, so it has at most
@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/table.h"
 #include "daemon/fairness/allowance.h"
-#include "daemon/fairness/payer_time.h"
+#include "daemon/fairness/next_payer.h"
 
 #define ACCOUNTS_A_USER   256
 #define ACCOUNT_REALM_MAX 252 /* of a realm's name, with the terminating 0 */

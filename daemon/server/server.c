@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "daemon/backing/worker/abandoned_workers.h"
+#include "daemon/backing/worker/abandoned_threads.h"
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/backing/worker/page_sweeper.h"
 #include "daemon/identity/process_lookup.h"
@@ -279,7 +279,7 @@ struct server *server_free(struct server *server)
         server->closer = fd_closer_free(server->closer);
         server->sweeper = page_sweeper_free(server->sweeper);
         /* A driver call that hangs may return later and use what it was given, so that stays allocated. */
-        if (abandoned_workers_any())
+        if (abandoned_threads_any())
                 return NULL;
         server->boards = board_stock_free(server->boards);
         policy_free(server->policy);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* payer_time, with random operations on a tree of three levels, beside a model that searches where it keeps a heap. */
+/* next_payer, with random operations on a tree of three levels, beside a model that searches where it keeps a heap. */
 #include <string.h>
 
 #include "base/err.h"
-#include "daemon/fairness/payer_time.h"
+#include "daemon/fairness/next_payer.h"
 #include "tests/random.h"
 #include "tests/suite.h"
 
@@ -23,7 +23,7 @@
 #define EVERYONE N_NODES
 #define NOWHERE  (N_NODES + 1)
 
-/* What payer_time.c should know of a payer. */
+/* What next_payer.c should know of a payer. */
 static struct node {
         struct payer payer;
         unsigned parent;

@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "daemon/backing/worker/abandoned_workers.h"
+#include "daemon/backing/worker/abandoned_threads.h"
 #include "gpumem.h"
 
 /* How long the end waits for a thread that may hang. */
@@ -221,9 +221,8 @@ struct watch *watch_free(struct watch *watch)
                 pthread_join(watch->thread, NULL);
                 watch_discard(watch);
         } else {
-                pthread_detach(watch->thread);
-                abandoned_workers_note();
-                log_warning("NVML does not answer; its thread is abandoned");
+                abandoned_threads_add(watch->thread,
+                                      "NVML does not answer; its thread is abandoned");
         }
         return NULL;
 }

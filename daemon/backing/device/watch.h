@@ -43,7 +43,7 @@ struct watched {
  * empty, and one log line says why. */
 int watch_new(const char *library, const struct watched *watched, struct watch **ret_watch);
 
-/* Ends the thread. A thread that hangs in NVML is abandoned together with the watch (abandoned_workers.h).
+/* Ends the thread. A thread that hangs in NVML is abandoned together with the watch (abandoned_threads.h).
  * NULL is legal; returns NULL. */
 struct watch *watch_free(struct watch *watch);
 

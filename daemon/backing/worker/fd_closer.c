@@ -14,7 +14,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "daemon/backing/worker/abandoned_workers.h"
+#include "daemon/backing/worker/abandoned_threads.h"
 
 #define PATIENCE_MS 1000
 
@@ -144,10 +144,9 @@ struct fd_closer *fd_closer_free(struct fd_closer *closer)
         if (!closer)
                 return NULL;
         if (!await_end(closer)) {
-                pthread_detach(closer->thread);
-                log_warning("closing fds that a process sent takes too long; they are closed when "
-                            "the daemon ends");
-                abandoned_workers_note();
+                abandoned_threads_add(closer->thread,
+                                      "closing fds that a process sent takes too long; they are "
+                                      "closed when the daemon ends");
                 return NULL;
         }
         pthread_join(closer->thread, NULL);

@@ -15,7 +15,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "daemon/backing/worker/abandoned_workers.h"
+#include "daemon/backing/worker/abandoned_threads.h"
 
 #define PATIENCE_MS 1000
 
@@ -184,10 +184,10 @@ struct page_sweeper *page_sweeper_free(struct page_sweeper *sweeper)
         if (!sweeper)
                 return NULL;
         if (!await_end(sweeper)) {
-                pthread_detach(sweeper->thread);
-                log_warning("a process delays freeing memory; the kernel frees it when the process "
-                            "and gpumemd have ended");
-                abandoned_workers_note();
+                abandoned_threads_add(
+                        sweeper->thread,
+                        "a process delays freeing memory; the kernel frees it when the "
+                        "process and gpumemd have ended");
                 return NULL;
         }
         pthread_join(sweeper->thread, NULL);

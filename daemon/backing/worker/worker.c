@@ -8,10 +8,9 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "base/size.h"
 #include "base/thread.h"
-#include "daemon/backing/worker/abandoned_workers.h"
+#include "daemon/backing/worker/abandoned_threads.h"
 #include "daemon/backing/worker/job_lines.h"
 
 #define END_STEP_MS 50
@@ -153,9 +152,8 @@ struct worker *worker_free(struct worker *worker)
         if (!worker)
                 return NULL;
         if (!await_end(worker)) {
-                pthread_detach(worker->thread);
-                log_warning("the driver does not answer; its worker thread is abandoned");
-                abandoned_workers_note();
+                abandoned_threads_add(worker->thread,
+                                      "the driver does not answer; its worker thread is abandoned");
                 return NULL;
         }
         pthread_join(worker->thread, NULL);

@@ -17,7 +17,7 @@ int worker_new(struct backing *take_backing, void (*wake)(void *argument), void 
                struct worker **ret_worker);
 
 /* Finishes every submitted job and ends the thread. A worker whose job is late is abandoned, with its
- * backing and queue (abandoned_workers.h). NULL is legal; returns NULL. */
+ * backing and queue (abandoned_threads.h). NULL is legal; returns NULL. */
 struct worker *worker_free(struct worker *worker);
 
 /* The worker owns the job until worker_take_done returns it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the daemon's work in steps: one frame, one connection, one part of a longer task. The payer of each step, and
- * whose step is next, is payer_time.h's affair. Between short turns of steps the loop looks for news. Knows no session.
+ * whose step is next, is next_payer.h's affair. Between short turns of steps the loop looks for news. Knows no session.
  * On the loop.
  *
  * The admin socket is a payer beside the users, with the same share. It is also guaranteed a tenth of the time in which
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "daemon/fairness/payer_time.h"
+#include "daemon/fairness/next_payer.h"
 
 /* A step that takes longer is late. */
 #define SCHEDULER_LATE_NS UINT64_C(100000)

@@ -14,6 +14,7 @@ static struct pool pool;
 static void begin(void)
 {
         memset(&pool, 0, sizeof(pool));
+        pool.heap_set.budget = BUDGET_NULL;
         (void)pthread_mutex_init(&pool.lock, NULL);
 }
 

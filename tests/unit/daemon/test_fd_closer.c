@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/fdset.h"
-#include "daemon/backing/worker/abandoned_workers.h"
+#include "daemon/backing/worker/abandoned_threads.h"
 #include "daemon/backing/worker/fd_closer.h"
 #include "tests/lingering.h"
 #include "tests/suite.h"
@@ -43,7 +43,7 @@ TEST(what_lingers_is_closed_at_once)
         for (unsigned i = 0; i < N; i++)
                 fd_closer_take(closer, new_socket(peers[i]));
         closer = fd_closer_free(closer);
-        ck_assert(!abandoned_workers_any());
+        ck_assert(!abandoned_threads_any());
         for (unsigned i = 0; i < N; i++) {
                 closep(&peers[i][0]);
                 closep(&peers[i][1]);

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "daemon/backing/device/watch.h"
-#include "daemon/backing/worker/abandoned_workers.h"
+#include "daemon/backing/worker/abandoned_threads.h"
 #include "tests/contract/contract.h"
 
 static void on_report(void *argument)
@@ -61,7 +61,7 @@ TEST(one_that_answers_is_not_left_behind)
         report = look(watch);
         ck_assert_int_eq(report.nvml.health, NVML_WELL);
         (void)watch_free(watch);
-        ck_assert(!abandoned_workers_any());
+        ck_assert(!abandoned_threads_any());
 }
 
 static const struct {
@@ -94,9 +94,9 @@ TEST(one_that_hangs_is_left_behind_and_that_is_known)
         struct watch *watch;
 
         start("hang=0:1\n", &watch);
-        ck_assert(!abandoned_workers_any());
+        ck_assert(!abandoned_threads_any());
         (void)watch_free(watch);
-        ck_assert(abandoned_workers_any());
+        ck_assert(abandoned_threads_any());
 }
 
 CONTRACT_MAIN("watch")

@@ -26,10 +26,10 @@ struct pool_set {
 };
 
 /* Leases of the last connection no longer count as leases. Returns the bytes that are still mapped. */
-uint64_t pool_binding_detach(const struct pool_set *set);
+uint64_t pool_rebinding_detach(const struct pool_set *set);
 
 /* Matches the pools with the connection's; -E2BIG: too many different pools were seen. */
-int pool_binding_attach(const struct pool_set *set, const struct connection *connection);
+int pool_rebinding_attach(const struct pool_set *set, const struct connection *connection);
 
 /* Tells the daemon what is held in each pool. */
-void pool_binding_declare(const struct pool_set *set);
+void pool_rebinding_declare(const struct pool_set *set);

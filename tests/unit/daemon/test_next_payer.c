@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* payer: whose step is next, however many processes and containers a user has; what idleness, an end and a return
  * change; the order of all against a naive model. */
-#include "daemon/fairness/payer_time.h"
+#include "daemon/fairness/next_payer.h"
 
 #include <errno.h>
 #include <string.h>
@@ -454,4 +454,4 @@ TEST(without_memory_there_is_no_payer)
         unref(0, 9);
 }
 
-TESTS_MAIN("payer_time", .start = start, .stop = stop)
+TESTS_MAIN("next_payer", .start = start, .stop = stop)

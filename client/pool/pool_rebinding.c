@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool/pool_binding.h"
+#include "client/pool/pool_rebinding.h"
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ static bool is_same(const struct pool_row *one, const struct pool_row *other)
                                           : one->place == other->place;
 }
 
-uint64_t pool_binding_detach(const struct pool_set *set)
+uint64_t pool_rebinding_detach(const struct pool_set *set)
 {
         uint64_t n_bytes = 0;
 
@@ -118,7 +118,7 @@ static int add(const struct pool_set *set, const struct connection *connection, 
         return 0;
 }
 
-int pool_binding_attach(const struct pool_set *set, const struct connection *connection)
+int pool_rebinding_attach(const struct pool_set *set, const struct connection *connection)
 {
         uint32_t n_known = *set->n_pools;
         int r = 0;
@@ -144,7 +144,7 @@ int pool_binding_attach(const struct pool_set *set, const struct connection *con
         return r;
 }
 
-void pool_binding_declare(const struct pool_set *set)
+void pool_rebinding_declare(const struct pool_set *set)
 {
         for (uint32_t i = 0; i < *set->n_pools; i++)
                 binding_declare(&set->pools[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/fairness/payer_time.h"
+#include "daemon/fairness/next_payer.h"
 
 #include <assert.h>
 #include <errno.h>
