@@ -135,6 +135,7 @@ static void write_first(void)
 static void *run(void *argument)
 {
         (void)argument;
+        thread_name_self("gpumemd-log");
         (void)pthread_mutex_lock(&ring.lock);
         while (!ring.is_over) {
                 if (ring.first != ring.next)

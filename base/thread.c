@@ -2,6 +2,7 @@
 #include "base/thread.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 int thread_start(void *(*run)(void *argument), void *argument, pthread_t *ret_thread)
@@ -14,6 +15,11 @@ int thread_start(void *(*run)(void *argument), void *argument, pthread_t *ret_th
         r = pthread_create(ret_thread, NULL, run, argument);
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
         return -r;
+}
+
+void thread_name_self(const char *name)
+{
+        (void)prctl(PR_SET_NAME, name);
 }
 
 void condition_init_monotonic(pthread_cond_t *condition)

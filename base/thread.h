@@ -7,5 +7,8 @@
 /* One that no signal of the process's is handed to: they are for the threads that were there before. */
 int thread_start(void *(*run)(void *argument), void *argument, pthread_t *ret_thread);
 
+/* The name of the calling thread in `top -H`, perf and debuggers: at most 15 bytes of it. */
+void thread_name_self(const char *name);
+
 /* A condition whose timed waits go by CLOCK_MONOTONIC, so that setting the clock does not make them longer. */
 void condition_init_monotonic(pthread_cond_t *condition);

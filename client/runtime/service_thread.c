@@ -75,6 +75,7 @@ static void *run(void *argument)
 {
         struct service_thread *service = argument;
 
+        thread_name_self("gpumem-service");
         /* It must find itself running, or it would wait for services_lock, which begin() and join() hold. */
         atomic_store(&service->running, true);
         service->calls->begin(service->owner);

@@ -172,6 +172,7 @@ static void *write_all(void *nothing)
 {
         struct timespec until;
 
+        thread_name_self("gpumem-trace");
         while (!atomic_load(&is_ending)) {
                 until = clock_after_ms(LOOK_MS);
                 (void)sem_clockwait(&wake, CLOCK_MONOTONIC, &until);

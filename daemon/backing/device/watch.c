@@ -153,6 +153,7 @@ static void *run(void *argument)
         struct nvml nvml;
         bool knows_device, is_wanted = true;
 
+        thread_name_self("gpumemd-nvml");
         nvml_report_init(&report.nvml);
         knows_device = find_device(watch, &nvml, &device) == 0;
         if (knows_device)

@@ -79,6 +79,7 @@ static void *run(void *argument)
         timer_t timer;
         int r = let_ticks_in(&timer);
 
+        thread_name_self("gpumemd-close");
         if (r)
                 log_warning("cannot make a timer: a peer that sends a lingering socket delays the "
                             "closing of others");

@@ -116,6 +116,7 @@ static void *run(void *argument)
         struct page_sweeper *sweeper = argument;
         struct sweep *sweep;
 
+        thread_name_self("gpumemd-sweep");
         pthread_mutex_lock(&sweeper->lock);
         while ((sweep = next(sweeper))) {
                 pthread_mutex_unlock(&sweeper->lock);

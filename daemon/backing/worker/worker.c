@@ -86,6 +86,7 @@ static void *run(void *argument)
         uint64_t n_ns_used = 0;
         struct job *job;
 
+        thread_name_self("gpumemd-worker");
         while ((job = next_job(worker, n_ns_used))) {
                 uint64_t begin_ns = clock_now_ns();
 

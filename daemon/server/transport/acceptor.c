@@ -143,6 +143,7 @@ static void *run(void *argument)
 {
         struct acceptor *acceptor = argument;
 
+        thread_name_self("gpumemd-accept");
         while (await_room(acceptor) && accept_one(acceptor))
                 ;
         return NULL;
