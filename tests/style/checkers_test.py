@@ -317,6 +317,8 @@ def check_facts(report):
 DOCUMENTS = [
     ('what documents link to is there', 'README.md', '[a page](docs/gone.md)'),
     ('what documents link to is there', 'docs/a.md', '[a page](docs/b.md)'),
+    ('what is in docs/ is installed, and what it links to', 'docs/a.md', '[a page](../README.md)'),
+    ('what is in docs/ is installed, and what it links to', 'docs/c.md', 'a page'),
     ('targets of make that documents name are there', 'docs/a.md', '`make tea`'),
     ('targets of make that documents name are there', 'docs/a.md', '```\nmake tea   # now\n```'),
     ('README.md and TESTING.md are short', 'README.md', 'line\n' * 151),
@@ -336,7 +338,7 @@ SOUND = '[a](docs/b.md#part), [b](https://x.invalid/c), `make test`, `make test 
 
 def check_documents(report):
     files = {'docs/b.svg': '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>',
-             'README.md': 'line\n' * 150, 'TESTING.md': 'x' * 8192, 'Makefile': 'test: build\n', 'docs/b.md': '\n',
+             'meson.build': "files('docs/a.md', 'docs/b.md', 'docs/troubleshooting.md')\n", 'README.md': 'line\n' * 150, 'TESTING.md': 'x' * 8192, 'Makefile': 'test: build\n', 'docs/b.md': '\n',
              'docs/troubleshooting.md': '| `the driver fails`, `a ... is full`, `CUDA_ERROR_X` | `not quoted` |\n',
              'tests/live/room/test_a.c': 'TEST(one)\n', 'client/a.c': 'log("the driver "\n    "fails", "a pool is full");\n'}
     report.case('documents: sound ones', differ(

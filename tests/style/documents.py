@@ -40,6 +40,15 @@ def check_links(root, texts):
             if not (root / name).parent.joinpath(link).exists()]
 
 
+def check_installed(root, texts):
+    """All of docs/ is installed, in one folder, so a page there links to its neighbours alone."""
+    installed = set(re.findall(r"'(docs/[^']+)'", (root / 'meson.build').read_text()))
+    pages = {name: text for name, text in texts.items() if name.startswith('docs/')}
+    return [f'{name} is not installed' for name in sorted(set(pages) - installed)] + [
+        f'{name}: {link} is not installed' for name, text in pages.items() for link in LINK.findall(text)
+        if (root / 'docs' / link).exists() and f'docs/{link}' not in installed]
+
+
 def check_targets(root, texts):
     known = set(re.findall(r'^([a-z][a-z-]*):', (root / 'Makefile').read_text(), re.MULTILINE))
     return [f'{name}: make {target}: the Makefile has no such target'
@@ -108,6 +117,7 @@ def main():
     texts = documents(root)
     report = tap.Report()
     report.case('what documents link to is there', check_links(root, texts))
+    report.case('what is in docs/ is installed, and what it links to', check_installed(root, texts))
     report.case('targets of make that documents name are there', check_targets(root, texts))
     report.case('README.md and TESTING.md are short', check_sizes(texts))
     report.case('tests that documents name are there', check_cases(root, texts))
