@@ -119,7 +119,9 @@ static void grant(struct replay *replay)
                 return;
         for (unsigned i = 0; i < replay->n_streams; i++) {
                 if (replay->streams[i].is_met)
-                        trim_trigger_grant(&replay->streams[i].trigger);
+                        trim_trigger_grant(&replay->streams[i].trigger,
+                                           trim_trigger_share(replay->heap_set.n_heaps),
+                                           replay->heap_set.n_heaps);
         }
         replay->next_grant_us = replay->now_us + TRIM_TRIGGER_GRANT_US;
 }
@@ -191,7 +193,7 @@ static void look(struct replay *replay, struct stream *stream)
 {
         struct heap *heap = replay_heap(stream);
 
-        (void)heap_set_excess(&replay->heap_set, 0, (uint64_t)replay->now_us);
+        heap_set_see(&replay->heap_set, (uint64_t)replay->now_us);
         if (!trim_trigger_begin_record(&stream->trigger, heap)) {
                 if (replay->service == REPLAY_NO_THREAD)
                         look_when_due(replay);

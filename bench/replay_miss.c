@@ -232,10 +232,10 @@ static void meet(struct replay *replay, struct stream *stream)
 {
         if (stream->is_met)
                 return;
-        want(replay, stream);
         trim_trigger_init(&stream->trigger);
         trim_trigger_lower(&stream->trigger);
-        trim_trigger_grant(&stream->trigger);
+        trim_trigger_grant(&stream->trigger, trim_trigger_share(replay->heap_set.n_heaps),
+                           replay->heap_set.n_heaps);
         for (unsigned i = 0; replay->heap_set.n_heaps && i < replay->n_streams; i++)
                 trim_trigger_note_other(&replay->streams[i].trigger);
         heap_set_add(&replay->heap_set, &stream->in_set, replay_runs(replay));
@@ -289,22 +289,33 @@ static int lease_parts(struct replay *replay, struct stream *stream,
         return r;
 }
 
+/* Whose blocks the request may have. Those that may give some look how far their streams have come. */
+static enum heap_set_reach reach_of(struct replay *replay, const struct stream *stream,
+                                    uint64_t n_allocated_bytes)
+{
+        if (heap_set_may_grow(&replay->heap_set, n_allocated_bytes))
+                return HEAP_SET_ALONE;
+        want(replay, stream);
+        return HEAP_SET_ALL;
+}
+
 /* GPUMEM_E_REFUSED: a part came smaller, and the rest must be planned again. */
 static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allocated_bytes,
                    enum heap_set_parts kind, bool *ret_leased)
 {
         struct placement placement;
+        enum heap_set_reach reach;
         int r;
 
         replay_sweep(replay);
         replay_record_work(replay, stream);
         replay_poll(replay);
-        want(replay, stream);
-        if (heap_set_adopt(&replay->heap_set, &stream->in_set, n_allocated_bytes))
+        reach = reach_of(replay, stream, n_allocated_bytes);
+        if (reach == HEAP_SET_ALL &&
+            heap_set_adopt(&replay->heap_set, &stream->in_set, n_allocated_bytes))
                 return 0;
         (void)heap_set_excess(&replay->heap_set, n_allocated_bytes, (uint64_t)replay->now_us);
-        r = heap_set_plan(&replay->heap_set, &stream->in_set, n_allocated_bytes, HEAP_SET_ALL,
-                          &placement);
+        r = heap_set_plan(&replay->heap_set, &stream->in_set, n_allocated_bytes, reach, &placement);
         if (r)
                 return -E2BIG;
         r = heap_set_take_planned(&replay->heap_set, &stream->in_set, &placement);

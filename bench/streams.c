@@ -13,7 +13,7 @@
 #define REPETITIONS_FULL 3
 #define N_STEPS_KEPT     4096
 #define N_STEPS_EMPTY    256
-#define N_WARM           1024 /* pairs in each stream, until its heap looks for others as seldom as ever */
+#define N_WARM           1024 /* pairs in each stream, until its heap looks and records as seldom as ever */
 #define N_BYTES          (64 << 10)
 #define BOUND            1.5
 
@@ -68,7 +68,7 @@ static int begin(struct crowd *crowd, enum keep keep)
                         r = target_check("streams",
                                          alloc(crowd, crowd->streams[i], &crowd->kept[i]));
         }
-        return r ? r : steps(crowd, (keep == KEEP_ONE ? N_WARM : 2) * crowd->n_streams);
+        return r ? r : steps(crowd, N_WARM * crowd->n_streams);
 }
 
 static void end(struct crowd *crowd)

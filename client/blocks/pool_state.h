@@ -130,8 +130,10 @@ struct pool {
         uint64_t n_blocked_us;     /* time that leases and returns took, without theirs */
         unsigned n_waiting;        /* requests that may wait for others' memory */
         uint64_t next_grant_us;    /* when heaps may make small records again; see trim_trigger.h */
+        uint32_t n_first_records;  /* are left for new heaps until then */
         _Atomic bool is_owing;     /* see idle_marking_catch_up; read without the lock, too */
         struct stream_heap *heaps; /* hash table */
+        unsigned n_heaps_many;     /* from so many on those without blocks are retired */
         struct stream_heap *spare_heaps;
         struct leased_list spare_leased;
         struct leased_list stuck_leased; /* blocks that could not be unmapped, see leased_free */

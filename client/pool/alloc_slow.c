@@ -59,8 +59,10 @@ static void want(struct pool *pool, const struct stream_heap *heap)
 
 static enum heap_set_reach reach_of(const struct pool *pool, const struct pool_request *request)
 {
-        return pool->heap_set.n_heaps > 1 && may_adopt(pool, request) ? HEAP_SET_ALL
-                                                                      : HEAP_SET_ALONE;
+        bool may_take = pool->heap_set.n_heaps > 1 && may_adopt(pool, request);
+
+        return may_take && !heap_set_may_grow(&pool->heap_set, request->n_bytes) ? HEAP_SET_ALL
+                                                                                 : HEAP_SET_ALONE;
 }
 
 /* Takes blocks from the idle list, or idle blocks of other streams. */
@@ -352,7 +354,8 @@ static int plan(struct pool *pool, const struct pool_request *request, struct tr
         if (r)
                 return r;
         fence(pool, request, try->heap);
-        want(pool, try->heap);
+        if (!heap_set_may_grow(&pool->heap_set, request->n_bytes))
+                want(pool, try->heap);
         if (adopt(pool, request, try->heap))
                 return 0;
         heap_set_note_miss(&pool->heap_set, heap_round_up(request->n_bytes), clock_now_us());

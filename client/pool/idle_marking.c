@@ -54,7 +54,7 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
 
         if (!trim_is_still(heap, generation))
                 return false;
-        (void)heap_set_excess(&pool->heap_set, 0, pool_now_us(pool));
+        heap_set_see(&pool->heap_set, pool_now_us(pool));
         if (!begin_record(heap))
                 return false;
         if (own_stream && trim_is_fenced(heap))
@@ -198,12 +198,14 @@ static void lower_thresholds(struct pool *pool)
 /* The caller has the lock. */
 static void grant_records(struct pool *pool)
 {
+        uint32_t n_heaps = pool->heap_set.n_heaps, n_records = trim_trigger_share(n_heaps);
         struct stream_heap *heap, *next;
 
+        pool->n_first_records = TRIM_TRIGGER_SMALL_ALL;
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 spin_lock(&heap_in(heap)->lock);
-                trim_trigger_grant(&heap->trigger);
+                trim_trigger_grant(&heap->trigger, n_records, n_heaps);
                 spin_unlock(&heap_in(heap)->lock);
         }
 }

@@ -19,6 +19,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
                               .reconnector = reconnector,
                               .service = service,
                               .streams = streams,
+                              .n_first_records = TRIM_TRIGGER_SMALL_ALL,
                               .limit = CLIENT_LIMIT_NULL};
         peer_access_init(&pool->peer_access);
         counters_init(&pool->counters);

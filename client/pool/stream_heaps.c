@@ -7,7 +7,8 @@
 
 #include "client/pool/idle_marking.h"
 
-/* From this number of heaps on, heaps without blocks are retired, for other streams. */
+/* From this number of heaps on, heaps without blocks are retired, for other streams; next time when twice as many are
+ * there as are left. So heaps whose blocks come and go stay, each with what it may record, and a walk is rare. */
 #define HEAPS_MANY 32
 
 /* A thread that counts holds one of these locks. */
@@ -76,6 +77,7 @@ static void retire_blockless(struct pool *pool)
                 if (!heap_in(heap)->n_blocks)
                         pool_retire_heap(pool, heap);
         }
+        pool->n_heaps_many = 2 * HASH_COUNT(pool->heaps);
 }
 
 static struct stream_heap *new_record(struct pool *pool)
@@ -120,7 +122,8 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         trim_trigger_init(&heap->trigger);
         if (idle_marking_is_on(pool)) {
                 trim_trigger_lower(&heap->trigger);
-                trim_trigger_grant(&heap->trigger);
+                trim_trigger_grant(&heap->trigger, trim_trigger_first_share(&pool->n_first_records),
+                                   pool->heap_set.n_heaps);
         }
         if (pool->heaps)
                 trim_trigger_note_other(&heap->trigger);
@@ -136,7 +139,7 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->live = true;
 }
 
-/* The existing heaps share counters with the new one, which may want their blocks. */
+/* The existing heaps share counters with the new one. */
 static void meet_heaps(struct pool *pool, struct stream_heap *heap)
 {
         struct stream_heap *other, *next;
@@ -146,7 +149,6 @@ static void meet_heaps(struct pool *pool, struct stream_heap *heap)
         HASH_ITER(hh, pool->heaps, other, next)
         {
                 trim_trigger_note_other(&other->trigger);
-                trim_trigger_note_lack(&other->trigger);
         }
         unlock_heaps(pool);
 }
@@ -157,7 +159,8 @@ int pool_heap(struct pool *pool, const struct pool_request *request, struct stre
 
         HASH_FIND(hh, pool->heaps, &request->key, sizeof(request->key), heap);
         if (!heap) {
-                if (HASH_COUNT(pool->heaps) >= HEAPS_MANY)
+                if (HASH_COUNT(pool->heaps) >= HEAPS_MANY &&
+                    HASH_COUNT(pool->heaps) >= pool->n_heaps_many)
                         retire_blockless(pool);
                 heap = new_record(pool);
                 if (!heap)

@@ -106,8 +106,27 @@ void heap_set_sum(struct heap_set *set, struct heap_set_sums *ret_sums)
         *ret_sums = sums;
 }
 
+/* Of so few the peak is seen at each call. */
+#define HEAPS_SEEN_AT_ONCE 16
+
 /* A loop needs its peak again in the next round, which is about as long as the patience that it has come to. */
 #define PATIENCES 16
+
+/* A program with many streams needs little in all, and yet a block in each. Without a cache size it may keep so many:
+ * once they are idle, others can have them. */
+static uint64_t at_least(const struct heap_set *set, uint64_t n_bytes)
+{
+        uint64_t n_least_bytes = set->n_heaps * HEAP_BLOCK_UNIT;
+
+        if (set->budget.n_empty_max != UINT64_MAX || n_bytes > n_least_bytes)
+                return n_bytes;
+        return n_least_bytes;
+}
+
+bool heap_set_may_grow(const struct heap_set *set, uint64_t n_more_bytes)
+{
+        return set->n_reserved_bytes + n_more_bytes <= at_least(set, 0);
+}
 
 uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t now_us)
 {
@@ -115,16 +134,24 @@ uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t n
 
         set->budget.half_life_us = BUDGET_HALF_LIFE_US + PATIENCES * set->patience.us;
         budget_see(&set->budget, n_allocated + n_more_bytes, now_us);
-        n_budget = budget_bytes(&set->budget, n_allocated + n_more_bytes) + set->n_pledged_bytes;
+        n_budget = at_least(set, budget_bytes(&set->budget, n_allocated + n_more_bytes)) +
+                   set->n_pledged_bytes;
         if (set->n_reserved_bytes + n_more_bytes <= n_budget)
                 return 0;
         return set->n_reserved_bytes + n_more_bytes - n_budget;
 }
 
+/* A hundred heaps are looked at in about 5 us. */
+void heap_set_see(struct heap_set *set, uint64_t now_us)
+{
+        if (set->n_heaps <= HEAPS_SEEN_AT_ONCE || now_us > set->budget.faded_at_us + set->n_heaps)
+                (void)heap_set_excess(set, 0, now_us);
+}
+
 bool heap_set_is_hard(const struct heap_set *set, uint64_t n_more_bytes)
 {
         return set->n_reserved_bytes + n_more_bytes >
-               budget_hard_bytes(&set->budget) + set->n_pledged_bytes;
+               at_least(set, budget_hard_bytes(&set->budget)) + set->n_pledged_bytes;
 }
 
 void heap_set_count(struct heap_set *set, uint64_t n_bytes)

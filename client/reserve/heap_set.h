@@ -75,8 +75,15 @@ struct heap_set_sums {
 /* Linear in the heaps, and in the holes of the largest class of each; see extents_largest_free. */
 void heap_set_sum(struct heap_set *set, struct heap_set_sums *ret_sums);
 
+/* Updates the peak, where that was not done a moment ago: it is linear in the heaps. */
+void heap_set_see(struct heap_set *set, uint64_t now_us);
+
 /* Updates the peak. Returns how much is held above the budget then, with n_more_bytes that are wanted. */
 uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t now_us);
+
+/* Is so little held that a request of n_more_bytes had better lease its own block than take another heap's, whose stream
+ * would lack it? */
+bool heap_set_may_grow(const struct heap_set *set, uint64_t n_more_bytes);
 
 /* Would n_more_bytes exceed the budget so far that a request rather waits for work to end, up to HEAP_SET_WAIT_US? */
 #define HEAP_SET_WAIT_US 20000

@@ -16,6 +16,9 @@
 void trim_trigger_init(struct trim_trigger *trigger)
 {
         *trigger = (struct trim_trigger){.n_until = TRIM_TRIGGER_FREES,
+                                         .n_frees = TRIM_TRIGGER_FREES,
+                                         .n_small = TRIM_TRIGGER_SMALL,
+                                         .n_granted = TRIM_TRIGGER_SMALL,
                                          .n_due_bytes = UINT64_MAX,
                                          .n_watched_bytes = UINT64_MAX,
                                          .n_bytes = UINT64_MAX,
@@ -65,7 +68,7 @@ static uint64_t bytes_until(const struct heap *heap)
 void trim_trigger_done(struct trim_trigger *trigger, const struct heap_set *set,
                        const struct heap *heap, uint64_t n_excess_bytes)
 {
-        trigger->n_until = n_excess_bytes ? TRIM_TRIGGER_FREES_SOON : TRIM_TRIGGER_FREES;
+        trigger->n_until = n_excess_bytes ? TRIM_TRIGGER_FREES_SOON : trigger->n_frees;
         if (trigger->n_lacks)
                 trigger->n_lacks--;
         set_bytes(trigger, trigger->n_lacks && set->n_heaps > 1 ? bytes_until(heap) : UINT64_MAX);
@@ -98,20 +101,41 @@ static bool fell_lowest(const struct trim_trigger *trigger, const struct heap *h
                trim_trigger_is_lowest(trigger, trim_trigger_allocated(heap));
 }
 
-void trim_trigger_grant(struct trim_trigger *trigger)
+static uint32_t bounded_share(uint32_t n)
 {
-        trigger->n_small = TRIM_TRIGGER_SMALL;
+        if (n < TRIM_TRIGGER_SMALL_LEAST)
+                return TRIM_TRIGGER_SMALL_LEAST;
+        return n < TRIM_TRIGGER_SMALL ? n : TRIM_TRIGGER_SMALL;
+}
+
+uint32_t trim_trigger_share(uint32_t n_heaps)
+{
+        return bounded_share(TRIM_TRIGGER_SMALL_ALL / (n_heaps ? n_heaps : 1));
+}
+
+uint32_t trim_trigger_first_share(uint32_t *n_left)
+{
+        uint32_t n = bounded_share(*n_left / (TRIM_TRIGGER_SMALL_ALL / TRIM_TRIGGER_SMALL));
+
+        *n_left -= n < *n_left ? n : *n_left;
+        return n;
+}
+
+void trim_trigger_grant(struct trim_trigger *trigger, uint32_t n_records, uint32_t n_heaps)
+{
+        trigger->n_frees = TRIM_TRIGGER_FREES * (1 + n_heaps / TRIM_TRIGGER_HEAPS);
+        trigger->n_small = trigger->n_granted = n_records;
         trigger->n_small_bytes = 0;
         set_emptied(trigger, trigger->has_emptied);
 }
 
 bool trim_trigger_begin_record(struct trim_trigger *trigger, const struct heap *heap)
 {
-        bool is_due = heap->n_freed_bytes >= trigger->n_bytes || trim_trigger_fell(trigger, heap) ||
-                      trim_trigger_is_last(trigger, heap);
+        bool is_due = heap->n_freed_bytes >= trigger->n_bytes || trim_trigger_fell(trigger, heap);
 
         trigger->is_small = !is_due;
-        return is_due || heap->n_freed_bytes >= trigger->n_due_bytes;
+        return is_due || trim_trigger_is_last(trigger, heap) ||
+               heap->n_freed_bytes >= trigger->n_due_bytes;
 }
 
 void trim_trigger_note_record(struct trim_trigger *trigger, const struct heap *heap)
@@ -122,7 +146,7 @@ void trim_trigger_note_record(struct trim_trigger *trigger, const struct heap *h
 /* How much must be freed before the next small record. */
 static uint64_t small_step(const struct trim_trigger *trigger, const struct heap *heap)
 {
-        unsigned n_parts = (TRIM_TRIGGER_SMALL - trigger->n_small) / TRIM_TRIGGER_SMALL_PART;
+        unsigned n_parts = (trigger->n_granted - trigger->n_small) / TRIM_TRIGGER_SMALL_PART;
         uint64_t n_share_bytes = trim_trigger_allocated(heap) / SMALL_SHARE;
 
         if (!n_parts || n_share_bytes < 2 * HEAP_BLOCK_UNIT)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides after which frees a heap is scanned for empty blocks, which are returned or moved to another heap.
- *   - Always: once in TRIM_TRIGGER_FREES frees; earlier if the last look left more than the budget.
+ *   - Always: once in TRIM_TRIGGER_FREES frees; earlier if the last look left more than the budget; and less often
+ *     where there are many heaps, since a look is linear in them.
  *   - If other heaps lacked blocks: for a while, whenever a part of what the heap holds was freed.
  *   - If there are other heaps: also when nothing is allocated any more. That may be the last free of a stream that is
- *     about to end, and without an event its memory could never be known to be idle.
+ *     about to end, and without an event its memory could never be known to be idle. With an idle list this, too, is
+ *     done as often as it is granted: a stream may allocate and free one piece in a loop.
  *   - With an idle list: when much less is allocated than before, and when a block may have become empty, as often as
  *     this is granted. The program may make no call after any free, and no other thread may make the record.
  * Pure; the caller has the heap's lock. */
@@ -18,12 +20,16 @@
 #define TRIM_TRIGGER_FREES      128
 #define TRIM_TRIGGER_FREES_SOON 32
 
+/* Each so many heaps let a heap free TRIM_TRIGGER_FREES times more between two looks. */
+#define TRIM_TRIGGER_HEAPS 16
+
 /* For so many looks, the lack of another heap counts. */
 #define TRIM_TRIGGER_LACKS 16
 
 /* The fields that every free reads come first. */
 struct trim_trigger {
         uint32_t n_until;         /* frees */
+        uint32_t n_frees;         /* n_until after a look */
         bool has_others;          /* there are other heaps, or were */
         bool has_emptied;         /* blocks may have become empty since the last record */
         bool is_small;            /* the record that is under way is for that alone */
@@ -36,7 +42,8 @@ struct trim_trigger {
         uint64_t n_bytes; /* n_due_bytes, if no block has become empty */
         uint64_t n_record_bytes; /* how much is freed from one record to the next */
         uint64_t n_low_bytes;    /* least bytes allocated at a record since that look */
-        uint32_t n_small;        /* records of empty blocks are left */
+        uint32_t n_small;        /* records of empty blocks are left, */
+        uint32_t n_granted;      /* of so many */
         uint64_t n_small_bytes;  /* n_due_bytes for the next one */
 };
 
@@ -51,7 +58,7 @@ void trim_trigger_note_lack(struct trim_trigger *trigger);
 /* Nothing is allocated, and other heaps may want the memory. */
 static inline bool trim_trigger_is_last(const struct trim_trigger *trigger, const struct heap *heap)
 {
-        return trigger->has_others && !heap->n_requested_bytes;
+        return trigger->has_others && !heap->n_requested_bytes && trigger->n_small;
 }
 
 /* With an idle list: so much may be freed before a record marks how far the stream has come, so that the rest can be
@@ -94,8 +101,13 @@ static ALWAYS_INLINE bool trim_trigger_fell(const struct trim_trigger *trigger,
 #define TRIM_TRIGGER_SMALL      256
 #define TRIM_TRIGGER_SMALL_PART 16
 
+/* Many heaps share so many, but each has TRIM_TRIGGER_SMALL_LEAST. Between two grants new heaps share as many again:
+ * a heap begins again whenever its last block was taken from it. */
+#define TRIM_TRIGGER_SMALL_ALL   4096
+#define TRIM_TRIGGER_SMALL_LEAST 2
+
 /* They are granted so often that those of one heap take about a hundredth of the time at most: one in 64 registered
- * streams takes 10 us. */
+ * streams takes 10 us. Those of all heaps take as much where no stream is registered. */
 #define TRIM_TRIGGER_GRANT_US 250000
 
 /* A block may have become empty. */
@@ -125,7 +137,7 @@ static inline bool trim_trigger_count_free(struct trim_trigger *trigger, const s
 
         if (__builtin_expect(is_early, true))
                 return false;
-        trigger->n_until = TRIM_TRIGGER_FREES;
+        trigger->n_until = trigger->n_frees;
         return true;
 }
 
@@ -150,12 +162,18 @@ void trim_trigger_done(struct trim_trigger *trigger, const struct heap_set *set,
 /* The pool was looked at: the next record is due after TRIM_TRIGGER_RECORD_BYTES, or sooner. */
 void trim_trigger_lower(struct trim_trigger *trigger);
 
-/* Small records are granted, as many as there may be. */
-void trim_trigger_grant(struct trim_trigger *trigger);
+/* How many small records each of so many heaps is granted. */
+uint32_t trim_trigger_share(uint32_t n_heaps);
+
+/* How many a new heap is: a part of what is left of TRIM_TRIGGER_SMALL_ALL since the last grant. */
+uint32_t trim_trigger_first_share(uint32_t *n_left);
+
+/* That many small records are granted to this one of n_heaps. */
+void trim_trigger_grant(struct trim_trigger *trigger, uint32_t n_records, uint32_t n_heaps);
 
 static inline bool trim_trigger_is_granted(const struct trim_trigger *trigger)
 {
-        return trigger->n_small == TRIM_TRIGGER_SMALL;
+        return trigger->n_small == trigger->n_granted;
 }
 
 /* Is there an empty block, perhaps, that no record covers? */

@@ -16,6 +16,8 @@
 #define HELD_MS    50
 #define LONG_MS    20000
 #define N_MANY     500
+#define N_IN_TURN  24
+#define N_ROUNDS   4000
 
 #define TEXT_OF(name) #name
 #define NAME_OF(call) TEXT_OF(call)
@@ -419,6 +421,33 @@ TEST(a_flush_waits_once_for_many_frees)
         ck_assert_uint_le(atomic_load(&n_waits) - n, 10);
         ck_assert_ptr_nonnull(must_alloc(GPUMEM_DEVICE, third, 0, POOL_BYTES));
         end_capture(user);
+}
+
+static void pairs_in_turn(const CUstream *streams, unsigned n_rounds)
+{
+        for (unsigned i = 0; i < n_rounds * N_IN_TURN; i++) {
+                CUstream stream = streams[i % N_IN_TURN];
+
+                free_in(must_alloc(GPUMEM_DEVICE, stream, 0, SMALL), stream);
+        }
+}
+
+/* Each free empties the heap of its stream. Neither is each recorded, nor does the next stream take the block. */
+TEST(streams_that_take_turns_keep_a_block_each)
+{
+        CUstream streams[N_IN_TURN];
+        unsigned n_before;
+        uint64_t n_hits;
+
+        for (unsigned i = 0; i < N_IN_TURN; i++)
+                streams[i] = new_stream(CU_STREAM_NON_BLOCKING);
+        pairs_in_turn(streams, N_ROUNDS / 4);
+        n_before = atomic_load(&n_marks);
+        n_hits = nearest_stats(client, GPUMEM_DEVICE).n_hits;
+        pairs_in_turn(streams, N_ROUNDS);
+        ck_assert_uint_lt(atomic_load(&n_marks) - n_before, N_ROUNDS * N_IN_TURN / 2);
+        ck_assert_uint_ge(nearest_stats(client, GPUMEM_DEVICE).n_hits - n_hits,
+                          N_ROUNDS * N_IN_TURN * 95 / 100);
 }
 
 TESTS_MAIN("fence_streams", .limit_s = 60, .start = start, .stop = stop)

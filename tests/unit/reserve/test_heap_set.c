@@ -34,6 +34,41 @@ TEST(excess_is_what_is_held_above_the_budget)
         ck_assert_uint_eq(heap_set_excess(&set, 0, NOW + BUDGET_HALF_LIFE_US), 16 * GIB - BLOCK);
 }
 
+/* So streams that need one at a time do not take it from each other. */
+TEST(a_block_for_each_heap_is_no_excess)
+{
+        const uint64_t n_least = ARRAY_SIZE(heaps) * HEAP_BLOCK_UNIT;
+
+        (void)add(0, 0, HEAP_BLOCK_UNIT);
+        fill(0, 512, 0);
+        heap_set_count(&set, n_least - HEAP_BLOCK_UNIT);
+        ck_assert(heap_set_may_grow(&set, HEAP_BLOCK_UNIT));
+        ck_assert(!heap_set_may_grow(&set, HEAP_BLOCK_UNIT + 1));
+        ck_assert_uint_eq(heap_set_excess(&set, HEAP_BLOCK_UNIT, NOW), 0);
+        ck_assert(!heap_set_is_hard(&set, HEAP_BLOCK_UNIT));
+        heap_set_count(&set, 2 * HEAP_BLOCK_UNIT);
+        ck_assert_uint_eq(heap_set_excess(&set, 0, NOW), HEAP_BLOCK_UNIT);
+        set.budget.n_empty_max = 0;
+        ck_assert(!heap_set_may_grow(&set, 512));
+        ck_assert_uint_gt(heap_set_excess(&set, 0, NOW), HEAP_BLOCK_UNIT);
+}
+
+/* Of many it is not seen at each call. */
+TEST(a_peak_is_seen_once_in_a_while)
+{
+        (void)add(0, 0, 2 * BLOCK);
+        fill(0, BLOCK, 0);
+        heap_set_see(&set, NOW);
+        ck_assert_uint_eq(set.budget.n_peak_bytes, BLOCK);
+        set.n_heaps = 1000;
+        fill(0, 512, BLOCK);
+        heap_set_see(&set, NOW + 1000);
+        ck_assert_uint_eq(set.budget.n_peak_bytes, BLOCK);
+        heap_set_see(&set, NOW + 1001);
+        ck_assert_uint_eq(set.budget.n_peak_bytes, BLOCK + 512);
+        set.n_heaps = ARRAY_SIZE(heaps);
+}
+
 /* A block from 8 to 12 MiB stays where one of its bytes lies between them. */
 TEST(nothing_goes_between_the_addresses, .to = 2)
 {

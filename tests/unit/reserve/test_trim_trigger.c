@@ -215,7 +215,7 @@ TEST(of_a_few_blocks_each_is_recorded)
         unsigned n;
 
         trim_trigger_lower(&trigger);
-        trim_trigger_grant(&trigger);
+        trim_trigger_grant(&trigger, TRIM_TRIGGER_SMALL, 1);
         ck_assert_uint_eq(empty(GIB + 8 * 2 * MIB, GIB, 2 * MIB, &n), 0);
         ck_assert_uint_eq(n, 8);
         ck_assert(!trim_trigger_is_granted(&trigger));
@@ -228,7 +228,7 @@ TEST(of_a_large_burst_the_last_block_is_recorded, .to = ARRAY_SIZE(bursts))
         unsigned n;
 
         trim_trigger_lower(&trigger);
-        trim_trigger_grant(&trigger);
+        trim_trigger_grant(&trigger, TRIM_TRIGGER_SMALL, 1);
         ck_assert_uint_eq(empty(bursts[_i], 0, 2 * MIB, &n), 0);
         ck_assert_uint_le(n, bursts[_i] / TRIM_TRIGGER_RECORD_BYTES + TRIM_TRIGGER_SMALL);
 }
@@ -239,7 +239,7 @@ TEST(above_much_memory_little_is_left_out)
         unsigned n;
 
         trim_trigger_lower(&trigger);
-        trim_trigger_grant(&trigger);
+        trim_trigger_grant(&trigger, TRIM_TRIGGER_SMALL, 1);
         ck_assert_uint_lt(empty(16 * GIB, 12 * GIB, 2 * MIB, &n), TRIM_TRIGGER_RECORD_BYTES);
         ck_assert_uint_le(n, 4 * GIB / TRIM_TRIGGER_RECORD_BYTES + TRIM_TRIGGER_SMALL);
 }
@@ -249,13 +249,13 @@ TEST(a_loop_that_empties_a_block_is_recorded_as_often_as_is_granted)
         unsigned n, n_all = 0;
 
         trim_trigger_lower(&trigger);
-        trim_trigger_grant(&trigger);
+        trim_trigger_grant(&trigger, TRIM_TRIGGER_SMALL, 1);
         for (unsigned i = 0; i < 10000; i++) {
                 (void)empty(4096, 0, 4096, &n);
                 n_all += n;
         }
         ck_assert_uint_eq(n_all, TRIM_TRIGGER_SMALL);
-        trim_trigger_grant(&trigger);
+        trim_trigger_grant(&trigger, TRIM_TRIGGER_SMALL, 1);
         (void)empty(4096, 0, 4096, &n);
         ck_assert_uint_eq(n, 1);
 }
@@ -266,7 +266,7 @@ TEST(what_was_not_recorded_stays_due)
         const struct heap_freed freed = {.n_allocated_bytes = 4096,
                                          .n_extent_bytes = HEAP_BLOCK_UNIT};
 
-        trim_trigger_grant(&trigger);
+        trim_trigger_grant(&trigger, TRIM_TRIGGER_SMALL, 1);
         heap.n_freed_bytes = 4096;
         trim_trigger_note_free(&trigger, &heap, &freed, TRIM_TRIGGER_FREE_ORDERED);
         for (unsigned i = 0; i < TRIM_TRIGGER_SMALL_PART; i++) {
@@ -276,6 +276,60 @@ TEST(what_was_not_recorded_stays_due)
         heap.n_freed_bytes = 0;
         trim_trigger_raise(&trigger, &set, &heap);
         ck_assert(!trim_trigger_begin_record(&trigger, &heap));
+}
+
+/* A stream that allocates and frees one piece in a loop, beside others. */
+TEST(the_last_free_is_recorded_as_often_as_is_granted)
+{
+        unsigned n = 0;
+
+        trim_trigger_note_other(&trigger);
+        trim_trigger_lower(&trigger);
+        trim_trigger_grant(&trigger, 5, 1);
+        for (unsigned i = 0; i < 10000; i++) {
+                heap.n_freed_bytes += 4096;
+                if (!trim_trigger_is_last(&trigger, &heap))
+                        continue;
+                ck_assert(trim_trigger_begin_record(&trigger, &heap));
+                heap.n_freed_bytes = 0;
+                trim_trigger_raise(&trigger, &set, &heap);
+                n++;
+        }
+        ck_assert_uint_eq(n, 5);
+        ck_assert(!trim_trigger_begin_record(&trigger, &heap));
+        ck_assert(trim_trigger_is_owed(&trigger, &heap));
+}
+
+TEST(many_heaps_share_what_is_granted)
+{
+        ck_assert_uint_eq(trim_trigger_share(0), TRIM_TRIGGER_SMALL);
+        ck_assert_uint_eq(trim_trigger_share(16), TRIM_TRIGGER_SMALL);
+        ck_assert_uint_eq(trim_trigger_share(64), 64);
+        ck_assert_uint_eq(trim_trigger_share(UINT32_MAX), TRIM_TRIGGER_SMALL_LEAST);
+}
+
+TEST(new_heaps_share_the_rest)
+{
+        uint32_t n_left = TRIM_TRIGGER_SMALL_ALL, n_last = TRIM_TRIGGER_SMALL;
+
+        ck_assert_uint_eq(trim_trigger_first_share(&n_left), TRIM_TRIGGER_SMALL);
+        ck_assert_uint_eq(n_left, TRIM_TRIGGER_SMALL_ALL - TRIM_TRIGGER_SMALL);
+        for (unsigned i = 0; i < 1000; i++) {
+                uint32_t n = trim_trigger_first_share(&n_left);
+
+                ck_assert(n <= n_last && n >= TRIM_TRIGGER_SMALL_LEAST);
+                n_last = n;
+        }
+        ck_assert_uint_eq(n_left, 0);
+}
+
+TEST(of_many_heaps_each_looks_less_often)
+{
+        trim_trigger_grant(&trigger, 1, 10 * TRIM_TRIGGER_HEAPS);
+        ck_assert_uint_eq(count_frees(1), TRIM_TRIGGER_FREES);
+        ck_assert_uint_eq(count_frees(1), 11 * TRIM_TRIGGER_FREES);
+        trim_trigger_done(&trigger, &set, &heap, 0);
+        ck_assert_uint_eq(count_frees(1), 11 * TRIM_TRIGGER_FREES);
 }
 
 TESTS_MAIN("trim_trigger", .start = start, .stop = stop)
