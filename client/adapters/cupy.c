@@ -22,14 +22,15 @@ static int alloc(void *param, size_t n_bytes, int device, void **ret_pointer)
         *(void **)&function = param;
         if (function)
                 stream = (void *)function();
-        if (adapter_hit(n_bytes, device, stream, ret_pointer) == 0)
-                return 0;
+        /* A hit may record events that earlier calls could not. */
         python_lock_lend(&lock);
-        r = adapter_alloc_missed(n_bytes, device, stream, ret_pointer);
-        python_lock_take_again(&lock);
+        r = adapter_hit(n_bytes, device, stream, ret_pointer);
+        if (r)
+                r = adapter_alloc_missed(n_bytes, device, stream, ret_pointer);
         /* CuPy's frees name no stream, and the stream is known to be alive only now. */
         if (!r && stream_is_created(stream) && client_enter(&client) == 0)
                 client_record_frees(client, *ret_pointer, stream);
+        python_lock_take_again(&lock);
         return r;
 }
 

@@ -93,6 +93,7 @@ static void catch_up(struct gpumem_client *client)
         CLEANUP(capture_spare_end)
         struct capture_spared spared = client_spare_captures(client);
 
+        before_wait_begin();
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 if (idle_marking_owes(&client->pools[i]))
                         idle_marking_catch_up(&client->pools[i], false);

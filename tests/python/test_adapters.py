@@ -142,6 +142,47 @@ print(len(ran))
 faults.unlink()
 '''
 
+# An allocation records events, too: for frees that named no stream, and for a round that a capture held up.
+RECORDS_LATER = '''
+import ctypes, os, pathlib, sys, threading, time
+import gpumem, world
+from gpumem import _library
+
+cuda = world.Cuda()
+cuda.make_current()
+library = _library.load()
+whose, what, faults = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+registered, graph = cuda.stream(1), ctypes.c_void_p()
+stream = cuda.stream(1) if what == "frees" else 0
+gives = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+current = ctypes.cast(ctypes.PYFUNCTYPE(ctypes.c_ssize_t)(lambda: stream), ctypes.c_void_p)
+of_cupy = gives(library.address("gpumem_cupy_alloc"))
+of_python, free = [library.python_function(name) for name in (b"alloc", b"free")]
+alloc = (lambda n: of_cupy(current, n, 0)) if whose == "cupy" else (lambda n: of_python(n, 0, stream))
+held = [alloc(8 << 20) for _ in range(4)]
+if what == "round":
+    gpumem.stream_register(registered)
+    cuda.call("cuStreamBeginCapture_v2", ctypes.c_void_p(registered), 2)
+    for address in held:
+        free(address, stream)
+    cuda.call("cuStreamEndCapture", ctypes.c_void_p(registered), ctypes.byref(graph))
+begun, ran = threading.Event(), []
+faults.with_suffix(".new").write_text(f"pid={os.getpid()}\\ndelay=cuEventRecord:700000\\n")
+faults.with_suffix(".new").rename(faults)
+time.sleep(0.05)  # until it is read
+thread = threading.Thread(target=lambda: begun.wait() and ran.append(True))
+thread.start()
+# No thread takes the GIL from this one: the other one runs when this one lets go of it.
+sys.setswitchinterval(1e6)
+if what == "frees":  # not earlier: the service thread would have the next call record
+    for address in held:
+        library.free_in_order(None, address)
+begun.set()
+alloc(1 << 20)
+print(len(ran))
+faults.unlink()
+'''
+
 # As mod_wsgi does it: then PyGILState_Check() says yes in every thread.
 SUBINTERPRETER = '''
 import ctypes, os
@@ -222,6 +263,13 @@ class Adapters(unittest.TestCase):
         for whose in ('cupy', 'python'):
             with self.subTest(whose):
                 ran = MACHINE.run('-c', RECORDS, whose, MACHINE.folder / 'devices' / 'faults',
+                                  cwd=os.path.dirname(world.__file__))
+                self.assertEqual((ran.stdout, ran.stderr), ('1\n', ''))
+
+    def test_other_threads_run_while_an_allocation_records_an_event(self):
+        for whose, what in (('cupy', 'frees'), ('cupy', 'round'), ('python', 'round')):
+            with self.subTest((whose, what)):
+                ran = MACHINE.run('-c', RECORDS_LATER, whose, what, MACHINE.folder / 'devices' / 'faults',
                                   cwd=os.path.dirname(world.__file__))
                 self.assertEqual((ran.stdout, ran.stderr), ('1\n', ''))
 
