@@ -28,8 +28,9 @@
  *           GPUMEM_CUDA_LIBRARY, or libcuda.so.1. It calls no CUDA function from a destructor or at exit.
  * Default   Client NULL is the process's default client. The first call that needs it connects it, as
  *           gpumem_connect(NULL) does, and may return the errors of gpumem_connect. It stays until the process ends. A
- *           forked child has its own. Calls that free memory, and gpumem_record_use, do not connect it. Without a
- *           default client they return GPUMEM_E_NOT_OURS.
+ *           forked child has its own. Calls that free or detach memory, and gpumem_record_use, do not connect it.
+ *           Without a default client they return GPUMEM_E_NOT_OURS. gpumem_stream_unregister returns
+ *           GPUMEM_E_NOT_REGISTERED then.
  * Debugging gpumem(3) describes GPUMEM_TRACE, which records calls, and GPUMEM_DEBUG, which finds errors of the program.
  *           */
 #ifndef GPUMEM_H

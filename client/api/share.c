@@ -325,7 +325,7 @@ int gpumem_detach(struct gpumem_client *client, void *pointer, void *stream)
 
         if (!pointer)
                 return 0;
-        r = client_enter(&client);
+        r = client_enter_present(&client);
         if (!r)
                 r = find_attached(client, pointer, &pool, &info);
         return r ? r : end_in_order(client, pool, &info, pointer, stream);
@@ -350,7 +350,7 @@ int gpumem_detach_sync(struct gpumem_client *client, void *pointer)
 
         if (!pointer)
                 return 0;
-        r = client_enter(&client);
+        r = client_enter_present(&client);
         return r ? r : detach_sync(client, pointer);
 }
 

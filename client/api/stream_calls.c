@@ -83,8 +83,11 @@ static int unregister(struct gpumem_client *client, const struct stream_key *key
 int gpumem_stream_unregister(struct gpumem_client *client, void *stream)
 {
         struct stream_key key;
-        int r = client_enter_stream(&client, stream, &key);
+        int r = client_enter_present(&client);
 
+        if (r)
+                return r == GPUMEM_E_NOT_OURS ? GPUMEM_E_NOT_REGISTERED : r;
+        r = client_enter_stream(&client, stream, &key);
         if (!r)
                 r = unregister(client, &key);
         if (!r)

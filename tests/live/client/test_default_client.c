@@ -278,6 +278,9 @@ TEST(without_a_daemon_every_call_says_so)
         ck_assert_int_eq(setenv("GPUMEM_SOCKET", "/nonexistent/socket", 1), 0);
         ck_assert_int_eq(gpumem_malloc(N_BYTES, NULL, &pointer), GPUMEM_E_DISCONNECTED);
         ck_assert_int_eq(gpumem_free(NULL, &refusal, NULL), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_detach(NULL, &refusal, NULL), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_detach_sync(NULL, &refusal), GPUMEM_E_NOT_OURS);
+        ck_assert_int_eq(gpumem_stream_unregister(NULL, NULL), GPUMEM_E_NOT_REGISTERED);
         ck_assert_uint_eq(gpumem_pressure(NULL), 0);
         ck_assert_ptr_eq(pointer, untouched);
         ck_assert_int_eq(gpumem_last_refusal(NULL, &refusal), 0);
