@@ -93,8 +93,10 @@ inline const pid_t first_process = getpid();
 
 inline void count_failure(int result) noexcept
 {
+        const bool is_of_parents = result == GPUMEM_E_NOT_OURS || result == GPUMEM_E_NOT_REGISTERED ||
+                                   result == GPUMEM_E_NO_CAPTURE;
         const bool is_forked = result == GPUMEM_E_FORKED ||
-                               (result == GPUMEM_E_NOT_OURS && getpid() != first_process);
+                               (is_of_parents && getpid() != first_process);
 
         if (result && !is_forked)
                 n_failures.fetch_add(1, std::memory_order_relaxed);
@@ -426,7 +428,7 @@ public:
                 is_owned_ = true;
         }
         shared(shared &&other) noexcept
-                : token_(other.token_), client_(other.client_),
+                : token_(other.token_), client_(other.client_), maker_(other.maker_),
                   is_owned_(std::exchange(other.is_owned_, false))
         {}
         shared &operator=(shared &&other) noexcept
@@ -434,13 +436,15 @@ public:
                 shared taken(std::move(other));
                 std::swap(token_, taken.token_);
                 std::swap(client_, taken.client_);
+                std::swap(maker_, taken.maker_);
                 std::swap(is_owned_, taken.is_owned_);
                 return *this;
         }
         ~shared()
         {
-                // The token ends by itself when no process holds the memory.
-                if (is_owned_)
+                // The token ends by itself when no process holds the memory. A forked child's copy of the object
+                // leaves the token to the parent.
+                if (is_owned_ && maker_ == getpid())
                         (void)gpumem_unshare(client_, &token_.value());
         }
         const gpumem::token &token() const noexcept { return token_; }
@@ -453,6 +457,7 @@ public:
 private:
         gpumem::token token_;
         gpumem_client *client_;
+        pid_t maker_ = getpid();
         bool is_owned_ = false;
 };
 

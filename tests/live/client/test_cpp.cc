@@ -14,6 +14,7 @@
 #include <cstring>
 #include <functional>
 #include <list>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -431,6 +432,32 @@ bool a_forked_child_frees_nothing()
         return waitpid(child, &status, 0) == child && status == 0 && is_live(buffer.data());
 }
 
+// The child ends copies of the parent's objects: the parent's token is as good as before.
+bool a_forked_child_ends_nothing()
+{
+        gpumem::alloc_options how;
+        how.flags = GPUMEM_SHAREABLE;
+        Stream stream;
+        gpumem::pinned_buffer buffer(1000, how);
+        auto shared = std::make_unique<gpumem::shared>(buffer);
+        auto attached = std::make_unique<gpumem::attached>(shared->token());
+        auto registered = std::make_unique<gpumem::registered_stream>(stream.handle);
+        auto announced = std::make_unique<gpumem::announced_capture>();
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0) {
+                *shared = gpumem::shared(std::move(*shared));
+                shared.reset();
+                attached.reset();
+                registered.reset();
+                announced.reset();
+                _exit(gpumem::failures() != 0);
+        }
+        bool is_so = waitpid(child, &status, 0) == child && status == 0 && is_live(attached->data());
+        gpumem::attached again(shared->token());
+        return is_so && again.data();
+}
+
 bool nothing_is_left()
 {
         return requested(GPUMEM_DEVICE) == 0 && requested(GPUMEM_PINNED) == 0 && gpumem::failures() == 0;
@@ -475,6 +502,7 @@ int main()
         check("allocators keep their stream", allocators_have_streams);
         check("threads without a context allocate and free", threads_without_a_context_work);
         check("a forked child frees nothing of its parent's", a_forked_child_frees_nothing);
+        check("nor does it end what else is its parent's", a_forked_child_ends_nothing);
         check("nothing is left, and no call failed", nothing_is_left);
         check("a free that fails in a destructor is counted", failures_are_counted);
         std::printf("1..%d\n", n_cases);
