@@ -240,6 +240,16 @@ inline void free_in_stream(gpumem_client *client, void *pointer, void *stream) n
         count_failure(result);
 }
 
+// The same for attached memory. It has no stream of its own, so all work is waited for.
+inline void detach_in_stream(gpumem_client *client, void *pointer, void *stream) noexcept
+{
+        int result = gpumem_detach(client, pointer, stream);
+
+        if (result && result != GPUMEM_E_NOT_OURS && result != GPUMEM_E_FORKED)
+                result = gpumem_detach_sync(client, pointer);
+        count_failure(result);
+}
+
 inline void free_sync(gpumem_client *client, void *pointer) noexcept
 {
         count_failure(gpumem_free_sync(client, pointer));
@@ -461,22 +471,23 @@ private:
         bool is_owned_ = false;
 };
 
-// Memory of another process, attached by its token. It is detached with the object, after the work in `stream`.
+// Memory of another process, attached by its token. It is detached with the object: after the work in `stream`, or,
+// without a stream, after all work of the context, since it is not known which streams used it.
 class attached {
 public:
-        explicit attached(const token &token, stream_ref stream = {},
-                          gpumem_client *client = nullptr)
-                : stream_(stream), client_(client)
+        explicit attached(const token &token, gpumem_client *client = nullptr) : client_(client)
         {
-                std::uint64_t n_bytes = 0;
-                check_request(gpumem_attach(client, &token.value(), &data_, &n_bytes),
-                              "gpumem_attach", client);
-                n_bytes_ = static_cast<std::size_t>(n_bytes);
+                attach(token);
+        }
+        attached(const token &token, stream_ref stream, gpumem_client *client = nullptr)
+                : stream_(stream), client_(client), has_stream_(true)
+        {
+                attach(token);
         }
         attached(attached &&other) noexcept
                 : data_(std::exchange(other.data_, nullptr)),
                   n_bytes_(std::exchange(other.n_bytes_, 0)), stream_(other.stream_),
-                  client_(other.client_)
+                  client_(other.client_), has_stream_(other.has_stream_)
         {}
         attached &operator=(attached &&other) noexcept
         {
@@ -485,12 +496,15 @@ public:
                 std::swap(n_bytes_, taken.n_bytes_);
                 std::swap(stream_, taken.stream_);
                 std::swap(client_, taken.client_);
+                std::swap(has_stream_, taken.has_stream_);
                 return *this;
         }
         ~attached()
         {
-                if (data_)
-                        detail::count_failure(gpumem_detach(client_, data_, stream_.get()));
+                if (data_ && has_stream_)
+                        detail::detach_in_stream(client_, data_, stream_.get());
+                else if (data_)
+                        detail::count_failure(gpumem_detach_sync(client_, data_));
         }
         void *data() const noexcept { return data_; }
         template <class T> T *as() const noexcept { return static_cast<T *>(data_); }
@@ -501,16 +515,27 @@ public:
         // Detaches now. Unlike the destructor it throws, and then nothing is detached.
         void reset()
         {
-                check(gpumem_detach(client_, data_, stream_.get()), "gpumem_detach");
+                check(has_stream_ ? gpumem_detach(client_, data_, stream_.get())
+                                  : gpumem_detach_sync(client_, data_),
+                      has_stream_ ? "gpumem_detach" : "gpumem_detach_sync");
                 data_ = nullptr;
                 n_bytes_ = 0;
         }
 
 private:
+        void attach(const token &token)
+        {
+                std::uint64_t n_bytes = 0;
+                check_request(gpumem_attach(client_, &token.value(), &data_, &n_bytes),
+                              "gpumem_attach", client_);
+                n_bytes_ = static_cast<std::size_t>(n_bytes);
+        }
+
         void *data_ = nullptr;
         std::size_t n_bytes_ = 0;
         stream_ref stream_;
         gpumem_client *client_;
+        bool has_stream_ = false;
 };
 
 } // namespace gpumem

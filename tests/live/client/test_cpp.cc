@@ -420,6 +420,32 @@ bool threads_without_a_context_work()
         return is_so && gpumem::failures() == 0;
 }
 
+// In a stream that the default stream does not wait for. The thread has no context.
+bool attached_memory_is_detached_after_all_work()
+{
+        gpumem::alloc_options how;
+        how.flags = GPUMEM_SHAREABLE;
+        Stream stream;
+        gpumem::device_buffer buffer(mib, how);
+        gpumem::shared shared(buffer);
+        auto plain = std::make_unique<gpumem::attached>(shared.token());
+        auto in_stream = std::make_unique<gpumem::attached>(shared.token(), gpumem::stream_ref());
+        void *first = plain->data(), *second = in_stream->data();
+        bool was_done = false;
+        is_done = false;
+        cuLaunchHostFunc(
+                stream.handle,
+                [](void *) {
+                        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                        is_done = true;
+                },
+                nullptr);
+        plain.reset();
+        was_done = is_done;
+        std::thread([&] { in_stream.reset(); }).join();
+        return was_done && !is_live(first) && !is_live(second) && gpumem::failures() == 0;
+}
+
 bool a_forked_child_frees_nothing()
 {
         gpumem::device_buffer buffer(mib);
@@ -501,6 +527,7 @@ int main()
         check("containers take pinned memory", containers_take_pinned_memory);
         check("allocators keep their stream", allocators_have_streams);
         check("threads without a context allocate and free", threads_without_a_context_work);
+        check("attached memory is detached after all work", attached_memory_is_detached_after_all_work);
         check("a forked child frees nothing of its parent's", a_forked_child_frees_nothing);
         check("nor does it end what else is its parent's", a_forked_child_ends_nothing);
         check("nothing is left, and no call failed", nothing_is_left);
