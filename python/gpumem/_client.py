@@ -329,31 +329,31 @@ class capturing:  # noqa: N801 - it is called as a function
         check(load().after_capture(None))
 
 
-_tags: dict[int, str] = {}  # of threads that have one now
+_tags: dict[int, list[str]] = {}  # of threads that have one now, the innermost last
 
 
 def _set_tag(name: str | None) -> None:
     check(load().set_tag(None, None if name is None else name.encode()))
-    if name is None:
-        _tags.pop(_thread.get_ident(), None)
-    else:
-        _tags[_thread.get_ident()] = name
 
 
 class tag:  # noqa: N801 - it is called as a function
     """Within `with tag(name):` counts what this thread allocates under `name`; see tag_stats()."""
 
     def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"the tag is {name!r}; a text is needed")
         self._name = name
-        self._before: list[str | None] = []
 
     def __enter__(self) -> None:
-        before = _tags.get(_thread.get_ident())
         _set_tag(self._name)
-        self._before.append(before)
+        _tags.setdefault(_thread.get_ident(), []).append(self._name)
 
     def __exit__(self, *unused: object) -> None:
-        _set_tag(self._before.pop())
+        names = _tags[_thread.get_ident()]
+        names.pop()
+        if not names:
+            del _tags[_thread.get_ident()]
+        _set_tag(names[-1] if names else None)
 
 
 def tag_stats(name: str) -> TagStats:

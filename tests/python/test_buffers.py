@@ -376,6 +376,25 @@ class Buffers(unittest.TestCase):
         with self.assertRaises(self.gpumem.Error):
             self.gpumem.tag_stats('unused')
 
+    def test_threads_may_share_a_tag(self):
+        shared, entered, left = self.gpumem.tag('shared'), threading.Event(), threading.Event()
+
+        def enter():
+            with self.gpumem.tag('other'), shared:
+                entered.set()
+                left.wait()
+        thread = threading.Thread(target=enter)
+        with shared:
+            thread.start()
+            entered.wait()
+        buffer = self.gpumem.empty(100)  # of no tag again
+        left.set()
+        thread.join()
+        self.assertEqual(self.gpumem.tag_stats('other').live, 0)
+        del buffer
+        with self.assertRaises(TypeError):
+            self.gpumem.tag(1)
+
     def test_registered_streams(self):
         stream = self.cuda.stream()
         self.gpumem.stream_register(stream)
