@@ -65,12 +65,19 @@ static enum heap_set_reach reach_of(const struct pool *pool, const struct pool_r
                                                                                  : HEAP_SET_ALONE;
 }
 
+/* What a graph gets stays its own as long as it lives, so a capture takes no more than it needs. */
+static bool recall(struct pool *pool, struct stream_heap *heap, uint64_t n_bytes)
+{
+        return !pool_is_captured(heap) &&
+               heap_set_recall_loop(&pool->heap_set, &heap->in_set, n_bytes);
+}
+
 /* Takes blocks from the idle list, or idle blocks of other streams. */
 static bool adopt(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
         uint64_t n_bytes = heap_round_up(request->n_bytes);
 
-        if (heap_set_recall_loop(&pool->heap_set, &heap->in_set, n_bytes) ||
+        if (recall(pool, heap, n_bytes) ||
             heap_set_reuse_idle(&pool->heap_set, &heap->in_set, n_bytes))
                 return true;
         return reach_of(pool, request) == HEAP_SET_ALL &&

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is allocated while a stream captures belongs to the graph, and to the program until it frees
  * it. Other memory that is freed during the capture is freed when the capture is over. */
+#include "client/api/client.h"
+#include "client/pool/stream_heaps.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/capture_world.h"
+
+#define N_IDLE 8
 
 TEST(what_is_freed_in_a_capture_is_had_again_there)
 {
@@ -59,6 +63,41 @@ TEST(it_is_nobody_elses)
         }
         capturer_destroy(&capturer, graphs[1]);
         capturer_destroy(&capturer, graphs[0]);
+        world_everything_is_free();
+}
+
+/* As if so many streams had come and gone that heaps without blocks are retired. */
+static void retire_heaps(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        pthread_mutex_lock(&pool->lock);
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                ck_assert_uint_eq(heap_in(heap)->n_blocks, 0);
+                pool_retire_heap(pool, heap);
+        }
+        pthread_mutex_unlock(&pool->lock);
+}
+
+/* The program was in a loop, whose blocks come back at once. */
+TEST(a_capture_takes_no_more_idle_memory_than_it_needs)
+{
+        struct pool *pool = client_pool_at(client, GPUMEM_DEVICE, 0);
+        void *freed[N_IDLE], *pointer;
+
+        for (unsigned i = 0; i < N_IDLE; i++)
+                freed[i] = world_must_alloc(side, N_BYTES);
+        for (unsigned i = 0; i < N_IDLE; i++)
+                world_must_free(freed[i], side);
+        AWAIT(world_stats().n_cached_bytes == world_stats().n_reserved_bytes);
+        retire_heaps(pool);
+        pool->heap_set.patience.us = IDLE_PATIENCE_MAX_US;
+        capturer_begin(&capturer, captured, GLOBAL);
+        pointer = world_must_alloc(captured, N_BYTES);
+        ck_assert_uint_ge(world_stats().n_cached_bytes, world_stats().n_reserved_bytes / 2);
+        world_must_free(pointer, captured);
+        capturer_destroy(&capturer, capturer_end(&capturer, captured));
         world_everything_is_free();
 }
 
