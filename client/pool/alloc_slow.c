@@ -365,7 +365,9 @@ static int plan(struct pool *pool, const struct pool_request *request, struct tr
                 want(pool, try->heap);
         if (adopt(pool, request, try->heap))
                 return 0;
-        heap_set_note_miss(&pool->heap_set, heap_round_up(request->n_bytes), clock_now_us());
+        if (!try->i)
+                heap_set_note_miss(&pool->heap_set, heap_round_up(request->n_bytes),
+                                   clock_now_us());
         (void)heap_set_excess(&pool->heap_set, heap_round_up(request->n_bytes), pool_now_us(pool));
         r = find_place(pool, request, try);
         try->parts.are_mapped = (r || try->placement.n_parts) && find_retained(pool, request, try);

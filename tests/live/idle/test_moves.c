@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "client/api/client.h"
 #include "client/mapping/mapping.h"
 #include "client/pool/moves.h"
 #include "client/reserve/heap_set.h"
@@ -337,6 +338,29 @@ TEST(a_slow_driver_moves_little)
         expect_filled(small, 0x66, PIECE);
         expect_filled(large, 0x77, LARGE);
         must_free(small);
+        free_the_rest(large);
+}
+
+/* In a loop (idle_patience.h): a request that is tried again counts once. */
+TEST(a_request_of_several_tries_is_one_miss)
+{
+        struct pool *pool = client_pool_at(client, GPUMEM_DEVICE, 0);
+        struct idle_patience patience;
+        uint8_t *large;
+
+        leave_every_second();
+        pthread_mutex_lock(&pool->lock);
+        pool->heap_set.patience.us = IDLE_PATIENCE_MAX_US;
+        ck_assert(pool->heap_set.patience.has_put);
+        pthread_mutex_unlock(&pool->lock);
+        slow_us = MOVES_US;
+        large = must_alloc(GPUMEM_DEVICE, LARGE);
+        pthread_mutex_lock(&pool->lock);
+        patience = pool->heap_set.patience;
+        pthread_mutex_unlock(&pool->lock);
+        ck_assert_uint_eq(n_moves, 1);
+        ck_assert_uint_eq(patience.n_misses, 1);
+        ck_assert_uint_eq(patience.n_others, 0);
         free_the_rest(large);
 }
 
