@@ -74,6 +74,15 @@ def within(name: str, value: Any, high: int, low: int = 0) -> int:
     return number
 
 
+def text(name: str, value: Any) -> bytes:
+    """A text as C takes it, which ends at a NUL."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}; a text is needed")
+    if "\0" in value:
+        raise ValueError(f"{name} is {value!r}; a text without NUL is needed")
+    return value.encode()
+
+
 def ordinal(device: Any) -> int:
     """The CUDA ordinal of a number, or of "cuda:1"."""
     if isinstance(device, str):
@@ -329,20 +338,18 @@ class capturing:  # noqa: N801 - it is called as a function
         check(load().after_capture(None))
 
 
-_tags: dict[int, list[str]] = {}  # of threads that have one now, the innermost last
+_tags: dict[int, list[bytes]] = {}  # of threads that have one now, the innermost last
 
 
-def _set_tag(name: str | None) -> None:
-    check(load().set_tag(None, None if name is None else name.encode()))
+def _set_tag(name: bytes | None) -> None:
+    check(load().set_tag(None, name))
 
 
 class tag:  # noqa: N801 - it is called as a function
     """Within `with tag(name):` counts what this thread allocates under `name`; see tag_stats()."""
 
     def __init__(self, name: str) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"the tag is {name!r}; a text is needed")
-        self._name = name
+        self._name = text("the tag", name)
 
     def __enter__(self) -> None:
         _set_tag(self._name)
@@ -361,5 +368,5 @@ def tag_stats(name: str) -> TagStats:
     from ._figures import TagStats
 
     got = _structs.sized(_structs.TagStats)
-    check(load().get_tag_stats(None, name.encode(), got))
+    check(load().get_tag_stats(None, text("the tag", name), got))
     return TagStats(**_figures_of(got))

@@ -18,7 +18,7 @@ KEEP_MAX = 60.0
 
 def _parse(token: str) -> _structs.Token:
     made = _structs.Token()
-    if load().token_parse(token.encode(), made):
+    if load().token_parse(_client.text("the token", token), made):
         raise ValueError("a token is 32 hexadecimal digits")
     return made
 
@@ -36,6 +36,8 @@ def share(buffer: Buffer, *, keep: float = 0.0, uid: int | None = None) -> str:
 
 def share_pointer(pointer: int, keep: float = 0.0, uid: int | None = None) -> str:
     """share() for an allocation's address."""
+    if not hasattr(keep, "__float__"):
+        raise TypeError(f"keep is {keep!r}; a number of seconds is needed")
     if not 0 <= keep <= KEEP_MAX:
         raise ValueError(f"keep is {keep} seconds; 0 to {KEEP_MAX:.0f} are possible")
     options = _structs.sized(_structs.ShareOptions, keep_ms=math.ceil(keep * 1000))

@@ -125,6 +125,18 @@ class Inputs(unittest.TestCase):
         self.refuses(TypeError, 'the time is None; ', gpumem.trim_idle, None)
         self.assertEqual(gpumem.trim_idle(math.inf), 0)
 
+    def test_texts(self):
+        gpumem = self.gpumem
+        for wrong in (1, None, b'0' * 32):
+            self.refuses(TypeError, 'the token is .*; a text is needed', gpumem.attach, wrong)
+            self.refuses(TypeError, 'the token is .*; a text is needed', gpumem.unshare, wrong)
+            self.refuses(TypeError, 'the tag is .*; a text is needed', gpumem.tag, wrong)
+            self.refuses(TypeError, 'the tag is .*; a text is needed', gpumem.tag_stats, wrong)
+        self.refuses(ValueError, 'a text without NUL is needed', gpumem.attach, '0' * 32 + '\0more')
+        self.refuses(ValueError, 'a text without NUL is needed', gpumem.tag, 'a\0b')
+        with gpumem.pinned(10, shareable=True) as buffer:
+            self.refuses(TypeError, "keep is 'x'; a number of seconds is needed", gpumem.share, buffer, keep='x')
+
     def test_fractions(self):
         gpumem = self.gpumem
         self.refuses(TypeError, "the fraction is 'x'; a number from 0 to 1 is needed",
