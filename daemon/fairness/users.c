@@ -12,7 +12,7 @@ static void on_user_end(struct payer *payer)
 {
         struct user *user = CONTAINER_OF(payer, struct user, payer);
 
-        assert(allowance_is_unused(&user->allowance) && !user->accounts);
+        assert(allowance_is_unused(&user->allowance) && !user->accounts && !user->replies);
         HASH_DEL(user->all->users, user);
         free(user);
 }
@@ -64,7 +64,7 @@ static void on_account_end(struct payer *payer)
 {
         struct account *account = CONTAINER_OF(payer, struct account, payer);
 
-        assert(allowance_is_unused(&account->own) && !account->processes);
+        assert(allowance_is_unused(&account->own) && !account->processes && !account->replies);
         HASH_DEL(account->user->accounts, account);
         account->user->n_accounts--;
         free(account);
@@ -150,6 +150,11 @@ struct log_limit *account_log_limit(struct account *account)
         for (const char *byte = account->realm; !account->user->uid && *byte; byte++)
                 number = (number ^ (unsigned char)*byte) * UINT32_C(16777619);
         return &account->all->log_limits[number % LOG_LIMITS];
+}
+
+struct reply_owner **account_replies(struct account *account)
+{
+        return account->user->uid ? &account->user->replies : &account->replies;
 }
 
 bool account_is_of_more(const struct account *account)

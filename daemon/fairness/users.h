@@ -26,6 +26,8 @@
 /* All tenants of a user together may use so many times the share of one. */
 #define USER_TIMES 4
 
+struct reply_owner; /* see daemon/server/session/reply_files.h */
+
 struct user {
         struct payer payer;
         struct accounts *all;
@@ -33,8 +35,9 @@ struct user {
         unsigned n_accounts;
         struct account *accounts; /* by realm */
         struct allowance allowance;
-        unsigned n_arrivals; /* connections that wait to be let in */
-        struct news *news;   /* of its connections: see daemon/server/scheduler/news.h */
+        unsigned n_arrivals;         /* connections that wait to be let in */
+        struct news *news;           /* of its connections: see daemon/server/scheduler/news.h */
+        struct reply_owner *replies; /* that it reads; NULL: none */
         UT_hash_handle hh;
 };
 
@@ -42,6 +45,7 @@ struct account {
         struct payer payer;
         struct accounts *all;
         struct user *user;
+        struct reply_owner *replies; /* of a container that root runs */
         char realm[ACCOUNT_REALM_MAX];
         unsigned n_arrivals; /* its part of the user's */
         unsigned n_members;  /* of its processes */
@@ -94,6 +98,9 @@ struct account *account_unref(struct account *account);
 
 /* Limits the lines in the log that the account's user causes, or the container that root runs. Some others may share it. */
 struct log_limit *account_log_limit(struct account *account);
+
+/* What has the replies of the account's user, or of the container that root runs. */
+struct reply_owner **account_replies(struct account *account);
 
 /* The account is the one for containers beyond the limit. */
 bool account_is_of_more(const struct account *account);

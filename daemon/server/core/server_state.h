@@ -20,6 +20,7 @@
 #include "daemon/policy/policy.h"
 #include "daemon/policy/prewarm.h"
 #include "daemon/policy/report/stats.h"
+#include "daemon/policy/state/ranking.h"
 #include "daemon/server/core/polling.h"
 #include "daemon/server/core/pool_settings.h"
 #include "daemon/server/scheduler/scheduler.h"
@@ -34,6 +35,15 @@ struct session;
 LIST_HEAD(session_list, session);
 struct reply_file;
 TAILQ_HEAD(reply_file_list, reply_file); /* see reply_files.h */
+
+/* Files that have a bound together. */
+struct reply_bound {
+        struct ranking owners;
+        struct reply_file *newest; /* which is about to be read; NULL: it is taken back */
+        unsigned n;
+        uint64_t n_bytes;
+};
+
 struct event_history;
 struct page_sweeper;
 struct board_stock;
@@ -159,8 +169,7 @@ struct server {
         } aside;
         struct {
                 struct reply_file_list list; /* the oldest first */
-                unsigned n;
-                uint64_t n_bytes;
+                struct reply_bound of_users, of_operators;
                 uv_timer_t timer;
                 struct task task; /* those whose time is over, or that are too many */
         } reply_files;            /* see reply_files.h */

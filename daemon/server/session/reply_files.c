@@ -8,6 +8,7 @@
 #include "base/fdset.h"
 #include "base/memfd.h"
 #include "daemon/backing/worker/page_sweeper.h"
+#include "daemon/server/session/authorization.h"
 #include "daemon/server/session/session.h"
 
 #define LOOK_MS 1000
@@ -15,18 +16,48 @@
 /* A file is an item with its mapping and its pages. */
 #define FILES_A_STEP 16
 
+/* So much a file counts besides its bytes: as many files as there may be count as much as all their bytes. */
+#define FILE_BYTES (REPLY_FILES_MAX_BYTES / REPLY_FILES_MAX)
+
+/* Lives while it has a file. */
+struct reply_owner {
+        struct reply_bound *bound;
+        struct ranked sum;
+        struct reply_file_list files; /* the oldest first */
+        struct reply_owner **place;   /* of the pointer to it */
+};
+
+static void count(struct reply_owner *owner, uint64_t n_bytes)
+{
+        ranking_set(&owner->bound->owners, &owner->sum, n_bytes);
+}
+
+static void end_if_unused(struct reply_owner *owner)
+{
+        if (!TAILQ_EMPTY(&owner->files))
+                return;
+        *owner->place = NULL;
+        free(owner);
+}
+
 /* A client that copies rows meanwhile checks the first row again, which is cleared first. */
 static void take_back(struct reply_file *file)
 {
         struct server *server = file->session->server;
+        struct reply_owner *owner = file->owner;
 
         reply_files_take_back(server, file->bytes, file->n_bytes);
         TAILQ_REMOVE(&server->reply_files.list, file, of_all);
         TAILQ_REMOVE(&file->session->reply_files, file, of_session);
-        server->reply_files.n--;
-        server->reply_files.n_bytes -= file->n_bytes;
+        TAILQ_REMOVE(&owner->files, file, of_owner);
+        owner->bound->n--;
+        owner->bound->n_bytes -= file->n_bytes;
+        if (owner->bound->newest == file)
+                owner->bound->newest = NULL;
+        count(owner, owner->sum.n_bytes - file->n_bytes - FILE_BYTES);
         file->session->n_reply_files--;
         free(file);
+        end_if_unused(owner);
 }
 
 static bool is_over(const struct server *server, const struct reply_file *file)
@@ -34,13 +65,38 @@ static bool is_over(const struct server *server, const struct reply_file *file)
         return file && server_now_ns(server) - file->since_ns >= REPLY_FILES_KEPT_S * NS_PER_S;
 }
 
-/* There is room for one more file of so many bytes. One file may be larger than all may be. */
-static bool has_room(const struct server *server, unsigned n, size_t n_bytes)
+/* One file may be larger than all may be. */
+static bool has_room(const struct reply_bound *bound)
 {
-        if (server->reply_files.n + n > REPLY_FILES_MAX)
-                return false;
-        return server->reply_files.n + n <= 1 ||
-               server->reply_files.n_bytes + n_bytes <= REPLY_FILES_MAX_BYTES;
+        return bound->n <= 1 ||
+               (bound->n <= REPLY_FILES_MAX && bound->n_bytes <= REPLY_FILES_MAX_BYTES);
+}
+
+/* The oldest file of the owner that has most, but not the newest of all, which is about to be read. */
+static struct reply_file *find_too_many(const struct reply_bound *bound)
+{
+        struct ranked *most = ranking_first(&bound->owners);
+        struct reply_file *oldest = TAILQ_FIRST(
+                &CONTAINER_OF(most, struct reply_owner, sum)->files);
+
+        if (oldest != bound->newest)
+                return oldest;
+        most = ranking_next(&bound->owners, most);
+        return TAILQ_FIRST(&CONTAINER_OF(most, struct reply_owner, sum)->files);
+}
+
+/* NULL: none. */
+static struct reply_file *find_unwanted(struct server *server)
+{
+        struct reply_file *oldest = TAILQ_FIRST(&server->reply_files.list);
+
+        if (is_over(server, oldest))
+                return oldest;
+        if (!has_room(&server->reply_files.of_users))
+                return find_too_many(&server->reply_files.of_users);
+        if (!has_room(&server->reply_files.of_operators))
+                return find_too_many(&server->reply_files.of_operators);
+        return NULL;
 }
 
 static void take_back_later(struct server *server)
@@ -54,11 +110,11 @@ static void take_back_some(struct task *task)
         struct server *server = CONTAINER_OF(task, struct server, reply_files.task);
 
         for (unsigned i = 0; i < FILES_A_STEP; i++) {
-                struct reply_file *oldest = TAILQ_FIRST(&server->reply_files.list);
+                struct reply_file *file = find_unwanted(server);
 
-                if (!is_over(server, oldest) && has_room(server, 0, 0))
+                if (!file)
                         return;
-                take_back(oldest);
+                take_back(file);
         }
         take_back_later(server);
 }
@@ -84,6 +140,8 @@ void reply_files_take_back(struct server *server, void *take_bytes, size_t n_byt
 int reply_files_open(struct server *server)
 {
         TAILQ_INIT(&server->reply_files.list);
+        ranking_init(&server->reply_files.of_users.owners);
+        ranking_init(&server->reply_files.of_operators.owners);
         server->reply_files.task.step = take_back_some;
         server->reply_files.timer.data = server;
         return uv_timer_init(&server->loop, &server->reply_files.timer);
@@ -102,32 +160,62 @@ void reply_files_end(struct session *session)
                 take_back(file);
 }
 
+static bool is_operator(const struct session *session)
+{
+        return authorization_sees_all(session) || authorization_may_administer(session);
+}
+
+/* Each session of an operator is an owner: a program that watches a node is not to push out what a person asks. */
+static struct reply_owner **place_of(struct session *session)
+{
+        return is_operator(session) ? &session->replies : account_replies(session->account);
+}
+
+static int get_owner(struct session *session, struct reply_owner **ret_owner)
+{
+        struct reply_owner **place = place_of(session);
+
+        if (!*place) {
+                *place = calloc(1, sizeof(**place));
+                if (!*place)
+                        return -ENOMEM;
+                TAILQ_INIT(&(*place)->files);
+                (*place)->place = place;
+                (*place)->bound = is_operator(session) ? &session->server->reply_files.of_operators
+                                                       : &session->server->reply_files.of_users;
+        }
+        *ret_owner = *place;
+        return 0;
+}
+
 /* A large file may need the room of many: what is left of them goes in the node's steps. It was made in more steps than
  * that takes. */
-static void make_room(struct session *session, size_t n_bytes)
+static void make_room(struct server *server, const struct reply_bound *bound)
 {
-        struct server *server = session->server;
-
-        if (session->n_reply_files == REPLY_FILES_A_SESSION)
-                take_back(TAILQ_FIRST(&session->reply_files));
-        for (unsigned i = 0; i < FILES_A_STEP && !has_room(server, 1, n_bytes); i++)
-                take_back(TAILQ_FIRST(&server->reply_files.list));
-        if (!has_room(server, 1, n_bytes))
+        for (unsigned i = 0; i < FILES_A_STEP && !has_room(bound); i++)
+                take_back(find_too_many(bound));
+        if (!has_room(bound))
                 take_back_later(server);
 }
 
-static void keep(struct session *session, struct reply_file *file)
+static void keep(struct session *session, struct reply_owner *owner, struct reply_file *file)
 {
         struct server *server = session->server;
 
-        make_room(session, file->n_bytes);
         file->session = session;
+        file->owner = owner;
         file->since_ns = server_now_ns(server);
         TAILQ_INSERT_TAIL(&server->reply_files.list, file, of_all);
         TAILQ_INSERT_TAIL(&session->reply_files, file, of_session);
-        server->reply_files.n++;
-        server->reply_files.n_bytes += file->n_bytes;
+        TAILQ_INSERT_TAIL(&owner->files, file, of_owner);
+        owner->bound->n++;
+        owner->bound->n_bytes += file->n_bytes;
+        owner->bound->newest = file;
+        count(owner, owner->sum.n_bytes + file->n_bytes + FILE_BYTES);
         session->n_reply_files++;
+        if (session->n_reply_files > REPLY_FILES_A_SESSION)
+                take_back(TAILQ_FIRST(&session->reply_files));
+        make_room(server, owner->bound);
         if (!uv_is_active((uv_handle_t *)&server->reply_files.timer))
                 (void)uv_timer_start(&server->reply_files.timer, on_look, LOOK_MS, LOOK_MS);
 }
@@ -136,6 +224,7 @@ int reply_files_keep(struct session *session, int fd, size_t n_bytes)
 {
         CLEANUP(freep)
         struct reply_file *file = malloc(sizeof(*file));
+        struct reply_owner *owner;
         int r;
 
         if (!file)
@@ -143,8 +232,13 @@ int reply_files_keep(struct session *session, int fd, size_t n_bytes)
         r = memfd_map_shared(fd, n_bytes, &file->bytes);
         if (r)
                 return r;
+        r = get_owner(session, &owner);
+        if (r) {
+                (void)munmap(file->bytes, n_bytes);
+                return r;
+        }
         file->n_bytes = n_bytes;
-        keep(session, steal_ptr(file));
+        keep(session, owner, steal_ptr(file));
         return 0;
 }
 

@@ -3,7 +3,11 @@
  * daemon takes that back: when the client has been sent REPLY_FILES_A_SESSION later ones, when its session ends, when
  * all files together are too many or too large (some in each step), and at the latest after REPLY_FILES_KEPT_S
  * seconds. A client that reads nothing for so long has been disconnected before. The file then keeps its size and is
- * all zero, the first row first. On the loop. */
+ * all zero, the first row first.
+ *
+ * If they are too many or too large, the owner loses its oldest file that has most, by powers of two: a user, or a
+ * container that root runs. So one that asks much pushes out its own files, not those that others are about to read. What
+ * root and administrators read has a bound of its own, in which each connection is an owner. On the loop. */
 #pragma once
 
 #include <stddef.h>
@@ -19,7 +23,9 @@
 struct reply_file {
         TAILQ_ENTRY(reply_file) of_all;
         TAILQ_ENTRY(reply_file) of_session;
+        TAILQ_ENTRY(reply_file) of_owner;
         struct session *session;
+        struct reply_owner *owner;
         void *bytes;
         size_t n_bytes;
         uint64_t since_ns;

@@ -95,6 +95,7 @@ struct session {
         struct reclaim *reclaim;   /* the last one; NULL: none */
         struct reply_file_list reply_files; /* the oldest first */
         unsigned n_reply_files;
+        struct reply_owner *replies;                     /* of an operator's session */
         struct gpu_file_access driver_file, device_file; /* see gpu_file_access.h */
 };
 
