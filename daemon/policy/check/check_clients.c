@@ -183,16 +183,28 @@ static void check_owned(const struct owner *owner)
         }
 }
 
+static uint32_t count_making(const struct holding *holding)
+{
+        const struct request *request;
+        uint32_t n = 0;
+
+        TAILQ_FOREACH (request, &holding->waiting, queue_link)
+                n += request->state == REQUEST_CREATING;
+        return n;
+}
+
 static void check_owner(const struct owner *owner)
 {
-        uint32_t n_tenants = 0, n_waiting = 0, n_first = 0, n_with_blocks = 0;
+        uint32_t n_tenants = 0, n_waiting = 0, n_first = 0, n_making = 0, n_with_blocks = 0;
         const struct tenant *tenant;
 
         TAILQ_FOREACH (tenant, &owner->tenants, owner_link) {
                 uint64_t n_open = 0;
 
-                for (uint32_t i = 0; i < tenant->n_holdings; i++)
+                for (uint32_t i = 0; i < tenant->n_holdings; i++) {
                         n_open += tenant->holdings[i].totals.n_open;
+                        n_making += count_making(&tenant->holdings[i]);
+                }
                 assert(tenant->owner == owner && tenant->n_open == n_open);
                 n_tenants++;
                 n_waiting += tenant->n_waiting;
@@ -200,7 +212,8 @@ static void check_owner(const struct owner *owner)
                 n_with_blocks += n_open > 0;
         }
         assert(n_tenants && n_tenants == owner->n_tenants && n_waiting == owner->n_waiting);
-        assert(n_first == owner->n_first && n_with_blocks == owner->n_with_blocks);
+        assert(n_first == owner->n_first && n_making == owner->n_making &&
+               n_with_blocks == owner->n_with_blocks);
         check_owned(owner);
 }
 
@@ -244,12 +257,14 @@ void check_tenants(const struct policy *policy)
                 }
                 n_all_waiting += n_waiting;
                 assert(n_waiting == tenant->n_waiting &&
-                       n_waiting <= TENANTS_MAX_WAITING / 2 + (uint64_t)tenant->has_first);
+                       n_waiting <= TENANTS_MAX_WAITING / 2 + (uint64_t)tenant->has_first +
+                                            CLIENT_MAX_WAITING - 1);
                 assert(!tenant->has_first || n_waiting);
                 assert(n_refs > 0 && n_refs == tenant->n_refs);
         }
         assert(n_all_waiting == policy->n_waiting &&
-               n_all_waiting <= TENANTS_MAX_WAITING + TENANTS_FIRST);
+               n_all_waiting <= TENANTS_MAX_WAITING + TENANTS_FIRST +
+                                        HASH_COUNT(policy->owners) * (CLIENT_MAX_WAITING - 1));
         check_owners(policy);
 }
 

@@ -81,7 +81,7 @@ void owner_end(struct owner *owner)
 {
         if (owner->n_tenants)
                 return;
-        assert(!owner->n_waiting && !owner->n_first);
+        assert(!owner->n_waiting && !owner->n_first && !owner->n_making);
         for (uint32_t i = 0; i < owner->policy->n_pools; i++)
                 end_hold(owner, owner->policy->pools[i]);
         HASH_DEL(owner->policy->owners, owner);

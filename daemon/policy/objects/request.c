@@ -28,6 +28,11 @@ static void set_state(struct request *request, enum request_state state)
         request->state = state;
 }
 
+static struct owner *owner_of(const struct request *request)
+{
+        return request->client->tenant->owner;
+}
+
 static bool is_in_queue(const struct request *request)
 {
         return request->state == REQUEST_WAITING || request->state == REQUEST_CREATING;
@@ -109,6 +114,8 @@ static void enter_queue(struct request *request)
 
 static void leave_queue(struct request *request)
 {
+        if (request->state == REQUEST_CREATING)
+                owner_of(request)->n_making--;
         waiting_queue_dequeue(request);
         request->pool->n_waiting--;
         request_holding(request)->n_waiting--;
@@ -255,6 +262,7 @@ int request_create(struct request *request)
                 return r;
         waiting_queue_give(request->block->holding, request->n_bytes);
         set_state(request, REQUEST_CREATING);
+        owner_of(request)->n_making++;
         request->covered = false;
         request->n_backs = request->pool->n_backs;
         return 0;
@@ -265,6 +273,7 @@ void request_device_full(struct request *request)
         waiting_queue_take_back(request->block->holding, request->n_bytes);
         request->block = block_uncreate(request->block);
         request->device_full = true;
+        owner_of(request)->n_making--;
         set_state(request, REQUEST_WAITING);
 }
 

@@ -140,14 +140,16 @@ struct tenant *tenant_unref(struct tenant *tenant)
 
 /* First places do not count. A tenant and its owner are weighed together: so all tenants of one owner have two thirds at
  * most, and one that is its owner's only one has half. */
-static bool has_place(const struct tenant *tenant)
+static bool has_places(const struct tenant *tenant, uint32_t n)
 {
         const struct owner *owner = tenant->owner;
         uint32_t n_all = tenant->policy->n_waiting - tenant->policy->n_first;
         uint32_t n_own = tenant->n_waiting - tenant->has_first;
         uint32_t n_owners = owner->n_waiting - owner->n_first;
+        uint32_t n_more = n - 1;
 
-        return n_all < TENANTS_MAX_WAITING && n_own + n_owners < 2 * (TENANTS_MAX_WAITING - n_all);
+        return n_all + n_more < TENANTS_MAX_WAITING &&
+               n_own + n_owners + 2 * n_more < 2 * (TENANTS_MAX_WAITING - n_all - n_more);
 }
 
 static bool has_first_place(const struct tenant *tenant)
@@ -162,12 +164,17 @@ static bool has_first_place(const struct tenant *tenant)
 
 bool tenant_may_wait(const struct tenant *tenant)
 {
-        return has_place(tenant) || has_first_place(tenant);
+        return has_places(tenant, 1) || has_first_place(tenant);
+}
+
+bool tenant_may_part(const struct tenant *tenant, uint32_t n_parts)
+{
+        return n_parts < 2 || !tenant->owner->n_making || has_places(tenant, n_parts - 1);
 }
 
 void tenant_begin_wait(struct tenant *tenant)
 {
-        if (!tenant->n_waiting && !has_place(tenant)) {
+        if (!tenant->n_waiting && !has_places(tenant, 1)) {
                 tenant->has_first = true;
                 tenant->owner->n_first++;
                 tenant->policy->n_first++;

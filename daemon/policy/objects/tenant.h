@@ -9,7 +9,7 @@
 
 /* Requests that may wait, of all tenants together: every walk through a queue visits them, and must take less than a
  * moment. One tenant alone may have half of them, two of two owners have a third each, and so on; all tenants of one
- * owner have two thirds. A group of requests (group.h) is one. */
+ * owner have two thirds. A group of requests (group.h) is one, until its parts' blocks are made. */
 #define TENANTS_MAX_WAITING 512
 
 /* Places beside them, for the first request of a tenant: parts of what is left are nothing in the end. Half of them are
@@ -18,6 +18,10 @@
 #define TENANTS_FIRST 512
 
 bool tenant_may_wait(const struct tenant *tenant);
+
+/* Whether a group's parts may wait in its place, each for its block. They wait for the driver only, but each is in the
+ * queue. An owner of which no request has a block made may always have one group made: it waits for no other user. */
+bool tenant_may_part(const struct tenant *tenant, uint32_t n_parts);
 
 /* A request of the tenant enters a queue, or leaves it. */
 void tenant_begin_wait(struct tenant *tenant);

@@ -277,6 +277,15 @@ static void wait_for_fd(struct turn *turn, struct request *request)
                 serve_at_deadline(turn, request, GPUMEM_E_TOO_MANY);
 }
 
+/* Like one that waits for a file descriptor. */
+static void wait_for_places(struct turn *turn, struct request *leader)
+{
+        turn->pool->policy->wants_fd = true;
+        leader->covered = false;
+        if (leader->deadline_ns <= turn->now_ns)
+                serve_at_deadline(turn, leader, GPUMEM_E_TOO_MANY);
+}
+
 /* Counts as a bypass of requests that wait for room, like a new block: they could release the prewarmed
  * one. */
 static bool serve_from_unowned(struct turn *turn, struct request *request)
@@ -317,6 +326,8 @@ static void serve_one(struct turn *turn, struct request *request)
                 wait_for_driver(turn, request);
         else if (!fd_budget_has_room(request->client->tenant, request->n_to_make))
                 wait_for_fd(turn, request);
+        else if (!tenant_may_part(request->client->tenant, request->n_to_make))
+                wait_for_places(turn, request);
         else
                 serve_fresh(turn, request);
 }

@@ -235,9 +235,9 @@ struct policy {
         uint64_t n_deadlock_looks; /* so far */
         uint64_t max_blocks;       /* see fd_budget.h */
         uint32_t aging_pool;       /* where policy_age goes on */
-        bool wants_fd;             /* a request has waited for a fd since all pools were served */
-        bool draining;             /* see drain.h */
-        bool in_turns;             /* see policy_serve_in_turns */
+        bool wants_fd; /* a request has waited for a fd, or parts for places, since all pools were served */
+        bool draining; /* see drain.h */
+        bool in_turns; /* see policy_serve_in_turns */
         struct policy_witness witness;
 };
 
@@ -341,6 +341,7 @@ struct owner {
         uint32_t n_tenants;
         TAILQ_HEAD(owner_tenants, tenant) tenants; /* those that were looked at longest ago first */
         uint32_t n_waiting, n_first;               /* as the policy's */
+        uint32_t n_making;                         /* of these: their blocks are being made */
         uint32_t n_with_blocks;                    /* tenants that have a block with a file open */
         UT_hash_handle hh;
         struct owned {

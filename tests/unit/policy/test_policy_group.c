@@ -246,6 +246,76 @@ POLICY_TEST(others_are_not_held_up_for_more_than_a_large_request_would, 16 * MIB
         expect_idle();
 }
 
+#define N_PARTS 64
+
+static void ask_for_parts(struct client *client)
+{
+        for (uint32_t i = 0; i + 1 < N_PARTS; i++)
+                ask_more(client, i, 2 * MIB);
+        ask(client, N_PARTS, 2 * MIB, UINT64_MAX);
+}
+
+/* Of these, one is given the block that was made. */
+static unsigned take_creates(struct block **ret_blocks)
+{
+        unsigned n = 0;
+
+        for (;;) {
+                struct action action = policy_next_action(world.policy);
+
+                if (action.kind == ACTION_CREATE)
+                        ret_blocks[n++] = action.block;
+                else if (action.kind == ACTION_NONE)
+                        return n;
+        }
+}
+
+/* Their parts wait for the driver, each in the queue: all others would be refused, and each walk would meet them. */
+POLICY_TEST(groups_of_one_owner_take_no_more_places_than_its_share, GIB)
+{
+        enum { N_GROUPS = 6 };
+        struct block *blocks[N_GROUPS * N_PARTS];
+        struct client *other, *holder = join(1);
+        struct held held = hold(holder, GIB);
+        unsigned n_done = 0, n;
+
+        for (unsigned i = 0; i < N_GROUPS; i++)
+                ask_for_parts(join(1));
+        expect_idle();
+        give_back(holder, held.lease, RETURN_UNUSED);
+        expect_release(held.block);
+        n = take_creates(blocks);
+        ck_assert_uint_ge(n, 2 * N_PARTS);
+        ck_assert_uint_lt(n, N_GROUPS * N_PARTS);
+        other = join(2);
+        expect_new(other, 1, 2 * MIB, UINT64_MAX);
+        expect_new(other, 2, 2 * MIB, UINT64_MAX);
+        while (n_done < n) {
+                created(blocks[n_done++], 0);
+                n += take_creates(blocks + n);
+        }
+        ck_assert_uint_eq(n, N_GROUPS * N_PARTS);
+}
+
+/* However many wait, an owner of which no block is made has one group made. */
+POLICY_TEST(a_group_needs_no_places_if_none_of_its_owner_is_made, GIB)
+{
+        struct block *blocks[N_PARTS];
+        struct client *crowd[8], *asker = join(1);
+
+        (void)hold(asker, GIB - 2 * N_PARTS * MIB);
+        for (unsigned i = 0; i < 8; i++)
+                crowd[i] = join_in(2 + i / 2, 1, i);
+        for (uint32_t serial = 0; serial < 64; serial++) {
+                for (unsigned i = 0; i < 8; i++)
+                        ask(crowd[i], serial, GIB - 2 * MIB, UINT64_MAX);
+        }
+        (void)take_creates(blocks);
+        ck_assert_uint_gt(stats().n_waiting, 256);
+        ask_for_parts(asker);
+        ck_assert_uint_eq(take_creates(blocks), N_PARTS);
+}
+
 /* -- Any order of events: all of a group is served, or nothing -- */
 
 #define N_PLAYERS    4
