@@ -105,18 +105,12 @@ int payer_init(struct payer *payer, struct payer *parent, void (*on_end)(struct 
 
         if (r)
                 return r;
-        *payer = (struct payer){.parent = parent, .n_refs = 1, .on_end = on_end};
+        *payer = (struct payer){
+                .parent = parent, .owner = parent->owner, .n_refs = 1, .on_end = on_end};
         TAILQ_INIT(&payer->tasks);
         parent->n_children++;
         payer_ref(parent);
         return 0;
-}
-
-const struct payer *payer_of_top(const struct payer *payer)
-{
-        while (payer->parent && payer->parent->parent)
-                payer = payer->parent;
-        return payer;
 }
 
 /* A payer that is referred to again owes what it owed. */

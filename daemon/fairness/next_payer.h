@@ -37,8 +37,11 @@ struct task {
 
 struct payer {
         struct payer *parent; /* NULL: this is everyone */
-        uint64_t used_ns;     /* by it and by all below it */
-        uint64_t reached_ns;  /* what the child had used that was served last */
+        uint64_t
+                owner; /* the number of the user, or of the container that root runs: set there, and
+                                 inherited. One that goes and comes again has the same */
+        uint64_t used_ns;    /* by it and by all below it */
+        uint64_t reached_ns; /* what the child had used that was served last */
         struct task_list tasks;
         struct payer **children; /* those with work: a heap, the one that has used least first */
         unsigned n_with_work, n_children, n_places;
@@ -60,9 +63,6 @@ void payer_deinit_root(struct payer *payer);
 
 /* -ENOMEM. The payer has one reference. */
 int payer_init(struct payer *payer, struct payer *parent, void (*on_end)(struct payer *payer));
-
-/* The payer below everyone that it is, or is part of. */
-const struct payer *payer_of_top(const struct payer *payer);
 
 void payer_ref(struct payer *payer);
 void payer_unref(struct payer *payer);

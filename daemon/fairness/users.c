@@ -37,6 +37,7 @@ static int user_new(struct accounts *all, uint32_t uid, struct user **ret_user)
                 free(user);
                 return -ENOMEM;
         }
+        user->payer.owner = uid;
         *ret_user = user;
         return 0;
 }
@@ -70,6 +71,18 @@ static void on_account_end(struct payer *payer)
         free(account);
 }
 
+/* Such numbers of owners are of containers that root runs. Others are uids. */
+#define OF_CONTAINER (UINT64_C(1) << 63)
+
+static uint64_t hash_of(const char *realm)
+{
+        uint64_t hash = UINT64_C(14695981039346656037);
+
+        for (; *realm; realm++)
+                hash = (hash ^ (unsigned char)*realm) * UINT64_C(1099511628211);
+        return hash;
+}
+
 static int account_new(struct user *user, const char *realm, struct account **ret_account)
 {
         struct account *account = calloc(1, sizeof(*account));
@@ -92,6 +105,8 @@ static int account_new(struct user *user, const char *realm, struct account **re
                 free(account);
                 return -ENOMEM;
         }
+        if (!user->uid)
+                account->payer.owner = hash_of(realm) | OF_CONTAINER;
         user->n_accounts++;
         *ret_account = account;
         return 0;
@@ -145,11 +160,7 @@ struct account *account_unref(struct account *account)
 
 struct log_limit *account_log_limit(struct account *account)
 {
-        uint32_t number = account->user->uid;
-
-        for (const char *byte = account->realm; !account->user->uid && *byte; byte++)
-                number = (number ^ (unsigned char)*byte) * UINT32_C(16777619);
-        return &account->all->log_limits[number % LOG_LIMITS];
+        return &account->all->log_limits[account->payer.owner % LOG_LIMITS];
 }
 
 struct reply_owner **account_replies(struct account *account)

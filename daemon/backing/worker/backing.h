@@ -59,7 +59,7 @@ struct job {
         TAILQ_ENTRY(job) link;
         enum job_kind kind;
         struct backing_block *block;
-        const void *user; /* for whom it is done, see job_lines.h: compared only */
+        uint64_t user;                                   /* for whom it is done, see job_lines.h */
         struct job_queue releases_behind, others_behind; /* while it is the first of its line */
         uint64_t used_ns;                                /* by its user's jobs: the same */
         void *owner;                                     /* for the submitter */

@@ -6,11 +6,11 @@
 
 void job_lines_init(struct job_lines *lines)
 {
-        *lines = (struct job_lines){.served = {NULL, 0}};
+        *lines = (struct job_lines){.served = {0, 0}};
         TAILQ_INIT(&lines->firsts);
 }
 
-static struct job *find_first(struct job_lines *lines, const void *user)
+static struct job *find_first(struct job_lines *lines, uint64_t user)
 {
         struct job *first;
 
@@ -26,7 +26,7 @@ static struct job_queue *queue_of(struct job *first, bool is_release)
         return is_release ? &first->releases_behind : &first->others_behind;
 }
 
-static uint64_t level_of(const struct job_lines *lines, const void *user)
+static uint64_t level_of(const struct job_lines *lines, uint64_t user)
 {
         for (unsigned i = 0; i < JOB_LINES_DEBTS; i++) {
                 const struct job_debt *debt = &lines->debts[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of jobs. Each user has a line; the next job is that of the user whose jobs have taken least time. So one
- * waits for no more of another's time than its own jobs take, and for the job that runs. In a line, releases and
- * other jobs take turns, each in the order of submission: a client waits for one release, however many blocks another
+/* The order of jobs. Each user has a line, and so has each container that root runs; the next job is that of the user
+ * whose jobs have taken least time. So one waits for no more of another's time than its own jobs take, and for the job
+ * that runs. In a line, releases and other jobs take turns, each in the order of submission: a client waits for one release, however many blocks another
  * process of its user leaves behind.
  *
  * A user without jobs gets no credit for that: it begins level with the one that was served last. What it took more
@@ -19,7 +19,7 @@
 struct job_lines {
         struct job_queue firsts; /* the next one of each line */
         struct job_debt {
-                const void *user;
+                uint64_t user;
                 uint64_t used_ns;
         } served,                       /* the user whose job was taken last */
                 debts[JOB_LINES_DEBTS]; /* of users without a line, if more than served.used_ns */

@@ -23,6 +23,9 @@
  * no other wanted it. */
 #define CREDIT_MAX_NS ((int64_t)PAYER_STEP_MAX_NS)
 
+/* Above each uid, and below the numbers of containers. */
+#define OWNER_NUMBER(n) (UINT64_C(1) << 32 | (n))
+
 static void on_own_end(struct payer *payer)
 {
         (void)payer;
@@ -51,6 +54,10 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
                 r = payer_init(&scheduler->arriving, &scheduler->everyone, on_own_end);
         if (!r)
                 r = payer_init(&scheduler->serving, &scheduler->everyone, on_own_end);
+        scheduler->admin.owner = OWNER_NUMBER(0);
+        scheduler->node.owner = OWNER_NUMBER(1);
+        scheduler->arriving.owner = OWNER_NUMBER(2);
+        scheduler->serving.owner = OWNER_NUMBER(3);
         return r ? r : uv_idle_init(loop, &scheduler->idle);
 }
 

@@ -10,12 +10,11 @@
 #define MS     UINT64_C(1000000)
 
 static struct job jobs[N_JOBS];
-static const char users[3];
 
 /* Job `at` is of that user. */
 static void put(struct job_lines *lines, unsigned at, unsigned user)
 {
-        jobs[at].user = &users[user];
+        jobs[at].user = user;
         job_lines_put(lines, &jobs[at]);
 }
 
@@ -154,12 +153,11 @@ TEST(a_job_counts_at_most_a_second)
 /* Of more users than are remembered, those that owe least begin level. */
 TEST(those_that_owe_most_are_remembered)
 {
-        static const char many[JOB_LINES_DEBTS + 1];
         struct job_lines lines;
 
         job_lines_init(&lines);
         for (unsigned i = 0; i <= JOB_LINES_DEBTS; i++) {
-                jobs[i].user = &many[i];
+                jobs[i].user = i;
                 job_lines_put(&lines, &jobs[i]);
         }
         for (unsigned i = 0; i <= JOB_LINES_DEBTS; i++)

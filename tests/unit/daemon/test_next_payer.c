@@ -160,15 +160,15 @@ TEST(containers_share_what_their_user_has)
         unref(0, 2);
 }
 
-TEST(what_a_payer_is_part_of_at_the_top)
+TEST(a_payer_has_the_owner_of_the_one_above_it)
 {
         struct payer *user = &nodes[0].payer, *process = &nodes[1].payer;
 
         start();
         ck_assert_int_eq(payer_init(user, &everyone, on_end), 0);
+        user->owner = 7;
         ck_assert_int_eq(payer_init(process, user, on_end), 0);
-        ck_assert_ptr_eq(payer_of_top(process), user);
-        ck_assert_ptr_eq(payer_of_top(user), user);
+        ck_assert_uint_eq(process->owner, 7);
         payer_unref(process);
         payer_unref(user);
         stop();

@@ -373,4 +373,35 @@ TEST(the_limit_of_lines_in_the_log_outlives_a_user_s_connections)
         account_unref(account);
 }
 
+static uint64_t number_of(uint32_t uid, const char *realm)
+{
+        struct account *account = must_ref(uid, realm);
+        uint64_t number = account->payer.owner;
+
+        (void)account_unref(account);
+        return number;
+}
+
+/* What workers do is divided by these numbers. One that goes and comes again owes what it owed, and no other user does. */
+TEST(an_owner_has_the_same_number_when_it_comes_again)
+{
+        struct account *other;
+        uint64_t number = number_of(UID, "");
+
+        other = must_ref(OTHER, "");
+        ck_assert_uint_ne(other->payer.owner, number);
+        ck_assert_uint_eq(number_of(UID, "/container"), number);
+        (void)account_unref(other);
+}
+
+/* Root runs those of many people. */
+TEST(each_container_that_root_runs_is_an_owner)
+{
+        uint64_t number = number_of(0, "/container-1");
+
+        ck_assert_uint_ne(number_of(0, "/container-2"), number);
+        ck_assert_uint_ne(number_of(0, ""), number);
+        ck_assert_uint_eq(number_of(0, "/container-1"), number);
+}
+
 TESTS_MAIN("users", .start = start, .stop = stop)
