@@ -98,6 +98,8 @@ const struct attack attacks[] = {
         {"churn", ATTACK_LATENCY, ARE_EITHER, ATTACK(CROWD, .work = work_churn, .window = 2)},
         {"free-all", ATTACK_LATENCY, ARE_EITHER,
          ATTACK(CROWD, .work = work_free_all, .window = 4, .n_bytes = 2 * MIB)},
+        {"withdraw", ATTACK_LATENCY, ARE_EITHER,
+         ATTACK(PRESS, .work = work_withdraw, .amount = 2, .window = 16)},
         {"denied", ATTACK_LATENCY, ARE_REFUSED(GPUMEM_E_DENIED),
          ATTACK(CROWD, .work = work_denied, .window = 16)},
         {"tokens", ATTACK_LATENCY, ARE_EITHER, ATTACK(PRESS, .work = work_tokens, .amount = 64)},

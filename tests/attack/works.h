@@ -28,6 +28,9 @@ void work_statistics(struct gang_member *self);
 /* Frees the blocks that it has just cached. */
 void work_free_all(struct gang_member *self);
 
+/* LEASEs of new blocks, each withdrawn at once: the driver makes blocks that no client waits for. */
+void work_withdraw(struct gang_member *self);
+
 /* What this user may not have or does not have. */
 void work_denied(struct gang_member *self);
 

@@ -183,6 +183,29 @@ void work_free_all(struct gang_member *self)
         ask_on(self, &way);
 }
 
+/* A block that can be shared is made for its LEASE. */
+static bool ask_and_withdraw(struct askers *all, struct asker *asker)
+{
+        struct frame frame = FRAME_NULL, withdrawal = FRAME_NULL;
+
+        (void)all;
+        frame.lease.n_bytes = 2 * MIB;
+        frame.lease.wait_ms = 10000;
+        frame.lease.properties = PROTO_PROPERTY_SHAREABLE;
+        if (!asker_send(asker, &frame, MESSAGE_LEASE))
+                return false;
+        withdrawal.cancel.request = asker->serial;
+        (void)asker_send(asker, &withdrawal, MESSAGE_CANCEL);
+        return true;
+}
+
+void work_withdraw(struct gang_member *self)
+{
+        static const struct askers_way way = {.ask = ask_and_withdraw, .take = take_lease};
+
+        ask_on(self, &way);
+}
+
 static bool ask_denied(struct askers *all, struct asker *asker)
 {
         struct frame frame = FRAME_NULL;

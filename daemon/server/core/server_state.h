@@ -59,9 +59,10 @@ struct watched_file {
 struct server_pool {
         struct pool_row row; /* what clients are told of the pool */
         struct worker *worker;
-        LIST_HEAD(, backing_block) being_made;
-        uint64_t min_bytes; /* see pool_settings_min */
-        unsigned n_jobs;    /* submitted to the worker and not yet taken back */
+        LIST_HEAD(, backing_block) being_made; /* those that are wanted, */
+        LIST_HEAD(, backing_block) unwanted;   /* and the others */
+        uint64_t min_bytes;                    /* see pool_settings_min */
+        unsigned n_jobs;                       /* submitted to the worker and not yet taken back */
         bool has_rdma; /* of a device: its blocks can be made such that network adapters can reach them */
         bool is_full; /* the driver had no memory for the last block, though the pool has room */
         struct {

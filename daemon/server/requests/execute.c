@@ -209,15 +209,25 @@ static void execute_one(struct server *server, const struct action *action)
         }
 }
 
-/* Cancels creations whose requester has left, so that they do not block the worker. */
+static void cancel(struct server_pool *pool, struct backing_block *backing)
+{
+        atomic_store(&backing->abandoned, true);
+        LIST_REMOVE(backing, link);
+        LIST_INSERT_HEAD(&pool->unwanted, backing, link);
+}
+
+/* Cancels creations whose requester has left, so that they do not block the worker. Each is found once: those that wait
+ * for the worker may be ten thousands, and there are no more that are wanted than requests that may wait. */
 static void cancel_unwanted(struct server *server)
 {
         for (uint32_t i = 0; i < server->n_pools; i++) {
-                struct backing_block *backing;
+                struct server_pool *pool = &server->pools[i];
+                struct backing_block *backing, *next;
 
-                LIST_FOREACH (backing, &server->pools[i].being_made, link) {
+                for (backing = LIST_FIRST(&pool->being_made); backing; backing = next) {
+                        next = LIST_NEXT(backing, link);
                         if (!block_is_awaited(backing->job.owner))
-                                atomic_store(&backing->abandoned, true);
+                                cancel(pool, backing);
                 }
         }
 }
