@@ -160,7 +160,18 @@ struct account *account_unref(struct account *account)
 
 struct log_limit *account_log_limit(struct account *account)
 {
-        return &account->all->log_limits[account->payer.owner % LOG_LIMITS];
+        uint64_t owner = account->payer.owner;
+        struct owner_log_limit *row = account->all->log_limits[owner % LOG_LIMIT_ROWS];
+        struct owner_log_limit *eldest = row;
+
+        for (unsigned i = 0; i < LOG_LIMITS_EACH; i++) {
+                if (row[i].owner == owner)
+                        return &row[i].limit;
+                if (row[i].limit.since_ns < eldest->limit.since_ns)
+                        eldest = &row[i];
+        }
+        *eldest = (struct owner_log_limit){.owner = owner};
+        return &eldest->limit;
 }
 
 struct reply_owner **account_replies(struct account *account)

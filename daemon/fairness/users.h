@@ -76,12 +76,18 @@ struct process {
         UT_hash_handle hh;
 };
 
-/* Of the limits of lines in the log. They outlive a user's connections: a new connection begins no new limit. */
-#define LOG_LIMITS 256
+/* Limits of lines in the log. They outlive a user's connections: a new connection begins no new limit. An owner has one of
+ * those in its row; if it has none there, it gets the one that was begun the longest ago. */
+#define LOG_LIMIT_ROWS  64
+#define LOG_LIMITS_EACH 8
+struct owner_log_limit {
+        uint64_t owner;
+        struct log_limit limit;
+};
 
 struct accounts {
         struct payer *everyone;
-        struct log_limit log_limits[LOG_LIMITS];
+        struct owner_log_limit log_limits[LOG_LIMIT_ROWS][LOG_LIMITS_EACH];
         struct user *users; /* by uid */
         struct allowances allowances;
         bool one_a_user; /* containers make no difference */
@@ -96,7 +102,7 @@ int account_ref(struct accounts *all, uint32_t uid, const char *realm,
                 struct account **ret_account);
 struct account *account_unref(struct account *account);
 
-/* Limits the lines in the log that the account's user causes, or the container that root runs. Some others may share it. */
+/* Limits the lines in the log that the account's user causes, or the container that root runs. Valid until the next call. */
 struct log_limit *account_log_limit(struct account *account);
 
 /* What has the replies of the account's user, or of the container that root runs. */

@@ -31,7 +31,6 @@ void audit_log_signal(const char *signal, const char *what)
         log_info("audit: %s: %s", signal, what);
 }
 
-/* Users whose limit is the same (users.h) are told of under the name of one. */
 bool audit_log_may(struct account *account, enum log_level level, uint64_t now_ns)
 {
         char container[CGROUP_NAME_MAX], about[CGROUP_NAME_MAX + 48];

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "gpumem.h"
 #include "tests/suite.h"
@@ -371,6 +372,28 @@ TEST(the_limit_of_lines_in_the_log_outlives_a_user_s_connections)
         account = must_ref(OTHER, "");
         ck_assert(log_may(account_log_limit(account), LOG_INFO, 1, "it"));
         account_unref(account);
+}
+
+static unsigned log_as(uint32_t uid, unsigned n, uint64_t now_ns)
+{
+        struct account *account = must_ref(uid, "");
+        unsigned n_lines = 0;
+
+        for (unsigned i = 0; i < n; i++)
+                n_lines += log_may(account_log_limit(account), LOG_INFO, now_ns, "it");
+        account_unref(account);
+        return n_lines;
+}
+
+/* A user could keep what others did out of the log, if their uids were 256 apart. */
+TEST(a_user_leaves_no_lines_of_others_out_of_the_log)
+{
+        for (uint32_t uid = UID; uid < UID + 8 * 256; uid += 256)
+                ck_assert_uint_eq(log_as(uid, 100, NS_PER_S), LOG_LINES_A_SECOND);
+        for (uint32_t uid = UID; uid < UID + 8 * 256; uid += 256)
+                ck_assert_uint_eq(log_as(uid, 1, NS_PER_S), 0);
+        ck_assert_uint_eq(log_as(UID + 8 * 256, 1, 2 * NS_PER_S), 1);
+        ck_assert_uint_eq(log_as(UID + 256, 1, NS_PER_S), 0);
 }
 
 static uint64_t number_of(uint32_t uid, const char *realm)
