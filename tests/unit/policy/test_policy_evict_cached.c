@@ -272,4 +272,74 @@ POLICY_TEST(what_stays_mapped_makes_no_room, 16 * MIB)
         expect_release(held.block);
 }
 
+/* Fifteen of them are more than is spared, so that a new block makes one go back. */
+#define BARRED_BYTES (6 * MIB)
+_Static_assert(15 * BARRED_BYTES > EVICT_SPARE_BYTES, "one is to go back");
+
+#define N_TAKEN_MAX 17
+
+/* Caches what `mapper` holds after `taker` has taken it: it is mapped still, and not charged. */
+static void cache_taken(struct client *mapper, struct client *taker, const struct held *held,
+                        unsigned n)
+{
+        struct lease *leases[N_TAKEN_MAX];
+
+        for (unsigned i = 0; i < n; i++)
+                mark_idle(mapper, held[i].lease);
+        for (unsigned i = 0; i < n; i++) {
+                ask(taker, i, block_bytes(held[i].block), 0);
+                leases[i] = expect_grant(taker, i);
+        }
+        for (unsigned i = 0; i < n; i++)
+                give_back(taker, leases[i], RETURN_UNMAPPED);
+}
+
+/* Blocks that would bring the client that maps them over its limit are left, and behind so many none is looked for. */
+static void expect_behind_barred(unsigned n_barred, bool is_found)
+{
+        struct client *mapper = join(1), *taker = join(1), *asker = join(2);
+        struct held held[N_TAKEN_MAX], *other = &held[n_barred];
+
+        for (unsigned i = 0; i < n_barred; i++)
+                held[i] = hold(mapper, BARRED_BYTES);
+        *other = hold(mapper, 2 * MIB);
+        cache_taken(mapper, taker, held, n_barred + 1);
+        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_DEVICE_BYTES, 2 * MIB);
+        ask(asker, 1, 2 * MIB, 0);
+        if (is_found) {
+                ck_assert_ptr_eq(take(ACTION_RELEASE).block, other->block);
+                expect_notice(mapper, other->lease);
+        }
+        (void)take(ACTION_CREATE);
+        expect_idle();
+}
+
+POLICY_TEST(blocks_that_a_limit_bars_are_passed_by, 4096 * MIB)
+{
+        expect_behind_barred(15, true);
+}
+
+POLICY_TEST(behind_sixteen_of_them_none_is_looked_for, 4096 * MIB)
+{
+        expect_behind_barred(16, false);
+}
+
+/* What one user maps does not end the search among what others have. */
+POLICY_TEST(barred_blocks_of_one_spare_none_of_others, 4096 * MIB)
+{
+        struct client *mapper = join(1), *asker = join(2), *little = join(3), *taker = join(3);
+        struct held barred[16], other = hold(little, 2 * MIB);
+
+        for (unsigned i = 0; i < ARRAY_SIZE(barred); i++)
+                barred[i] = hold(mapper, BARRED_BYTES);
+        cache_taken(little, taker, &other, 1);
+        cache_taken(mapper, join(1), barred, ARRAY_SIZE(barred));
+        set_limit(LIMIT_OF_CLIENT, POLICY_EVERY_UID, LIMIT_DEVICE_BYTES, 2 * MIB);
+        ask(asker, 1, 2 * MIB, 0);
+        ck_assert_ptr_eq(take(ACTION_RELEASE).block, other.block);
+        expect_notice(little, other.lease);
+        (void)take(ACTION_CREATE);
+        expect_idle();
+}
+
 TESTS_MAIN("policy: evict_cached")

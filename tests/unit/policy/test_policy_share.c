@@ -3,8 +3,10 @@
  * lack of memory. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
+#include "base/table.h"
 #include "daemon/policy/report/listing.h"
 #include "tests/unit/policy/policy_world.h"
 #include "tests/unit/support/failing_alloc.h"
@@ -164,6 +166,65 @@ POLICY_TEST(leases_of_blocks_that_others_attach_are_more_work, 16 * MIB)
         ck_assert(!policy_client_drop_some(world.policy, a, 4, world.now_ns));
         ck_assert_uint_eq(client_charged(b, 0), 12 * MIB);
         policy_check(world.policy);
+}
+
+/* The table of tokens has so many buckets, for ever. */
+#define N_BUCKETS 16384
+
+#define N_COLLIDING 192 /* the most of three blocks */
+
+static unsigned bucket_of(const struct policy_token *token)
+{
+        unsigned hash;
+
+        HASH_VALUE(token, sizeof(*token), hash);
+        return hash % N_BUCKETS;
+}
+
+/* The next token of the first one's bucket. */
+static struct policy_share colliding(uint32_t *number)
+{
+        struct policy_share first = terms(1, POLICY_NO_UID), next = first;
+
+        do {
+                ++*number;
+                memcpy(&next.token.bytes[4], number, sizeof(*number));
+        } while (bucket_of(&next.token) != bucket_of(&first.token));
+        return next;
+}
+
+static void expect_found(struct client *client, const struct policy_share *token, bool is_there)
+{
+        struct lease *lease = NULL;
+
+        ck_assert_int_eq(attach(client, token, &lease), is_there ? 0 : GPUMEM_E_NO_TOKEN);
+        if (lease)
+                give_back(client, lease, RETURN_UNMAPPED);
+}
+
+POLICY_TEST(tokens_of_one_bucket_are_told_apart, 16 * MIB)
+{
+        struct client *a = join(1), *b = join(1);
+        struct policy_share tokens[N_COLLIDING];
+        struct held held[3];
+        uint32_t number = 0;
+
+        for (unsigned i = 0; i < 3; i++)
+                held[i] = hold_shareable(a, 2 * MIB);
+        for (unsigned i = 0; i < N_COLLIDING; i++) {
+                tokens[i] = colliding(&number);
+                ck_assert_int_eq(share(a, &held[i % 3], &tokens[i]), 0);
+                if (i + 3 < N_COLLIDING)
+                        ck_assert_int_eq(share(a, &held[(i + 1) % 3], &tokens[i]), -EEXIST);
+        }
+        for (unsigned i = 0; i < N_COLLIDING; i += 2)
+                ck_assert_int_eq(policy_unshare(world.policy, a, &tokens[i].token, world.now_ns),
+                                 0);
+        for (unsigned i = 0; i < N_COLLIDING; i++)
+                expect_found(b, &tokens[i], i % 2);
+        give_back(a, held[0].lease, RETURN_UNMAPPED);
+        for (unsigned i = 0; i < N_COLLIDING; i++)
+                expect_found(b, &tokens[i], i % 2 && i % 3);
 }
 
 TESTS_MAIN("policy: share")
