@@ -10,7 +10,8 @@
 static struct action of_block(enum action_kind kind, struct action_node *node)
 {
         struct block *block = CONTAINER_OF(node, struct block, action);
-        struct action action = {.kind = kind, .pool = block_pool(block), .block = block};
+        struct action action = {
+                .kind = kind, .pool = block_pool(block), .block = block, .line = block->line};
 
         if (block->request) {
                 action.client = block->request->client;

@@ -260,6 +260,11 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
         return 0;
 }
 
+void client_set_line(struct client *client, uint64_t line)
+{
+        client->line = line;
+}
+
 void client_set_held(struct client *client, uint64_t n_bytes)
 {
         client->n_held_bytes = n_bytes;

@@ -482,6 +482,7 @@ void block_release(struct block *block)
         if (block_is_mapped(block))
                 unmap_timeout_expect(block);
         charge_owner_update(block);
+        block->line = block->pool->policy->line;
         action_push(&block->pool->policy->actions, &block->action, ACTION_RELEASE);
         recall_leases(block);
 }

@@ -344,10 +344,14 @@ static void serve_with_budget(struct turn *turn, struct request *request)
 
 void admission_meet(struct turn *turn, struct request *request)
 {
+        struct policy *policy = turn->pool->policy;
+
+        policy->line = request->client->line;
         if (request->state == REQUEST_WAITING)
                 serve_with_budget(turn, request);
         else if (turn->pool->driver_status != DRIVER_SERVES)
                 wait_for_driver(turn, request);
+        policy->line = 0;
 }
 
 /* A cached block that a walk has passed by is of no use to any that waited then. So a request gets it at once, as it

@@ -225,6 +225,7 @@ struct policy {
         struct keeps keeps;
         struct limits *limits;     /* NULL: none */
         uint64_t n_events;         /* that a queue is to be walked for, so far */
+        uint64_t line;             /* of the client whose request is met now, or 0 */
         uint64_t n_charges;        /* begun, or ended, so far */
         uint64_t n_revocations;    /* so far */
         uint64_t n_unawaited;      /* see policy_n_unawaited */
@@ -404,6 +405,7 @@ struct client {
         struct limited limited;
         struct refusal spare; /* for a request without memory */
         bool hears_pressure;  /* see client_hear_pressure */
+        uint64_t line;        /* see client_set_line */
         struct action_node mark;
         uint64_t marked_ns; /* when it was last asked to mark idle leases */
         LIST_ENTRY(client) link;
@@ -494,7 +496,8 @@ struct block {
         uint64_t since_ns;               /* when its state changed last */
         uint64_t taken_from; /* number of the client from which it was last taken for another */
         uint64_t taken_ns;   /* when that was */
-        uint64_t release_ns; /* when its release began, if it has */
+        uint64_t release_ns; /* when its release began, if it has, */
+        uint64_t line;       /* and for the request of a client with that line; 0: for none */
         bool is_expected;    /* with the next two, of a released block: see unmap_timeout.h */
         bool unmap_timed_out;
         struct client *unresponsive_holder; /* the client that does not unmap it, or NULL */

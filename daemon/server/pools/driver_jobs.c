@@ -68,7 +68,8 @@ void driver_jobs_submit(struct server *server, uint32_t pool, struct payer *paye
         LIST_INSERT_HEAD(&server->jobs.under_way, block, link);
         payer_ref(payer);
         block->payer = payer;
-        job->user = payer->owner;
+        if (!job->user)
+                job->user = payer->owner;
         server->pools[pool].n_jobs++;
         worker_submit(server->pools[pool].worker, job);
 }

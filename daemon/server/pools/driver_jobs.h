@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs of the pools' workers, and who pays for them: a block is made for the process that asked for it, and released for
- * the one whose step let it go. The worker takes the jobs of users by turns, and to take a finished one is a step of its
+ * the one whose step let it go; but the worker does that for the user whose request it makes room for, if there is one. The worker takes the jobs of users by turns, and to take a finished one is a step of its
  * payer's. On the loop. */
 #pragma once
 
@@ -10,7 +10,8 @@
 struct backing_block *driver_jobs_new_block(struct server *server, uint32_t pool, uint64_t n_bytes);
 struct backing_block *driver_jobs_free_block(struct backing_block *block);
 
-/* Gives the pool's worker a job for a block of driver_jobs_new_block. Later it is given to the server's `end_job`. */
+/* Gives the pool's worker a job for a block of driver_jobs_new_block: the job's user, or else the payer's owner, has its
+ * turn for it. Later it is given to the server's `end_job`. */
 void driver_jobs_submit(struct server *server, uint32_t pool, struct payer *payer, struct job *job);
 
 /* The payer of what the loop does now: of the step, or the node. */

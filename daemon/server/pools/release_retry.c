@@ -23,6 +23,7 @@ static void adopt(struct server *server, uint32_t id, struct job *job)
 {
         struct server_pool *pool = &server->pools[id];
 
+        job->user = 0;
         if (job->kind != JOB_RELEASE) {
                 job->owner = NULL;
                 job->block->life.is_trial = job->kind == JOB_TRY;

@@ -140,6 +140,7 @@ static bool become_client(struct walk *walk)
                 hello_of(walk)->has_failed = true;
                 return false;
         }
+        client_set_line(client, session->account->payer.owner);
         if (frame->hello.incarnation)
                 client_set_held(client, frame->hello.n_held_bytes);
         if (session->features & PROTO_FEATURE_PRESSURE)

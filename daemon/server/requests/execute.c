@@ -62,12 +62,15 @@ static void create(struct server *server, const struct action *action)
         driver_health_submit(server, pool, payer_of(server, action), &backing->job);
 }
 
-static void release(struct server *server, struct block *block)
+/* Whose step it is says nothing of whose request made the block go: a walk meets the requests of all. */
+static void release(struct server *server, const struct action *action)
 {
+        struct block *block = action->block;
         struct backing_block *backing = block_backing(block);
 
         backing->may_be_used = block_may_be_used(block);
-        backing->job = (struct job){.kind = JOB_RELEASE, .block = backing, .owner = block};
+        backing->job = (struct job){
+                .kind = JOB_RELEASE, .block = backing, .owner = block, .user = action->line};
         driver_health_submit(server, block_pool(block), driver_jobs_payer_now(server),
                              &backing->job);
 }
@@ -179,7 +182,7 @@ static void execute_one(struct server *server, const struct action *action)
                 create(server, action);
                 break;
         case ACTION_RELEASE:
-                release(server, action->block);
+                release(server, action);
                 break;
         case ACTION_GRANT:
                 (void)device_watch_claim(server, action->pool, client_tenant_key(action->client));

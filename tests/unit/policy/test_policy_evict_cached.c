@@ -272,6 +272,33 @@ POLICY_TEST(what_stays_mapped_makes_no_room, 16 * MIB)
         expect_release(held.block);
 }
 
+/* The driver's work is divided by them. A walk meets the requests of all, whoever gave cause. */
+POLICY_TEST(a_release_is_of_the_line_of_the_one_for_whom_it_is, 16 * MIB)
+{
+        struct client *much = join(1), *holder = join(2), *asker = join(3);
+        struct held cached[2], held = hold(holder, 12 * MIB);
+        struct action action;
+
+        client_set_line(much, 1);
+        client_set_line(holder, 2);
+        client_set_line(asker, 3);
+        cache_unmapped(much, ARRAY_SIZE(cached), cached);
+        ask(asker, 1, 16 * MIB, 5000);
+        expect_idle();
+        give_back(holder, held.lease, RETURN_UNUSED);
+        action = take(ACTION_RELEASE);
+        ck_assert_ptr_eq(action.block, held.block);
+        ck_assert_uint_eq(action.line, 0);
+        for (unsigned i = 0; i < ARRAY_SIZE(cached); i++) {
+                action = take(ACTION_RELEASE);
+                ck_assert_ptr_eq(action.block, cached[i].block);
+                ck_assert_uint_eq(action.line, 3);
+                released(action.block);
+        }
+        released(held.block);
+        (void)expect_made(asker, 1);
+}
+
 /* Fifteen of them are more than is spared, so that a new block makes one go back. */
 #define BARRED_BYTES (6 * MIB)
 _Static_assert(15 * BARRED_BYTES > EVICT_SPARE_BYTES, "one is to go back");
