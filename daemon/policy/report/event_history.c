@@ -32,7 +32,7 @@ struct event_history_lane {
 
 /* An owner with the lanes of all its tenants, or the node. */
 struct lane_owner {
-        uint64_t id;     /* its uid, or OWNER_NODE */
+        uint64_t id;     /* its number, or OWNER_NODE */
         uint32_t n_rows; /* without the lasting ones */
         LIST_HEAD(owner_lanes, event_history_lane) lanes;
         LIST_ENTRY(lane_owner) link; /* in the unused list */
@@ -435,7 +435,7 @@ void event_history_note(struct event_history *history, const struct tenant_key *
         if (event->number > history->end)
                 history->end = event->number;
         if (!lane)
-                lane = make_lane(history, key, key ? event->owner_uid : OWNER_NODE, kind);
+                lane = make_lane(history, key, key ? event->owner : OWNER_NODE, kind);
         if (lane) {
                 note_in(history, lane, event, now_ns);
         } else {

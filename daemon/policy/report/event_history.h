@@ -37,11 +37,11 @@ struct event_history_lane;
 struct noted_event {
         uint64_t number; /* the event's number, unless it is too low: then the next one */
         enum listed_event what;
-        uint32_t owner_uid;  /* of the tenant's owner: see objects/owner.h */
-        uint32_t pid;        /* 0: none */
-        uint32_t pool;       /* POLICY_ALL_POOLS: none, or several */
-        uint32_t code;       /* of a refusal */
-        uint32_t reason;     /* of a refusal */
+        uint64_t owner;  /* a number of the tenant's owner: see objects/owner.h; below UINT64_MAX */
+        uint32_t pid;    /* 0: none */
+        uint32_t pool;   /* POLICY_ALL_POOLS: none, or several */
+        uint32_t code;   /* of a refusal */
+        uint32_t reason; /* of a refusal */
         uint64_t n_bytes;    /* meaning depends on the event */
         const char *program; /* NULL: none. Cut to fit, like the text */
         const char *text;    /* NULL: none */

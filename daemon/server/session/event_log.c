@@ -60,7 +60,7 @@ static struct noted_event describe(const struct session *session, enum listed_ev
         return (struct noted_event){
                 .number = number_now(),
                 .what = what,
-                .owner_uid = session->account->user->uid,
+                .owner = session->account->payer.owner,
                 .pid = (uint32_t)session->peer.pid,
                 .pool = PROTO_ALL_POOLS,
                 .program = session->program,
@@ -142,7 +142,7 @@ void event_log_note_stranger(struct server *server, const struct account *accoun
         struct tenant_key key = {.uid = peer ? peer->uid : LISTING_NOBODY};
         const struct noted_event event = {.number = number_now(),
                                           .what = LISTED_EVENT_TURNED_AWAY,
-                                          .owner_uid = account ? account->user->uid : key.uid,
+                                          .owner = account ? account->payer.owner : key.uid,
                                           .pid = peer ? (uint32_t)peer->pid : 0,
                                           .pool = PROTO_ALL_POOLS,
                                           .text = text};

@@ -59,7 +59,7 @@ static void note_owned(uint32_t owner_uid, uint32_t uid, const char *realm, enum
 {
         const struct tenant_key key = tenant(uid, realm);
         const struct noted_event event = {.what = what,
-                                          .owner_uid = owner_uid,
+                                          .owner = owner_uid,
                                           .pid = pid,
                                           .n_bytes = 10,
                                           .program = "program",
