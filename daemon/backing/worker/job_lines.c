@@ -84,6 +84,7 @@ struct job *job_lines_take(struct job_lines *lines)
         }
         take_out(lines, job);
         lines->served = (struct job_debt){job->user, job->used_ns};
+        lines->most_ns = JOB_MAX_NS + job->block->n_bytes;
         return job;
 }
 
@@ -111,7 +112,7 @@ void job_lines_charge(struct job_lines *lines, uint64_t n_ns)
         struct job_debt debt = lines->served;
         struct job *first = find_first(lines, debt.user);
 
-        debt.used_ns += n_ns < JOB_MAX_NS ? n_ns : JOB_MAX_NS;
+        debt.used_ns += n_ns < lines->most_ns ? n_ns : lines->most_ns;
         if (first)
                 first->used_ns = debt.used_ns;
         else

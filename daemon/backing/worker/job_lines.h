@@ -13,7 +13,8 @@
 
 #define JOB_LINES_DEBTS 32
 
-/* The most that one job counts: a driver that hangs is not its user's fault. */
+/* The most that one job counts, besides a nanosecond for each byte: a driver that hangs is not its user's fault, but a user
+ * that has 64 GiB of pinned memory made knows that it takes long. */
 #define JOB_MAX_NS UINT64_C(1000000000)
 
 struct job_lines {
@@ -23,6 +24,7 @@ struct job_lines {
                 uint64_t used_ns;
         } served,                       /* the user whose job was taken last */
                 debts[JOB_LINES_DEBTS]; /* of users without a line, if more than served.used_ns */
+        uint64_t most_ns;               /* that the job counts that was taken last */
 };
 
 void job_lines_init(struct job_lines *lines);

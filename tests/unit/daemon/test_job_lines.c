@@ -10,6 +10,7 @@
 #define MS     UINT64_C(1000000)
 
 static struct job jobs[N_JOBS];
+static struct backing_block blocks[N_JOBS];
 
 /* Job `at` is of that user. */
 static void put(struct job_lines *lines, unsigned at, unsigned user)
@@ -150,6 +151,24 @@ TEST(a_job_counts_at_most_a_second)
         run(&lines, 12, MS);
 }
 
+/* One that has large blocks made again and again would have most of the time. */
+TEST(a_job_of_a_large_block_counts_more)
+{
+        struct job_lines lines;
+
+        job_lines_init(&lines);
+        blocks[0].n_bytes = 5 * JOB_MAX_NS;
+        put(&lines, 0, 0);
+        put(&lines, 1, 0);
+        for (unsigned i = 10; i < 17; i++)
+                put(&lines, i, 1);
+        run(&lines, 0, 60 * JOB_MAX_NS);
+        for (unsigned i = 10; i < 16; i++)
+                run(&lines, i, JOB_MAX_NS);
+        run(&lines, 1, MS);
+        run(&lines, 16, MS);
+}
+
 /* Of more users than are remembered, those that owe least begin level. */
 TEST(those_that_owe_most_are_remembered)
 {
@@ -196,6 +215,9 @@ TEST(releases_and_other_jobs_of_a_user_take_turns)
 static void forget(void)
 {
         memset(jobs, 0, sizeof(jobs));
+        memset(blocks, 0, sizeof(blocks));
+        for (unsigned i = 0; i < N_JOBS; i++)
+                jobs[i].block = &blocks[i];
 }
 
 TESTS_MAIN("job lines", .start = forget)
