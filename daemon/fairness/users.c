@@ -12,7 +12,8 @@ static void on_user_end(struct payer *payer)
 {
         struct user *user = CONTAINER_OF(payer, struct user, payer);
 
-        assert(allowance_is_unused(&user->allowance) && !user->accounts && !user->replies);
+        assert(allowance_is_unused(&user->allowance) && !user->accounts && !user->replies &&
+               !user->n_list_bytes);
         HASH_DEL(user->all->users, user);
         free(user);
 }
@@ -65,7 +66,8 @@ static void on_account_end(struct payer *payer)
 {
         struct account *account = CONTAINER_OF(payer, struct account, payer);
 
-        assert(allowance_is_unused(&account->own) && !account->processes && !account->replies);
+        assert(allowance_is_unused(&account->own) && !account->processes && !account->replies &&
+               !account->n_list_bytes);
         HASH_DEL(account->user->accounts, account);
         account->user->n_accounts--;
         free(account);
@@ -177,6 +179,11 @@ struct log_limit *account_log_limit(struct account *account)
 struct reply_owner **account_replies(struct account *account)
 {
         return account->user->uid ? &account->user->replies : &account->replies;
+}
+
+uint64_t *account_list_bytes(struct account *account)
+{
+        return account->user->uid ? &account->user->n_list_bytes : &account->n_list_bytes;
 }
 
 bool account_is_of_more(const struct account *account)

@@ -38,6 +38,7 @@ struct user {
         unsigned n_arrivals;         /* connections that wait to be let in */
         struct news *news;           /* of its connections: see daemon/server/scheduler/news.h */
         struct reply_owner *replies; /* that it reads; NULL: none */
+        uint64_t n_list_bytes;       /* of lists that are made for it */
         UT_hash_handle hh;
 };
 
@@ -45,7 +46,8 @@ struct account {
         struct payer payer;
         struct accounts *all;
         struct user *user;
-        struct reply_owner *replies; /* of a container that root runs */
+        struct reply_owner *replies; /* of a container that root runs, */
+        uint64_t n_list_bytes;       /* and the bytes of its lists */
         char realm[ACCOUNT_REALM_MAX];
         unsigned n_arrivals; /* its part of the user's */
         unsigned n_members;  /* of its processes */
@@ -107,6 +109,7 @@ struct log_limit *account_log_limit(struct account *account);
 
 /* What has the replies of the account's user, or of the container that root runs. */
 struct reply_owner **account_replies(struct account *account);
+uint64_t *account_list_bytes(struct account *account);
 
 /* The account is the one for containers beyond the limit. */
 bool account_is_of_more(const struct account *account);

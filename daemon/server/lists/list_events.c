@@ -248,5 +248,6 @@ void list_events_take(struct session *session, const struct frame *frame)
         listing->since = frame->events.since;
         listing->end = event_history_end(session->server->history);
         listing->rows.n_row_bytes = sizeof(struct event_row);
+        row_buffer_count_for(&listing->rows, session);
         walk_begin(session, frame, &listing->walk, parts, free_listing);
 }

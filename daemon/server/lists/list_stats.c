@@ -105,6 +105,7 @@ void listing_begin(struct session *session, const struct frame *request,
                 session_refuse_for_memory(session, request->serial);
                 return;
         }
+        row_buffer_count_for(&take_listing->rows, session);
         walk_begin(session, request, &take_listing->walk, parts, listing_free);
 }
 

@@ -30,13 +30,35 @@ static void free_first(struct row_buffer *buffer)
         free(first);
 }
 
+void row_buffer_count_for(struct row_buffer *buffer, struct session *session)
+{
+        if (!authorization_is_operator(session))
+                buffer->n_owner_bytes = account_list_bytes(session->account);
+}
+
+/* Returns whether there may be so many more. */
+static bool count_more(struct row_buffer *buffer, size_t n_bytes)
+{
+        uint64_t *n_all = buffer->n_owner_bytes;
+
+        if (n_all && *n_all > buffer->n_bytes && *n_all + n_bytes > ROWS_MAX_BYTES_AN_OWNER)
+                return false;
+        buffer->n_bytes += n_bytes;
+        if (n_all)
+                *n_all += n_bytes;
+        return true;
+}
+
 void row_buffer_clear(struct row_buffer *buffer)
 {
+        if (buffer->n_owner_bytes)
+                *buffer->n_owner_bytes -= buffer->n_bytes;
         if (buffer->has_file)
                 (void)close(buffer->file);
         while (buffer->first)
                 free_first(buffer);
-        *buffer = (struct row_buffer){.n_row_bytes = buffer->n_row_bytes};
+        *buffer = (struct row_buffer){.n_row_bytes = buffer->n_row_bytes,
+                                      .n_owner_bytes = buffer->n_owner_bytes};
 }
 
 static uint32_t n_chunk_rows(const struct row_buffer *buffer)
@@ -49,8 +71,9 @@ static uint32_t n_chunk_rows(const struct row_buffer *buffer)
 
 static struct row_chunk *add_chunk(struct row_buffer *buffer)
 {
-        struct row_chunk *chunk = malloc(sizeof(*chunk) +
-                                         n_chunk_rows(buffer) * buffer->n_row_bytes);
+        size_t n_bytes = n_chunk_rows(buffer) * buffer->n_row_bytes;
+        struct row_chunk *chunk = count_more(buffer, n_bytes) ? malloc(sizeof(*chunk) + n_bytes)
+                                                              : NULL;
 
         if (!chunk)
                 return NULL;

@@ -27,9 +27,17 @@ struct row_buffer {
         struct row_chunk *first,
                 *last; /* those that are not in the file; `last` is valid if there is one */
         bool failed;
+        uint64_t n_bytes; /* of all rows; and */
+        uint64_t
+                *n_owner_bytes; /* in all lists of its owner that are being made; NULL: no matter */
         bool has_file;
         int file; /* valid if has_file */
 };
+
+/* What the lists of one owner may hold while they are made, if there are several: each connection can have one made, of all
+ * the owner's blocks. One alone may have any size. Of operators none is counted. */
+#define ROWS_MAX_BYTES_AN_OWNER (UINT64_C(64) << 20)
+void row_buffer_count_for(struct row_buffer *buffer, struct session *session);
 
 /* Frees rows and file: the buffer is as before its first row. */
 void row_buffer_clear(struct row_buffer *buffer);

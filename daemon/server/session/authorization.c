@@ -121,6 +121,11 @@ bool authorization_may_administer(const struct session *session)
         return (session->peer.uid == 0 || session->way == SESSION_AS_ADMIN) && is_at_home(session);
 }
 
+bool authorization_is_operator(const struct session *session)
+{
+        return authorization_sees_all(session) || authorization_may_administer(session);
+}
+
 static bool is_of_same_container(const struct session *asker, const struct process_facts *facts)
 {
         return !asker->peer.container_fault && !facts->container_fault &&

@@ -29,6 +29,9 @@ bool authorization_sees_all(const struct session *session);
 /* Root and clients on the admin socket may change what concerns every tenant, with the same restriction. */
 bool authorization_may_administer(const struct session *session);
 
+/* Either of these: what it asks for is bounded by itself, not with what users ask for. */
+bool authorization_is_operator(const struct session *session);
+
 /* Whether the asker may know of the process: it is of the asker's tenant, or the asker sees all. */
 bool authorization_shows_process(const struct session *asker, pid_t pid,
                                  const struct process_facts *facts);

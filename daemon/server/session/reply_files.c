@@ -160,15 +160,11 @@ void reply_files_end(struct session *session)
                 take_back(file);
 }
 
-static bool is_operator(const struct session *session)
-{
-        return authorization_sees_all(session) || authorization_may_administer(session);
-}
-
 /* Each session of an operator is an owner: a program that watches a node is not to push out what a person asks. */
 static struct reply_owner **place_of(struct session *session)
 {
-        return is_operator(session) ? &session->replies : account_replies(session->account);
+        return authorization_is_operator(session) ? &session->replies
+                                                  : account_replies(session->account);
 }
 
 static int get_owner(struct session *session, struct reply_owner **ret_owner)
@@ -181,8 +177,9 @@ static int get_owner(struct session *session, struct reply_owner **ret_owner)
                         return -ENOMEM;
                 TAILQ_INIT(&(*place)->files);
                 (*place)->place = place;
-                (*place)->bound = is_operator(session) ? &session->server->reply_files.of_operators
-                                                       : &session->server->reply_files.of_users;
+                (*place)->bound = authorization_is_operator(session)
+                                          ? &session->server->reply_files.of_operators
+                                          : &session->server->reply_files.of_users;
         }
         *ret_owner = *place;
         return 0;
