@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of jobs. Each user has a line, and so has each container that root runs; the next job is that of the user
+/* The order of jobs. Each user has a line, and so has each container that root runs. The next job is that of the user
  * whose jobs have taken least time. So one waits for no more of another's time than its own jobs take, and for the job
- * that runs. In a line, releases and other jobs take turns, each in the order of submission: a client waits for one release, however many blocks another
- * process of its user leaves behind.
+ * that runs. In a line, releases and other jobs take turns, each in the order of submission. So a client waits for one
+ * release, however many blocks another process of its user leaves behind.
  *
  * A user without jobs gets no credit for that: it begins level with the one that was served last. What it took more
  * than others it still owes; of more users than JOB_LINES_DEBTS, those that owe most. Pure: one thread, or under the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs of the pools' workers, and who pays for them: a block is made for the process that asked for it, and released for
- * the one whose step let it go; but the worker does that for the user whose request it makes room for, if there is one. The worker takes the jobs of users by turns, and to take a finished one is a step of its
- * payer's. On the loop. */
+ * the one whose step let it go. To take a finished job is a step of its payer's. The worker takes the jobs of users by
+ * turns. If a block makes room for a request, its release is in the turn of the user that asks. On the loop. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"

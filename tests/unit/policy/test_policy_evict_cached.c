@@ -272,7 +272,7 @@ POLICY_TEST(what_stays_mapped_makes_no_room, 16 * MIB)
         expect_release(held.block);
 }
 
-/* The driver's work is divided by them. A walk meets the requests of all, whoever gave cause. */
+/* The driver's work is divided by them. A walk meets the requests of all, in the step of one. */
 POLICY_TEST(a_release_is_of_the_line_of_the_one_for_whom_it_is, 16 * MIB)
 {
         struct client *much = join(1), *holder = join(2), *asker = join(3);
