@@ -4,7 +4,8 @@
  *
  * A user may take more while it has less than what is left for others. One alone gets half, two that take by turns a
  * third each. The same holds for a tenant and its user's share, and for a process and its tenant's: one tenant alone gets
- * a third of all, one process alone a quarter. Each has an absolute maximum, too.
+ * a third of all, one process alone a quarter. Each has an absolute maximum, too. A container that root runs counts as a
+ * user (users.h).
  *
  * So each user halves what the next one finds, and a dozen of them, one after the other, would leave nothing. Therefore
  * a part of all is kept: only a user that has no more than `least` with it may take of it. All together have at most
@@ -38,8 +39,9 @@ struct allowances {
 
 struct allowance {
         struct allowances *all;
-        struct allowance *parent; /* of which this is a part; NULL: this is a user */
-        bool has_tenants;         /* it is a user whose tenants have shares of their own */
+        struct allowance *
+                parent; /* of which this is a part; NULL: this is a user, or a container that root runs */
+        bool has_tenants; /* it is a user whose tenants have shares of their own */
         uint64_t n[ALLOWANCE_N_KINDS];
 };
 

@@ -95,7 +95,7 @@ static int account_new(struct user *user, const char *realm, struct account **re
         account->user = user;
         memcpy(account->realm, realm, strlen(realm));
         account->own.all = &user->all->allowances;
-        account->own.parent = &user->allowance;
+        account->own.parent = user->uid || user->all->one_a_user ? &user->allowance : NULL;
         account->allowance = user->all->one_a_user ? &user->allowance : &account->own;
         HASH_ADD(hh, user->accounts, realm, sizeof(account->realm), account);
         if (!account->hh.tbl) {

@@ -3,8 +3,9 @@
  * (next_payer.h).
  *
  * An account is a container, or a user's processes outside of all. It counts under the user that owns the container:
- * root in it may have any number of uids. A user can make any number of containers, so it has at most
- * ACCOUNTS_A_USER accounts of its own; later containers share one. Pure. */
+ * root in it may have any number of uids. Root runs the containers of many people, so each account of root's has a share
+ * of its own in what all users share. A user can make any number of containers, so it has at most ACCOUNTS_A_USER
+ * accounts of its own; later containers share one. Pure. */
 #pragma once
 
 #include <stdbool.h>

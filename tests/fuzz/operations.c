@@ -143,20 +143,31 @@ static void apply(struct world *world)
         limits_free(settings.limits);
 }
 
-/* Of what is kept no user has more than its least, so another one finds that. */
+static void add_taken(const struct allowance *allowance, unsigned kind, uint64_t *n,
+                      uint64_t *n_most)
+{
+        uint64_t least = allowance->all->least[kind], n_own = allowance->n[kind];
+
+        *n += n_own;
+        *n_most += n_own < least ? n_own : least;
+}
+
+/* Of what is kept no user, nor container that root runs, has more than its least, so another one finds that. */
 static void check_taken(const struct accounts *accounts)
 {
         const struct allowances *all = &accounts->allowances;
+        const struct account *account;
         const struct user *user;
 
         for (unsigned kind = 0; kind < ALLOWANCE_N_KINDS; kind++) {
                 uint64_t n = 0, n_most = all->max[kind] - all->kept[kind];
 
                 for (user = accounts->users; user; user = user->hh.next) {
-                        uint64_t n_user = user->allowance.n[kind];
-
-                        n += n_user;
-                        n_most += n_user < all->least[kind] ? n_user : all->least[kind];
+                        add_taken(&user->allowance, kind, &n, &n_most);
+                        for (account = user->accounts; account; account = account->hh.next) {
+                                if (!account->own.parent)
+                                        add_taken(&account->own, kind, &n, &n_most);
+                        }
                 }
                 FUZZ_EXPECT(n == all->n[kind] && n <= n_most && n <= all->max[kind]);
         }

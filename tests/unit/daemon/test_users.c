@@ -3,6 +3,7 @@
 #include "daemon/fairness/users.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -372,6 +373,46 @@ TEST(the_limit_of_lines_in_the_log_outlives_a_user_s_connections)
         account = must_ref(OTHER, "");
         ck_assert(log_may(account_log_limit(account), LOG_INFO, 1, "it"));
         account_unref(account);
+}
+
+/* So many containers halve what is left until nothing is. */
+#define N_GREEDY 12
+
+static unsigned take_all_it_can(struct account *account, struct due *dues, unsigned n_most)
+{
+        unsigned n = 0;
+
+        while (n < n_most && due_begin(&dues[n], account->allowance, KIND, 1) == 0)
+                n++;
+        return n;
+}
+
+/* Root runs those of many people: what is kept for users that have little is for each of them, and for root. */
+TEST(containers_that_root_runs_leave_something_to_others_of_root)
+{
+        struct due dues[N_GREEDY][1000], due = DUE_NULL;
+        struct account *greedy[N_GREEDY], *other = must_ref(0, "/other"), *root = must_ref(0, "");
+
+        all.allowances.max[KIND] = 100;
+        all.allowances.kept[KIND] = 25;
+        all.allowances.least[KIND] = 1;
+        all.allowances.max_each[KIND] = all.allowances.max_tenants[KIND] = UINT64_MAX;
+        memset(dues, 0, sizeof(dues));
+        for (unsigned i = 0; i < N_GREEDY; i++) {
+                greedy[i] = must_ref_nth(0, i);
+                ck_assert_uint_gt(take_all_it_can(greedy[i], dues[i], 1000), 0);
+        }
+        ck_assert_int_eq(due_begin(&due, other->allowance, KIND, 1), 0);
+        due_end(&due);
+        ck_assert_int_eq(due_begin(&due, root->allowance, KIND, 1), 0);
+        due_end(&due);
+        for (unsigned i = 0; i < N_GREEDY; i++) {
+                for (unsigned k = 0; k < 1000; k++)
+                        due_end(&dues[i][k]);
+                account_unref(greedy[i]);
+        }
+        account_unref(other);
+        account_unref(root);
 }
 
 static unsigned log_as(uint32_t uid, unsigned n, uint64_t now_ns)
