@@ -36,11 +36,11 @@ static int place_device(struct gpumem_client *client, const struct gpumem_reques
         if (!r)
                 r = stream_look(&client->cuda, request->stream, &ret_asked->mark);
         else if (r == GPUMEM_E_UNSUPPORTED)
-                r = captures_place(&client->captures, request, ret_asked, &ordinal);
+                r = graph_memory_place(&client->graph_memory, request, ret_asked, &ordinal);
         if (r)
                 return explain_locked(&client->cuda, request->stream, r);
         if (!(request->flags & SHARED_ALLOC_FLAGS) && !ret_asked->key.capture)
-                captures_divert(&client->captures, ret_asked, &ret_asked->key);
+                graph_memory_divert(&client->graph_memory, ret_asked, &ret_asked->key);
         if (request->place != GPUMEM_NEAREST && request->place != ordinal)
                 return client_pool_at(client, GPUMEM_DEVICE, request->place)
                                ? wrong_request_stream(ordinal, request->place)
@@ -62,7 +62,7 @@ static int place_pinned(struct gpumem_client *client, const struct gpumem_reques
         if (!r)
                 return stream_look(&client->cuda, request->stream, &ret_asked->mark);
         if (r == GPUMEM_E_UNSUPPORTED)
-                return captures_place(&client->captures, request, ret_asked, &ordinal);
+                return graph_memory_place(&client->graph_memory, request, ret_asked, &ordinal);
         return r == GPUMEM_E_NO_CONTEXT ? 0 : explain_locked(&client->cuda, request->stream, r);
 }
 
@@ -212,7 +212,7 @@ static int alloc_before_deferred(struct gpumem_client *client, const struct gpum
         int r = GPUMEM_E_REFUSED;
 
         if (capture_frees_none(&client->capture_frees) && deferred_frees_none(&client->deferred) &&
-            captures_are_all_settled(&client->captures))
+            graph_memory_are_all_settled(&client->graph_memory))
                 return r;
         now.wait_ms = 0;
         r = alloc(client, &now, ret_pointer);
@@ -232,7 +232,7 @@ static int alloc_here(struct gpumem_client *client, struct gpumem_request *reque
         if (request->stream)
                 client_free_captured(client, request->stream);
         client_end_deferred(client, false);
-        captures_look(&client->captures);
+        graph_memory_end_gone(&client->graph_memory);
         r = alloc_before_deferred(client, request, ret_pointer);
         if (!r)
                 return 0;

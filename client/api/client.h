@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "client/capture/captures.h"
+#include "client/capture/graph_memory.h"
 #include "client/capture/capture_frees.h"
 #include "client/connection/reconnect.h"
 #include "client/api/primary_context.h"
@@ -45,7 +45,7 @@ struct gpumem_client {
         _Atomic bool is_urgent; /* the daemon asks that idle leases be marked at once */
         struct stream_uses uses;
         struct deferred_frees deferred;
-        struct captures captures;
+        struct graph_memory graph_memory;
         _Atomic uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
         struct stream_handles handles;
         double fraction; /* the part of each device's memory that GPUMEM_MEMORY_FRACTION allows */

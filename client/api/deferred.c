@@ -203,6 +203,6 @@ void client_wait_for_freed(struct gpumem_client *client)
 {
         wait_for_gone(client);
         client_end_deferred(client, true);
-        captures_wait(&client->captures);
-        captures_look(&client->captures);
+        graph_memory_wait(&client->graph_memory);
+        graph_memory_end_gone(&client->graph_memory);
 }

@@ -57,7 +57,7 @@ static int defer(struct gpumem_client *client, const struct stream_heap *heap, c
         struct capture_spared spared = client_spare_captures(client);
         int r = pool_find(heap->pool, pointer);
 
-        return r ? r : captures_defer(&client->captures, pointer, stream);
+        return r ? r : graph_memory_defer(&client->graph_memory, pointer, stream);
 }
 
 static void end_deferred(struct gpumem_client *client, void *stream)

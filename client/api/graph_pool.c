@@ -57,21 +57,21 @@ static void set_busy(struct gpumem_client *client, uint64_t number)
 static int open_in(struct gpumem_client *client, uint64_t id, struct graph_stream *stream,
                    uint64_t *ret_id)
 {
-        struct captures *captures = &client->captures;
-        uint32_t n_before = HASH_COUNT(captures->pools.all);
+        struct graph_memory *graph_memory = &client->graph_memory;
+        uint32_t n_before = HASH_COUNT(graph_memory->pools.all);
         struct graph_pool *pool;
         int r;
 
-        if (graph_pools_find(&captures->pools, stream->stream))
+        if (graph_pools_find(&graph_memory->pools, stream->stream))
                 return GPUMEM_E_GRAPH_POOL_OPEN;
-        r = graph_pools_get(&captures->pools, id, &pool);
+        r = graph_pools_get(&graph_memory->pools, id, &pool);
         if (r)
                 return r;
-        atomic_fetch_add(&captures->n, HASH_COUNT(captures->pools.all) - n_before);
+        atomic_fetch_add(&graph_memory->n, HASH_COUNT(graph_memory->pools.all) - n_before);
         if (graph_pool_is_over(pool))
                 set_busy(client, pool->number);
-        graph_pools_open(&captures->pools, pool, stream);
-        atomic_fetch_add(&captures->n_open, 1);
+        graph_pools_open(&graph_memory->pools, pool, stream);
+        atomic_fetch_add(&graph_memory->n_open, 1);
         if (ret_id)
                 *ret_id = pool->id;
         return 0;
@@ -93,9 +93,9 @@ static int open_in_stream(struct gpumem_client *client, uint64_t id, void *strea
         entry->stream = stream;
         entry->mark = *mark;
         entry->context = key.context;
-        pthread_mutex_lock(&client->captures.lock);
+        pthread_mutex_lock(&client->graph_memory.lock);
         r = open_in(client, id, entry, ret_id);
-        pthread_mutex_unlock(&client->captures.lock);
+        pthread_mutex_unlock(&client->graph_memory.lock);
         if (r)
                 free(entry);
         else
@@ -115,15 +115,15 @@ int gpumem_graph_pool_begin(struct gpumem_client *client, uint64_t id, void *str
 }
 
 /* Takes the stream's entry out. The pool stays open until the stream's work is over. The caller has the lock. */
-static int take(struct captures *captures, uint64_t id, const void *stream,
+static int take(struct graph_memory *graph_memory, uint64_t id, const void *stream,
                 struct graph_stream **ret_entry)
 {
-        struct graph_stream *entry = graph_pools_find(&captures->pools, stream);
+        struct graph_stream *entry = graph_pools_find(&graph_memory->pools, stream);
 
         if (!entry || entry->pool->id != id)
                 return GPUMEM_E_NO_GRAPH_POOL;
         LIST_REMOVE(entry, link);
-        atomic_fetch_sub(&captures->n_open, 1);
+        atomic_fetch_sub(&graph_memory->n_open, 1);
         *ret_entry = entry;
         return 0;
 }
@@ -153,22 +153,22 @@ static void take_leave(struct gpumem_client *client, const struct graph_stream *
 
 static int close_in_stream(struct gpumem_client *client, uint64_t id, void *stream)
 {
-        struct captures *captures = &client->captures;
+        struct graph_memory *graph_memory = &client->graph_memory;
         struct graph_stream *entry;
         int r;
 
-        pthread_mutex_lock(&captures->lock);
-        r = take(captures, id, stream, &entry);
-        pthread_mutex_unlock(&captures->lock);
+        pthread_mutex_lock(&graph_memory->lock);
+        r = take(graph_memory, id, stream, &entry);
+        pthread_mutex_unlock(&graph_memory->lock);
         if (r)
                 return r;
         take_leave(client, entry);
         if (entry->is_used)
                 r = streams_wait(&client->streams, entry->context, &stream);
-        pthread_mutex_lock(&captures->lock);
-        graph_pools_settle(&captures->pools, entry, r);
-        pthread_mutex_unlock(&captures->lock);
-        captures_look(captures);
+        pthread_mutex_lock(&graph_memory->lock);
+        graph_pools_settle(&graph_memory->pools, entry, r);
+        pthread_mutex_unlock(&graph_memory->lock);
+        graph_memory_end_gone(graph_memory);
         return r;
 }
 

@@ -86,7 +86,7 @@ static int look_at_pools(void *owner)
         int again_ms;
 
         client_end_deferred(client, false);
-        captures_look(&client->captures);
+        graph_memory_end_gone(&client->graph_memory);
         again_ms = deferred_frees_none(&client->deferred) ? -1 : SERVICE_THREAD_SOON_MS;
         for (uint32_t i = 0; i < client->n_pools; i++) {
                 struct pool *pool = &client->pools[i];
@@ -197,11 +197,12 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         recent_heaps_init(&client->recent);
         stream_handles_init(&client->handles);
         client->pools = calloc(PROTO_POOLS_MAX, sizeof(*client->pools));
-        captures_init(&client->captures, &(struct captures_env){.cuda = &client->cuda,
-                                                                .service = &client->service,
-                                                                .frees = &client->capture_frees,
-                                                                .pools = client->pools,
-                                                                .n_pools = &client->n_pools});
+        graph_memory_init(&client->graph_memory,
+                          &(struct graph_memory_env){.cuda = &client->cuda,
+                                                     .service = &client->service,
+                                                     .frees = &client->capture_frees,
+                                                     .pools = client->pools,
+                                                     .n_pools = &client->n_pools});
         capture_frees_init(&client->capture_frees);
         debug_init(&client->debug);
         primary_contexts_init(&client->primaries);
@@ -303,7 +304,7 @@ static void end_pools(struct gpumem_client *client)
         for (uint32_t i = 0; i < client->n_pools; i++)
                 pool_deinit(&client->pools[i]);
         capture_frees_deinit(&client->capture_frees);
-        captures_deinit(&client->captures);
+        graph_memory_deinit(&client->graph_memory);
         streams_deinit(&client->streams);
         recent_heaps_deinit(&client->recent);
         stream_handles_deinit(&client->handles);

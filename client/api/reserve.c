@@ -20,7 +20,7 @@ static int reserve_until_deadline(struct gpumem_client *client, struct pool *poo
         int r;
 
         client_end_deferred(client, false);
-        captures_look(&client->captures);
+        graph_memory_end_gone(&client->graph_memory);
         do
                 r = pool_reserve(pool, n_bytes, wait_ms);
         while (retry_goes_on(&retry, &client->reconnector, r, &wait_ms));

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/capture/graph_lifetime.h"
+#include "client/capture/graph_count.h"
 
 void capture_frees_init(struct capture_frees *frees)
 {
@@ -14,7 +14,7 @@ void capture_frees_init(struct capture_frees *frees)
 
 static void free_record(struct capture_free *record)
 {
-        (void)graph_lifetime_unref(record->lifetime);
+        (void)graph_count_unref(record->graphs);
         free(record);
 }
 
@@ -61,19 +61,19 @@ static int put(struct capture_frees *frees, struct capture_free *record)
 }
 
 int capture_frees_add(struct capture_frees *frees, const void *pointer, void *stream,
-                      const struct stream_key *order, struct graph_lifetime *take_lifetime)
+                      const struct stream_key *order, struct graph_count *take_graphs)
 {
         struct capture_free *record = calloc(1, sizeof(*record));
         int r;
 
         if (!record) {
-                (void)graph_lifetime_unref(take_lifetime);
+                (void)graph_count_unref(take_graphs);
                 return -ENOMEM;
         }
         record->pointer = pointer;
         record->stream = stream;
         record->order = *order;
-        record->lifetime = take_lifetime;
+        record->graphs = take_graphs;
         pthread_mutex_lock(&frees->lock);
         r = put(frees, record);
         pthread_mutex_unlock(&frees->lock);
@@ -145,7 +145,7 @@ struct capture_free *capture_frees_take_of(struct capture_frees *frees,
 static bool is_gone(const struct capture_free *record, const struct stream_key *order)
 {
         (void)order;
-        return graph_lifetime_is_gone(record->lifetime);
+        return graph_count_is_gone(record->graphs);
 }
 
 struct capture_free *capture_frees_take_gone(struct capture_frees *frees)

@@ -15,13 +15,13 @@
 #include "base/table.h"
 #include "driver/capture.h"
 
-struct graph_lifetime;
+struct graph_count;
 
 struct capture_free {
         const void *pointer;
         void *stream;
         struct stream_key order;
-        struct graph_lifetime *lifetime;
+        struct graph_count *graphs;
         UT_hash_handle hh;
         LIST_ENTRY(capture_free) link; /* in `more` */
 };
@@ -43,9 +43,9 @@ void capture_frees_init(struct capture_frees *frees);
 void capture_frees_deinit(struct capture_frees *frees);
 
 /* Defers the free of `pointer` in `stream`, which captures as `order` says. GPUMEM_E_NOT_OURS: it is deferred
- * already; -ENOMEM. The lifetime is consumed. */
+ * already; -ENOMEM. take_graphs is consumed. */
 int capture_frees_add(struct capture_frees *frees, const void *pointer, void *stream,
-                      const struct stream_key *order, struct graph_lifetime *take_lifetime);
+                      const struct stream_key *order, struct graph_count *take_graphs);
 
 bool capture_frees_has(struct capture_frees *frees, const void *pointer);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graph pools: memory that several captures share, and the streams in which each pool is open. A pool is known as
- * long as it is open somewhere, or a graph or memory of it exists. The caller has the lock of captures.h. */
+ * long as it is open somewhere, or a graph or memory of it exists. The caller has the lock of graph_memory.h. */
 #pragma once
 
 #include <stdatomic.h>

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "client/capture/graph_lifetime.h"
+#include "client/capture/graph_count.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 #include "tests/unit/support/failing_alloc.h"
@@ -19,8 +19,8 @@ static void defer(const void *pointer)
 {
         struct graph_wakeup *wakeup = graph_wakeup_new(-1);
 
-        ck_assert_int_eq(
-                capture_frees_add(&frees, pointer, NULL, &order, graph_lifetime_new(wakeup)), 0);
+        ck_assert_int_eq(capture_frees_add(&frees, pointer, NULL, &order, graph_count_new(wakeup)),
+                         0);
         (void)graph_wakeup_unref(wakeup);
 }
 

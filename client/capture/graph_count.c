@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/capture/graph_lifetime.h"
+#include "client/capture/graph_count.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@ struct graph_wakeup {
         int fd;
 };
 
-struct graph_lifetime {
+struct graph_count {
         _Atomic unsigned n_refs;
         _Atomic unsigned n_graphs;
         struct graph_wakeup *wakeup;
@@ -48,29 +48,29 @@ static void graph_wakeup_ring(const struct graph_wakeup *wakeup)
                 ;
 }
 
-struct graph_lifetime *graph_lifetime_new(struct graph_wakeup *wakeup)
+struct graph_count *graph_count_new(struct graph_wakeup *wakeup)
 {
-        struct graph_lifetime *lifetime = calloc(1, sizeof(*lifetime));
+        struct graph_count *graphs = calloc(1, sizeof(*graphs));
 
-        if (!lifetime)
+        if (!graphs)
                 return NULL;
-        atomic_init(&lifetime->n_refs, 1);
-        lifetime->wakeup = wakeup;
+        atomic_init(&graphs->n_refs, 1);
+        graphs->wakeup = wakeup;
         atomic_fetch_add(&wakeup->n_refs, 1);
-        return lifetime;
+        return graphs;
 }
 
-struct graph_lifetime *graph_lifetime_ref(struct graph_lifetime *lifetime)
+struct graph_count *graph_count_ref(struct graph_count *graphs)
 {
-        atomic_fetch_add(&lifetime->n_refs, 1);
-        return lifetime;
+        atomic_fetch_add(&graphs->n_refs, 1);
+        return graphs;
 }
 
-struct graph_lifetime *graph_lifetime_unref(struct graph_lifetime *lifetime)
+struct graph_count *graph_count_unref(struct graph_count *graphs)
 {
-        if (lifetime && atomic_fetch_sub(&lifetime->n_refs, 1) == 1) {
-                (void)graph_wakeup_unref(lifetime->wakeup);
-                free(lifetime);
+        if (graphs && atomic_fetch_sub(&graphs->n_refs, 1) == 1) {
+                (void)graph_wakeup_unref(graphs->wakeup);
+                free(graphs);
         }
         return NULL;
 }
@@ -78,24 +78,24 @@ struct graph_lifetime *graph_lifetime_unref(struct graph_lifetime *lifetime)
 /* The driver calls this in whichever call of the program ends the graph. */
 static void graph_is_gone(void *argument)
 {
-        struct graph_lifetime *lifetime = argument;
+        struct graph_count *graphs = argument;
         int before = errno;
 
-        if (atomic_fetch_sub(&lifetime->n_graphs, 1) == 1)
-                graph_wakeup_ring(lifetime->wakeup);
-        (void)graph_lifetime_unref(lifetime);
+        if (atomic_fetch_sub(&graphs->n_graphs, 1) == 1)
+                graph_wakeup_ring(graphs->wakeup);
+        (void)graph_count_unref(graphs);
         errno = before;
 }
 
-int graph_lifetime_bind(struct graph_lifetime *lifetime, const struct cuda *cuda,
-                        const struct capture *capture)
+int graph_count_bind(struct graph_count *graphs, const struct cuda *cuda,
+                     const struct capture *capture)
 {
-        atomic_fetch_add(&lifetime->n_refs, 1);
-        atomic_fetch_add(&lifetime->n_graphs, 1);
-        return capture_tie(cuda, capture, graph_is_gone, lifetime);
+        atomic_fetch_add(&graphs->n_refs, 1);
+        atomic_fetch_add(&graphs->n_graphs, 1);
+        return capture_tie(cuda, capture, graph_is_gone, graphs);
 }
 
-bool graph_lifetime_is_gone(const struct graph_lifetime *lifetime)
+bool graph_count_is_gone(const struct graph_count *graphs)
 {
-        return atomic_load(&lifetime->n_graphs) == 0;
+        return atomic_load(&graphs->n_graphs) == 0;
 }

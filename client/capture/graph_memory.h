@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Captures in which memory was allocated. Each has heaps of its own, one for every stream in it. No other stream uses
- * them, and they stay intact while a graph of the capture exists. Within a capture they are ordinary heaps: memory
- * that is freed in its stream is allocated again there, in the order of the graph. When the graph, its clones and its
- * executables are gone, and their work is over, free memory of the heaps is idle. A heap ends when the last of its
- * allocations has ended.
+/* The memory of CUDA graphs, from the capture until the graphs are destroyed. Each capture in which memory was
+ * allocated has heaps of its own, one for every stream in it. No other stream uses them, and they stay intact while a
+ * graph of the capture exists. Within a capture they are ordinary heaps: memory that is freed in its stream is
+ * allocated again there, in the order of the graph. When the graph, its clones and its executables are gone, and
+ * their work is over, free memory of the heaps is idle. A heap ends when the last of its allocations has ended.
  *
  * Captures of one graph pool share heaps, since no two of them run at once: the first stream that allocates in each
  * of them gets the pool's first heap, and so on. Such a heap is in the order of one stream of one capture at a time,
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/capture/graph_lifetime.h"
+#include "client/capture/graph_count.h"
 #include "client/capture/graph_pools.h"
 #include "driver/capture.h"
 #include "gpumem.h"
@@ -27,7 +27,7 @@ struct pool_request;
 struct service_thread;
 
 /* What the captures of a client work on; outlives them. */
-struct captures_env {
+struct graph_memory_env {
         const struct cuda *cuda; /* loaded before the first capture is seen */
         struct service_thread *service;
         struct capture_frees *frees;
@@ -35,8 +35,8 @@ struct captures_env {
         const _Atomic uint32_t *n_pools;
 };
 
-struct captures {
-        struct captures_env env;
+struct graph_memory {
+        struct graph_memory_env env;
         pthread_mutex_t lock;        /* taken before the pools' */
         struct captured *all;        /* by number */
         struct graph_wakeup *wakeup; /* made with the first capture */
@@ -45,36 +45,36 @@ struct captures {
         _Atomic uint32_t n_open; /* streams with an open pool; read without the lock, too */
 };
 
-static inline bool captures_are_none(const struct captures *captures)
+static inline bool graph_memory_are_none(const struct graph_memory *graph_memory)
 {
-        return atomic_load_explicit(&captures->n, memory_order_relaxed) == 0;
+        return atomic_load_explicit(&graph_memory->n, memory_order_relaxed) == 0;
 }
 
-void captures_init(struct captures *captures, const struct captures_env *env);
+void graph_memory_init(struct graph_memory *graph_memory, const struct graph_memory_env *env);
 
 /* Legal while graphs still exist. */
-void captures_deinit(struct captures *captures);
+void graph_memory_deinit(struct graph_memory *graph_memory);
 
 /* Fills in the key and mark of a request whose stream captures; the capture is known from now on. As stream_identify. */
-int captures_place(struct captures *captures, const struct gpumem_request *request,
-                   struct pool_request *ret_asked, int *ret_ordinal);
+int graph_memory_place(struct graph_memory *graph_memory, const struct gpumem_request *request,
+                       struct pool_request *ret_asked, int *ret_ordinal);
 
 /* For a request whose stream captures nothing: if a graph pool is open in the stream, sets the key of the pool's
  * heap. */
-void captures_divert(struct captures *captures, const struct pool_request *asked,
-                     struct stream_key *key);
+void graph_memory_divert(struct graph_memory *graph_memory, const struct pool_request *asked,
+                         struct stream_key *key);
 
 /* Defers the free, in a capturing stream, of an allocation that does not belong to that capture and stream. */
-int captures_defer(struct captures *captures, const void *pointer, void *stream);
+int graph_memory_defer(struct graph_memory *graph_memory, const void *pointer, void *stream);
 
 /* False: a graph pool is kept because a wait has failed, for the work of a stream in which it was closed. */
-static inline bool captures_are_all_settled(const struct captures *captures)
+static inline bool graph_memory_are_all_settled(const struct graph_memory *graph_memory)
 {
-        return atomic_load_explicit(&captures->pools.n_left, memory_order_relaxed) == 0;
+        return atomic_load_explicit(&graph_memory->pools.n_left, memory_order_relaxed) == 0;
 }
 
 /* Waits once more for that work, by waiting for its whole context. */
-void captures_wait(struct captures *captures);
+void graph_memory_wait(struct graph_memory *graph_memory);
 
-/* Ends heaps whose graphs are gone, unless they have blocks. */
-void captures_look(struct captures *captures);
+/* Frees the memory of graphs that are gone: it becomes idle, and heaps without blocks end. */
+void graph_memory_end_gone(struct graph_memory *graph_memory);
