@@ -157,16 +157,16 @@ static void wait_until(struct replay *replay, double us)
         replay->now_us = us;
 }
 
-static void make_room_or_wait(struct replay *replay, const struct placement *placement)
+static void make_room_or_wait(struct replay *replay, const struct new_blocks *new_blocks)
 {
         double since_us = replay->now_us, until_us = since_us + HEAP_SET_WAIT_US, over_us;
 
-        make_room(replay, placement->n_bytes, placement->start, placement->end);
-        while (heap_set_is_hard(&replay->heap_set, placement->n_bytes) &&
+        make_room(replay, new_blocks->n_bytes, new_blocks->start, new_blocks->end);
+        while (heap_set_is_hard(&replay->heap_set, new_blocks->n_bytes) &&
                (over_us = replay_next_over_us(replay)) > 0 && replay->now_us < until_us) {
                 wait_until(replay, over_us < until_us ? over_us : until_us);
                 replay_poll(replay);
-                make_room(replay, placement->n_bytes, placement->start, placement->end);
+                make_room(replay, new_blocks->n_bytes, new_blocks->start, new_blocks->end);
         }
         budget_wait(&replay->heap_set.budget, (uint64_t)(replay->now_us - since_us));
 }
@@ -261,31 +261,31 @@ static int move(struct replay *replay, struct stream *stream, const struct heap_
 }
 
 /* Moves blocks instead of leasing more than the budget allows. */
-static int move_some(struct replay *replay, struct stream *stream, struct placement *placement)
+static int move_some(struct replay *replay, struct stream *stream, struct new_blocks *new_blocks)
 {
         struct heap_set_move moves[HEAP_SET_MOVES];
         unsigned n;
         int r = 0;
 
         if (replay->memory != REPLAY_DEVICE ||
-            !heap_set_excess(&replay->heap_set, placement->n_bytes, (uint64_t)replay->now_us))
+            !heap_set_excess(&replay->heap_set, new_blocks->n_bytes, (uint64_t)replay->now_us))
                 return 0;
         n = heap_set_take_moves(&replay->heap_set, &stream->in_set, HEAP_SET_ALL, HEAP_SET_MOVES,
-                                placement, moves);
+                                new_blocks, moves);
         for (unsigned i = 0; i < n && !r; i++)
                 r = move(replay, stream, &moves[i]);
         return r;
 }
 
 static int lease_parts(struct replay *replay, struct stream *stream,
-                       const struct placement *placement, enum heap_set_parts kind)
+                       const struct new_blocks *new_blocks, enum heap_set_parts kind)
 {
         int r = 0;
 
-        make_room_or_wait(replay, placement);
-        for (unsigned i = 0; i < placement->n_parts && !r; i++)
-                r = lease_into(replay, stream, &placement->parts[i], kind,
-                               heap_set_most_bytes(&replay->heap_set, placement, i));
+        make_room_or_wait(replay, new_blocks);
+        for (unsigned i = 0; i < new_blocks->n_parts && !r; i++)
+                r = lease_into(replay, stream, &new_blocks->parts[i], kind,
+                               heap_set_most_bytes(&replay->heap_set, new_blocks, i));
         return r;
 }
 
@@ -303,7 +303,7 @@ static enum heap_set_reach reach_of(struct replay *replay, const struct stream *
 static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allocated_bytes,
                    enum heap_set_parts kind, bool *ret_leased)
 {
-        struct placement placement;
+        struct new_blocks new_blocks;
         enum heap_set_reach reach;
         int r;
 
@@ -315,15 +315,16 @@ static int attempt(struct replay *replay, struct stream *stream, uint64_t n_allo
             heap_set_adopt(&replay->heap_set, &stream->in_set, n_allocated_bytes))
                 return 0;
         (void)heap_set_excess(&replay->heap_set, n_allocated_bytes, (uint64_t)replay->now_us);
-        r = heap_set_plan(&replay->heap_set, &stream->in_set, n_allocated_bytes, reach, &placement);
+        r = heap_set_plan(&replay->heap_set, &stream->in_set, n_allocated_bytes, reach,
+                          &new_blocks);
         if (r)
                 return -E2BIG;
-        r = heap_set_take_planned(&replay->heap_set, &stream->in_set, &placement);
-        if (r || !placement.n_parts)
+        r = heap_set_take_planned(&replay->heap_set, &stream->in_set, &new_blocks);
+        if (r || !new_blocks.n_parts)
                 return r > 0 ? GPUMEM_E_REFUSED : r;
         *ret_leased = true;
-        r = move_some(replay, stream, &placement);
-        return r || !placement.n_parts ? r : lease_parts(replay, stream, &placement, kind);
+        r = move_some(replay, stream, &new_blocks);
+        return r || !new_blocks.n_parts ? r : lease_parts(replay, stream, &new_blocks, kind);
 }
 
 /* Where blocks are kept apart, nothing is assembled from smaller ones. */

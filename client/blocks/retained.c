@@ -123,36 +123,36 @@ static bool find_free_run(const struct pool *pool, struct heap *heap, uint64_t n
 }
 
 static bool cut(const struct pool *pool, struct free_run rest, uint64_t n_bytes,
-                struct placement *placement)
+                struct new_blocks *new_blocks)
 {
         const struct heap_block *block;
 
-        *placement = (struct placement){.start = rest.start, .end = rest.end};
+        *new_blocks = (struct new_blocks){.start = rest.start, .end = rest.end};
         while ((block = free_run_next(&rest, pool->heap_set.arena, n_bytes))) {
-                if (placement->n_parts == PLACEMENT_PARTS)
+                if (new_blocks->n_parts == NEW_BLOCKS_PARTS)
                         return false;
-                placement->parts[placement->n_parts++] = block->at;
-                placement->n_bytes += block->at.n_bytes;
+                new_blocks->parts[new_blocks->n_parts++] = block->at;
+                new_blocks->n_bytes += block->at.n_bytes;
         }
-        return placement->n_parts > 0;
+        return new_blocks->n_parts > 0;
 }
 
 /* A new block would be cut to size. A retained one may be larger by an eighth, or by one block of the usual size. */
-static bool is_good(const struct pool *pool, uint64_t n_bytes, const struct placement *placement)
+static bool is_good(const struct pool *pool, uint64_t n_bytes, const struct new_blocks *new_blocks)
 {
         uint64_t n_common = budget_block_bytes(&pool->heap_set.budget);
         uint64_t n_spare = n_bytes / 8 > n_common ? n_bytes / 8 : n_common;
 
-        return placement->n_bytes < n_bytes + n_spare + HEAP_BLOCK_UNIT;
+        return new_blocks->n_bytes < n_bytes + n_spare + HEAP_BLOCK_UNIT;
 }
 
 bool retained_plan(const struct pool *pool, struct set_heap *heap, uint64_t n_bytes,
-                   struct placement *ret_placement)
+                   struct new_blocks *ret_new_blocks)
 {
         struct free_run run;
 
         return find_free_run(pool, &heap->heap, n_bytes, &run) &&
-               cut(pool, run, n_bytes, ret_placement) && is_good(pool, n_bytes, ret_placement);
+               cut(pool, run, n_bytes, ret_new_blocks) && is_good(pool, n_bytes, ret_new_blocks);
 }
 
 struct leased *retained_take(struct pool *pool, uint64_t number, uint64_t connection)

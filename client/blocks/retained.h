@@ -48,7 +48,7 @@ bool retained_has_any(const struct pool *pool);
 /* Finds retained blocks that hold n_bytes, together with the heap's holes that they touch; the caller leases them
  * again, part by part. False: there are none, or they are much larger than needed. */
 bool retained_plan(const struct pool *pool, struct set_heap *heap, uint64_t n_bytes,
-                   struct placement *ret_placement);
+                   struct new_blocks *ret_new_blocks);
 
 /* Takes out the block with that number that was leased on that connection: it is used again. NULL: it is not retained
  * any more. */

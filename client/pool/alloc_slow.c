@@ -98,14 +98,14 @@ static bool anything_pending(struct pool *pool)
 
 /* Makes room within the budget; if the request exceeds it by far, waits a while for work to end. The caller has the
  * lock, which is dropped meanwhile. */
-static void make_room(struct pool *pool, const struct placement *placement,
+static void make_room(struct pool *pool, const struct new_blocks *new_blocks,
                       struct leased_list *list)
 {
         uint64_t since_us = clock_now_us(), until_us = since_us + HEAP_SET_WAIT_US;
         bool waited = false;
 
-        trim_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
-        while (heap_set_is_hard(&pool->heap_set, placement->n_bytes) && anything_pending(pool) &&
+        trim_make_room(pool, new_blocks->n_bytes, new_blocks->start, new_blocks->end, list);
+        while (heap_set_is_hard(&pool->heap_set, new_blocks->n_bytes) && anything_pending(pool) &&
                clock_now_us() < until_us) {
                 waited = true;
                 pthread_mutex_unlock(&pool->lock);
@@ -113,31 +113,31 @@ static void make_room(struct pool *pool, const struct placement *placement,
                                       &(struct timespec){.tv_nsec = WAIT_STEP_NS}, NULL);
                 pthread_mutex_lock(&pool->lock);
                 trim_poll(pool);
-                trim_make_room(pool, placement->n_bytes, placement->start, placement->end, list);
+                trim_make_room(pool, new_blocks->n_bytes, new_blocks->start, new_blocks->end, list);
         }
         if (waited)
                 budget_wait(&pool->heap_set.budget, clock_now_us() - since_us);
 }
 
-/* The blocks of a placement while they are being leased. */
+/* Blocks that were planned, while they are being leased. */
 struct parts {
         bool are_mapped; /* retained blocks, which are mapped already */
         unsigned n;
         unsigned n_mapped;
-        struct leased *leased[PLACEMENT_PARTS];
-        uint64_t n_bytes[PLACEMENT_PARTS];
+        struct leased *leased[NEW_BLOCKS_PARTS];
+        uint64_t n_bytes[NEW_BLOCKS_PARTS];
 };
 
 /* The caller has the lock. */
-static int reserve(struct pool *pool, const struct placement *placement, struct parts *parts)
+static int reserve(struct pool *pool, const struct new_blocks *new_blocks, struct parts *parts)
 {
         int r = 0;
 
         parts->n = parts->n_mapped = 0;
-        for (unsigned i = 0; i < placement->n_parts && !r; i++) {
-                parts->n_bytes[i] = placement->parts[i].n_bytes;
-                r = leased_reserve(pool, placement->parts[i].start,
-                                   heap_set_most_bytes(&pool->heap_set, placement, i),
+        for (unsigned i = 0; i < new_blocks->n_parts && !r; i++) {
+                parts->n_bytes[i] = new_blocks->parts[i].n_bytes;
+                r = leased_reserve(pool, new_blocks->parts[i].start,
+                                   heap_set_most_bytes(&pool->heap_set, new_blocks, i),
                                    &parts->leased[i]);
                 if (!r)
                         parts->n++;
@@ -245,13 +245,14 @@ static int obtain(struct pool *pool, struct parts *parts, enum heap_set_parts ki
 
 /* Leases retained blocks of a plan again, up to the first that the daemon refuses. Retained blocks next to them would
  * be in the way of the rest, and are unmapped. A silent daemon ends the request. */
-static int obtain_mapped(struct pool *pool, const struct placement *placement, struct parts *parts)
+static int obtain_mapped(struct pool *pool, const struct new_blocks *new_blocks,
+                         struct parts *parts)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         int r = 0;
 
-        for (unsigned i = 0; i < placement->n_parts && !r; i++) {
-                r = lease_messages_renew(pool, placement->parts[i].n_bytes, &parts->leased[i]);
+        for (unsigned i = 0; i < new_blocks->n_parts && !r; i++) {
+                r = lease_messages_renew(pool, new_blocks->parts[i].n_bytes, &parts->leased[i]);
                 if (!r)
                         parts->n = ++parts->n_mapped;
         }
@@ -304,7 +305,7 @@ try {
         unsigned i;
         unsigned n_moves_left; /* of the request */
         struct stream_heap *heap;
-        struct placement placement;
+        struct new_blocks new_blocks;
         struct moves moves;
         struct parts parts;
         struct leased_list list; /* blocks to be returned */
@@ -321,36 +322,36 @@ static int find_place(struct pool *pool, const struct pool_request *request, str
         uint64_t n_bytes = heap_round_up(request->n_bytes);
         struct set_heap *heap = &try->heap->in_set;
         enum heap_set_reach reach = reach_of(pool, request);
-        int r = heap_set_plan(&pool->heap_set, heap, n_bytes, reach, &try->placement);
+        int r = heap_set_plan(&pool->heap_set, heap, n_bytes, reach, &try->new_blocks);
 
         if (r == -ENOMEM && addresses_widen(pool, n_bytes))
-                r = heap_set_plan(&pool->heap_set, heap, n_bytes, reach, &try->placement);
+                r = heap_set_plan(&pool->heap_set, heap, n_bytes, reach, &try->new_blocks);
         return r;
 }
 
 /* Retained blocks are asked for by the first try, if something must be leased otherwise. */
 static bool find_retained(struct pool *pool, const struct pool_request *request, struct try *try)
 {
-        struct placement retained;
+        struct new_blocks retained;
 
         if (try->i ||
             !retained_plan(pool, &try->heap->in_set, heap_round_up(request->n_bytes), &retained))
                 return false;
-        try->placement = retained;
+        try->new_blocks = retained;
         return true;
 }
 
 /* Takes what stands in the place, moves what can be moved there, and plans to lease the rest. */
 static int fill_place(struct pool *pool, const struct pool_request *request, struct try *try)
 {
-        int r = heap_set_take_planned(&pool->heap_set, &try->heap->in_set, &try->placement);
+        int r = heap_set_take_planned(&pool->heap_set, &try->heap->in_set, &try->new_blocks);
 
         if (r)
                 return r > 0 ? -EAGAIN : r;
-        moves_plan(pool, try->heap, reach_of(pool, request), try->n_moves_left, &try->placement,
+        moves_plan(pool, try->heap, reach_of(pool, request), try->n_moves_left, &try->new_blocks,
                    &try->moves);
         try->n_moves_left -= try->moves.n;
-        return reserve(pool, &try->placement, &try->parts);
+        return reserve(pool, &try->new_blocks, &try->parts);
 }
 
 /* Plans one try. The caller has the lock. */
@@ -370,13 +371,13 @@ static int plan(struct pool *pool, const struct pool_request *request, struct tr
                                    clock_now_us());
         (void)heap_set_excess(&pool->heap_set, heap_round_up(request->n_bytes), pool_now_us(pool));
         r = find_place(pool, request, try);
-        try->parts.are_mapped = (r || try->placement.n_parts) && find_retained(pool, request, try);
+        try->parts.are_mapped = (r || try->new_blocks.n_parts) && find_retained(pool, request, try);
         if (!try->parts.are_mapped && !r)
                 r = fill_place(pool, request, try);
         else if (try->parts.are_mapped)
                 r = 0;
-        if (!r && try->placement.n_parts)
-                make_room(pool, &try->placement, &try->list);
+        if (!r && try->new_blocks.n_parts)
+                make_room(pool, &try->new_blocks, &try->list);
         return r;
 }
 
@@ -404,7 +405,7 @@ static int obtain_all(struct pool *pool, struct try *try)
         int r;
 
         if (try->parts.are_mapped) {
-                r = obtain_mapped(pool, &try->placement, &try->parts);
+                r = obtain_mapped(pool, &try->new_blocks, &try->parts);
                 return r || try->parts.n ? r : -EAGAIN;
         }
         r = moves_make(pool, &try->moves);

@@ -33,15 +33,15 @@ static void add(struct pool *pool, struct stream_heap *heap, struct leased *leas
 }
 
 void moves_plan(struct pool *pool, struct stream_heap *heap, enum heap_set_reach reach,
-                unsigned n_most, struct placement *placement, struct moves *moves)
+                unsigned n_most, struct new_blocks *new_blocks, struct moves *moves)
 {
         struct heap_set_move wanted[HEAP_SET_MOVES];
 
         moves->n = moves->n_moved = 0;
         if (!is_movable(pool) ||
-            !heap_set_excess(&pool->heap_set, placement->n_bytes, pool_now_us(pool)))
+            !heap_set_excess(&pool->heap_set, new_blocks->n_bytes, pool_now_us(pool)))
                 return;
-        moves->n = heap_set_take_moves(&pool->heap_set, &heap->in_set, reach, n_most, placement,
+        moves->n = heap_set_take_moves(&pool->heap_set, &heap->in_set, reach, n_most, new_blocks,
                                        wanted);
         for (unsigned i = 0; i < moves->n; i++) {
                 moves->from[i] = CONTAINER_OF(wanted[i].block, struct leased, block);

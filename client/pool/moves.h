@@ -19,10 +19,10 @@ struct moves {
         struct leased *to[HEAP_SET_MOVES];
 };
 
-/* Takes blocks for gaps of the placement, `n_most` at most, if more would be held than the budget allows otherwise. The
- * caller has the lock. */
+/* Takes blocks for gaps that new blocks would fill, `n_most` at most, if more would be held than the budget allows
+ * otherwise. The caller has the lock. */
 void moves_plan(struct pool *pool, struct stream_heap *heap, enum heap_set_reach reach,
-                unsigned n_most, struct placement *placement, struct moves *moves);
+                unsigned n_most, struct new_blocks *new_blocks, struct moves *moves);
 
 /* Moves them, without the lock. -EAGAIN: the driver failed, or took too long, and some are not there. */
 int moves_make(struct pool *pool, struct moves *moves);

@@ -18,7 +18,7 @@
 /* The blocks that must be leased. */
 struct parts {
         unsigned n;
-        struct leased *leased[PLACEMENT_PARTS];
+        struct leased *leased[NEW_BLOCKS_PARTS];
 };
 
 /* The caller has the lock. */
@@ -29,12 +29,13 @@ static void end_reservation(struct pool *pool, struct leased_list *list)
 }
 
 /* The caller has the lock. */
-static int find_addresses(struct pool *pool, const struct placement *placement, struct parts *parts)
+static int find_addresses(struct pool *pool, const struct new_blocks *new_blocks,
+                          struct parts *parts)
 {
         int r = 0;
 
-        for (unsigned i = 0; i < placement->n_parts && !r; i++) {
-                r = leased_reserve(pool, placement->parts[i].start, placement->parts[i].n_bytes,
+        for (unsigned i = 0; i < new_blocks->n_parts && !r; i++) {
+                r = leased_reserve(pool, new_blocks->parts[i].start, new_blocks->parts[i].n_bytes,
                                    &parts->leased[i]);
                 if (!r)
                         parts->n++;
@@ -46,20 +47,20 @@ static int find_addresses(struct pool *pool, const struct placement *placement, 
 static int plan(struct pool *pool, uint64_t n_bytes, enum heap_set_pledge kind,
                 struct leased_list *list, struct parts *parts)
 {
-        struct placement placement;
+        struct new_blocks new_blocks;
         int r = 1;
 
         for (unsigned i = 0; r == 1 && i < TRIES_MAX; i++) {
                 retained_take_revoked(pool, RETAINED_DROP_EXCESS, list);
-                r = heap_set_plan_pledge(&pool->heap_set, n_bytes, kind, &placement);
+                r = heap_set_plan_pledge(&pool->heap_set, n_bytes, kind, &new_blocks);
                 if (r == -ENOMEM && addresses_widen(pool, n_bytes))
-                        r = heap_set_plan_pledge(&pool->heap_set, n_bytes, kind, &placement);
+                        r = heap_set_plan_pledge(&pool->heap_set, n_bytes, kind, &new_blocks);
                 if (!r)
-                        r = heap_set_pledge(&pool->heap_set, placement.start, placement.end);
+                        r = heap_set_pledge(&pool->heap_set, new_blocks.start, new_blocks.end);
         }
         if (r)
                 return r == 1 ? GPUMEM_E_REFUSED : r;
-        return find_addresses(pool, &placement, parts);
+        return find_addresses(pool, &new_blocks, parts);
 }
 
 /* The caller has the lock. */

@@ -395,12 +395,12 @@ bool heap_set_adopt(struct heap_set *set, struct set_heap *heap, uint64_t n_byte
 }
 
 int heap_set_take_planned(struct heap_set *set, struct set_heap *heap,
-                          const struct placement *placement)
+                          const struct new_blocks *new_blocks)
 {
-        struct arena_block *at = arena_next(set->arena, placement->start);
+        struct arena_block *at = arena_next(set->arena, new_blocks->start);
         int r = 0;
 
-        while (!r && at && at->start < placement->end) {
+        while (!r && at && at->start < new_blocks->end) {
                 struct heap_block *block = CONTAINER_OF(at, struct heap_block, at);
 
                 if (block->heap != &heap->heap)
@@ -411,25 +411,25 @@ int heap_set_take_planned(struct heap_set *set, struct set_heap *heap,
 }
 
 /* The gap that begins with the part of that index. Returns the index of the part behind it. */
-static unsigned find_gap(const struct placement *placement, unsigned part,
+static unsigned find_gap(const struct new_blocks *new_blocks, unsigned part,
                          struct arena_range *ret_gap)
 {
-        struct arena_range gap = {placement->parts[part].start, placement->parts[part].start};
+        struct arena_range gap = {new_blocks->parts[part].start, new_blocks->parts[part].start};
 
-        while (part < placement->n_parts && placement->parts[part].start == gap.end)
-                gap.end += placement->parts[part++].n_bytes;
+        while (part < new_blocks->n_parts && new_blocks->parts[part].start == gap.end)
+                gap.end += new_blocks->parts[part++].n_bytes;
         *ret_gap = gap;
         return part;
 }
 
 /* The block must fit, and is no larger than what would be leased: a large one is easily kept by a small allocation. */
 static struct heap_block *take_movable(struct heap_set *set, const struct set_heap *heap,
-                                       enum heap_set_reach reach, const struct placement *placement,
-                                       uint64_t n_room_bytes)
+                                       enum heap_set_reach reach,
+                                       const struct new_blocks *new_blocks, uint64_t n_room_bytes)
 {
-        struct wish wish = {.start = placement->start,
-                            .end = placement->end,
-                            .n_most_bytes = size_smaller(n_room_bytes, placement->n_block_bytes),
+        struct wish wish = {.start = new_blocks->start,
+                            .end = new_blocks->end,
+                            .n_most_bytes = size_smaller(n_room_bytes, new_blocks->n_block_bytes),
                             .in = reach == HEAP_SET_ALL ? NULL : &heap->heap};
 
         return take_wished(set, &wish);
@@ -438,15 +438,15 @@ static struct heap_block *take_movable(struct heap_set *set, const struct set_he
 /* Fills the gap's start with blocks that move there, as far as the request needs it. Returns how many. */
 static unsigned move_into(struct heap_set *set, const struct set_heap *heap,
                           enum heap_set_reach reach, unsigned n_most,
-                          const struct placement *placement, struct arena_range *gap,
+                          const struct new_blocks *new_blocks, struct arena_range *gap,
                           struct heap_set_move *ret_moves)
 {
-        uint64_t end = size_smaller(gap->end, placement->needed_end);
+        uint64_t end = size_smaller(gap->end, new_blocks->needed_end);
         struct heap_block *block;
         unsigned n = 0;
 
         while (n < n_most && gap->start < end &&
-               (block = take_movable(set, heap, reach, placement, end - gap->start))) {
+               (block = take_movable(set, heap, reach, new_blocks, end - gap->start))) {
                 ret_moves[n++] = (struct heap_set_move){block, gap->start};
                 gap->start += block->at.n_bytes;
                 budget_move(&set->budget);
@@ -457,27 +457,27 @@ static unsigned move_into(struct heap_set *set, const struct set_heap *heap,
 /* What is left of the gaps becomes parts again, no more than there were: writing stays behind reading. */
 unsigned heap_set_take_moves(struct heap_set *set, const struct set_heap *heap,
                              enum heap_set_reach reach, unsigned n_most,
-                             struct placement *placement, struct heap_set_move *ret_moves)
+                             struct new_blocks *new_blocks, struct heap_set_move *ret_moves)
 {
-        unsigned n_parts = placement->n_parts, next = 0, n = 0;
+        unsigned n_parts = new_blocks->n_parts, next = 0, n = 0;
         struct arena_range gap;
 
-        placement->n_bytes = 0;
+        new_blocks->n_bytes = 0;
         for (unsigned part = 0, behind; part < n_parts; part = behind) {
-                behind = find_gap(placement, part, &gap);
-                n += move_into(set, heap, reach, n_most - n, placement, &gap, &ret_moves[n]);
+                behind = find_gap(new_blocks, part, &gap);
+                n += move_into(set, heap, reach, n_most - n, new_blocks, &gap, &ret_moves[n]);
                 /* The request is served by moves: what was added for the sake of few leases is not needed. */
-                if (n && !next && gap.start >= placement->needed_end)
-                        placement->end = gap.end = gap.start;
+                if (n && !next && gap.start >= new_blocks->needed_end)
+                        new_blocks->end = gap.end = gap.start;
                 while (gap.start < gap.end) {
                         uint64_t n_bytes = size_smaller(gap.end - gap.start,
-                                                        placement->n_block_bytes);
+                                                        new_blocks->n_block_bytes);
 
-                        placement->parts[next++] = (struct arena_block){gap.start, n_bytes};
-                        placement->n_bytes += n_bytes;
+                        new_blocks->parts[next++] = (struct arena_block){gap.start, n_bytes};
+                        new_blocks->n_bytes += n_bytes;
                         gap.start += n_bytes;
                 }
         }
-        placement->n_parts = next;
+        new_blocks->n_parts = next;
         return n;
 }

@@ -14,7 +14,7 @@
 #include "client/reserve/budget.h"
 #include "client/reserve/idle_list.h"
 #include "client/reserve/idle_patience.h"
-#include "client/reserve/placement.h"
+#include "client/reserve/new_blocks.h"
 
 struct set_heap {
         struct heap heap;
@@ -145,13 +145,13 @@ void heap_set_join(struct heap_set *set);
 enum heap_set_reach { HEAP_SET_ALONE, HEAP_SET_ALL };
 
 /* Plans where a request finds room, with idle blocks of others that stand there, and which blocks to lease at which
- * addresses for the rest. As placement_plan. */
+ * addresses for the rest. As new_blocks_plan. */
 int heap_set_plan(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes,
-                  enum heap_set_reach reach, struct placement *ret_placement);
+                  enum heap_set_reach reach, struct new_blocks *ret_new_blocks);
 
 /* Hands the blocks of others that stand in a plan's place to the heap. 1: another thread or the daemon was faster. */
 int heap_set_take_planned(struct heap_set *set, struct set_heap *heap,
-                          const struct placement *placement);
+                          const struct new_blocks *new_blocks);
 
 /* Blocks that move to gaps of a plan's place, instead of being returned while others are leased: they are taken out of
  * their heaps, or off the idle list, and still count as reserved. The caller maps each one at its new address, and adds it
@@ -165,7 +165,7 @@ struct heap_set_move {
 };
 unsigned heap_set_take_moves(struct heap_set *set, const struct set_heap *heap,
                              enum heap_set_reach reach, unsigned n_most,
-                             struct placement *placement, struct heap_set_move *ret_moves);
+                             struct new_blocks *new_blocks, struct heap_set_move *ret_moves);
 
 /* For a part of a plan, a smaller block that exists is as good as one that must be made first: the rest is requested
  * afterwards. It must not be so small that a request takes many of them. */
@@ -173,7 +173,7 @@ enum heap_set_parts { HEAP_SET_SMALLER_PARTS, HEAP_SET_WHOLE_PARTS };
 uint64_t heap_set_least_bytes(uint64_t n_part_bytes, enum heap_set_parts kind);
 
 /* The largest block that may be put at a part: above the last part there may be room for a larger one. */
-uint64_t heap_set_most_bytes(const struct heap_set *set, const struct placement *placement,
+uint64_t heap_set_most_bytes(const struct heap_set *set, const struct new_blocks *new_blocks,
                              unsigned part);
 
 /* How often a request is planned again, because other threads were faster or parts came smaller. */
@@ -191,7 +191,7 @@ static inline enum heap_set_parts heap_set_parts_of_try(unsigned i)
  * waited for. */
 enum heap_set_pledge { HEAP_SET_PLEDGE_IDLE, HEAP_SET_PLEDGE_NEW };
 int heap_set_plan_pledge(struct heap_set *set, uint64_t n_bytes, enum heap_set_pledge kind,
-                         struct placement *ret_placement);
+                         struct new_blocks *ret_new_blocks);
 
 /* Pledges the blocks of the idle list between the two addresses: their leases are busy, and they serve heaps as
  * before. 1: the daemon has revoked one, and nothing has changed. */

@@ -109,18 +109,18 @@ static uint64_t look_at_others(struct heap_set *set, const struct set_heap *heap
 }
 
 int heap_set_plan(struct heap_set *set, struct set_heap *heap, uint64_t n_bytes,
-                  enum heap_set_reach reach, struct placement *ret_placement)
+                  enum heap_set_reach reach, struct new_blocks *ret_new_blocks)
 {
         bool is_joined = heap->heap.runs == HEAP_JOINED;
-        struct placement_terms terms = {.n_look = is_joined ? look_at_others(set, heap, reach) : 0,
-                                        .n_peak_bytes = set->budget.n_peak_bytes,
-                                        .n_block_bytes = block_bytes(set, n_bytes),
-                                        .n_spare_bytes = spare_bytes(set, n_bytes),
-                                        .n_least_bytes = least_lease(set)};
+        struct new_blocks_terms terms = {.n_look = is_joined ? look_at_others(set, heap, reach) : 0,
+                                         .n_peak_bytes = set->budget.n_peak_bytes,
+                                         .n_block_bytes = block_bytes(set, n_bytes),
+                                         .n_spare_bytes = spare_bytes(set, n_bytes),
+                                         .n_least_bytes = least_lease(set)};
         int r;
 
         spin_lock(&heap->heap.lock);
-        r = placement_plan(&heap->heap, n_bytes, &terms, ret_placement);
+        r = new_blocks_plan(&heap->heap, n_bytes, &terms, ret_new_blocks);
         spin_unlock(&heap->heap.lock);
         return r;
 }
@@ -136,13 +136,13 @@ uint64_t heap_set_least_bytes(uint64_t n_part_bytes, enum heap_set_parts kind)
         return n_least < n_part_bytes ? n_least : n_part_bytes;
 }
 
-uint64_t heap_set_most_bytes(const struct heap_set *set, const struct placement *placement,
+uint64_t heap_set_most_bytes(const struct heap_set *set, const struct new_blocks *new_blocks,
                              unsigned part)
 {
-        const struct arena_block *wanted = &placement->parts[part];
+        const struct arena_block *wanted = &new_blocks->parts[part];
         uint64_t n_most = wanted->n_bytes + wanted->n_bytes / 8, n_room;
 
-        if (part + 1 < placement->n_parts)
+        if (part + 1 < new_blocks->n_parts)
                 return wanted->n_bytes;
         n_room = arena_room_above(set->arena, wanted->start);
         return (n_most < n_room ? n_most : n_room) & ~(HEAP_BLOCK_UNIT - 1);

@@ -8,7 +8,7 @@
 #define PLEDGE_PARTS 32
 
 /* Finds the smallest run of the idle list that holds n_bytes. */
-static bool find_run(const struct heap *idle_list, uint64_t n_bytes, struct placement *ret_run)
+static bool find_run(const struct heap *idle_list, uint64_t n_bytes, struct new_blocks *ret_run)
 {
         uint64_t n_best_bytes = UINT64_MAX;
         uint32_t index = 0;
@@ -20,36 +20,36 @@ static bool find_run(const struct heap *idle_list, uint64_t n_bytes, struct plac
                 if (n_run_bytes < n_bytes || n_run_bytes >= n_best_bytes)
                         continue;
                 n_best_bytes = n_run_bytes;
-                *ret_run = (struct placement){.start = heap_address_of(idle_list, extent->start)};
+                *ret_run = (struct new_blocks){.start = heap_address_of(idle_list, extent->start)};
                 ret_run->end = ret_run->start + n_bytes;
         }
         return n_best_bytes != UINT64_MAX;
 }
 
 static int plan_new(const struct heap_set *set, uint64_t n_bytes,
-                    const struct placement_terms *terms, struct placement *ret_placement)
+                    const struct new_blocks_terms *terms, struct new_blocks *ret_new_blocks)
 {
         struct heap none;
         int r;
 
         heap_init(&none, set->arena, set->idle_list.heap.runs);
-        r = placement_plan(&none, n_bytes, terms, ret_placement);
+        r = new_blocks_plan(&none, n_bytes, terms, ret_new_blocks);
         heap_deinit(&none);
         return r;
 }
 
 int heap_set_plan_pledge(struct heap_set *set, uint64_t n_bytes, enum heap_set_pledge kind,
-                         struct placement *ret_placement)
+                         struct new_blocks *ret_new_blocks)
 {
-        struct placement_terms terms = {.n_parts = PLEDGE_PARTS};
+        struct new_blocks_terms terms = {.n_parts = PLEDGE_PARTS};
         struct heap *idle_list = &set->idle_list.heap;
         int r = 0;
 
         if (kind == HEAP_SET_PLEDGE_NEW)
-                return plan_new(set, n_bytes, &terms, ret_placement);
+                return plan_new(set, n_bytes, &terms, ret_new_blocks);
         spin_lock(&idle_list->lock);
-        if (!find_run(idle_list, n_bytes, ret_placement))
-                r = placement_plan(idle_list, n_bytes, &terms, ret_placement);
+        if (!find_run(idle_list, n_bytes, ret_new_blocks))
+                r = new_blocks_plan(idle_list, n_bytes, &terms, ret_new_blocks);
         spin_unlock(&idle_list->lock);
         return r;
 }

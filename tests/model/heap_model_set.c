@@ -240,12 +240,12 @@ static const struct model_range *others_at(struct model *model, const struct mod
 
 /* Free, in order, and together with holes of the heap and blocks of others one range. */
 static void judge_plan(struct model *model, const struct model_heap *heap, uint64_t n_bytes,
-                       const struct placement *plan)
+                       const struct new_blocks *plan)
 {
         uint64_t n_sum = 0, at = plan->start;
         unsigned next = 0;
 
-        MODEL_EXPECT(model, plan->n_parts <= PLACEMENT_PARTS);
+        MODEL_EXPECT(model, plan->n_parts <= NEW_BLOCKS_PARTS);
         MODEL_EXPECT(model, plan->end - plan->start >= n_bytes);
         for (unsigned i = 0; i < plan->n_parts; i++) {
                 const struct arena_block *part = &plan->parts[i];
@@ -273,7 +273,7 @@ static void judge_plan(struct model *model, const struct model_heap *heap, uint6
 
 /* A little more than what is missing at most. */
 static void judge_growth(struct model *model, const struct model_heap *heap, uint64_t n_bytes,
-                         const struct placement *plan)
+                         const struct new_blocks *plan)
 {
         uint64_t n_most = model_rounded(n_bytes, HEAP_BLOCK_UNIT);
         uint64_t n_ahead = model->runs == HEAP_JOINED ? model->heap_set.budget.n_peak_bytes / 128
@@ -324,7 +324,8 @@ static void follow_planned(struct model *model, struct model_heap *to)
 }
 
 /* Takes what stands in the place. False: the daemon has revoked some of it. */
-static bool take_planned(struct model *model, struct model_heap *heap, const struct placement *plan)
+static bool take_planned(struct model *model, struct model_heap *heap,
+                         const struct new_blocks *plan)
 {
         unsigned n_revoked = model->idle_list.n - model_count_good(model);
         int r = heap_set_take_planned(&model->heap_set, &heap->in_set, plan);
@@ -338,7 +339,7 @@ static bool take_planned(struct model *model, struct model_heap *heap, const str
 
 /* The block was as idle as one that is returned, stood outside of the place, and fits a gap of it. */
 static void judge_move(struct model *model, struct model_heap *heap,
-                       const struct heap_set_move *move, const struct placement *before)
+                       const struct heap_set_move *move, const struct new_blocks *before)
 {
         struct heap_block *record = move->block;
         const struct model_range block = {.start = record->at.start,
@@ -363,7 +364,7 @@ static void judge_move(struct model *model, struct model_heap *heap,
 }
 
 /* None is left that a gap could have had, except that the largest went first. */
-static bool is_any_movable(struct model *model, const struct placement *plan, uint64_t n_most)
+static bool is_any_movable(struct model *model, const struct new_blocks *plan, uint64_t n_most)
 {
         for (struct model_heap *heap = model->heaps; heap < model->heaps + MODEL_N_HEAPS; heap++) {
                 for (unsigned i = 0; i < heap->blocks.n; i++) {
@@ -380,8 +381,8 @@ static bool is_any_movable(struct model *model, const struct placement *plan, ui
 
 /* Up to what the request needs, each place of a gap is filled once: by a block that moved, or by a part. Behind that,
  * nothing moves, and nothing is leased if moves have served the request. */
-static void judge_rest(struct model *model, const struct placement *plan,
-                       const struct placement *before, uint64_t n_moved_bytes)
+static void judge_rest(struct model *model, const struct new_blocks *plan,
+                       const struct new_blocks *before, uint64_t n_moved_bytes)
 {
         uint64_t n_dropped = 0;
 
@@ -395,10 +396,10 @@ static void judge_rest(struct model *model, const struct placement *plan,
         MODEL_EXPECT(model, plan->n_bytes + n_moved_bytes + n_dropped == before->n_bytes);
 }
 
-static void move_some(struct model *model, struct model_heap *heap, struct placement *plan)
+static void move_some(struct model *model, struct model_heap *heap, struct new_blocks *plan)
 {
         struct heap_set_move moves[HEAP_SET_MOVES];
-        const struct placement before = *plan;
+        const struct new_blocks before = *plan;
         unsigned n_most = (unsigned)test_random_below(&model->random, HEAP_SET_MOVES + 1), n;
         uint64_t n_moved_bytes = 0;
 
@@ -421,7 +422,7 @@ static void move_some(struct model *model, struct model_heap *heap, struct place
 bool model_lease(struct model *model, struct model_heap *heap, uint64_t n_bytes)
 {
         uint64_t n_rounded = model_rounded(n_bytes, HEAP_UNIT);
-        struct placement plan;
+        struct new_blocks plan;
         int r;
 
         model->now_us += test_random_below(&model->random, 20000);

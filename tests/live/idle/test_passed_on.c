@@ -298,13 +298,13 @@ static bool is_blind;
 
 /* The linker leads the library's calls here: a process that is blind does not see what it keeps. */
 bool __real_retained_plan(struct pool *pool, struct set_heap *heap, uint64_t n_bytes,
-                          struct placement *ret_placement);
+                          struct new_blocks *ret_new_blocks);
 bool __wrap_retained_plan(struct pool *pool, struct set_heap *heap, uint64_t n_bytes,
-                          struct placement *ret_placement);
+                          struct new_blocks *ret_new_blocks);
 bool __wrap_retained_plan(struct pool *pool, struct set_heap *heap, uint64_t n_bytes,
-                          struct placement *ret_placement)
+                          struct new_blocks *ret_new_blocks)
 {
-        return !is_blind && __real_retained_plan(pool, heap, n_bytes, ret_placement);
+        return !is_blind && __real_retained_plan(pool, heap, n_bytes, ret_new_blocks);
 }
 
 static uint64_t used_bytes(struct gpu *gpu)

@@ -193,18 +193,18 @@ TEST(a_block_is_taken_by_its_number)
 
 static void expect_plan(uint64_t n_bytes, uint64_t offset, unsigned n_parts)
 {
-        struct placement placement;
+        struct new_blocks new_blocks;
 
-        ck_assert(retained_plan(&pool, &heap, n_bytes, &placement));
-        ck_assert_uint_eq(placement.n_parts, n_parts);
-        ck_assert_uint_eq(placement.parts[0].start, START + offset);
+        ck_assert(retained_plan(&pool, &heap, n_bytes, &new_blocks));
+        ck_assert_uint_eq(new_blocks.n_parts, n_parts);
+        ck_assert_uint_eq(new_blocks.parts[0].start, START + offset);
 }
 
 static void expect_no_plan(uint64_t n_bytes)
 {
-        struct placement placement;
+        struct new_blocks new_blocks;
 
-        ck_assert(!retained_plan(&pool, &heap, n_bytes, &placement));
+        ck_assert(!retained_plan(&pool, &heap, n_bytes, &new_blocks));
 }
 
 TEST(blocks_that_touch_serve_together)

@@ -176,10 +176,10 @@ static void make_room(uint64_t start, uint64_t end)
 }
 
 /* What the caller of a lease does: the blocks stand in the arena before the heap has them. */
-static int install(unsigned heap, const struct placement *plan, uint64_t n_bytes,
+static int install(unsigned heap, const struct new_blocks *plan, uint64_t n_bytes,
                    uint64_t *ret_address)
 {
-        struct heap_block *blocks[PLACEMENT_PARTS];
+        struct heap_block *blocks[NEW_BLOCKS_PARTS];
         int r;
 
         for (unsigned i = 0; i < plan->n_parts; i++) {
@@ -220,7 +220,7 @@ static void move(unsigned heap, const struct heap_set_move *to)
 }
 
 /* What stands in the place, then what moves there, then what is new. */
-static int fill_place(unsigned heap, struct placement *plan, uint64_t n_bytes,
+static int fill_place(unsigned heap, struct new_blocks *plan, uint64_t n_bytes,
                       uint64_t *ret_address)
 {
         struct heap_set_move moves[HEAP_SET_MOVES];
@@ -240,7 +240,7 @@ static int fill_place(unsigned heap, struct placement *plan, uint64_t n_bytes,
 static int miss(unsigned heap, uint64_t n_bytes, uint64_t *ret_address)
 {
         uint64_t n_rounded = heap_round_up(n_bytes);
-        struct placement plan;
+        struct new_blocks plan;
         int r = GPUMEM_E_REFUSED;
 
         pthread_mutex_lock(&slow);

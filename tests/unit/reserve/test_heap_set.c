@@ -95,7 +95,7 @@ TEST(an_arena_has_room_for_heaps_far_apart)
 /* Who holds nothing waits for one lease, or for some of 64 MiB; who holds something for up to eight. */
 TEST(what_comes_first_is_in_one_block)
 {
-        struct placement plan;
+        struct new_blocks plan;
 
         ck_assert_int_eq(heap_set_plan(&set, &heaps[0], 20 * MIB, HEAP_SET_ALL, &plan), 0);
         ck_assert_uint_eq(plan.n_parts, 1);
@@ -112,7 +112,7 @@ TEST(what_comes_first_is_in_one_block)
  * half of that is left, and then nothing. */
 TEST(a_plan_grows_ahead_within_the_budget)
 {
-        struct placement plan;
+        struct new_blocks plan;
 
         budget_see(&set.budget, 32 * GIB, NOW);
         heap_set_count(&set, 32 * GIB - BLOCK);
@@ -147,7 +147,7 @@ static void hold(unsigned n_blocks)
 /* With 3072 blocks a lease has at least 1/192 of 6 GiB; with fewer it has as much as the request needs. */
 TEST(many_small_blocks_make_the_next_ones_larger)
 {
-        struct placement plan;
+        struct new_blocks plan;
 
         hold(3071);
         ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MORE, HEAP_SET_ALL, &plan), 0);
@@ -167,7 +167,7 @@ TEST(many_small_blocks_make_the_next_ones_larger)
 
 static uint64_t planned_bytes(void)
 {
-        struct placement plan;
+        struct new_blocks plan;
 
         ck_assert_int_eq(heap_set_plan(&set, &heaps[2], MORE, HEAP_SET_ALL, &plan), 0);
         return plan.n_bytes;

@@ -7,7 +7,7 @@
 #include "tests/suite.h"
 #include "tests/unit/reserve/heap_set_world.h"
 
-static struct placement plan;
+static struct new_blocks plan;
 static struct heap_set_move moves[HEAP_SET_MOVES];
 
 static void make_plan(uint64_t n_bytes, enum heap_set_reach reach)
@@ -18,11 +18,11 @@ static void make_plan(uint64_t n_bytes, enum heap_set_reach reach)
 /* A place of its own for one gap, far from all blocks. */
 static void make_gap(uint64_t n_bytes, uint64_t n_block_bytes)
 {
-        plan = (struct placement){.start = WORLD_START + 32 * GIB,
-                                  .end = WORLD_START + 32 * GIB + n_bytes,
-                                  .needed_end = WORLD_START + 32 * GIB + n_bytes,
-                                  .n_block_bytes = n_block_bytes,
-                                  .n_bytes = n_bytes};
+        plan = (struct new_blocks){.start = WORLD_START + 32 * GIB,
+                                   .end = WORLD_START + 32 * GIB + n_bytes,
+                                   .needed_end = WORLD_START + 32 * GIB + n_bytes,
+                                   .n_block_bytes = n_block_bytes,
+                                   .n_bytes = n_bytes};
         for (uint64_t at = 0; at < n_bytes; at += n_block_bytes)
                 plan.parts[plan.n_parts++] = (struct arena_block){
                         plan.start + at,

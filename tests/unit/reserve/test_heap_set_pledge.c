@@ -10,21 +10,21 @@ static void expect_pledged(const struct heap_block *block)
         ck_assert_uint_eq(*block->word, board_word(block->lease, BOARD_BUSY));
 }
 
-static struct placement plan(uint64_t n_bytes, enum heap_set_pledge kind)
+static struct new_blocks plan(uint64_t n_bytes, enum heap_set_pledge kind)
 {
-        struct placement placement;
+        struct new_blocks new_blocks;
 
-        ck_assert_int_eq(heap_set_plan_pledge(&set, n_bytes, kind, &placement), 0);
-        ck_assert_uint_ge(placement.end - placement.start, n_bytes);
-        return placement;
+        ck_assert_int_eq(heap_set_plan_pledge(&set, n_bytes, kind, &new_blocks), 0);
+        ck_assert_uint_ge(new_blocks.end - new_blocks.start, n_bytes);
+        return new_blocks;
 }
 
 static void pledge(uint64_t n_bytes)
 {
-        struct placement placement = plan(n_bytes, HEAP_SET_PLEDGE_IDLE);
+        struct new_blocks new_blocks = plan(n_bytes, HEAP_SET_PLEDGE_IDLE);
 
-        ck_assert_uint_eq(placement.n_parts, 0);
-        ck_assert_int_eq(heap_set_pledge(&set, placement.start, placement.end), 0);
+        ck_assert_uint_eq(new_blocks.n_parts, 0);
+        ck_assert_int_eq(heap_set_pledge(&set, new_blocks.start, new_blocks.end), 0);
         check_all();
 }
 
@@ -48,31 +48,31 @@ TEST(a_run_that_is_long_enough_is_pledged)
 
 TEST(what_is_missing_is_planned_beside_what_is_idle)
 {
-        struct placement placement;
+        struct new_blocks new_blocks;
         struct heap_block *block;
 
         begin(HEAP_JOINED);
         block = add(0, GIB, 2 * BLOCK);
         put_idle();
-        placement = plan(6 * BLOCK, HEAP_SET_PLEDGE_IDLE);
-        ck_assert_uint_eq(placement.n_bytes, 4 * BLOCK);
-        ck_assert_uint_eq(placement.start, block->at.start);
-        placement = plan(6 * BLOCK, HEAP_SET_PLEDGE_NEW);
-        ck_assert_uint_eq(placement.n_bytes, 6 * BLOCK);
-        ck_assert(placement.end <= block->at.start ||
-                  placement.start >= block->at.start + block->at.n_bytes);
+        new_blocks = plan(6 * BLOCK, HEAP_SET_PLEDGE_IDLE);
+        ck_assert_uint_eq(new_blocks.n_bytes, 4 * BLOCK);
+        ck_assert_uint_eq(new_blocks.start, block->at.start);
+        new_blocks = plan(6 * BLOCK, HEAP_SET_PLEDGE_NEW);
+        ck_assert_uint_eq(new_blocks.n_bytes, 6 * BLOCK);
+        ck_assert(new_blocks.end <= block->at.start ||
+                  new_blocks.start >= block->at.start + block->at.n_bytes);
         expect_idle(block);
         end();
 }
 
 TEST(a_large_one_is_cut_into_many_blocks)
 {
-        struct placement placement;
+        struct new_blocks new_blocks;
 
         begin(HEAP_JOINED);
-        placement = plan(8 * GIB, HEAP_SET_PLEDGE_NEW);
-        ck_assert_uint_eq(placement.n_bytes, 8 * GIB);
-        ck_assert_uint_eq(placement.n_parts, 32);
+        new_blocks = plan(8 * GIB, HEAP_SET_PLEDGE_NEW);
+        ck_assert_uint_eq(new_blocks.n_bytes, 8 * GIB);
+        ck_assert_uint_eq(new_blocks.n_parts, 32);
         end();
 }
 

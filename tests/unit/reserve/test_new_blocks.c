@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "client/reserve/placement.h"
+#include "client/reserve/new_blocks.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 #include "tests/unit/heap/heap_world.h"
@@ -15,16 +15,16 @@
 
 static struct heap_world world;
 static struct heap heap, other;
-static struct placement plan;
+static struct new_blocks plan;
 static uint64_t base; /* of the addresses that tests speak of */
 
 static int plan_for(uint64_t n_bytes, uint64_t n_peak_bytes, uint64_t n_spare_bytes)
 {
-        struct placement_terms terms = {.n_peak_bytes = n_peak_bytes,
-                                        .n_block_bytes = n_peak_bytes / 1024,
-                                        .n_spare_bytes = n_spare_bytes};
+        struct new_blocks_terms terms = {.n_peak_bytes = n_peak_bytes,
+                                         .n_block_bytes = n_peak_bytes / 1024,
+                                         .n_spare_bytes = n_spare_bytes};
 
-        return placement_plan(&heap, n_bytes, &terms, &plan);
+        return new_blocks_plan(&heap, n_bytes, &terms, &plan);
 }
 
 static void begin(enum heap_runs runs, uint64_t n_bytes)
@@ -64,7 +64,7 @@ static void end(void)
 
 /* For tests that begin by themselves. */
 static const struct test_case without_start = {
-        .name = "placement, large", .limit_s = UNLIMITED, .stop = end};
+        .name = "new_blocks, large", .limit_s = UNLIMITED, .stop = end};
 
 static void add(uint64_t offset, uint64_t n_bytes)
 {
@@ -385,9 +385,9 @@ TEST(a_full_part_is_left)
 /* More than the request and more than is spare, in one block: behind the heap's own, or else in a run of its own. */
 static int plan_least(uint64_t n_bytes, uint64_t n_least_bytes)
 {
-        struct placement_terms terms = {.n_least_bytes = n_least_bytes};
+        struct new_blocks_terms terms = {.n_least_bytes = n_least_bytes};
 
-        return placement_plan(&heap, n_bytes, &terms, &plan);
+        return new_blocks_plan(&heap, n_bytes, &terms, &plan);
 }
 
 TEST(a_lease_is_so_large_at_least)
@@ -486,4 +486,4 @@ TEST(what_no_gap_holds_whole_has_no_place, .in = &without_start)
         ck_assert_uint_eq(plan.n_bytes, 64 * GIB);
 }
 
-TESTS_MAIN("placement", .limit_s = UNLIMITED, .start = begin_most, .stop = end)
+TESTS_MAIN("new_blocks", .limit_s = UNLIMITED, .start = begin_most, .stop = end)

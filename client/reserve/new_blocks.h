@@ -24,22 +24,22 @@
 
 #include "client/heap/heap.h"
 
-#define PLACEMENT_PARTS 64
+#define NEW_BLOCKS_PARTS 64
 
 /* Requests below the one size are small, those from the other on are large. */
-#define PLACEMENT_SMALL (2 * MIB)
-#define PLACEMENT_LARGE (64 * MIB)
+#define NEW_BLOCKS_SMALL (2 * MIB)
+#define NEW_BLOCKS_LARGE (64 * MIB)
 
-struct placement {
+struct new_blocks {
         unsigned n_parts;
-        struct arena_block parts[PLACEMENT_PARTS]; /* by address: blocks to lease there */
-        uint64_t n_bytes;                          /* of all parts */
-        uint64_t start, end;                       /* what will be one hole then */
-        uint64_t needed_end;                       /* the request needs no more of it */
-        uint64_t n_block_bytes;                    /* the parts are not larger */
+        struct arena_block parts[NEW_BLOCKS_PARTS]; /* by address: blocks to lease there */
+        uint64_t n_bytes;                           /* of all parts */
+        uint64_t start, end;                        /* what will be one hole then */
+        uint64_t needed_end;                        /* the request needs no more of it */
+        uint64_t n_block_bytes;                     /* the parts are not larger */
 };
 
-struct placement_terms {
+struct new_blocks_terms {
         uint64_t n_peak_bytes;  /* the peak of the heap's pool */
         uint64_t n_block_bytes; /* blocks have about this size, or more */
         uint64_t n_spare_bytes; /* what may be leased above the need */
@@ -49,5 +49,5 @@ struct placement_terms {
 };
 
 /* Plans for a request of n_bytes that fits no hole of the heap. No parts: nothing is missing there. GPUMEM_E_TOO_LARGE, -ENOMEM: no room in the arena. */
-int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct placement_terms *terms,
-                   struct placement *ret_placement);
+int new_blocks_plan(const struct heap *heap, uint64_t n_bytes, const struct new_blocks_terms *terms,
+                    struct new_blocks *ret_new_blocks);

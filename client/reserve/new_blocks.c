@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/reserve/placement.h"
+#include "client/reserve/new_blocks.h"
 
 #include <errno.h>
 
@@ -13,7 +13,7 @@
 /* Smaller blocks are leased only if no more is missing. */
 #define BLOCK_LEAST (2 * HEAP_BLOCK_UNIT)
 
-/* Blocks are not larger, unless they would be more than a placement holds. */
+/* Blocks are not larger, unless they would be more than NEW_BLOCKS_PARTS. */
 #define BLOCK_MOST GIB
 
 /* The blocks of a large request are this part of the peak at least. */
@@ -37,9 +37,9 @@ static enum arena_wish wish_of(const struct heap *heap, uint64_t n_bytes)
 {
         if (heap->runs == HEAP_SPLIT)
                 return ARENA_CLOSE;
-        if (n_bytes >= PLACEMENT_LARGE)
+        if (n_bytes >= NEW_BLOCKS_LARGE)
                 return ARENA_LARGE;
-        return n_bytes < PLACEMENT_SMALL ? ARENA_SMALL : ARENA_MEDIUM;
+        return n_bytes < NEW_BLOCKS_SMALL ? ARENA_SMALL : ARENA_MEDIUM;
 }
 
 /* A run of its own. */
@@ -56,7 +56,7 @@ static int choose_new(const struct heap *heap, uint64_t n_bytes, enum arena_wish
         return 0;
 }
 
-static int choose(const struct heap *heap, uint64_t n_bytes, const struct placement_terms *terms,
+static int choose(const struct heap *heap, uint64_t n_bytes, const struct new_blocks_terms *terms,
                   struct window *ret_place)
 {
         enum arena_wish wish = terms->n_parts ? ARENA_CLOSE : wish_of(heap, n_bytes);
@@ -92,14 +92,14 @@ static void extend(const struct heap *heap, struct window *place, uint64_t n_wan
         place->n_missing += n_more;
 }
 
-/* Cuts the gaps of a place into blocks. -E2BIG: they are more than a placement holds. */
+/* Cuts the gaps of a place into blocks. -E2BIG: they are more than NEW_BLOCKS_PARTS. */
 static int cut(const struct heap *heap, const struct window *place, uint64_t n_block_bytes,
-               struct placement *placement)
+               struct new_blocks *new_blocks)
 {
         uint64_t at = place->start & ~(HEAP_BLOCK_UNIT - 1);
 
-        placement->n_parts = 0;
-        placement->n_bytes = 0;
+        new_blocks->n_parts = 0;
+        new_blocks->n_bytes = 0;
         while (at < place->end) {
                 const struct arena_block *block = arena_find(heap->arena, at);
                 uint64_t n_gap;
@@ -113,10 +113,10 @@ static int cut(const struct heap *heap, const struct window *place, uint64_t n_b
                         n_gap = window_round_up(place->end - at);
                 if (n_gap > n_block_bytes)
                         n_gap = n_block_bytes;
-                if (placement->n_parts == PLACEMENT_PARTS)
+                if (new_blocks->n_parts == NEW_BLOCKS_PARTS)
                         return -E2BIG;
-                placement->parts[placement->n_parts++] = (struct arena_block){at, n_gap};
-                placement->n_bytes += n_gap;
+                new_blocks->parts[new_blocks->n_parts++] = (struct arena_block){at, n_gap};
+                new_blocks->n_bytes += n_gap;
                 at += n_gap;
         }
         return 0;
@@ -125,39 +125,39 @@ static int cut(const struct heap *heap, const struct window *place, uint64_t n_b
 /* Doubles the block size until the blocks are few enough. At worst each gap is one block, and there are at most
  * WINDOW_GAPS_MAX of them. */
 static void cut_well(const struct heap *heap, const struct window *place, uint64_t n_block_bytes,
-                     struct placement *placement)
+                     struct new_blocks *new_blocks)
 {
-        while (cut(heap, place, n_block_bytes, placement))
+        while (cut(heap, place, n_block_bytes, new_blocks))
                 n_block_bytes *= 2;
-        placement->start = place->start;
-        placement->end = place->end;
-        placement->n_block_bytes = n_block_bytes;
+        new_blocks->start = place->start;
+        new_blocks->end = place->end;
+        new_blocks->n_block_bytes = n_block_bytes;
 }
 
 static uint64_t block_bytes(const struct heap *heap, uint64_t n_bytes,
-                            const struct placement_terms *terms)
+                            const struct new_blocks_terms *terms)
 {
         unsigned n_parts = terms->n_parts ? terms->n_parts : REQUEST_PART;
         uint64_t n_block_bytes = size_larger(terms->n_block_bytes, n_bytes / n_parts);
 
         if (heap->runs == HEAP_SPLIT)
                 return UINT64_MAX / 4;
-        if (n_bytes >= PLACEMENT_LARGE)
+        if (n_bytes >= NEW_BLOCKS_LARGE)
                 n_block_bytes = size_larger(n_block_bytes, terms->n_peak_bytes / LARGE_PEAK_PART);
         n_block_bytes = size_larger(n_block_bytes, size_larger(terms->n_least_bytes, BLOCK_LEAST));
         return size_smaller(round_common(n_block_bytes), BLOCK_MOST);
 }
 
 /* What is wanted beyond the request. */
-static uint64_t wanted_bytes(const struct heap *heap, const struct placement_terms *terms)
+static uint64_t wanted_bytes(const struct heap *heap, const struct new_blocks_terms *terms)
 {
         if (heap->runs == HEAP_SPLIT)
                 return size_smaller(heap->n_reserved_bytes / SPLIT_GROWTH, SPLIT_MAX);
         return size_larger(terms->n_peak_bytes / AHEAD_PART, terms->n_least_bytes);
 }
 
-int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct placement_terms *terms,
-                   struct placement *ret_placement)
+int new_blocks_plan(const struct heap *heap, uint64_t n_bytes, const struct new_blocks_terms *terms,
+                    struct new_blocks *ret_new_blocks)
 {
         uint64_t n_least = terms->n_least_bytes, needed_end;
         struct window place;
@@ -177,7 +177,7 @@ int placement_plan(const struct heap *heap, uint64_t n_bytes, const struct place
             !choose_new(heap, size_larger(window_round_up(n_bytes), n_least),
                         wish_of(heap, n_bytes), &place))
                 needed_end = place.start + n_bytes;
-        cut_well(heap, &place, block_bytes(heap, n_bytes, terms), ret_placement);
-        ret_placement->needed_end = window_round_up(needed_end);
+        cut_well(heap, &place, block_bytes(heap, n_bytes, terms), ret_new_blocks);
+        ret_new_blocks->needed_end = window_round_up(needed_end);
         return 0;
 }
