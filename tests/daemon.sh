@@ -200,6 +200,34 @@ driver_comes_back() {
         wait_until 20 driver_counts_no_more "$1" || driver_counts_no_more "$1"
 }
 
+# Notes what must be the same in the end, for end_clean.
+begin_clean() {
+        do_first_work
+        fds_before=$(quiet_fds)
+        driver_before=$(driver_count)
+}
+
+same_fds() {
+        equal "$(count_fds)" "$fds_before"
+}
+
+# end_clean FILTER: the last tests of a script: nothing stays behind, and the daemon ends in order. Its complaints
+# go through the filter.
+end_clean() {
+        local status=0
+        ok "no client is charged in the end" wait_until 20 nothing_charged
+        ok "nothing is leased in the end" equal "$(figure leased_bytes)" 0
+        gpumemctl free-all >/dev/null
+        ok "nothing is reserved after free-all" equal "$(figure reserved_bytes)" 0
+        ok "the driver has every byte back, to within $(tolerance) MiB" \
+                driver_comes_back "$driver_before"
+        ok "the daemon has as many files open as at the start" wait_until 20 same_fds
+        stop_daemon || status=$?
+        ok "the daemon ends in order" equal "$status" 0
+        ok "the daemon complained of nothing" equal "$(complaints | "$1")" ""
+        done_testing
+}
+
 # Ends what was started and removes the folder; for a trap.
 clear_place() {
         local pids

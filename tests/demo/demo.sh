@@ -148,9 +148,6 @@ check "nothing is cached" equal "$(figure cached_bytes)" 0
 check "nothing is reserved" equal "$(figure reserved_bytes)" 0
 check "the driver's own count is what it was at the start, to within $(tolerance) MiB" \
         driver_comes_back "$driver_before"
-same_fds() {
-        [ "$(count_fds)" -eq "$fds_before" ]
-}
 check "gpumemd has as many open files as at the start ($fds_before)" wait_until 10 same_fds
 
 status=0

@@ -15,9 +15,7 @@ echo "# GPUMEM_TEST_SEED=$seed"
 make_place 1 192MiB
 export PATH=$build/tests/soak:$PATH
 start_daemon --device-bytes 160MiB --pinned-bytes 64MiB --canary off
-do_first_work
-fds_before=$(quiet_fds)
-driver_before=$(driver_count)
+begin_clean
 
 # Work is still to be done when its process is killed.
 status=0
@@ -26,17 +24,4 @@ GPUMEM_EMULATOR=${GPUMEM_EMULATOR:-},copy_delay_us=1000 \
 
 ok "of all only those killed did not end in order, without a wrong byte" equal "$status" 0
 ok "the processes complained of nothing" equal "$(cat "$place/processes.log")" ""
-ok "no client is charged in the end" wait_until 20 nothing_charged
-ok "nothing is leased in the end" equal "$(figure leased_bytes)" 0
-gpumemctl free-all >/dev/null
-ok "nothing is reserved after free-all" equal "$(figure reserved_bytes)" 0
-ok "the driver has every byte back" driver_comes_back "$driver_before"
-same_fds() {
-        equal "$(count_fds)" "$fds_before"
-}
-ok "the daemon has as many files open as at the start" wait_until 10 same_fds
-status=0
-stop_daemon || status=$?
-ok "the daemon ends in order" equal "$status" 0
-ok "the daemon complained of nothing" equal "$(complaints)" ""
-done_testing
+end_clean cat

@@ -29,9 +29,7 @@ first_row=60
 make_place 1 192MiB
 export PATH=$build/tests/soak:$PATH
 start_daemon --device-bytes 160MiB --pinned-bytes 64MiB --canary off
-do_first_work
-fds_before=$(quiet_fds)
-driver_before=$(driver_count)
+begin_clean
 
 # Not those whose failure is a leak: what destroys an event, or a user object.
 calls=(cuMemImportFromShareableHandle cuMemAddressReserve cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease
@@ -248,17 +246,4 @@ if [ "$seconds" -ge $((first_row * 2)) ]; then
                 "$more_mapped_fds"
         ok "a process's memory is as much" no_more "${first[3]}" "${last[3]}" "$more_kib"
 fi
-ok "no client is charged in the end" wait_until 20 nothing_charged
-ok "nothing is leased in the end" equal "$(figure leased_bytes)" 0
-gpumemctl free-all >/dev/null
-ok "nothing is reserved after free-all" equal "$(figure reserved_bytes)" 0
-ok "the driver has every byte back" driver_comes_back "$driver_before"
-same_fds() {
-        equal "$(count_fds)" "$fds_before"
-}
-ok "the daemon has as many files open as at the start" wait_until 10 same_fds
-status=0
-stop_daemon || status=$?
-ok "the daemon ends in order" equal "$status" 0
-ok "the daemon complained of nothing" equal "$(complaints | unforeseen)" ""
-done_testing
+end_clean unforeseen

@@ -9,9 +9,7 @@ set -eu -o pipefail
 
 make_place 2 8GiB
 start_daemon --device-bytes 8GiB --pinned-bytes 1536MiB --canary off
-do_first_work
-fds_before=$(quiet_fds)
-driver_before=$(driver_count)
+begin_clean
 
 start_replay() {
         gpumem-replay --name "$1" --devices "$n_devices" --pinned-every 8 --meeting "$place/meeting" \
@@ -53,18 +51,4 @@ wait "$survivor" || status=$?
 ok "the survivor ends in order" equal "$status" 0
 ok "the survivor read no wrong byte" grep -q ' 0 bytes wrong' "$place/survivor.out"
 
-ok "no client is charged in the end" wait_until 20 nothing_charged
-gpumemctl free-all >/dev/null
-ok "nothing is reserved after free-all" equal "$(figure reserved_bytes)" 0
-ok "the driver has every byte back, to within $(tolerance) MiB" \
-        driver_comes_back "$driver_before"
-same_fds() {
-        equal "$(count_fds)" "$fds_before"
-}
-ok "the daemon has as many files open as at the start" wait_until 20 same_fds
-
-status=0
-stop_daemon || status=$?
-ok "the daemon ends in order" equal "$status" 0
-ok "the daemon complained of nothing" equal "$(complaints)" ""
-done_testing
+end_clean cat
