@@ -78,50 +78,58 @@ static void free_kept(void *stream)
                 ck_assert_int_eq(gpumem_free(client, kept[i], stream), 0);
 }
 
+/* FREE_IN_ORDER: as garbage collectors and Python's buffers free. */
+enum free_how { FREE_IN_STREAM, FREE_IN_ORDER };
+
+static int free_piece(void *piece, enum free_how how, void *stream)
+{
+        return how == FREE_IN_ORDER ? gpumem_free_in_order(client, piece)
+                                    : gpumem_free(client, piece, stream);
+}
+
 /* The burst in one stream, each piece freed there. */
-static void burst_in(void *stream)
+static void burst_in(void *stream, enum free_how how)
 {
         uint64_t n_kept_bytes = keep_some(stream);
 
         fill(stream);
         for (unsigned i = 0; i < N_PIECES; i++)
-                ck_assert_int_eq(gpumem_free(client, pieces[i], stream), 0);
+                ck_assert_int_eq(free_piece(pieces[i], how, stream), 0);
         await_reserved(n_kept_bytes);
         free_kept(stream);
 }
 
 TEST(of_frees_in_a_stream_nothing_stays)
 {
-        burst_in(gpu_stream(gpu));
+        burst_in(gpu_stream(gpu), FREE_IN_STREAM);
 }
 
 TEST(of_frees_in_the_default_stream_nothing_stays)
 {
-        burst_in(NULL);
+        burst_in(NULL, FREE_IN_STREAM);
 }
 
-/* As garbage collectors and Python's buffers free. */
-static void burst_in_order(void *stream)
+/* The default stream, or a registered one: tests with .to = 2 run in both. */
+static void *stream_of(int i)
 {
-        uint64_t n_kept_bytes = keep_some(stream);
-
-        fill(stream);
-        for (unsigned i = 0; i < N_PIECES; i++)
-                ck_assert_int_eq(gpumem_free_in_order(client, pieces[i]), 0);
-        await_reserved(n_kept_bytes);
-        free_kept(stream);
-}
-
-TEST(of_frees_in_order_in_the_default_stream_nothing_stays)
-{
-        burst_in_order(NULL);
-}
-
-TEST(of_frees_in_order_in_a_registered_stream_nothing_stays)
-{
+        if (i == 0)
+                return NULL;
         ck_assert_int_eq(gpumem_stream_register(client, gpu_stream(gpu)), 0);
-        burst_in_order(gpu_stream(gpu));
-        ck_assert_int_eq(gpumem_stream_unregister(client, gpu_stream(gpu)), 0);
+        return gpu_stream(gpu);
+}
+
+static void unregister(void *stream)
+{
+        if (stream)
+                ck_assert_int_eq(gpumem_stream_unregister(client, stream), 0);
+}
+
+TEST(of_frees_in_order_nothing_stays, .to = 2)
+{
+        void *stream = stream_of(_i);
+
+        burst_in(stream, FREE_IN_ORDER);
+        unregister(stream);
 }
 
 /* A loop frees more often than it may be recorded, and its last frees are not. The next call of any kind records them,
@@ -156,29 +164,21 @@ static void loop(void *stream)
         }
 }
 
-TEST(what_a_loop_leaves_in_the_default_stream_goes_with_the_next_call)
+TEST(what_a_loop_leaves_goes_with_the_next_call, .to = 2)
 {
-        uint64_t n_kept_bytes = keep_some(NULL);
+        void *stream = stream_of(_i);
+        uint64_t n_kept_bytes = keep_some(stream);
 
-        loop(NULL);
+        loop(stream);
         await_with_calls(n_kept_bytes);
-        free_kept(NULL);
-}
-
-TEST(what_it_leaves_in_a_registered_stream_does_too)
-{
-        uint64_t n_kept_bytes = keep_some(gpu_stream(gpu));
-
-        ck_assert_int_eq(gpumem_stream_register(client, gpu_stream(gpu)), 0);
-        loop(gpu_stream(gpu));
-        await_with_calls(n_kept_bytes);
-        free_kept(gpu_stream(gpu));
-        ck_assert_int_eq(gpumem_stream_unregister(client, gpu_stream(gpu)), 0);
+        free_kept(stream);
+        unregister(stream);
 }
 
 /* Neither the frees' marks nor those of later calls are over before the work that was there at the frees. */
-static void expect_held_up(void *stream)
+TEST(work_in_the_stream_holds_it_up, .to = 2)
 {
+        void *stream = stream_of(_i);
         uint64_t n_kept_bytes = keep_some(stream);
         void *piece = alloc_in(stream, GPUMEM_DEVICE, PIECE_BYTES);
         struct gate gate;
@@ -197,18 +197,7 @@ static void expect_held_up(void *stream)
         await_with_calls(n_kept_bytes);
         free_kept(stream);
         gate_deinit(&gate);
-}
-
-TEST(work_in_the_default_stream_holds_it_up)
-{
-        expect_held_up(NULL);
-}
-
-TEST(work_in_a_registered_stream_holds_it_up)
-{
-        ck_assert_int_eq(gpumem_stream_register(client, gpu_stream(gpu)), 0);
-        expect_held_up(gpu_stream(gpu));
-        ck_assert_int_eq(gpumem_stream_unregister(client, gpu_stream(gpu)), 0);
+        unregister(stream);
 }
 
 /* The default stream cannot be marked while a blocking stream captures. The capture is well, and the next call after
