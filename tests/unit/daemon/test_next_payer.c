@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* payer: whose step is next, however many processes and containers a user has; what idleness, an end and a return
- * change; the order of all against a naive model. */
+ * change. model_payer compares the order of all with a naive model. */
 #include "daemon/fairness/next_payer.h"
 
 #include <errno.h>
@@ -115,28 +115,6 @@ static void expect_level(uint64_t one, uint64_t other, uint64_t n_ns)
         ck_assert_uint_le(other, one + n_ns);
 }
 
-/* The users are nodes 0 and 1; the first has a hundred processes. */
-TEST(a_user_with_many_processes_has_no_more_than_one_with_one)
-{
-        struct payer *many = make(0, &everyone), *one = make(1, &everyone);
-
-        for (unsigned i = 2; i < 102; i++)
-                (void)make(i, many);
-        (void)make(102, one);
-        for (unsigned i = 2; i <= 102; i++)
-                put(i);
-        for (unsigned i = 0; i < 20000; i++) {
-                (void)step(any_step());
-                expect_level(sum(2, 102), nodes[102].n_ns, 201 * US);
-        }
-        for (unsigned i = 2; i < 102; i++)
-                expect_level(nodes[i].n_ns, nodes[2].n_ns, 201 * US);
-        ck_assert_uint_eq(many->used_ns, sum(2, 102));
-        ck_assert_uint_eq(everyone.used_ns, sum(2, 103));
-        unref(2, 103);
-        unref(0, 2);
-}
-
 /* Node 0 has three containers, nodes 2 to 4, of 1, 10 and 40 processes; node 1 is the other user. */
 TEST(containers_share_what_their_user_has)
 {
@@ -172,16 +150,6 @@ TEST(a_payer_has_the_owner_of_the_one_above_it)
         payer_unref(process);
         payer_unref(user);
         stop();
-}
-
-TEST(a_user_alone_has_all)
-{
-        (void)make(0, &everyone);
-        (void)make(1, &everyone);
-        put(0);
-        for (unsigned i = 0; i < 1000; i++)
-                ck_assert_ptr_eq(step(any_step()), &nodes[0]);
-        unref(0, 2);
 }
 
 /* One works for a second; the other, made long before, then has half of what follows, and not the second. */
@@ -326,24 +294,6 @@ TEST(what_ended_is_freed_once_it_is_level)
         unref(1, 2);
 }
 
-/* Node 1 owes more than node 2, and was the first to end. */
-TEST(what_owes_much_keeps_no_other_from_its_end)
-{
-        for (unsigned i = 0; i < 4; i++)
-                (void)make(i, &everyone);
-        put(0);
-        for (unsigned i = 0; i < 100; i++)
-                payer_charge(&nodes[1].payer, MS);
-        payer_charge(&nodes[2].payer, MS);
-        unref(1, 3);
-        ck_assert(!nodes[1].has_ended && !nodes[2].has_ended);
-        for (unsigned i = 0; i < 10; i++)
-                (void)step(MS);
-        unref(3, 4);
-        ck_assert(!nodes[1].has_ended && nodes[2].has_ended);
-        unref(0, 1);
-}
-
 /* With no other at work, its debt says nothing. */
 TEST(what_ends_alone_is_freed_at_once)
 {
@@ -385,42 +335,6 @@ TEST(few_are_freed_at_a_time)
                 payer_unref(&nodes[i].payer);
                 ck_assert_uint_le(n_ended, n_before + 4);
         }
-}
-
-TEST(tasks_of_one_payer_come_in_their_order)
-{
-        struct task tasks[5] = {{.payer = NULL}};
-        struct payer *payer = make(0, &everyone), *of;
-
-        for (unsigned i = 0; i < 5; i++)
-                payer_put(payer, &tasks[i]);
-        payer_put(payer, &tasks[0]);
-        payer_take_out(&tasks[2]);
-        payer_take_out(&tasks[2]);
-        payer_put(payer, &tasks[2]);
-        for (unsigned i = 0; i < 5; i++) {
-                static const unsigned order[] = {0, 1, 3, 4, 2};
-
-                ck_assert_ptr_eq(payer_next(&everyone, &of), &tasks[order[i]]);
-                ck_assert_ptr_eq(of, payer);
-                payer_unref(of);
-        }
-        ck_assert_ptr_null(payer_next(&everyone, &of));
-        unref(0, 1);
-}
-
-/* What is the user's own, such as letting its connections in, comes before what is its processes'. */
-TEST(a_payers_own_tasks_come_before_those_below_it)
-{
-        struct payer *user = make(0, &everyone);
-
-        (void)make(1, user);
-        put(1);
-        put(0);
-        ck_assert_ptr_eq(step(US), &nodes[0]);
-        payer_take_out(&nodes[0].task);
-        ck_assert_ptr_eq(step(US), &nodes[1]);
-        unref(0, 2);
 }
 
 /* The first eight children have a place at once; the ninth needs another allocation. */

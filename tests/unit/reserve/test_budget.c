@@ -18,25 +18,6 @@ static struct budget budget_with_peak(uint64_t n_bytes)
         return budget;
 }
 
-TEST(nothing_was_needed_yet)
-{
-        struct budget budget = BUDGET_NULL;
-
-        ck_assert_uint_eq(budget_bytes(&budget, 0), 0);
-        ck_assert_uint_eq(budget_hard_bytes(&budget), 0);
-}
-
-TEST(a_peak_rises_at_once)
-{
-        struct budget budget = budget_with_peak(GIB);
-
-        ck_assert_uint_eq(budget.n_peak_bytes, GIB);
-        budget_see(&budget, 3 * GIB, NOW);
-        ck_assert_uint_eq(budget.n_peak_bytes, 3 * GIB);
-        budget_see(&budget, GIB, NOW);
-        ck_assert_uint_eq(budget.n_peak_bytes, 3 * GIB);
-}
-
 /* A little above the peak, and more before anybody waits. */
 TEST(a_budget_is_the_peak_and_some_more)
 {
@@ -77,18 +58,6 @@ TEST(a_peak_fades_by_half_lives, .to = ARRAY_SIZE(fade_rows))
         ck_assert_uint_ge(budget.n_peak_bytes + 1000, fade_rows[_i].n_peak_bytes);
         ck_assert_uint_le(budget.n_peak_bytes, fade_rows[_i].n_peak_bytes + 1);
         ck_assert_uint_eq(budget.faded_at_us, NOW + fade_rows[_i].passed_us);
-}
-
-/* However often one looks: each look rounds down by less than a byte. */
-TEST(a_peak_fades_the_same_in_many_steps)
-{
-        struct budget once = budget_with_peak(9 * GIB), often = once;
-
-        for (uint64_t i = 1; i <= 1000; i++)
-                budget_see(&often, GIB, NOW + i * BUDGET_PAUSE_US / 1000);
-        budget_see(&once, GIB, NOW + BUDGET_PAUSE_US);
-        ck_assert_uint_le(often.n_peak_bytes, once.n_peak_bytes);
-        ck_assert_uint_ge(often.n_peak_bytes + 1000, once.n_peak_bytes);
 }
 
 /* After it, the program needs what it needed before: most of the peak and of the slack is left. */
@@ -150,16 +119,6 @@ TEST(a_few_returns_before_each_pause_are_not_many)
                 budget_see(&budget, 32 * GIB, budget.faded_at_us + 1000000);
         }
         ck_assert_uint_eq(budget.n_slack_bytes, 0);
-}
-
-TEST(a_peak_never_fades_below_the_need)
-{
-        struct budget budget = budget_with_peak(GIB);
-
-        for (uint64_t i = 1; i < 100; i++) {
-                work(&budget, GIB - i * MIB, 40 * HALF);
-                ck_assert_uint_eq(budget.n_peak_bytes, GIB - i * MIB);
-        }
 }
 
 /* A clock that another thread read a little earlier. */

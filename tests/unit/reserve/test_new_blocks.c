@@ -125,42 +125,12 @@ static void carry_out(uint64_t n_bytes)
         ck_assert_uint_le(at + n_bytes, plan.end);
 }
 
-TEST(an_empty_heap_begins_anew)
-{
-        make_plan(3 * MIB, PEAK, 0);
-        expect_range(0, 4 * MIB);
-        expect_one_part(0, 4 * MIB);
-        carry_out(3 * MIB);
-}
-
 /* Far from what others have. */
 TEST(the_next_heap_begins_elsewhere)
 {
         add_other(0, 24 * MIB);
         make_plan(BLOCK, PEAK, 0);
         expect_one_part(24 * MIB + 498 * MIB, BLOCK); /* of a gap of 1000 MiB */
-}
-
-TEST(what_is_missing_goes_above_a_hole)
-{
-        add(0, 8 * MIB);
-        fill(5 * MIB, 0);
-        make_plan(4 * MIB, PEAK, 0);
-        expect_range(5 * MIB, 10 * MIB);
-        expect_one_part(8 * MIB, BLOCK);
-        carry_out(4 * MIB);
-}
-
-/* Other heaps' blocks stand on both sides. */
-TEST(a_heap_that_cannot_grow_begins_anew)
-{
-        add_other(0, 8 * MIB);
-        add(8 * MIB, 8 * MIB);
-        add_other(16 * MIB, 8 * MIB);
-        make_plan(10 * MIB, PEAK, 0);
-        ck_assert_uint_ge(plan.start, WORLD_START + base + 24 * MIB);
-        ck_assert_uint_eq(plan.n_bytes, 10 * MIB);
-        carry_out(10 * MIB);
 }
 
 /* 3 MiB below the gap of 4 and 2 above it. */
@@ -419,16 +389,6 @@ TEST(without_room_a_smaller_lease_must_do)
         ck_assert_int_eq(plan_least(4 * MIB, 4 * GIB), 0);
         ck_assert_uint_eq(plan.start, WORLD_START + base + 5 * MIB);
         carry_out(4 * MIB);
-}
-
-TEST(a_heap_grows_ahead_into_free_addresses_only, .in = &without_start)
-{
-        begin_medium(32 * GIB);
-        add(0, BLOCK);
-        (void)world_put(&world, base + 16 * MIB, 32 * GIB - 16 * MIB);
-        make_plan(4 * MIB, PEAK, PEAK);
-        expect_range(0, 16 * MIB);
-        expect_one_part(BLOCK, 14 * MIB);
 }
 
 /* What the heap has, what is asked for, and the block that is leased when enough is spare. */
