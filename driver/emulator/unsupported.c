@@ -18,101 +18,37 @@ static CUresult refuse(const char *call)
         return r == CUDA_SUCCESS ? CUDA_ERROR_NOT_SUPPORTED : r;
 }
 
-EMULATOR_API CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code,
-                                                CUjit_option *jitOptions, void **jitOptionsValues,
-                                                unsigned int numJitOptions,
-                                                CUlibraryOption *libraryOptions,
-                                                void **libraryOptionValues,
-                                                unsigned int numLibraryOptions)
-{
-        return refuse(__func__);
-}
+#define REFUSED(call, parameters)                     \
+        EMULATOR_API CUresult CUDAAPI call parameters \
+        {                                             \
+                return refuse(__func__);              \
+        }
 
-EMULATOR_API CUresult CUDAAPI cuLibraryLoadFromFile(
-        CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues,
-        unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
-        unsigned int numLibraryOptions)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image,
-                                                 unsigned int numOptions, CUjit_option *options,
-                                                 void **optionValues)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize,
-                                                unsigned int flags)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool *pool_out,
-                                                     CUmemLocation *location,
-                                                     CUmemAllocationType type)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location,
-                                              CUmemAllocationType type)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize,
-                                                   CUstream hStream)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize,
-                                                      CUmemoryPool pool, CUstream hStream)
-{
-        return refuse(__func__);
-}
-
-EMULATOR_API CUresult CUDAAPI cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize,
-                                                           CUmemoryPool pool, CUstream hStream)
-{
-        return refuse(__func__);
-}
+REFUSED(cuLibraryLoadData,
+        (CUlibrary * library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+         unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+         unsigned int numLibraryOptions))
+REFUSED(cuLibraryLoadFromFile,
+        (CUlibrary * library, const char *fileName, CUjit_option *jitOptions,
+         void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+         void **libraryOptionValues, unsigned int numLibraryOptions))
+REFUSED(cuModuleLoad, (CUmodule * module, const char *fname))
+REFUSED(cuModuleLoadData, (CUmodule * module, const void *image))
+REFUSED(cuModuleLoadDataEx, (CUmodule * module, const void *image, unsigned int numOptions,
+                             CUjit_option *options, void **optionValues))
+REFUSED(cuModuleLoadFatBinary, (CUmodule * module, const void *fatCubin))
+REFUSED(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytesize, unsigned int flags))
+REFUSED(cuDeviceGetDefaultMemPool, (CUmemoryPool * pool_out, CUdevice dev))
+REFUSED(cuDeviceGetMemPool, (CUmemoryPool * pool, CUdevice dev))
+REFUSED(cuMemGetDefaultMemPool,
+        (CUmemoryPool * pool_out, CUmemLocation *location, CUmemAllocationType type))
+REFUSED(cuMemGetMemPool, (CUmemoryPool * pool, CUmemLocation *location, CUmemAllocationType type))
+REFUSED(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *poolProps))
+REFUSED(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytesize, CUstream hStream))
+REFUSED(cuMemAllocAsync_ptsz, (CUdeviceptr * dptr, size_t bytesize, CUstream hStream))
+REFUSED(cuMemAllocFromPoolAsync,
+        (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream))
+REFUSED(cuMemAllocFromPoolAsync_ptsz,
+        (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream))
 
 /* NOLINTEND(misc-unused-parameters) */
