@@ -176,10 +176,26 @@ POLICY_TEST(a_queue_without_requests_is_not_walked, 8 * MIB)
         ck_assert_uint_le(world.policy->n_walks, n_walks + 1);
 }
 
+static void ask_for_ever(struct client *client, uint32_t serial)
+{
+        const struct policy_ask request = {
+                .serial = serial, .n_bytes = 2 * MIB, .deadline_ns = UINT64_MAX};
+
+        policy_lease(world.policy, client, &request, world.now_ns);
+}
+
+static unsigned take_refusals(void)
+{
+        unsigned n = 0;
+
+        while (policy_next_action(world.policy).kind == ACTION_REFUSE)
+                n++;
+        return n;
+}
+
 POLICY_TEST(so_many_of_a_tenant_wait_and_no_more, 8 * MIB)
 {
         struct client *other = join(2);
-        uint32_t n = 0;
 
         (void)hold(other, 8 * MIB);
         policy_serve_in_turns(world.policy);
@@ -187,15 +203,9 @@ POLICY_TEST(so_many_of_a_tenant_wait_and_no_more, 8 * MIB)
                 struct client *client = join(1);
 
                 for (uint32_t serial = 1; serial <= 64; serial++)
-                        policy_lease(world.policy, client,
-                                     &(struct policy_ask){.serial = serial,
-                                                          .n_bytes = 2 * MIB,
-                                                          .deadline_ns = UINT64_MAX},
-                                     world.now_ns);
+                        ask_for_ever(client, serial);
         }
-        while (policy_next_action(world.policy).kind == ACTION_REFUSE)
-                n++;
-        ck_assert_uint_eq(n, 64);
+        ck_assert_uint_eq(take_refusals(), 64);
         expect_wait(other, 1, 2 * MIB, UINT64_MAX);
         ck_assert_uint_eq(stats().n_waiting, 256 + 1);
 }
@@ -209,15 +219,10 @@ POLICY_TEST(there_is_a_place_for_one_more_user, 8 * MIB)
                 struct client *client = join(uid);
 
                 for (uint32_t serial = 1; serial <= 64; serial++)
-                        policy_lease(world.policy, client,
-                                     &(struct policy_ask){.serial = serial,
-                                                          .n_bytes = 2 * MIB,
-                                                          .deadline_ns = UINT64_MAX},
-                                     world.now_ns);
+                        ask_for_ever(client, serial);
                 ck_assert_uint_ge(client->tenant->n_waiting, 1);
         }
-        while (policy_next_action(world.policy).kind == ACTION_REFUSE)
-                continue;
+        (void)take_refusals();
         ck_assert_uint_ge(stats().n_waiting, 512);
         expect_wait(join(99), 1, 2 * MIB, UINT64_MAX);
         expect_refused(join(99), 1, 2 * MIB, UINT64_MAX, GPUMEM_E_TOO_MANY);
@@ -230,12 +235,8 @@ static unsigned wait_in_containers(uint32_t owner, unsigned n_containers)
         uint64_t n_before = stats().n_waiting;
 
         for (unsigned i = 0; i < n_containers; i++)
-                policy_lease(world.policy, join_in(owner, 1000 + i, i),
-                             &(struct policy_ask){
-                                     .serial = 1, .n_bytes = 2 * MIB, .deadline_ns = UINT64_MAX},
-                             world.now_ns);
-        while (policy_next_action(world.policy).kind == ACTION_REFUSE)
-                continue;
+                ask_for_ever(join_in(owner, 1000 + i, i), 1);
+        (void)take_refusals();
         return (unsigned)(stats().n_waiting - n_before);
 }
 
@@ -266,12 +267,8 @@ POLICY_TEST(uids_of_a_container_that_root_runs_leave_places_for_its_others, 8 * 
         (void)hold(other, 8 * MIB);
         policy_serve_in_turns(world.policy);
         for (unsigned uid = 0; uid < 600; uid++)
-                policy_lease(world.policy, join_in(0, uid, 1),
-                             &(struct policy_ask){
-                                     .serial = 1, .n_bytes = 2 * MIB, .deadline_ns = UINT64_MAX},
-                             world.now_ns);
-        while (policy_next_action(world.policy).kind == ACTION_REFUSE)
-                continue;
+                ask_for_ever(join_in(0, uid, 1), 1);
+        (void)take_refusals();
         for (unsigned container = 2; container < 16; container++)
                 expect_wait(join_in(0, 0, container), 1, 2 * MIB, UINT64_MAX);
         policy_check(world.policy);
