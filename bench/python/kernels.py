@@ -23,16 +23,14 @@ import subprocess
 import sys
 import tempfile
 
+from measure import Absent, Report
+
 HERE = pathlib.Path(__file__).resolve().parent
 FRAMEWORKS = ('triton', 'cupy', 'numba', 'inductor', 'jitify')  # Jitify takes minutes for its first kernel
 COMPILE_ONLY = ('triton', 'cupy', 'numba')  # what a process without a GPU can do
 N_TOGETHER = 8
 SLACK_S = 0.3
 HIT_OVER_OWN = 1.1
-
-
-class Absent(Exception):
-    """The framework cannot be had here."""
 
 
 class Child:
@@ -87,21 +85,6 @@ def first_kernels(framework, place, store, options, n):
     finally:
         for child in children:
             child.end()
-
-
-class Report:
-    """Cases, and figures that people read."""
-
-    def __init__(self):
-        self.n = self.n_failed = 0
-
-    def case(self, name, missed=None, skipped=None):
-        self.n += 1
-        self.n_failed += missed is not None
-        print(f'{"ok" if missed is None else "not ok"} {self.n} - {name}' +
-              (f' # SKIP {skipped}' if skipped else ''), flush=True)
-        if missed:
-            print(f'# {missed}', flush=True)
 
 
 def together_at(report, framework, place, options):
@@ -175,8 +158,7 @@ def main():
             measure_inductor(report, options)
         else:
             measure(report, framework, options, asked.hits)
-    print(f'1..{report.n}')
-    return 1 if report.n_failed else 0
+    return report.end()
 
 
 if __name__ == '__main__':
