@@ -46,12 +46,6 @@ static void expect_peaks(uint64_t n_requested, uint64_t n_allocated)
         ck_assert_uint_eq(counters.board->allocated_peak, n_allocated);
 }
 
-TEST(nothing_is_counted_yet)
-{
-        expect(0, 0);
-        expect_peaks(0, 0);
-}
-
 TEST(hits_and_misses_are_told_apart)
 {
         struct counter *counter;
@@ -88,34 +82,6 @@ TEST(the_lane_with_the_fewest_heaps_is_given)
         ck_assert(second->shared);
         counters_leave(second);
         ck_assert(second->shared);
-}
-
-/* One below the peak and one above it, as often as one likes. */
-TEST(a_lanes_peak_is_exact)
-{
-        struct counter *counter;
-
-        counter = counters_join(&counters);
-        for (uint64_t i = 1; i <= 1000; i++) {
-                come(counter, i, 512 * i);
-                expect_peaks(i, 512 * i);
-                go(counter, i, 512 * i);
-                expect(0, 0);
-                expect_peaks(i, 512 * i);
-        }
-}
-
-/* The peaks of requested and of allocated bytes are at different times. */
-TEST(each_peak_is_its_own)
-{
-        struct counter *counter;
-
-        counter = counters_join(&counters);
-        come(counter, 512, 512);
-        go(counter, 512, 512);
-        come(counter, 1, 512);
-        come(counter, 1, 512);
-        expect_peaks(512, 1024);
 }
 
 /* A peak from before, and then all counters rise to it and beyond at the same time: in one of the two

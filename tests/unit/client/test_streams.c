@@ -170,23 +170,6 @@ TEST(a_round_is_over_with_the_last_stream)
         ck_assert(context.current == NULL);
 }
 
-TEST(later_work_is_a_later_rounds)
-{
-        uint64_t first, second;
-
-        register_all();
-        work_in(1);
-        first = streams_begin_round(&streams, CONTEXT);
-        finish(1);
-        work_in(2);
-        second = streams_begin_round(&streams, CONTEXT);
-        ck_assert_uint_gt(second, first);
-        ck_assert(is_over(first));
-        ck_assert(!is_over(second));
-        finish(2);
-        ck_assert(is_over(second));
-}
-
 /* Each caller that asks meanwhile waits for the same round. */
 TEST(a_capture_owes_a_round)
 {
@@ -229,25 +212,6 @@ TEST(while_a_capture_lasts_one_stream_is_asked)
                 streams_catch_up(&streams);
         ck_assert_uint_eq(driver.n_looks[1] + driver.n_looks[3], n);
         driver.captures[2] = false;
-}
-
-/* The capture begins between the look and the record: the event is not asked for. */
-TEST(a_mark_that_a_capture_caught_is_made_again)
-{
-        uint64_t round;
-
-        register_all();
-        driver.captures_at_record[2] = true;
-        round = streams_begin_round(&streams, CONTEXT);
-        ck_assert_uint_eq(streams.n_owed, 1);
-        for (unsigned i = 0; i < 5; i++)
-                ck_assert(!is_over(round));
-        driver.captures[2] = driver.captures_at_record[2] = false;
-        work_in(2);
-        streams_catch_up(&streams);
-        ck_assert(!is_over(round));
-        finish(2);
-        ck_assert(is_over(round));
 }
 
 /* Streams that were marked before one captured are marked again: there may be work in them since. */
@@ -475,26 +439,6 @@ TEST(a_round_that_is_begun_again_covers_a_stream_that_has_parted)
         ck_assert(!is_over(last));
         finish(2);
         ck_assert(is_over(last));
-}
-
-/* A free waits for the round that is owed by its number, so that round is begun under it, however many are pending. */
-TEST(a_round_that_is_owed_keeps_its_number)
-{
-        uint64_t last = 0, owed;
-
-        register_one(1);
-        register_one(2);
-        work_in(1);
-        for (unsigned i = 0; i < 64; i++)
-                last = streams_begin_round(&streams, CONTEXT);
-        driver.captures[2] = true;
-        owed = streams_begin_round(&streams, CONTEXT);
-        ck_assert_uint_eq(owed, last + 1);
-        driver.captures[2] = false;
-        streams_catch_up(&streams);
-        ck_assert(!is_over(owed));
-        finish(1);
-        ck_assert(is_over(owed));
 }
 
 /* A driver that fails owes the round, and the next call tries again. */
