@@ -109,6 +109,19 @@ class Kernels(unittest.TestCase):
 class Together(Kernels):
     """Processes that need one kernel at one time."""
 
+    def begin_compiling(self, **environment):
+        """It compiles until it is told to go on."""
+        process = self.begin('fused_adam', environment={'HOLD': '1', **environment})
+        self.go(process)
+        self.assertEqual(process.stdout.readline(), 'compiles\n')
+        return process
+
+    def begin_waiting(self, **environment):
+        process = self.begin('fused_adam', environment={'SAY_SECONDS': '0', **environment})
+        self.go(process)
+        self.assertIn('waiting', process.stderr.readline())
+        return process
+
     def test_eight_compile_once(self):
         crowd = [self.begin('fused_adam') for _ in range(8)]
         for process in crowd:
@@ -119,9 +132,7 @@ class Together(Kernels):
         self.assertEqual(len(self.entries()), 1)
 
     def test_they_say_for_what_they_wait(self):
-        first = self.begin('fused_adam', environment={'HOLD': '1'})
-        self.go(first)
-        self.assertEqual(first.stdout.readline(), 'compiles\n')
+        first = self.begin_compiling()
         second = self.begin('fused_adam', environment={'SAY_SECONDS': '0.2'})
         self.go(second)
         self.assertRegex(second.stderr.readline(),
@@ -132,9 +143,7 @@ class Together(Kernels):
         self.assertEqual(len(self.compiled()), 1)
 
     def test_they_wait_so_long_only(self):
-        first = self.begin('fused_adam', environment={'HOLD': '1'})
-        self.go(first)
-        self.assertEqual(first.stdout.readline(), 'compiles\n')
+        first = self.begin_compiling()
         out, err = self.need('fused_adam', environment={'WAIT_SECONDS': '0.3'})
         self.assertEqual(out, 'fused_adam')
         self.assertIn(f'pid {first.pid} (train.py) has not compiled fused_adam in 0 s: this process '
@@ -143,26 +152,16 @@ class Together(Kernels):
         self.assertEqual((len(self.compiled()), len(self.entries())), (2, 1))
 
     def test_a_compiler_that_is_killed(self):
-        first = self.begin('fused_adam', environment={'HOLD': '1'})
-        self.go(first)
-        self.assertEqual(first.stdout.readline(), 'compiles\n')
-        second = self.begin('fused_adam', environment={'SAY_SECONDS': '0'})
-        self.go(second)
-        self.assertIn('waiting', second.stderr.readline())
+        first = self.begin_compiling()
+        second = self.begin_waiting()
         first.send_signal(signal.SIGKILL)
         self.assertEqual(self.finish(second)[0], 'fused_adam')
         self.assertEqual((len(self.compiled()), len(self.entries())), (2, 1))
 
     def test_a_compiler_that_fails_has_all_go_on(self):
-        first = self.begin('fused_adam', environment={'HOLD': '1', 'FAIL': '1'})
-        self.go(first)
-        self.assertEqual(first.stdout.readline(), 'compiles\n')
+        first = self.begin_compiling(FAIL='1')
         # Two that hold on: neither waits for the other.
-        others = [self.begin('fused_adam', environment={'HOLD': '1', 'SAY_SECONDS': '0'})
-                  for _ in range(2)]
-        for process in others:
-            self.go(process)
-            self.assertIn('waiting', process.stderr.readline())
+        others = [self.begin_waiting(HOLD='1') for _ in range(2)]
         self.go(first)
         for process in others:
             self.assertEqual(process.stdout.readline(), 'compiles\n')
@@ -175,12 +174,8 @@ class Together(Kernels):
                              '            flight.end()\n            del flight\n'
                              '            import gc; gc.collect(); os._exit(0)\n'
                              '        os.wait()\n        print("compiles"', 1))
-        first = self.begin('fused_adam', environment={'HOLD': '1'})
-        self.go(first)
-        self.assertEqual(first.stdout.readline(), 'compiles\n')
-        second = self.begin('fused_adam', environment={'SAY_SECONDS': '0'})
-        self.go(second)
-        self.assertIn('waiting', second.stderr.readline())
+        first = self.begin_compiling()
+        second = self.begin_waiting()
         self.finish(first)
         self.finish(second)
         self.assertEqual(len(self.compiled()), 1)
