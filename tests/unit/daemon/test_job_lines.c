@@ -68,26 +68,6 @@ static void put_release(struct job_lines *lines, unsigned at, unsigned user)
         put(lines, at, user);
 }
 
-/* Ten short jobs wait for one long release of another user, not for ten. */
-TEST(users_take_turns_by_time)
-{
-        struct job_lines lines;
-
-        job_lines_init(&lines);
-        for (unsigned i = 20; i < 30; i++)
-                put_release(&lines, i, 0);
-        for (unsigned i = 0; i < 11; i++)
-                put(&lines, i, 1);
-        run(&lines, 20, 10 * MS);
-        for (unsigned i = 0; i < 10; i++)
-                run(&lines, i, MS);
-        run(&lines, 21, 10 * MS);
-        run(&lines, 10, MS);
-        for (unsigned i = 22; i < 30; i++)
-                run(&lines, i, 10 * MS);
-        ck_assert_ptr_null(job_lines_take(&lines));
-}
-
 /* One that submits its long jobs one by one gets no more by that. */
 TEST(a_user_without_jobs_still_owes)
 {

@@ -261,25 +261,6 @@ TEST(states_of_the_node_stay_in_their_order)
         ck_assert_ptr_null(event_history_whose(row));
 }
 
-/* Each event has another process, so that no two are merged. */
-TEST(a_flood_pushes_out_its_own)
-{
-        const struct tenant_key quiet = tenant(1, ""), loud = tenant(2, "");
-        uint64_t n_times;
-
-        note_node(LISTED_EVENT_STARTED);
-        note(1, LISTED_EVENT_REFUSED, 5);
-        note(1, LISTED_EVENT_GRANTED, 5);
-        for (uint32_t i = 0; i < 1000; i++)
-                note(2, LISTED_EVENT_GRANTED, i + 10);
-        ck_assert_uint_eq(count_rows(1, &n_times), 2);
-        ck_assert_uint_eq(count_rows(2, &n_times), N_ROWS - 3);
-        ck_assert_uint_eq(find(0)->number, FIRST);
-        ck_assert_uint_eq(event_history_lost(history, NULL), 1000 - (N_ROWS - 3));
-        ck_assert_uint_eq(event_history_lost(history, &loud), 1000 - (N_ROWS - 3));
-        ck_assert_uint_eq(event_history_lost(history, &quiet), 0);
-}
-
 static void note_of_one_of_many(uint32_t uid, unsigned i)
 {
         char realm[32];
