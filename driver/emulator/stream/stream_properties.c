@@ -46,38 +46,20 @@ static CUresult stream_ask(const char *call, CUstream handle, const void *answer
         return r == CUDA_SUCCESS ? lookup_usable_stream(handle, ret_stream) : r;
 }
 
-EMULATOR_API CUresult CUDAAPI cuStreamGetPriority(CUstream handle, int *ret_priority)
-{
-        struct stream *stream;
-        CUresult r = stream_ask(__func__, handle, ret_priority, &stream);
+/* A call that answers with one value of a stream. */
+#define PROPERTY(call, type, value)                                            \
+        EMULATOR_API CUresult CUDAAPI call(CUstream handle, type *ret_value)   \
+        {                                                                      \
+                struct stream *stream;                                         \
+                CUresult r = stream_ask(__func__, handle, ret_value, &stream); \
+                                                                               \
+                if (r != CUDA_SUCCESS)                                         \
+                        return r;                                              \
+                *ret_value = (type)(value);                                    \
+                (void)stream_unref(stream);                                    \
+                return CUDA_SUCCESS;                                           \
+        }
 
-        if (r != CUDA_SUCCESS)
-                return r;
-        *ret_priority = stream->priority;
-        (void)stream_unref(stream);
-        return CUDA_SUCCESS;
-}
-
-EMULATOR_API CUresult CUDAAPI cuStreamGetFlags(CUstream handle, unsigned int *ret_flags)
-{
-        struct stream *stream;
-        CUresult r = stream_ask(__func__, handle, ret_flags, &stream);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        *ret_flags = stream->flags;
-        (void)stream_unref(stream);
-        return CUDA_SUCCESS;
-}
-
-EMULATOR_API CUresult CUDAAPI cuStreamGetDevice(CUstream handle, CUdevice *ret_device)
-{
-        struct stream *stream;
-        CUresult r = stream_ask(__func__, handle, ret_device, &stream);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        *ret_device = (CUdevice)stream->context->device;
-        (void)stream_unref(stream);
-        return CUDA_SUCCESS;
-}
+PROPERTY(cuStreamGetPriority, int, stream->priority)
+PROPERTY(cuStreamGetFlags, unsigned int, stream->flags)
+PROPERTY(cuStreamGetDevice, CUdevice, stream->context->device)
