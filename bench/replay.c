@@ -119,11 +119,11 @@ static void grant(struct replay *replay)
                 return;
         for (unsigned i = 0; i < replay->n_streams; i++) {
                 if (replay->streams[i].is_met)
-                        trim_trigger_grant(&replay->streams[i].trigger,
-                                           trim_trigger_share(replay->heap_set.n_heaps),
+                        scan_trigger_grant(&replay->streams[i].trigger,
+                                           scan_trigger_share(replay->heap_set.n_heaps),
                                            replay->heap_set.n_heaps);
         }
-        replay->next_grant_us = replay->now_us + TRIM_TRIGGER_GRANT_US;
+        replay->next_grant_us = replay->now_us + SCAN_TRIGGER_GRANT_US;
 }
 
 static bool are_all_granted(const struct replay *replay)
@@ -134,7 +134,7 @@ static bool are_all_granted(const struct replay *replay)
                 const struct stream *stream = &replay->streams[i];
 
                 are_granted = are_granted &&
-                              (!stream->is_met || trim_trigger_is_granted(&stream->trigger));
+                              (!stream->is_met || scan_trigger_is_granted(&stream->trigger));
         }
         return are_granted;
 }
@@ -152,7 +152,7 @@ static bool look_for_all(struct replay *replay, enum idle_marking_urgency urgenc
         more = heap_set_settle(&replay->heap_set) || more || replay_next_over_us(replay) > 0;
         for (unsigned i = 0; i < replay->n_streams; i++) {
                 if (replay->streams[i].is_met)
-                        trim_trigger_lower(&replay->streams[i].trigger);
+                        scan_trigger_lower(&replay->streams[i].trigger);
         }
         grant(replay);
         return more;
@@ -194,13 +194,13 @@ static void look(struct replay *replay, struct stream *stream)
         struct heap *heap = replay_heap(stream);
 
         heap_set_see(&replay->heap_set, (uint64_t)replay->now_us);
-        if (!trim_trigger_begin_record(&stream->trigger, heap)) {
+        if (!scan_trigger_begin_record(&stream->trigger, heap)) {
                 if (replay->service == REPLAY_NO_THREAD)
                         look_when_due(replay);
                 return;
         }
         replay_record_work(replay, stream);
-        trim_trigger_raise(&stream->trigger, &replay->heap_set, heap);
+        scan_trigger_raise(&stream->trigger, &replay->heap_set, heap);
         wake_service(replay);
 }
 
@@ -210,8 +210,8 @@ static int free_in(struct stream *stream, uint64_t address)
         int r = heap_free(replay_heap(stream), address, &freed);
 
         if (!r)
-                trim_trigger_note_free(&stream->trigger, replay_heap(stream), &freed,
-                                       TRIM_TRIGGER_FREE_ORDERED);
+                scan_trigger_note_free(&stream->trigger, replay_heap(stream), &freed,
+                                       SCAN_TRIGGER_FREE_ORDERED);
         return r;
 }
 
@@ -225,7 +225,7 @@ static int step_free(struct replay *replay, const struct trace_event *event)
                 return r > 0 ? -EINVAL : r;
         replay->n_live_bytes -= live->n_bytes;
         live->address = 0;
-        if (trim_trigger_count_free(&stream->trigger, replay_heap(stream)))
+        if (scan_trigger_count_free(&stream->trigger, replay_heap(stream)))
                 look(replay, stream);
         return 0;
 }

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "bench/replay.h"
-#include "client/reserve/trim_trigger.h"
+#include "client/reserve/scan_trigger.h"
 #include "client/streams/marks.h"
 
 struct fence {
@@ -16,7 +16,7 @@ struct stream {
         struct set_heap in_set;
         struct fence fences[MARKS_MAX];
         unsigned n_fences;
-        struct trim_trigger trigger;
+        struct scan_trigger trigger;
         bool is_met; /* it has allocated: its heap is in the heap set */
 };
 
@@ -44,7 +44,7 @@ struct replay {
         uint32_t n_blocks;
         enum replay_service service;
         double next_look_us;   /* of the service thread; 0: it sleeps */
-        double next_grant_us;  /* of small records; see client/reserve/trim_trigger.h */
+        double next_grant_us;  /* of small records; see client/reserve/scan_trigger.h */
         struct node *own_node; /* NULL: the caller owns the node */
         struct member *member;
         struct replay_figures figures;

@@ -223,7 +223,7 @@ static void want(struct replay *replay, const struct stream *stream)
 {
         for (unsigned i = 0; i < replay->n_streams; i++) {
                 if (&replay->streams[i] != stream)
-                        trim_trigger_note_lack(&replay->streams[i].trigger);
+                        scan_trigger_note_lack(&replay->streams[i].trigger);
         }
 }
 
@@ -232,12 +232,12 @@ static void meet(struct replay *replay, struct stream *stream)
 {
         if (stream->is_met)
                 return;
-        trim_trigger_init(&stream->trigger);
-        trim_trigger_lower(&stream->trigger);
-        trim_trigger_grant(&stream->trigger, trim_trigger_share(replay->heap_set.n_heaps),
+        scan_trigger_init(&stream->trigger);
+        scan_trigger_lower(&stream->trigger);
+        scan_trigger_grant(&stream->trigger, scan_trigger_share(replay->heap_set.n_heaps),
                            replay->heap_set.n_heaps);
         for (unsigned i = 0; replay->heap_set.n_heaps && i < replay->n_streams; i++)
-                trim_trigger_note_other(&replay->streams[i].trigger);
+                scan_trigger_note_other(&replay->streams[i].trigger);
         heap_set_add(&replay->heap_set, &stream->in_set, replay_runs(replay));
         if (replay->memory == REPLAY_PINNED)
                 replay_heap(stream)->n_done_epochs = UINT64_MAX;

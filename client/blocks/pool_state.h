@@ -21,7 +21,7 @@
 #include "client/mapping/mapping.h"
 #include "client/mapping/peer_access.h"
 #include "client/reserve/heap_set.h"
-#include "client/reserve/trim_trigger.h"
+#include "client/reserve/scan_trigger.h"
 #include "client/streams/fences.h"
 #include "driver/stream.h"
 #include "proto/messages.h"
@@ -50,7 +50,7 @@ struct stream_heap {
         bool is_legacy;        /* its stream is the context's default stream */
         bool live;             /* under the lock, as the next three */
         _Alignas(64) uint64_t generation; /* changes for each stream that gets the record */
-        struct trim_trigger trigger;
+        struct scan_trigger trigger;
         uint64_t n_flush_epochs; /* the epochs that a pending flush waits for */
         _Alignas(128) struct set_heap in_set;
         struct fences fences; /* guarded by the pool's lock */
@@ -129,7 +129,7 @@ struct pool {
         uint64_t blocked_at_us;    /* when the first of them began */
         uint64_t n_blocked_us;     /* time that leases and returns took, without theirs */
         unsigned n_waiting;        /* requests that may wait for others' memory */
-        uint64_t next_grant_us;    /* when heaps may make small records again; see trim_trigger.h */
+        uint64_t next_grant_us;    /* when heaps may make small records again; see scan_trigger.h */
         uint32_t n_first_records;  /* are left for new heaps until then */
         _Atomic bool is_owing;     /* see idle_marking_catch_up; read without the lock, too */
         struct stream_heap *heaps; /* hash table */

@@ -52,7 +52,7 @@ static void want(struct pool *pool, const struct stream_heap *heap)
                 if (other == heap)
                         continue;
                 spin_lock(&heap_in(other)->lock);
-                trim_trigger_note_lack(&other->trigger);
+                scan_trigger_note_lack(&other->trigger);
                 spin_unlock(&heap_in(other)->lock);
         }
 }

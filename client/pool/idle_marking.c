@@ -42,7 +42,7 @@ static bool begin_record(struct stream_heap *heap)
         bool due;
 
         spin_lock(&heap_in(heap)->lock);
-        due = trim_trigger_begin_record(&heap->trigger, heap_in(heap));
+        due = scan_trigger_begin_record(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         return due;
 }
@@ -60,7 +60,7 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
         if (own_stream && trim_is_fenced(heap))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, &heap->key, *own_stream);
         spin_lock(&heap_in(heap)->lock);
-        trim_trigger_raise(&heap->trigger, &pool->heap_set, heap_in(heap));
+        scan_trigger_raise(&heap->trigger, &pool->heap_set, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         return true;
 }
@@ -76,7 +76,7 @@ static bool take_lock(struct stream_heap *heap)
         if (pthread_mutex_trylock(&pool->lock) == 0)
                 return true;
         spin_lock(&heap_in(heap)->lock);
-        is_pressing = trim_trigger_is_pressing(&heap->trigger, heap_in(heap));
+        is_pressing = scan_trigger_is_pressing(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         if (is_pressing)
                 pthread_mutex_lock(&pool->lock);
@@ -105,7 +105,7 @@ static bool owes(struct stream_heap *heap)
         bool owed;
 
         spin_lock(&heap_in(heap)->lock);
-        owed = trim_trigger_is_owed(&heap->trigger, heap_in(heap));
+        owed = scan_trigger_is_owed(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         return owed && trim_is_fenced(heap);
 }
@@ -128,7 +128,7 @@ static void record_owed(struct stream_heap *heap)
         else
                 fences_record_round(&heap->fences, heap_in(heap), streams, &heap->key);
         spin_lock(&heap_in(heap)->lock);
-        trim_trigger_note_record(&heap->trigger, heap_in(heap));
+        scan_trigger_note_record(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
 }
 
@@ -159,7 +159,7 @@ void idle_marking_catch_up(struct pool *pool, bool waits)
         else if (pthread_mutex_trylock(&pool->lock))
                 return;
         set_owing(pool, false);
-        pool->next_grant_us = clock_now_us() + TRIM_TRIGGER_GRANT_US;
+        pool->next_grant_us = clock_now_us() + SCAN_TRIGGER_GRANT_US;
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 if (is_to_record(heap) && is_known(heap))
@@ -190,7 +190,7 @@ static void lower_thresholds(struct pool *pool)
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 spin_lock(&heap_in(heap)->lock);
-                trim_trigger_lower(&heap->trigger);
+                scan_trigger_lower(&heap->trigger);
                 spin_unlock(&heap_in(heap)->lock);
         }
 }
@@ -198,14 +198,14 @@ static void lower_thresholds(struct pool *pool)
 /* The caller has the lock. */
 static void grant_records(struct pool *pool)
 {
-        uint32_t n_heaps = pool->heap_set.n_heaps, n_records = trim_trigger_share(n_heaps);
+        uint32_t n_heaps = pool->heap_set.n_heaps, n_records = scan_trigger_share(n_heaps);
         struct stream_heap *heap, *next;
 
-        pool->n_first_records = TRIM_TRIGGER_SMALL_ALL;
+        pool->n_first_records = SCAN_TRIGGER_SMALL_ALL;
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 spin_lock(&heap_in(heap)->lock);
-                trim_trigger_grant(&heap->trigger, n_records, n_heaps);
+                scan_trigger_grant(&heap->trigger, n_records, n_heaps);
                 spin_unlock(&heap_in(heap)->lock);
         }
 }
@@ -219,7 +219,7 @@ static bool are_all_granted(struct pool *pool)
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 spin_lock(&heap_in(heap)->lock);
-                are_granted = are_granted && trim_trigger_is_granted(&heap->trigger);
+                are_granted = are_granted && scan_trigger_is_granted(&heap->trigger);
                 spin_unlock(&heap_in(heap)->lock);
         }
         return are_granted;
@@ -291,7 +291,7 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         if (now_us >= pool->next_grant_us) {
                 grant_records(pool);
                 set_owing(pool, is_owed(pool));
-                pool->next_grant_us = now_us + TRIM_TRIGGER_GRANT_US;
+                pool->next_grant_us = now_us + SCAN_TRIGGER_GRANT_US;
         }
         /* Opened blocks are not closed when others want them, so a thread of this process that waits must not wait
          * for its own. */

@@ -19,7 +19,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
                               .reconnector = reconnector,
                               .service = service,
                               .streams = streams,
-                              .n_first_records = TRIM_TRIGGER_SMALL_ALL,
+                              .n_first_records = SCAN_TRIGGER_SMALL_ALL,
                               .limit = CLIENT_LIMIT_NULL};
         peer_access_init(&pool->peer_access);
         counters_init(&pool->counters);
@@ -119,7 +119,7 @@ static inline int take_back(struct stream_heap *heap, struct heap_block *block, 
 /* With a cache size, every hole that may cover a block makes a look due. */
 static ALWAYS_INLINE bool is_time_to_look(struct stream_heap *heap, const struct heap_freed *freed)
 {
-        bool is_counted = trim_trigger_count_free(&heap->trigger, heap_in(heap));
+        bool is_counted = scan_trigger_count_free(&heap->trigger, heap_in(heap));
         bool is_bounded = heap->pool->is_cache_bounded;
 
         return __builtin_expect(is_counted, false) ||
@@ -137,9 +137,9 @@ int pool_give_in(struct stream_heap *heap, struct heap_block *block, const void 
         r = heap->live ? take_back(heap, block, address, use, &freed) : GPUMEM_E_NOT_OURS;
         if (!r) {
                 counters_discount(heap->counter, freed.n_requested_bytes, freed.n_allocated_bytes);
-                trim_trigger_note_free(&heap->trigger, heap_in(heap), &freed,
-                                       use == POOL_USE_OVER ? TRIM_TRIGGER_FREE_OVER
-                                                            : TRIM_TRIGGER_FREE_ORDERED);
+                scan_trigger_note_free(&heap->trigger, heap_in(heap), &freed,
+                                       use == POOL_USE_OVER ? SCAN_TRIGGER_FREE_OVER
+                                                            : SCAN_TRIGGER_FREE_ORDERED);
                 if (is_time_to_look(heap, &freed))
                         r = POOL_LOOK;
         }

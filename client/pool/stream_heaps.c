@@ -119,14 +119,14 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->key = request->key;
         heap->is_legacy = request->key.context && stream_is_legacy(request->stream);
         pool_set_mark(heap, &request->mark);
-        trim_trigger_init(&heap->trigger);
+        scan_trigger_init(&heap->trigger);
         if (idle_marking_is_on(pool)) {
-                trim_trigger_lower(&heap->trigger);
-                trim_trigger_grant(&heap->trigger, trim_trigger_first_share(&pool->n_first_records),
+                scan_trigger_lower(&heap->trigger);
+                scan_trigger_grant(&heap->trigger, scan_trigger_first_share(&pool->n_first_records),
                                    pool->heap_set.n_heaps);
         }
         if (pool->heaps)
-                trim_trigger_note_other(&heap->trigger);
+                scan_trigger_note_other(&heap->trigger);
         heap->n_flush_epochs = 0;
         fences_init(&heap->fences);
         heap_set_add(&pool->heap_set, &heap->in_set, pool_runs(pool));
@@ -148,7 +148,7 @@ static void meet_heaps(struct pool *pool, struct stream_heap *heap)
         heap->counter = counters_join(&pool->counters);
         HASH_ITER(hh, pool->heaps, other, next)
         {
-                trim_trigger_note_other(&other->trigger);
+                scan_trigger_note_other(&other->trigger);
         }
         unlock_heaps(pool);
 }

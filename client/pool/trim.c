@@ -122,7 +122,7 @@ static bool is_asked(struct stream_heap *heap)
         bool asked;
 
         spin_lock(&heap_in(heap)->lock);
-        asked = trim_trigger_asks(&heap->trigger, heap_in(heap));
+        asked = scan_trigger_asks(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         return asked;
 }
@@ -132,7 +132,7 @@ static bool is_last(struct stream_heap *heap)
         bool last;
 
         spin_lock(&heap_in(heap)->lock);
-        last = trim_trigger_is_last(&heap->trigger, heap_in(heap));
+        last = scan_trigger_is_last(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         return last;
 }
@@ -140,7 +140,7 @@ static bool is_last(struct stream_heap *heap)
 static void look_again_later(struct stream_heap *heap, uint64_t n_excess_bytes)
 {
         spin_lock(&heap_in(heap)->lock);
-        trim_trigger_done(&heap->trigger, &heap->pool->heap_set, heap_in(heap), n_excess_bytes);
+        scan_trigger_done(&heap->trigger, &heap->pool->heap_set, heap_in(heap), n_excess_bytes);
         spin_unlock(&heap_in(heap)->lock);
 }
 

@@ -2,7 +2,7 @@
 /* Unused memory of one process is available at once to others of its tenant, without its help. */
 #include <stdatomic.h>
 
-#include "client/reserve/trim_trigger.h"
+#include "client/reserve/scan_trigger.h"
 #include "tests/live/support/listed.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/holder.h"
@@ -222,7 +222,7 @@ TEST(it_goes_without_a_thread)
                 ck_assert_int_eq(holder_alloc(&one, 24 * MIB, 0), 0);
         holder_free_all(&one);
         for (unsigned i = 0; r && i < 200; i++) {
-                for (unsigned j = 0; j < TRIM_TRIGGER_FREES; j++) {
+                for (unsigned j = 0; j < SCAN_TRIGGER_FREES; j++) {
                         ck_assert_int_eq(holder_alloc(&one, 512, 0), 0);
                         holder_free_all(&one);
                 }

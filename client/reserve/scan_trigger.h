@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides after which frees a heap is scanned for empty blocks, which are returned or moved to another heap.
- *   - Always: once in TRIM_TRIGGER_FREES frees; earlier if the last look left more than the budget; and less often
+/* Decides after which frees a heap is scanned for empty blocks. Which of them go back to the daemon, trim.h says; which
+ * move to another heap, heap_set.h.
+ *   - Always: once in SCAN_TRIGGER_FREES frees; earlier if the last look left more than the budget; and less often
  *     where there are many heaps, since a look is linear in them.
  *   - If other heaps lacked blocks: for a while, whenever a part of what the heap holds was freed.
  *   - If there are other heaps: also when nothing is allocated any more. That may be the last free of a stream that is
@@ -17,17 +18,17 @@
 #include "base/err.h"
 #include "client/reserve/heap_set.h"
 
-#define TRIM_TRIGGER_FREES      128
-#define TRIM_TRIGGER_FREES_SOON 32
+#define SCAN_TRIGGER_FREES      128
+#define SCAN_TRIGGER_FREES_SOON 32
 
-/* Each so many heaps let a heap free TRIM_TRIGGER_FREES times more between two looks. */
-#define TRIM_TRIGGER_HEAPS 16
+/* Each so many heaps let a heap free SCAN_TRIGGER_FREES times more between two looks. */
+#define SCAN_TRIGGER_HEAPS 16
 
 /* For so many looks, the lack of another heap counts. */
-#define TRIM_TRIGGER_LACKS 16
+#define SCAN_TRIGGER_LACKS 16
 
 /* The fields that every free reads come first. */
-struct trim_trigger {
+struct scan_trigger {
         uint32_t n_until;         /* frees */
         uint32_t n_frees;         /* n_until after a look */
         bool has_others;          /* there are other heaps, or were */
@@ -47,93 +48,93 @@ struct trim_trigger {
         uint64_t n_small_bytes;  /* n_due_bytes for the next one */
 };
 
-void trim_trigger_init(struct trim_trigger *trigger);
+void scan_trigger_init(struct scan_trigger *trigger);
 
 /* There is another heap. */
-void trim_trigger_note_other(struct trim_trigger *trigger);
+void scan_trigger_note_other(struct scan_trigger *trigger);
 
 /* Another heap lacks blocks, or may. */
-void trim_trigger_note_lack(struct trim_trigger *trigger);
+void scan_trigger_note_lack(struct scan_trigger *trigger);
 
 /* Nothing is allocated, and other heaps may want the memory. */
-static inline bool trim_trigger_is_last(const struct trim_trigger *trigger, const struct heap *heap)
+static inline bool scan_trigger_is_last(const struct scan_trigger *trigger, const struct heap *heap)
 {
         return trigger->has_others && !heap->n_requested_bytes && trigger->n_small;
 }
 
 /* With an idle list: so much may be freed before a record marks how far the stream has come, so that the rest can be
  * known to be idle. */
-#define TRIM_TRIGGER_RECORD_BYTES (64 * MIB)
+#define SCAN_TRIGGER_RECORD_BYTES (64 * MIB)
 
-/* A fall: at least TRIM_TRIGGER_RECORD_BYTES less is allocated than at some time since the last record. After the
+/* A fall: at least SCAN_TRIGGER_RECORD_BYTES less is allocated than at some time since the last record. After the
  * last of many frees no thread can make a record any more, so what is freed is recorded in parts of that size. A loop
  * that frees and allocates in turn would make a record each time. So the records between two looks are limited:
- * TRIM_TRIGGER_FALLS for any fall; TRIM_TRIGGER_FALLS_LOW for falls to about the lowest level;
- * TRIM_TRIGGER_FALLS_DEEP for those by half at least. A fall to a new low always counts. */
-#define TRIM_TRIGGER_FALLS      4
-#define TRIM_TRIGGER_FALLS_LOW  16
-#define TRIM_TRIGGER_FALLS_DEEP 64
+ * SCAN_TRIGGER_FALLS for any fall; SCAN_TRIGGER_FALLS_LOW for falls to about the lowest level;
+ * SCAN_TRIGGER_FALLS_DEEP for those by half at least. A fall to a new low always counts. */
+#define SCAN_TRIGGER_FALLS      4
+#define SCAN_TRIGGER_FALLS_LOW  16
+#define SCAN_TRIGGER_FALLS_DEEP 64
 
-static inline uint64_t trim_trigger_allocated(const struct heap *heap)
+static inline uint64_t scan_trigger_allocated(const struct heap *heap)
 {
         return atomic_load_explicit(&heap->n_allocated_bytes, memory_order_relaxed);
 }
 
-static inline bool trim_trigger_is_lowest(const struct trim_trigger *trigger, uint64_t n_bytes)
+static inline bool scan_trigger_is_lowest(const struct scan_trigger *trigger, uint64_t n_bytes)
 {
-        return n_bytes + TRIM_TRIGGER_RECORD_BYTES <= trigger->n_low_bytes;
+        return n_bytes + SCAN_TRIGGER_RECORD_BYTES <= trigger->n_low_bytes;
 }
 
-static ALWAYS_INLINE bool trim_trigger_fell(const struct trim_trigger *trigger,
+static ALWAYS_INLINE bool scan_trigger_fell(const struct scan_trigger *trigger,
                                             const struct heap *heap)
 {
-        uint64_t n_bytes = trim_trigger_allocated(heap);
+        uint64_t n_bytes = scan_trigger_allocated(heap);
 
         return n_bytes < trigger->n_below_bytes &&
-               n_bytes + TRIM_TRIGGER_RECORD_BYTES <= trigger->n_top_bytes &&
-               (trigger->n_falls < TRIM_TRIGGER_FALLS_LOW || n_bytes <= trigger->n_top_bytes / 2 ||
-                trim_trigger_is_lowest(trigger, n_bytes));
+               n_bytes + SCAN_TRIGGER_RECORD_BYTES <= trigger->n_top_bytes &&
+               (trigger->n_falls < SCAN_TRIGGER_FALLS_LOW || n_bytes <= trigger->n_top_bytes / 2 ||
+                scan_trigger_is_lowest(trigger, n_bytes));
 }
 
 /* Small records: of blocks that may have become empty, however little was freed. So many are granted at a time. With
  * each part of them, more must be freed before the next one, so that a loop does not use all of them up at once. As
  * less is left in the heap, less needs to be freed: so a burst is recorded to its end. */
-#define TRIM_TRIGGER_SMALL      256
-#define TRIM_TRIGGER_SMALL_PART 16
+#define SCAN_TRIGGER_SMALL      256
+#define SCAN_TRIGGER_SMALL_PART 16
 
-/* Many heaps share so many, but each has TRIM_TRIGGER_SMALL_LEAST. Between two grants new heaps share as many again:
+/* Many heaps share so many, but each has SCAN_TRIGGER_SMALL_LEAST. Between two grants new heaps share as many again:
  * a heap begins again whenever its last block was taken from it. */
-#define TRIM_TRIGGER_SMALL_ALL   4096
-#define TRIM_TRIGGER_SMALL_LEAST 2
+#define SCAN_TRIGGER_SMALL_ALL   4096
+#define SCAN_TRIGGER_SMALL_LEAST 2
 
 /* They are granted so often that those of one heap take about a hundredth of the time at most: one in 64 registered
  * streams takes 10 us. Those of all heaps take as much where no stream is registered. */
-#define TRIM_TRIGGER_GRANT_US 250000
+#define SCAN_TRIGGER_GRANT_US 250000
 
 /* A block may have become empty. */
-COLD void trim_trigger_note_empty(struct trim_trigger *trigger);
+COLD void scan_trigger_note_empty(struct scan_trigger *trigger);
 
 /* This was freed: in the order of the heap's stream, whose work may not be over; or after all work was over. */
-enum trim_trigger_free { TRIM_TRIGGER_FREE_ORDERED, TRIM_TRIGGER_FREE_OVER };
-static inline void trim_trigger_note_free(struct trim_trigger *trigger, const struct heap *heap,
+enum scan_trigger_free { SCAN_TRIGGER_FREE_ORDERED, SCAN_TRIGGER_FREE_OVER };
+static inline void scan_trigger_note_free(struct scan_trigger *trigger, const struct heap *heap,
                                           const struct heap_freed *freed,
-                                          enum trim_trigger_free how)
+                                          enum scan_trigger_free how)
 {
-        uint64_t n_before = trim_trigger_allocated(heap) + freed->n_allocated_bytes;
+        uint64_t n_before = scan_trigger_allocated(heap) + freed->n_allocated_bytes;
 
         if (trigger->n_top_bytes < n_before)
                 trigger->n_top_bytes = n_before;
-        if (how == TRIM_TRIGGER_FREE_OVER)
+        if (how == SCAN_TRIGGER_FREE_OVER)
                 trigger->n_top_bytes -= freed->n_allocated_bytes;
         else if (__builtin_expect(freed->n_extent_bytes >= trigger->n_watched_bytes, false))
-                trim_trigger_note_empty(trigger);
+                scan_trigger_note_empty(trigger);
 }
 
 /* Called after a free: is a look due? */
-static inline bool trim_trigger_count_free(struct trim_trigger *trigger, const struct heap *heap)
+static inline bool scan_trigger_count_free(struct scan_trigger *trigger, const struct heap *heap)
 {
         bool is_early = --trigger->n_until && heap->n_freed_bytes < trigger->n_due_bytes &&
-                        !trim_trigger_fell(trigger, heap) && !trim_trigger_is_last(trigger, heap);
+                        !scan_trigger_fell(trigger, heap) && !scan_trigger_is_last(trigger, heap);
 
         if (__builtin_expect(is_early, true))
                 return false;
@@ -142,54 +143,54 @@ static inline bool trim_trigger_count_free(struct trim_trigger *trigger, const s
 }
 
 /* Must the look ask how far the stream has come, even if nothing is above the budget? */
-static inline bool trim_trigger_asks(const struct trim_trigger *trigger, const struct heap *heap)
+static inline bool scan_trigger_asks(const struct scan_trigger *trigger, const struct heap *heap)
 {
-        return trigger->n_lacks || trim_trigger_is_last(trigger, heap);
+        return trigger->n_lacks || scan_trigger_is_last(trigger, heap);
 }
 
 /* Is a record due that no later free may make up for? */
-static inline bool trim_trigger_is_pressing(const struct trim_trigger *trigger,
+static inline bool scan_trigger_is_pressing(const struct scan_trigger *trigger,
                                             const struct heap *heap)
 {
-        return trim_trigger_fell(trigger, heap) ||
+        return scan_trigger_fell(trigger, heap) ||
                (trigger->has_emptied && heap->n_freed_bytes >= trigger->n_small_bytes);
 }
 
 /* A look was made; n_excess_bytes more than the budget are still held. */
-void trim_trigger_done(struct trim_trigger *trigger, const struct heap_set *set,
+void scan_trigger_done(struct scan_trigger *trigger, const struct heap_set *set,
                        const struct heap *heap, uint64_t n_excess_bytes);
 
-/* The pool was looked at: the next record is due after TRIM_TRIGGER_RECORD_BYTES, or sooner. */
-void trim_trigger_lower(struct trim_trigger *trigger);
+/* The pool was looked at: the next record is due after SCAN_TRIGGER_RECORD_BYTES, or sooner. */
+void scan_trigger_lower(struct scan_trigger *trigger);
 
 /* How many small records each of so many heaps is granted. */
-uint32_t trim_trigger_share(uint32_t n_heaps);
+uint32_t scan_trigger_share(uint32_t n_heaps);
 
-/* How many a new heap is: a part of what is left of TRIM_TRIGGER_SMALL_ALL since the last grant. */
-uint32_t trim_trigger_first_share(uint32_t *n_left);
+/* How many a new heap is: a part of what is left of SCAN_TRIGGER_SMALL_ALL since the last grant. */
+uint32_t scan_trigger_first_share(uint32_t *n_left);
 
 /* That many small records are granted to this one of n_heaps. */
-void trim_trigger_grant(struct trim_trigger *trigger, uint32_t n_records, uint32_t n_heaps);
+void scan_trigger_grant(struct scan_trigger *trigger, uint32_t n_records, uint32_t n_heaps);
 
-static inline bool trim_trigger_is_granted(const struct trim_trigger *trigger)
+static inline bool scan_trigger_is_granted(const struct scan_trigger *trigger)
 {
         return trigger->n_small == trigger->n_granted;
 }
 
 /* Is there an empty block, perhaps, that no record covers? */
-static inline bool trim_trigger_is_owed(const struct trim_trigger *trigger, const struct heap *heap)
+static inline bool scan_trigger_is_owed(const struct scan_trigger *trigger, const struct heap *heap)
 {
         return trigger->has_emptied && heap->n_freed_bytes;
 }
 
 /* A record was made that was not due. */
-void trim_trigger_note_record(struct trim_trigger *trigger, const struct heap *heap);
+void scan_trigger_note_record(struct scan_trigger *trigger, const struct heap *heap);
 
-/* Is a record due? If so, trim_trigger_raise must follow. */
-bool trim_trigger_begin_record(struct trim_trigger *trigger, const struct heap *heap);
+/* Is a record due? If so, scan_trigger_raise must follow. */
+bool scan_trigger_begin_record(struct scan_trigger *trigger, const struct heap *heap);
 
 /* A record was made, or cannot be made. Until the next look, each record is due after half more than the one before;
  * falls to a new low do not count. So a loop that frees much in little time makes a few records only. If another heap
  * lacks blocks the next one is due sooner, a few times. */
-void trim_trigger_raise(struct trim_trigger *trigger, const struct heap_set *set,
+void scan_trigger_raise(struct scan_trigger *trigger, const struct heap_set *set,
                         const struct heap *heap);
