@@ -194,12 +194,12 @@ ok "what is larger than the device is refused" said 1 "larger than the pool may 
 is_reported() { [ "$(refusals)" = "$((before + 1))" ]; }
 ok "events: what the library refuses, once" wait_until 20 is_reported
 ok "why-oom: what the library refuses, and whose it is" contains "$(gpumemctl why-oom --last 1)" "was refused 8.00 TiB of pool 0:"
-gpumemctl limits --set client:device_bytes=16MiB
+gpumemctl limits --set client:device_bytes=16MiB >/dev/null
 refuse 32MiB || true
 ok "what passes a limit is refused" grep -q "^error " "$place/refused"
 ok "why-oom: a limit is in the way" contains "$(gpumemctl why-oom --last 1)" "16.00 MiB"
 ok "why-oom: under a limit the pool's room is not said" equal "$(gpumemctl why-oom --last 1 | grep -c "can be had")" 0
-gpumemctl limits --set client:device_bytes=none
+gpumemctl limits --set client:device_bytes=none >/dev/null
 ok "devices: which GPU it is" equal "$(gpumemctl devices --wide | awk 'NR == 2 {print $NF}')" \
         "$(answer 'a["pools"][0]["uuid"]' devices)"
 ok "devices: its UUID is whole" equal "$(answer 'len(a["pools"][0]["uuid"])' devices)" 40
