@@ -22,7 +22,7 @@ static struct worker {
         uint64_t n_ns;
         unsigned n_steps;
         unsigned n_left; /* steps until it has no more to do */
-} admin, arriving, users[N_USERS];
+} admin, arriving, serving, users[N_USERS];
 
 static uv_loop_t loop;
 static struct scheduler scheduler;
@@ -80,6 +80,7 @@ static void start(void)
         ck_assert_int_eq(scheduler_open(&scheduler, &loop, after_step), 0);
         admin = (struct worker){.task = {.step = work}, .pays = &scheduler.admin};
         arriving = (struct worker){.task = {.step = work}, .pays = &scheduler.arriving};
+        serving = (struct worker){.task = {.step = work}, .pays = &scheduler.serving};
         for (unsigned i = 0; i < N_USERS; i++) {
                 users[i].task.step = work;
                 users[i].pays = &users[i].payer;
@@ -95,6 +96,7 @@ static void stop(void)
         }
         scheduler_take_out(&admin.task);
         scheduler_take_out(&arriving.task);
+        scheduler_take_out(&serving.task);
         scheduler_close(&scheduler);
         (void)uv_run(&loop, UV_RUN_DEFAULT);
         ck_assert_int_eq(uv_loop_close(&loop), 0);
@@ -161,6 +163,25 @@ TEST(connections_that_arrive_have_a_tenth_too)
         ck_assert_uint_ge(arriving.n_ns, S / 10 - MS);
         ck_assert_uint_ge(admin.n_ns, S / 10 - MS);
         ck_assert_uint_ge(users_ns(), S * 77 / 100);
+}
+
+/* Others' requests wait for the end of a walk. Beside it both tenths are what they are, and users have the rest. */
+TEST(walks_through_queues_have_half)
+{
+        begin_users(N_USERS);
+        begin(&serving, UINT32_MAX, 50 * US);
+        run_for(S);
+        ck_assert_uint_ge(serving.n_ns, S / 2 - 10 * MS);
+        ck_assert_uint_le(serving.n_ns, S / 2 + 20 * MS);
+        begin(&admin, UINT32_MAX, 100 * US);
+        begin(&arriving, UINT32_MAX, 10 * US);
+        serving.n_ns = 0;
+        begin_users(N_USERS);
+        run_for(S);
+        ck_assert_uint_ge(serving.n_ns, S / 2 - 10 * MS);
+        ck_assert_uint_ge(admin.n_ns, S / 10 - MS);
+        ck_assert_uint_ge(arriving.n_ns, S / 10 - MS);
+        ck_assert_uint_ge(users_ns(), S * 27 / 100);
 }
 
 /* Nor does it save up what it did not want. */
