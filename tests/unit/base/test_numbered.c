@@ -126,4 +126,23 @@ TEST(what_is_there_all_the_while_is_met_once)
         }
 }
 
+/* Each takes as long as three, or as one more than a part has: a part meets one at least. */
+TEST(what_takes_long_leaves_less_to_its_part)
+{
+        struct numbered_walk walk = {.next = 0};
+        unsigned n;
+
+        for (unsigned i = 0; i < N; i++)
+                put(&objects[i]);
+        numbered_go_on(&walk, 30);
+        for (n = 0; numbered_next(&all, &walk); n++)
+                numbered_spend(&walk, 2);
+        ck_assert_uint_eq(n, 10);
+        numbered_go_on(&walk, 30);
+        for (n = 0; numbered_next(&all, &walk); n++)
+                numbered_spend(&walk, UINT_MAX);
+        ck_assert_uint_eq(n, 1);
+        ck_assert_uint_eq(walk.next, 11);
+}
+
 TESTS_MAIN("numbered", .start = start, .stop = stop)
