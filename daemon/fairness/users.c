@@ -186,6 +186,25 @@ uint64_t *account_list_bytes(struct account *account)
         return account->user->uid ? &account->user->n_list_bytes : &account->n_list_bytes;
 }
 
+bool account_may_arrive(const struct account *account, unsigned n_max)
+{
+        unsigned n = account->user->n_arrivals;
+
+        return n < n_max && account->n_arrivals < n_max - n;
+}
+
+void account_arrive(struct account *account)
+{
+        account->n_arrivals++;
+        account->user->n_arrivals++;
+}
+
+void account_end_arrival(struct account *account)
+{
+        account->n_arrivals--;
+        account->user->n_arrivals--;
+}
+
 bool account_is_of_more(const struct account *account)
 {
         return strcmp(account->realm, ACCOUNT_MORE) == 0;

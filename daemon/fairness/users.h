@@ -112,6 +112,14 @@ struct log_limit *account_log_limit(struct account *account);
 struct reply_owner **account_replies(struct account *account);
 uint64_t *account_list_bytes(struct account *account);
 
+/* Whether one more of its connections may wait to be let in, where n_max of its user may: each container leaves as many
+ * places as it has. So do processes of the host, which are one account. */
+bool account_may_arrive(const struct account *account, unsigned n_max);
+
+/* One does, or no longer does. */
+void account_arrive(struct account *account);
+void account_end_arrival(struct account *account);
+
 /* The account is the one for containers beyond the limit. */
 bool account_is_of_more(const struct account *account);
 

@@ -57,10 +57,8 @@ static void arrival_free(struct arrival *arrival)
 {
         scheduler_take_out(&arrival->task);
         LIST_REMOVE(arrival, link);
-        if (arrival->account) {
-                arrival->account->n_arrivals--;
-                arrival->account->user->n_arrivals--;
-        }
+        if (arrival->account)
+                account_end_arrival(arrival->account);
         (void)account_unref(arrival->account);
         free(arrival);
 }
@@ -108,21 +106,13 @@ static struct payer *payer_of(const struct listen_socket *socket)
         return socket->way == SESSION_AS_ADMIN ? &scheduler->admin : &scheduler->arriving;
 }
 
-/* One container of the user leaves half of the places to the others. */
-static bool has_place(const struct listen_socket *socket, const struct account *account)
-{
-        unsigned n_max = socket->listener->n_arrivals_max;
-
-        return account->user->n_arrivals < n_max && account->n_arrivals <= n_max / 2;
-}
-
 /* A connection is sent away before more are taken, but after those whose turn comes now. */
 static int arrival_new(struct listen_socket *socket, struct account *account,
                        const struct accepted *take_accepted)
 {
         struct scheduler *scheduler = &socket->listener->server->scheduler;
         struct arrival *arrival = calloc(1, sizeof(*arrival));
-        bool comes_in = !account || has_place(socket, account);
+        bool comes_in = !account || account_may_arrive(account, socket->listener->n_arrivals_max);
 
         if (!arrival)
                 return -ENOMEM;
@@ -134,8 +124,7 @@ static int arrival_new(struct listen_socket *socket, struct account *account,
         LIST_INSERT_HEAD(&socket->listener->arrivals, arrival, link);
         if (account) {
                 payer_ref(&account->payer);
-                account->n_arrivals++;
-                account->user->n_arrivals++;
+                account_arrive(account);
         }
         scheduler_put(scheduler, comes_in && account ? &account->payer : payer_of(socket),
                       &arrival->task);

@@ -468,4 +468,39 @@ TEST(each_container_that_root_runs_is_an_owner)
         ck_assert_uint_eq(number_of(0, "/container-1"), number);
 }
 
+static unsigned arrive_all(struct account *account)
+{
+        unsigned n = 0;
+
+        for (; account_may_arrive(account, 1000); n++)
+                account_arrive(account);
+        return n;
+}
+
+static void end_arrivals(struct account *account, unsigned n)
+{
+        while (n--)
+                account_end_arrival(account);
+        (void)account_unref(account);
+}
+
+TEST(each_container_leaves_places_to_connect)
+{
+        struct account *accounts[8], *other = must_ref(OTHER, "");
+        unsigned n[ARRAY_SIZE(accounts)], n_other;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(accounts); i++) {
+                accounts[i] = must_ref_nth(0, i);
+                n[i] = arrive_all(accounts[i]);
+                ck_assert_uint_ge(n[i], 1000 >> (i + 1));
+        }
+        ck_assert_uint_eq(n[0], 500);
+        ck_assert_uint_eq(n[1], 250);
+        n_other = arrive_all(other);
+        ck_assert_uint_eq(n_other, 500);
+        for (unsigned i = 0; i < ARRAY_SIZE(accounts); i++)
+                end_arrivals(accounts[i], n[i]);
+        end_arrivals(other, n_other);
+}
+
 TESTS_MAIN("users", .start = start, .stop = stop)
