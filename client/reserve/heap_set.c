@@ -141,7 +141,7 @@ uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t n
         return set->n_reserved_bytes + n_more_bytes - n_budget;
 }
 
-/* A hundred heaps are looked at in about 5 us. */
+/* The more heaps, the more a look costs, and the rarer it is. */
 void heap_set_see(struct heap_set *set, uint64_t now_us)
 {
         if (set->n_heaps <= HEAPS_SEEN_AT_ONCE || now_us > set->budget.faded_at_us + set->n_heaps)
