@@ -223,7 +223,7 @@ static void want(struct replay *replay, const struct stream *stream)
 {
         for (unsigned i = 0; i < replay->n_streams; i++) {
                 if (&replay->streams[i] != stream)
-                        scan_trigger_note_lack(&replay->streams[i].trigger);
+                        scan_trigger_note_lack(&replay->streams[i].trigger, false);
         }
 }
 
@@ -293,7 +293,7 @@ static int lease_parts(struct replay *replay, struct stream *stream,
 static enum heap_set_reach reach_of(struct replay *replay, const struct stream *stream,
                                     uint64_t n_allocated_bytes)
 {
-        if (heap_set_may_grow(&replay->heap_set, n_allocated_bytes))
+        if (heap_set_may_grow(&replay->heap_set, n_allocated_bytes, (uint64_t)replay->now_us))
                 return HEAP_SET_ALONE;
         want(replay, stream);
         return HEAP_SET_ALL;

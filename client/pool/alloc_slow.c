@@ -45,6 +45,7 @@ static bool may_adopt(const struct pool *pool, const struct pool_request *reques
 /* Makes the other heaps look how far their streams have come, since this one wants their freed memory. */
 static void want(struct pool *pool, const struct stream_heap *heap)
 {
+        bool is_short = heap_set_is_short(&pool->heap_set, clock_now_us());
         struct stream_heap *other, *next;
 
         HASH_ITER(hh, pool->heaps, other, next)
@@ -52,17 +53,16 @@ static void want(struct pool *pool, const struct stream_heap *heap)
                 if (other == heap)
                         continue;
                 spin_lock(&heap_in(other)->lock);
-                scan_trigger_note_lack(&other->trigger);
+                scan_trigger_note_lack(&other->trigger, is_short);
                 spin_unlock(&heap_in(other)->lock);
         }
 }
 
-static enum heap_set_reach reach_of(const struct pool *pool, const struct pool_request *request)
+static enum heap_set_reach reach_of(const struct pool *pool, const struct pool_request *request,
+                                    bool is_alone)
 {
-        bool may_take = pool->heap_set.n_heaps > 1 && may_adopt(pool, request);
-
-        return may_take && !heap_set_may_grow(&pool->heap_set, request->n_bytes) ? HEAP_SET_ALL
-                                                                                 : HEAP_SET_ALONE;
+        return pool->heap_set.n_heaps > 1 && !is_alone && may_adopt(pool, request) ? HEAP_SET_ALL
+                                                                                   : HEAP_SET_ALONE;
 }
 
 /* What a graph gets stays its own as long as it lives, so a capture takes no more than it needs. */
@@ -73,14 +73,15 @@ static bool recall(struct pool *pool, struct stream_heap *heap, uint64_t n_bytes
 }
 
 /* Takes blocks from the idle list, or idle blocks of other streams. */
-static bool adopt(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
+static bool adopt(struct pool *pool, const struct pool_request *request, struct stream_heap *heap,
+                  bool is_alone)
 {
         uint64_t n_bytes = heap_round_up(request->n_bytes);
 
         if (recall(pool, heap, n_bytes) ||
             heap_set_reuse_idle(&pool->heap_set, &heap->in_set, n_bytes))
                 return true;
-        return reach_of(pool, request) == HEAP_SET_ALL &&
+        return reach_of(pool, request, is_alone) == HEAP_SET_ALL &&
                heap_set_adopt(&pool->heap_set, &heap->in_set, n_bytes);
 }
 
@@ -303,6 +304,7 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
 struct
 try {
         unsigned i;
+        bool is_alone;         /* it takes no blocks of other heaps: see heap_set_may_grow */
         unsigned n_moves_left; /* of the request */
         struct stream_heap *heap;
         struct new_blocks new_blocks;
@@ -321,7 +323,7 @@ static int find_place(struct pool *pool, const struct pool_request *request, str
 {
         uint64_t n_bytes = heap_round_up(request->n_bytes);
         struct set_heap *heap = &try->heap->in_set;
-        enum heap_set_reach reach = reach_of(pool, request);
+        enum heap_set_reach reach = reach_of(pool, request, try->is_alone);
         int r = heap_set_plan(&pool->heap_set, heap, n_bytes, reach, &try->new_blocks);
 
         if (r == -ENOMEM && addresses_widen(pool, n_bytes))
@@ -348,8 +350,8 @@ static int fill_place(struct pool *pool, const struct pool_request *request, str
 
         if (r)
                 return r > 0 ? -EAGAIN : r;
-        moves_plan(pool, try->heap, reach_of(pool, request), try->n_moves_left, &try->new_blocks,
-                   &try->moves);
+        moves_plan(pool, try->heap, reach_of(pool, request, try->is_alone), try->n_moves_left,
+                   &try->new_blocks, &try->moves);
         try->n_moves_left -= try->moves.n;
         return reserve(pool, &try->new_blocks, &try->parts);
 }
@@ -362,9 +364,10 @@ static int plan(struct pool *pool, const struct pool_request *request, struct tr
         if (r)
                 return r;
         fence(pool, request, try->heap);
-        if (!heap_set_may_grow(&pool->heap_set, request->n_bytes))
+        try->is_alone = heap_set_may_grow(&pool->heap_set, request->n_bytes, clock_now_us());
+        if (!try->is_alone)
                 want(pool, try->heap);
-        if (adopt(pool, request, try->heap))
+        if (adopt(pool, request, try->heap, try->is_alone))
                 return 0;
         if (!try->i)
                 heap_set_note_miss(&pool->heap_set, heap_round_up(request->n_bytes),
@@ -524,6 +527,17 @@ int pool_check_size(const struct pool *pool, uint64_t n_bytes)
         return GPUMEM_E_TOO_LARGE;
 }
 
+/* If there is no memory for a block of its own the next try takes other heaps' blocks. */
+static int or_with_others(struct pool *pool, const struct try *try, int r)
+{
+        if (!pool_is_refusal(r) && r != GPUMEM_E_TOO_MANY)
+                return r;
+        pthread_mutex_lock(&pool->lock);
+        heap_set_note_refused(&pool->heap_set, clock_now_us());
+        pthread_mutex_unlock(&pool->lock);
+        return try->is_alone ? -EAGAIN : r;
+}
+
 static int attempt_some(struct pool *pool, const struct pool_request *request,
                         struct stream_heap **ret_heap, void **ret_pointer)
 {
@@ -533,7 +547,7 @@ static int attempt_some(struct pool *pool, const struct pool_request *request,
         LIST_INIT(&try.list);
         for (; r == -EAGAIN && try.i < HEAP_SET_TRIES; try.i++) {
                 try.parts = (struct parts){.n = 0};
-                r = attempt(pool, request, &try, ret_pointer);
+                r = or_with_others(pool, &try, attempt(pool, request, &try, ret_pointer));
         }
         if (!r)
                 *ret_heap = try.heap;

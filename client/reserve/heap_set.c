@@ -123,9 +123,20 @@ static uint64_t at_least(const struct heap_set *set, uint64_t n_bytes)
         return n_least_bytes;
 }
 
-bool heap_set_may_grow(const struct heap_set *set, uint64_t n_more_bytes)
+bool heap_set_may_grow(const struct heap_set *set, uint64_t n_more_bytes, uint64_t now_us)
 {
-        return set->n_reserved_bytes + n_more_bytes <= at_least(set, 0);
+        return set->n_reserved_bytes + n_more_bytes <= at_least(set, 0) &&
+               !heap_set_is_short(set, now_us);
+}
+
+void heap_set_note_refused(struct heap_set *set, uint64_t now_us)
+{
+        set->short_until_us = now_us + HEAP_SET_SHORT_US;
+}
+
+bool heap_set_is_short(const struct heap_set *set, uint64_t now_us)
+{
+        return now_us < set->short_until_us;
 }
 
 uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t now_us)

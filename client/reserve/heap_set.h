@@ -38,6 +38,7 @@ struct heap_set {
         uint64_t next_look_us;   /* of threads that free; see heap_set_begin_look */
         uint64_t n_looked_bytes; /* allocated at their last look */
         uint64_t n_looks;        /* of plans, at blocks of other heaps */
+        uint64_t short_until_us; /* see heap_set_is_short */
 };
 
 void heap_set_init(struct heap_set *set);
@@ -83,7 +84,12 @@ uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t n
 
 /* Is so little held that a request of n_more_bytes had better lease its own block than take another heap's, whose stream
  * would lack it? */
-bool heap_set_may_grow(const struct heap_set *set, uint64_t n_more_bytes);
+bool heap_set_may_grow(const struct heap_set *set, uint64_t n_more_bytes, uint64_t now_us);
+
+/* A lease was refused: for HEAP_SET_SHORT_US there are no more blocks. */
+#define HEAP_SET_SHORT_US UINT64_C(10000000)
+void heap_set_note_refused(struct heap_set *set, uint64_t now_us);
+bool heap_set_is_short(const struct heap_set *set, uint64_t now_us);
 
 /* Would n_more_bytes exceed the budget so far that a request rather waits for work to end, up to HEAP_SET_WAIT_US? */
 #define HEAP_SET_WAIT_US 20000

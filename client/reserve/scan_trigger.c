@@ -50,8 +50,9 @@ void scan_trigger_note_other(struct scan_trigger *trigger)
         trigger->has_others = true;
 }
 
-void scan_trigger_note_lack(struct scan_trigger *trigger)
+void scan_trigger_note_lack(struct scan_trigger *trigger, bool is_short)
 {
+        trigger->is_short = is_short;
         if (!trigger->n_lacks)
                 set_bytes(trigger, 0);
         trigger->n_lacks = SCAN_TRIGGER_LACKS;
@@ -131,7 +132,8 @@ void scan_trigger_grant(struct scan_trigger *trigger, uint32_t n_records, uint32
 
 bool scan_trigger_begin_record(struct scan_trigger *trigger, const struct heap *heap)
 {
-        bool is_due = heap->n_freed_bytes >= trigger->n_bytes || scan_trigger_fell(trigger, heap);
+        bool is_due = heap->n_freed_bytes >= trigger->n_bytes || scan_trigger_fell(trigger, heap) ||
+                      (trigger->is_short && scan_trigger_is_last(trigger, heap));
 
         trigger->is_small = !is_due;
         return is_due || scan_trigger_is_last(trigger, heap) ||

@@ -6,7 +6,8 @@
  *   - If other heaps lacked blocks: for a while, whenever a part of what the heap holds was freed.
  *   - If there are other heaps: also when nothing is allocated any more. That may be the last free of a stream that is
  *     about to end, and without an event its memory could never be known to be idle. With an idle list this, too, is
- *     done as often as it is granted: a stream may allocate and free one piece in a loop.
+ *     done as often as it is granted: a stream may allocate and free one piece in a loop. While there are no
+ *     more blocks to lease it is done each time.
  *   - With an idle list: when much less is allocated than before, and when a block may have become empty, as often as
  *     this is granted. The program may make no call after any free, and no other thread may make the record.
  * Pure; the caller has the heap's lock. */
@@ -34,6 +35,7 @@ struct scan_trigger {
         bool has_others;          /* there are other heaps, or were */
         bool has_emptied;         /* blocks may have become empty since the last record */
         bool is_small;            /* the record that is under way is for that alone */
+        bool is_short;            /* another heap lacks blocks, and none can be leased */
         uint64_t n_due_bytes;     /* freed in the epoch before a look is due */
         uint64_t n_watched_bytes; /* a hole of this size may be the first to empty a block */
         uint64_t n_top_bytes;     /* most bytes allocated since the last record */
@@ -53,13 +55,14 @@ void scan_trigger_init(struct scan_trigger *trigger);
 /* There is another heap. */
 void scan_trigger_note_other(struct scan_trigger *trigger);
 
-/* Another heap lacks blocks, or may. */
-void scan_trigger_note_lack(struct scan_trigger *trigger);
+/* Another heap lacks blocks, or may; is_short: and none can be leased. */
+void scan_trigger_note_lack(struct scan_trigger *trigger, bool is_short);
 
 /* Nothing is allocated, and other heaps may want the memory. */
 static inline bool scan_trigger_is_last(const struct scan_trigger *trigger, const struct heap *heap)
 {
-        return trigger->has_others && !heap->n_requested_bytes && trigger->n_small;
+        return trigger->has_others && !heap->n_requested_bytes &&
+               (trigger->n_small || trigger->is_short);
 }
 
 /* With an idle list: so much may be freed before a record marks how far the stream has come, so that the rest can be

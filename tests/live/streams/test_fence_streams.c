@@ -18,6 +18,7 @@
 #define N_MANY     500
 #define N_IN_TURN  24
 #define N_ROUNDS   4000
+#define N_BEYOND   48 /* of 64 MiB each block has 2 */
 
 #define TEXT_OF(name) #name
 #define NAME_OF(call) TEXT_OF(call)
@@ -423,10 +424,10 @@ TEST(a_flush_waits_once_for_many_frees)
         end_capture(user);
 }
 
-static void pairs_in_turn(const CUstream *streams, unsigned n_rounds)
+static void pairs_in_turn(const CUstream *streams, unsigned n_streams, unsigned n_rounds)
 {
-        for (unsigned i = 0; i < n_rounds * N_IN_TURN; i++) {
-                CUstream stream = streams[i % N_IN_TURN];
+        for (unsigned i = 0; i < n_rounds * n_streams; i++) {
+                CUstream stream = streams[i % n_streams];
 
                 free_in(must_alloc(GPUMEM_DEVICE, stream, 0, SMALL), stream);
         }
@@ -441,13 +442,27 @@ TEST(streams_that_take_turns_keep_a_block_each)
 
         for (unsigned i = 0; i < N_IN_TURN; i++)
                 streams[i] = new_stream(CU_STREAM_NON_BLOCKING);
-        pairs_in_turn(streams, N_ROUNDS / 4);
+        pairs_in_turn(streams, N_IN_TURN, N_ROUNDS / 4);
         n_before = atomic_load(&n_marks);
         n_hits = nearest_stats(client, GPUMEM_DEVICE).n_hits;
-        pairs_in_turn(streams, N_ROUNDS);
+        pairs_in_turn(streams, N_IN_TURN, N_ROUNDS);
         ck_assert_uint_lt(atomic_load(&n_marks) - n_before, N_ROUNDS * N_IN_TURN / 2);
         ck_assert_uint_ge(nearest_stats(client, GPUMEM_DEVICE).n_hits - n_hits,
                           N_ROUNDS * N_IN_TURN * 95 / 100);
+}
+
+/* The pool has fewer blocks than there are streams. They share them, and wait for no work. */
+TEST(streams_beyond_the_pool_share_its_blocks)
+{
+        CUstream streams[N_BEYOND];
+        unsigned n;
+
+        for (unsigned i = 0; i < N_BEYOND; i++)
+                streams[i] = new_stream(CU_STREAM_NON_BLOCKING);
+        pairs_in_turn(streams, N_BEYOND, 2);
+        n = atomic_load(&n_waits);
+        pairs_in_turn(streams, N_BEYOND, 200);
+        ck_assert_uint_le(atomic_load(&n_waits) - n, 2);
 }
 
 TESTS_MAIN("fence_streams", .limit_s = 60, .start = start, .stop = stop)

@@ -42,14 +42,17 @@ TEST(a_block_for_each_heap_is_no_excess)
         (void)add(0, 0, HEAP_BLOCK_UNIT);
         fill(0, 512, 0);
         heap_set_count(&set, n_least - HEAP_BLOCK_UNIT);
-        ck_assert(heap_set_may_grow(&set, HEAP_BLOCK_UNIT));
-        ck_assert(!heap_set_may_grow(&set, HEAP_BLOCK_UNIT + 1));
+        ck_assert(heap_set_may_grow(&set, HEAP_BLOCK_UNIT, NOW));
+        ck_assert(!heap_set_may_grow(&set, HEAP_BLOCK_UNIT + 1, NOW));
         ck_assert_uint_eq(heap_set_excess(&set, HEAP_BLOCK_UNIT, NOW), 0);
         ck_assert(!heap_set_is_hard(&set, HEAP_BLOCK_UNIT));
+        heap_set_note_refused(&set, NOW);
+        ck_assert(!heap_set_may_grow(&set, 512, NOW + HEAP_SET_SHORT_US - 1));
+        ck_assert(heap_set_may_grow(&set, 512, NOW + HEAP_SET_SHORT_US));
         heap_set_count(&set, 2 * HEAP_BLOCK_UNIT);
         ck_assert_uint_eq(heap_set_excess(&set, 0, NOW), HEAP_BLOCK_UNIT);
         set.budget.n_empty_max = 0;
-        ck_assert(!heap_set_may_grow(&set, 512));
+        ck_assert(!heap_set_may_grow(&set, 512, NOW + HEAP_SET_SHORT_US));
         ck_assert_uint_gt(heap_set_excess(&set, 0, NOW), HEAP_BLOCK_UNIT);
 }
 

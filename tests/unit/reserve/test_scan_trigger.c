@@ -55,7 +55,7 @@ TEST(they_look_sooner_when_more_is_held)
 
 TEST(who_is_wanted_looks_at_once_and_then_by_bytes)
 {
-        scan_trigger_note_lack(&trigger);
+        scan_trigger_note_lack(&trigger, false);
         for (unsigned i = 0; i < SCAN_TRIGGER_LACKS; i++) {
                 ck_assert_uint_eq(count_frees(MIB), i ? 3 : 1);
                 scan_trigger_done(&trigger, &set, &heap, 0);
@@ -66,7 +66,7 @@ TEST(who_is_wanted_looks_at_once_and_then_by_bytes)
 TEST(in_small_heaps_it_is_a_block)
 {
         heap.n_reserved_bytes = 0;
-        scan_trigger_note_lack(&trigger);
+        scan_trigger_note_lack(&trigger, false);
         scan_trigger_done(&trigger, &set, &heap, 0);
         ck_assert_uint_eq(count_frees(MIB), 2);
         heap.n_reserved_bytes = 48 * MIB;
@@ -74,10 +74,10 @@ TEST(in_small_heaps_it_is_a_block)
 
 TEST(a_second_want_lets_a_look_come_when_it_was_to_come)
 {
-        scan_trigger_note_lack(&trigger);
+        scan_trigger_note_lack(&trigger, false);
         ck_assert_uint_eq(count_frees(MIB), 1);
         scan_trigger_done(&trigger, &set, &heap, 0);
-        scan_trigger_note_lack(&trigger);
+        scan_trigger_note_lack(&trigger, false);
         ck_assert_uint_eq(trigger.n_lacks, SCAN_TRIGGER_LACKS);
         ck_assert_uint_eq(count_frees(MIB), 3);
 }
@@ -85,7 +85,7 @@ TEST(a_second_want_lets_a_look_come_when_it_was_to_come)
 TEST(nobody_is_there_who_wants_anything)
 {
         set.n_heaps = 1;
-        scan_trigger_note_lack(&trigger);
+        scan_trigger_note_lack(&trigger, false);
         ck_assert_uint_eq(count_frees(MIB), 1);
         scan_trigger_done(&trigger, &set, &heap, 0);
         ck_assert_uint_eq(count_frees(MIB), SCAN_TRIGGER_FREES);
@@ -298,6 +298,15 @@ TEST(the_last_free_is_recorded_as_often_as_is_granted)
         ck_assert_uint_eq(n, 5);
         ck_assert(!scan_trigger_begin_record(&trigger, &heap));
         ck_assert(scan_trigger_is_owed(&trigger, &heap));
+        scan_trigger_note_lack(&trigger, true);
+        for (unsigned i = 0; i < 10000; i++) {
+                heap.n_freed_bytes += 4096;
+                ck_assert(scan_trigger_begin_record(&trigger, &heap));
+                heap.n_freed_bytes = 0;
+                scan_trigger_raise(&trigger, &set, &heap);
+        }
+        scan_trigger_note_lack(&trigger, false);
+        ck_assert(!scan_trigger_is_last(&trigger, &heap));
 }
 
 TEST(many_heaps_share_what_is_granted)
