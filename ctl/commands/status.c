@@ -50,8 +50,8 @@ static const char help[] =
         "\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n"
         "Exit status: 0 gpumemd answers, 1 it refused or failed, 3 it is not reachable.\n"
-        "For probes use gpumemctl health; for programs stats, clients and health, each\n"
-        "with --json.\n";
+        "For probes use gpumemctl health; for programs stats, clients and health, which\n"
+        "have JSON.\n";
 
 /* "0.2.0", of the event that says "gpumemd 0.2.0 started". */
 #define VERSION_MAX 32
