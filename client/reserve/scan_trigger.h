@@ -111,7 +111,7 @@ static ALWAYS_INLINE bool scan_trigger_fell(const struct scan_trigger *trigger,
 #define SCAN_TRIGGER_SMALL_LEAST 2
 
 /* They are granted so often that those of one heap take about a hundredth of the time at most: one in 64 registered
- * streams takes 10 us. Those of all heaps take as much where no stream is registered. */
+ * streams takes 10 us. */
 #define SCAN_TRIGGER_GRANT_US 250000
 
 /* A block may have become empty. */
