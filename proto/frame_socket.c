@@ -108,14 +108,17 @@ static ssize_t receive_datagram(int socket, enum proto_sender sender, void *buff
 }
 
 /* A reset is reported once, before the frames that the peer had sent until then. */
-bool frame_socket_brings_fds(int socket)
+int frame_socket_brings_fds(int socket, bool *ret_brings_fds)
 {
         struct msghdr message = {.msg_iovlen = 0};
         ssize_t n = recvmsg(socket, &message, MSG_PEEK);
 
         if (n < 0 && errno == ECONNRESET)
                 n = recvmsg(socket, &message, MSG_PEEK);
-        return n >= 0 && message.msg_flags & MSG_CTRUNC;
+        if (n < 0)
+                return errno == ECONNRESET ? GPUMEM_E_DISCONNECTED : err_errno();
+        *ret_brings_fds = message.msg_flags & MSG_CTRUNC;
+        return 0;
 }
 
 int frame_socket_receive(int socket, enum proto_sender sender, struct frame *ret_frame,

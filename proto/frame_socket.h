@@ -15,9 +15,10 @@ int frame_socket_send(int socket, const struct frame *frame, const int *fds);
 /* Sends a frame without fds; -EAGAIN: the socket is full, even if it is a blocking one. */
 int frame_socket_send_now(int socket, const struct frame *frame);
 
-/* Does the next frame have fds? They stay in the socket. The caller that receives this frame, or closes the socket,
- * may hold the last reference to their files, and may wait for them. */
-bool frame_socket_brings_fds(int socket);
+/* Does the next frame have fds? They stay in the socket. The caller that receives this frame, or closes the socket, may
+ * hold the last reference to their files, and may wait for them. GPUMEM_E_DISCONNECTED, -EAGAIN and other -errno as
+ * frame_socket_receive. */
+int frame_socket_brings_fds(int socket, bool *ret_brings_fds);
 
 /* Receives one frame from `sender`. ret_fds owns the fds that came, all close-on-exec. GPUMEM_E_DISCONNECTED: the end
  * of the connection; GPUMEM_E_BAD_FRAME with a reason, and GPUMEM_E_UNKNOWN_KIND, as proto_decode; -EAGAIN: there is

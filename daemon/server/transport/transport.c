@@ -84,15 +84,19 @@ static bool receive(struct transport *transport)
         struct fdset fds = FDSET_NULL;
         struct proto_reason reason = {"a system error", NULL};
         struct frame frame;
+        bool brings_fds = false;
         int r;
 
         if (transport->closing || !may_read(transport))
                 return false;
-        if (transport->may_bring_fds && frame_socket_brings_fds(transport->fd)) {
+        /* A frame that comes after this look may have fds: it is not received before the next one. */
+        r = transport->may_bring_fds ? frame_socket_brings_fds(transport->fd, &brings_fds) : 0;
+        if (brings_fds) {
                 transport->on_end(transport, &fds_came);
                 return true;
         }
-        r = frame_socket_receive(transport->fd, FROM_CLIENT, &frame, &fds, &reason);
+        if (r == 0)
+                r = frame_socket_receive(transport->fd, FROM_CLIENT, &frame, &fds, &reason);
         if (r == -EAGAIN)
                 transport->is_readable = false;
         if (r == -EAGAIN || r == -EINTR)

@@ -91,6 +91,27 @@ TEST(the_daemon_takes_no_fd)
         closep(&file);
 }
 
+/* A frame that has not come yet may have fds, too. */
+TEST(a_look_says_whether_the_next_frame_has_fds)
+{
+        struct frame frame = leased_frame(), received;
+        struct fdset fds = FDSET_NULL;
+        int file = memfd_create("test", MFD_CLOEXEC);
+        bool brings_fds = true;
+
+        ck_assert_int_eq(frame_socket_brings_fds(ends[1], &brings_fds), -EAGAIN);
+        ck_assert(brings_fds);
+        ck_assert_int_eq(send(ends[0], "", 1, 0), 1);
+        ck_assert_int_eq(frame_socket_send(ends[0], &frame, &file), 0);
+        ck_assert_int_eq(frame_socket_brings_fds(ends[1], &brings_fds), 0);
+        ck_assert(!brings_fds);
+        ck_assert_int_eq(receive(FROM_CLIENT, &received, &fds), GPUMEM_E_BAD_FRAME);
+        ck_assert_int_eq(frame_socket_brings_fds(ends[1], &brings_fds), 0);
+        ck_assert(brings_fds);
+        ck_assert_int_eq(receive(FROM_CLIENT, &received, &fds), GPUMEM_E_BAD_FRAME);
+        closep(&file);
+}
+
 /* One fd where the message carries none; more than the receiver takes; fewer than the header says. */
 TEST(a_wrong_number_of_fds_is_refused)
 {
