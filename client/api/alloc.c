@@ -142,18 +142,19 @@ static inline int32_t own_place(const struct gpumem_request *request,
 static ALWAYS_INLINE int alloc_hit(struct gpumem_client *client,
                                    const struct gpumem_request *request, void **ret_pointer)
 {
-        struct stream_heap *heap;
+        struct stream_heap *guess, *heap;
         struct stream_mark mark;
         int r;
 
         if (request->kind != GPUMEM_DEVICE || request->flags & ~GPUMEM_AT_PLACE ||
             !client->has_cuda)
                 return GPUMEM_E_REFUSED;
-        recent_heaps_prefetch(&client->recent, request->n_bytes);
+        guess = recent_heaps_prefetch(&client->recent, request->n_bytes);
         r = look(client, request->stream, &mark);
         if (r)
                 return r;
         heap = recent_heaps_find(&client->recent, &mark);
+        recent_heaps_check(&client->recent, guess, heap);
         if (!heap ||
             (request->place != own_place(request, heap) && request->place != GPUMEM_NEAREST))
                 return GPUMEM_E_REFUSED;

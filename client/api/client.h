@@ -36,7 +36,7 @@ struct gpumem_client {
         bool has_cuda;
         struct recent_heaps recent;
         struct capture_frees capture_frees;
-        struct cuda cuda;
+        _Alignas(64) struct cuda cuda;
         uint64_t number;
         struct events events;
         struct reconnector reconnector;

@@ -10,7 +10,7 @@
 void recent_heaps_init(struct recent_heaps *recent)
 {
         atomic_init(&recent->table, NULL);
-        atomic_init(&recent->latest, NULL);
+        atomic_init(&recent->guess, NULL);
         pthread_mutex_init(&recent->lock, NULL);
 }
 
@@ -131,7 +131,7 @@ void recent_heaps_note(struct recent_heaps *recent, const struct stream_mark *ma
                 place = grow(recent, tag);
         if (place)
                 set(place, tag, heap);
-        atomic_store_explicit(&recent->latest, heap, memory_order_relaxed);
+        atomic_store_explicit(&recent->guess, heap, memory_order_relaxed);
         pthread_mutex_unlock(&recent->lock);
 }
 

@@ -31,8 +31,8 @@ struct recent_table {
 struct recent_heaps {
         _Atomic(struct recent_table *) table; /* NULL until the first heap is noted */
         _Atomic(struct stream_heap *)
-                latest;       /* that was noted: of a program with one stream, its heap */
-        pthread_mutex_t lock; /* of all that write */
+                guess;        /* the next call's, before its stream is known; or NULL */
+        pthread_mutex_t lock; /* of all that write the table */
 };
 
 void recent_heaps_init(struct recent_heaps *recent);
@@ -51,14 +51,27 @@ static inline uint64_t recent_heaps_tag(const struct stream_mark *mark)
         return mark->id ^ mark->scope >> 8 ^ mark->scope << 56;
 }
 
-/* For a caller that does not know its stream's mark yet: fetches what is probably needed once it does. */
-static ALWAYS_INLINE void recent_heaps_prefetch(const struct recent_heaps *recent, uint64_t n_bytes)
+/* For a caller that does not know its stream's mark yet: fetches what is probably needed once it does. Returns the heap
+ * for which it did; NULL: none. */
+static ALWAYS_INLINE struct stream_heap *recent_heaps_prefetch(const struct recent_heaps *recent,
+                                                               uint64_t n_bytes)
 {
-        struct stream_heap *latest = atomic_load_explicit(&recent->latest, memory_order_relaxed);
+        struct stream_heap *guess = atomic_load_explicit(&recent->guess, memory_order_relaxed);
 
         __builtin_prefetch(atomic_load_explicit(&recent->table, memory_order_relaxed));
-        if (latest)
-                pool_prefetch(latest, n_bytes);
+        if (guess)
+                pool_prefetch(guess, n_bytes);
+        return guess;
+}
+
+/* The guess was wrong. To fetch another thread's heap takes its lines from that thread: of two threads with a stream
+ * each, one was three times slower. So no heap is fetched before the next one is noted. */
+static ALWAYS_INLINE void recent_heaps_check(struct recent_heaps *recent,
+                                             const struct stream_heap *guess,
+                                             const struct stream_heap *heap)
+{
+        if (__builtin_expect(guess && guess != heap, false))
+                atomic_store_explicit(&recent->guess, NULL, memory_order_relaxed);
 }
 
 /* Ids count up, and contexts are addresses: the product spreads both. */
