@@ -212,7 +212,7 @@ static bool reply(struct walk *walk)
         struct frame reply = FRAME_NULL;
 
         if (row_buffer_take_file(&listing->rows, session, &fd)) {
-                session_refuse_for_memory(session, walk->request.serial);
+                row_buffer_refuse(&listing->rows, session, walk->request.serial);
                 return false;
         }
         reply.events_reply = (struct message_events_reply){

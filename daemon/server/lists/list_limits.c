@@ -226,7 +226,7 @@ static void reply(struct limit_list *list)
         struct frame frame = FRAME_NULL;
 
         if (row_buffer_take_file(&list->rows, session, &fd)) {
-                session_refuse_for_memory(session, list->walk.request.serial);
+                row_buffer_refuse(&list->rows, session, list->walk.request.serial);
                 return;
         }
         frame.limits_reply.n_rows = list->rows.n_rows;

@@ -234,7 +234,7 @@ bool listing_reply(struct walk *walk)
         struct listing *listing = listing_of(walk);
 
         if (make_fds(listing, &fds)) {
-                session_refuse_for_memory(walk->asker, walk->request.serial);
+                row_buffer_refuse(&listing->rows, walk->asker, walk->request.serial);
                 return false;
         }
         reply.clients_reply = (struct message_clients_reply){

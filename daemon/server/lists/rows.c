@@ -10,6 +10,7 @@
 #include "base/memfd.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/reply_files.h"
+#include "gpumem.h"
 
 /* A step writes one chunk, and never copies rows that are there. Most of its time goes to the file's new pages. */
 #define CHUNK_BYTES 8192
@@ -42,6 +43,8 @@ static bool count_more(struct row_buffer *buffer, size_t n_bytes)
         uint64_t *n_all = buffer->n_owner_bytes;
 
         if (n_all && *n_all > buffer->n_bytes && *n_all + n_bytes > ROWS_MAX_BYTES_AN_OWNER)
+                buffer->is_beyond = true;
+        if (buffer->is_beyond)
                 return false;
         buffer->n_bytes += n_bytes;
         if (n_all)
@@ -145,6 +148,16 @@ int row_buffer_take_file(struct row_buffer *buffer, struct session *session, int
         buffer->has_file = false;
         *ret_fd = buffer->file;
         return 0;
+}
+
+void row_buffer_refuse(const struct row_buffer *buffer, struct session *session, uint32_t serial)
+{
+        if (buffer->is_beyond)
+                session_send_error(session, serial, GPUMEM_E_TOO_MANY,
+                                   "the lists that are being made for this user would take more "
+                                   "than 64 MiB; ask for one at a time");
+        else
+                session_refuse_for_memory(session, serial);
 }
 
 bool rows_may_show(const struct session *session, const struct tenant *tenant)

@@ -19,14 +19,15 @@ void list_tenants_take(struct session *session, const struct frame *frame);
 void list_events_take(struct session *session, const struct frame *frame);
 
 /* Rows that are being added, and the file into which they are written when all of them are there. It owns both. Before
- * the first row n_row_bytes is set, and the rest is 0. `failed` is set when a row or the file could not be made. */
+ * the first row n_row_bytes is set, and the rest is 0. `failed` is set when a row or the file could not be made; is_beyond,
+ * too, if that was for ROWS_MAX_BYTES_AN_OWNER. */
 struct row_buffer {
         size_t n_row_bytes;
         uint32_t n_rows;
         uint32_t n_written;
         struct row_chunk *first,
                 *last; /* those that are not in the file; `last` is valid if there is one */
-        bool failed;
+        bool failed, is_beyond;
         uint64_t n_bytes; /* of all rows; and */
         uint64_t
                 *n_owner_bytes; /* in all lists of its owner that are being made; NULL: no matter */
@@ -50,6 +51,9 @@ bool row_buffer_write_some(struct row_buffer *buffer);
 
 /* The file, with all rows, for the session's reply. Negative if it could not be made. */
 int row_buffer_take_file(struct row_buffer *buffer, struct session *session, int *ret_fd);
+
+/* Answers that request with why there is no file. */
+void row_buffer_refuse(const struct row_buffer *buffer, struct session *session, uint32_t serial);
 
 /* Whether the peer may see this tenant's rows one by one. */
 bool rows_may_show(const struct session *session, const struct tenant *tenant);

@@ -60,7 +60,7 @@ TEST(the_lists_of_a_user_hold_so_much_together)
 {
         ck_assert_uint_eq(add(FIRST, N_ROWS - 8), N_ROWS - 8);
         ck_assert_uint_eq(add(SECOND, 16), 8);
-        ck_assert(lists[SECOND].failed);
+        ck_assert(lists[SECOND].failed && lists[SECOND].is_beyond);
         ck_assert_uint_eq(add(OTHER_USER, 16), 16);
         ck_assert_uint_eq(add(OPERATOR, 2 * N_ROWS), 2 * N_ROWS);
         row_buffer_clear(&lists[FIRST]);
