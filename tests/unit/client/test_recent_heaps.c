@@ -98,4 +98,18 @@ TEST(streams_that_are_gone_make_no_table_grow)
         ck_assert_uint_le(n_bits(), 9);
 }
 
+/* A thread's calls leave another's heap alone, but for one. */
+TEST(a_wrong_guess_is_made_once)
+{
+        give(&(struct stream_mark){.id = 1}, &heaps[1]);
+        ck_assert_ptr_eq(recent_heaps_prefetch(&recent, 1), &heaps[1]);
+        recent_heaps_check(&recent, &heaps[1], &heaps[1]);
+        ck_assert_ptr_eq(recent_heaps_prefetch(&recent, 1), &heaps[1]);
+        recent_heaps_check(&recent, &heaps[1], &heaps[2]);
+        ck_assert_ptr_null(recent_heaps_prefetch(&recent, 1));
+        recent_heaps_check(&recent, NULL, &heaps[2]);
+        give(&(struct stream_mark){.id = 2}, &heaps[2]);
+        ck_assert_ptr_eq(recent_heaps_prefetch(&recent, 1), &heaps[2]);
+}
+
 TESTS_MAIN("recent_heaps", .limit_s = UNLIMITED, .start = begin, .stop = end)
