@@ -79,8 +79,8 @@ static int parse_max(const char *text, struct limit_change *change)
         if (change->kind == PROTO_LIMIT_LEASES) {
                 if (parse_number(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT)
                         return 0;
-                return wrong(text, has_default ? "a number of leases, none, default"
-                                               : "a number of leases, none");
+                return wrong(text, has_default ? "a number of leases, none or default"
+                                               : "a number of leases or none");
         }
         if (change->kind == PROTO_LIMIT_RETURN_SECONDS)
                 return parse_number(text, &change->max) == 0 && change->max < PROTO_LIMIT_INHERIT
@@ -90,8 +90,8 @@ static int parse_max(const char *text, struct limit_change *change)
                 return 0;
         if (change->kind >= PROTO_LIMIT_MIN_BYTES)
                 return wrong(text, "a size such as 12GiB or 0");
-        return wrong(text, has_default ? "a size such as 12GiB, none, default"
-                                       : "a size such as 12GiB, none");
+        return wrong(text, has_default ? "a size such as 12GiB, none or default"
+                                       : "a size such as 12GiB or none");
 }
 
 /* Cuts `text` at the first `mark`: what stands before it goes to `word`. */

@@ -80,7 +80,7 @@ static void fill_row(struct table_row *row, const struct limit_row *limit)
         else
                 format_amount(row->cells[3], limit->kind, limit->used);
         format_amount(row->cells[4], limit->kind, limit->max);
-        (void)snprintf(row->cells[5], TABLE_CELL_MAX, "%s", limit->name);
+        (void)snprintf(row->cells[5], TABLE_CELL_MAX, "%s", *limit->name ? limit->name : "-");
 }
 
 static int print_table(const struct limit_row *rows, uint32_t n)

@@ -202,9 +202,9 @@ ok "gpumemctl: no minimum" said 2 'invalid --set "none" (expected a size such as
         gpumemctl limits --set pool/0:min_bytes=none
 ok "gpumemctl: no seconds" said 2 'invalid --set "1m" (expected a number of seconds)' \
         gpumemctl limits --set pool/0:return_after_seconds=1m
-ok "gpumemctl: no number" said 2 'invalid --set "1KiB" (expected a number of leases, none)' gpumemctl limits --set client:leases=1KiB
-ok "gpumemctl: no size of a limit" said 2 'invalid --set "big" (expected a size such as 12GiB, none)' gpumemctl limits --set tenant:device_bytes=big
-ok "gpumemctl: no default of a default" said 2 'invalid --set "default" (expected a size such as 12GiB, none)' \
+ok "gpumemctl: no number" said 2 'invalid --set "1KiB" (expected a number of leases or none)' gpumemctl limits --set client:leases=1KiB
+ok "gpumemctl: no size of a limit" said 2 'invalid --set "big" (expected a size such as 12GiB or none)' gpumemctl limits --set tenant:device_bytes=big
+ok "gpumemctl: no default of a default" said 2 'invalid --set "default" (expected a size such as 12GiB or none)' \
         gpumemctl limits --set tenant:device_bytes=default
 ok "gpumemctl: --set elsewhere" said 2 "only limits takes --set" gpumemctl stats --set client:leases=1
 
@@ -216,7 +216,7 @@ device_bytes=$(gpumemctl stats --json | sed -n 's/^ *"max_bytes": \([0-9]*\),*$/
 stop_daemon
 
 # has_limit PATTERN: a row of gpumemctl limits is so.
-has_limit() { gpumemctl limits | grep -Eq "^$1 *\$"; }
+has_limit() { gpumemctl limits | grep -Eq "^$1( +-)?\$"; }
 # name_of POOL: as part of such a pattern.
 name_of() {
         # shellcheck disable=SC2016  # Characters, no expansion.
