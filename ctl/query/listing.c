@@ -291,15 +291,13 @@ static void tell_if_none(const struct listing *listing, const struct listed *lis
 
         if (listed->n_rows)
                 return;
-        for (unsigned i = 0; i < filter->n_rules; i++) {
-                if (filter->rules[i].field != pid)
-                        continue;
+        /* With another rule beside it there may be some, which that one does not choose. */
+        if (filter->n_rules == 1 && filter->rules[0].field == pid)
                 (void)fprintf(stderr, "gpumemctl: no %s have pid %" PRIu64 "\n", listing->name,
-                              filter->rules[i].value);
-                return;
-        }
-        (void)fprintf(stderr, "gpumemctl: there are no %s%s\n", listing->name,
-                      filter->n_rules ? " that these options choose" : "");
+                              filter->rules[0].value);
+        else
+                (void)fprintf(stderr, "gpumemctl: there are no %s%s\n", listing->name,
+                              filter->n_rules ? " that these options choose" : "");
 }
 
 int listing_show(struct link *link, const struct listing *listing, const char *const *narrow,

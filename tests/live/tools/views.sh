@@ -116,6 +116,8 @@ ok "a table without rows is its heading" equal "$(gpumemctl blocks --pid 2147483
 ok "blocks that there are not" said 0 "gpumemctl: there are no blocks that these options choose" gpumemctl blocks --min-size 1TiB
 ok "watch: fragmentation where nothing is cached or idle" equal "$(gpumemctl watch --count 1 --pool 0 | awk 'NR == 2 { print $10 }')" "-"
 ok "a pid that no client has" said 0 "gpumemctl: no clients have pid 2147483647" gpumemctl clients --pid 2147483647
+ok "a pid that a client has, but in another state" said 0 "gpumemctl: there are no clients that these options choose" \
+        gpumemctl clients --pid "${holders[first]}" --state left
 ok "a user that no client has" said 0 "gpumemctl: there are no clients that these options choose" gpumemctl clients --uid 4294967294
 
 cells_of() { gpumemctl map --pool "$1" | sed -n '2,/^  A /p' | sed '$d'; }
