@@ -29,7 +29,8 @@
 #define CLIENTS_MAX 5
 #define NS_PER_MS   1e6
 
-/* Behind a bar: what is reserved, and the limit. */
+/* Before a bar: the pool's number and name. Behind it: what is reserved, and the limit. */
+#define HEAD_WIDTH (NAME_WIDTH + 5)
 #define TAIL       " %11s of %11s"
 #define TAIL_WIDTH 27
 
@@ -156,9 +157,11 @@ static void print_pool(const struct pool_row *pool, const struct stats_row *stat
 static void print_pools(const struct pool_stats *pool_stats)
 {
         unsigned columns = screen_width();
+        bool has_bars = columns >= HEAD_WIDTH + BAR_MIN + 2 + TAIL_WIDTH;
 
-        (void)printf("%-*s " TAIL "\n", (int)columns - TAIL_WIDTH - 1,
-                     "Pools: | in use i idle = cached ~ lingering # others", "RESERVED", "OF");
+        (void)printf("%-*s" TAIL "\n", has_bars ? (int)columns - TAIL_WIDTH : HEAD_WIDTH,
+                     has_bars ? "Pools: | in use i idle = cached ~ lingering # others " : "Pools:",
+                     "RESERVED", "OF");
         for (uint32_t i = 0; i < pool_stats->n; i++)
                 print_pool(&pool_stats->pools[i], &pool_stats->stats[i], columns);
 }

@@ -143,6 +143,8 @@ in_terminal() {
         python3 -c 'import pty, sys
 sys.exit(pty.spawn(sys.argv[1:]) >> 8)' "$@" </dev/null
 }
+ok "status: no room for bars: no legend" said 0 "Pools:                    " in_terminal sh -c "stty cols 61; gpumemctl"
+ok "status: room for bars" said 0 "Pools: | in use" in_terminal sh -c "stty cols 62; gpumemctl"
 ok "map: a terminal, and colours" said 0 $'\033[32mA' in_terminal env TERM=xterm gpumemctl map
 ok "map: NO_COLOR" equal "$(in_terminal env TERM=xterm NO_COLOR=1 gpumemctl map | grep -c $'\033')" 0
 ok "map: a terminal that has none" equal "$(in_terminal env TERM=dumb gpumemctl map | grep -c $'\033')" 0
