@@ -274,8 +274,12 @@ static int run(struct link *link, const struct arguments *arguments)
                 r = make(&node, arguments->pool, &map);
         if (r)
                 return report_refusal(link, "map", r);
-        if (map_options->svg)
-                return write_svg(&map, map_options->svg);
+        if (map_options->svg) {
+                int status = write_svg(&map, map_options->svg);
+
+                if (status != STATUS_OK || arguments->output != OUTPUT_JSON)
+                        return status;
+        }
         return arguments->output == OUTPUT_JSON ? print_json(&map) : print_text(&map);
 }
 
