@@ -278,6 +278,7 @@ unsigned chart_cells(const struct chart *chart, unsigned n_cells, unsigned *cell
 void span_describe(const struct span *span, char text[static SPAN_TEXT_MAX])
 {
         const char *state = listed_block_name(span->state);
+        const char *whose = span->state == LISTED_LEASED ? "by" : "with";
         char of[SPAN_TEXT_MAX / 2] = "";
 
         if (span->container && *span->container)
@@ -285,8 +286,8 @@ void span_describe(const struct span *span, char text[static SPAN_TEXT_MAX])
         if (span->state == LISTED_SUM)
                 (void)snprintf(text, SPAN_TEXT_MAX, "other tenants'");
         else if (span->n_owners > 1)
-                (void)snprintf(text, SPAN_TEXT_MAX, "%s by %" PRIu32 " other processes", state,
-                               span->n_owners);
+                (void)snprintf(text, SPAN_TEXT_MAX, "%s %s %" PRIu32 " other processes", state,
+                               whose, span->n_owners);
         else if (span->uid == LISTING_NOBODY)
                 (void)snprintf(text, SPAN_TEXT_MAX, "%s, without an owner", state);
         else if (!span->pid)
@@ -294,7 +295,7 @@ void span_describe(const struct span *span, char text[static SPAN_TEXT_MAX])
                                of);
         else
                 (void)snprintf(text, SPAN_TEXT_MAX,
-                               "%s by process %" PRIu32 " of uid %" PRIu32 "%s%s%s%s", state,
+                               "%s %s process %" PRIu32 " of uid %" PRIu32 "%s%s%s%s", state, whose,
                                span->pid, span->uid, span->program ? " (" : "",
                                span->program ? span->program : "", span->program ? ")" : "", of);
 }

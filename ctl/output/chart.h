@@ -45,6 +45,6 @@ uint64_t chart_cell_bytes(const struct chart *chart, unsigned n_cells);
  * reserved. Returns how many cells there are, n_cells at most. */
 unsigned chart_cells(const struct chart *chart, unsigned n_cells, unsigned *cells);
 
-/* "leased by process 12 of uid 1000 (python3), in container 0123456789ab" */
+/* "leased by process 12 of uid 1000 (python3), in container 0123456789ab"; "idle with process 12 ..." */
 #define SPAN_TEXT_MAX 192
 void span_describe(const struct span *span, char text[static SPAN_TEXT_MAX]);

@@ -94,6 +94,19 @@ TEST(what_is_nobody_s_yet_is_said_to_be)
         ck_assert_str_eq(text, "cached, without an owner");
 }
 
+TEST(what_is_not_leased_is_with_its_process)
+{
+        const struct block_row blocks[] = {block(LISTED_LEASED, 9, 90, 4),
+                                           block(LISTED_IDLE, 9, 90, 4)};
+        char text[SPAN_TEXT_MAX];
+
+        make(blocks, ARRAY_SIZE(blocks), 64 * MIB);
+        span_describe(&chart.spans[0], text);
+        ck_assert_str_eq(text, "leased by process 90 of uid 9");
+        span_describe(&chart.spans[1], text);
+        ck_assert_str_eq(text, "idle with process 90 of uid 9");
+}
+
 TEST(other_pools_are_not_in_it)
 {
         struct block_row other = block(LISTED_LEASED, 7, 70, 4);
