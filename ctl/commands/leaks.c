@@ -63,7 +63,7 @@ static void number_cell(char *cell, uint64_t value, uint64_t none)
                 format_count(cell, value);
 }
 
-static int print_table(const struct leaks *leaks)
+static int print_table(const struct leaks *leaks, uint64_t older_s)
 {
         static const struct table_column columns[] = {
                 {"WHAT", TABLE_LEFT},    {"UID", TABLE_RIGHT},  {"PID", TABLE_RIGHT},
@@ -75,8 +75,9 @@ static int print_table(const struct leaks *leaks)
         /* On stderr: the table is for programs, too. */
         if (!leaks->n)
                 (void)fprintf(stderr,
-                              "gpumemctl: no memory of that age seems to be leaked, of what "
-                              "this user may see\n");
+                              "gpumemctl: nothing that this user may see seems to be leaked for "
+                              "%" PRIu64 " s or longer (--older)\n",
+                              older_s);
         table_add_columns(&table, columns, ARRAY_SIZE(columns));
         for (uint32_t i = 0; i < leaks->n; i++) {
                 const struct leak *leak = &leaks->leaks[i];
@@ -161,7 +162,8 @@ static int run(struct link *link, const struct arguments *arguments)
         leaks_find(&rows, older_s * 1000, process_is_stopped, &leaks);
         if (leaks.is_short_of_memory)
                 return report_failure("leaks", -ENOMEM);
-        status = arguments->output == OUTPUT_JSON ? print_json(&leaks) : print_table(&leaks);
+        status = arguments->output == OUTPUT_JSON ? print_json(&leaks)
+                                                  : print_table(&leaks, older_s);
         return status == STATUS_OK && leaks.n ? STATUS_FAILURE : status;
 }
 

@@ -79,7 +79,8 @@ suspend() {
 
 ok "why-oom: nothing yet" equal "$(gpumemctl why-oom)" "nothing was refused for lack of memory"
 ok "why-oom: nothing yet: JSON" equal "$(answer 'a["refusals"]' why-oom)" "[]"
-ok "leaks: none" said 0 "no memory of that age seems to be leaked" gpumemctl leaks --older 0
+ok "leaks: none" said 0 "gpumemctl: nothing that this user may see seems to be leaked for 60 s or longer" gpumemctl leaks
+ok "leaks: none of an age" said 0 " seems to be leaked for 0 s or longer (--older)" gpumemctl leaks --older 0
 ok "events: none" said 0 "gpumemctl: gpumemd remembers no such event that this user may see" gpumemctl events --pid 2147483647
 ok "events: what gpumemd does has no program" said 0 "  gpumemd $(gpumemd --version | cut -d " " -f 2) started" gpumemctl events
 ok "leaks: none: JSON" equal "$(answer 'a["leaks"]' leaks)" "[]"
