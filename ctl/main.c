@@ -45,7 +45,7 @@ static int run(const struct invocation *invocation)
                 return command->run(NULL, arguments);
         r = connect_to_daemon(arguments, &link);
         if (r)
-                return report_no_connection(r);
+                return report_no_connection(r, arguments);
         status = command->run(link, arguments);
         link_free(link);
         return status;

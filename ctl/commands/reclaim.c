@@ -277,7 +277,7 @@ static int run(struct link *none, const struct arguments *arguments)
         }
         r = connect_to_daemon(arguments, &link);
         if (r)
-                return report_no_connection(r);
+                return report_no_connection(r, arguments);
         status = run_linked(link, arguments);
         link_free(link);
         return status;

@@ -294,7 +294,7 @@ static int run(struct link *none, const struct arguments *arguments)
         (void)none;
         r = connect_to_daemon(arguments, &link);
         if (r)
-                return report_no_connection(r);
+                return report_no_connection(r, arguments);
         status = show(link);
         link_free(link);
         return status;

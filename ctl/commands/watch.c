@@ -294,7 +294,7 @@ static int run(struct link *none, const struct arguments *arguments)
 
         (void)none;
         if (r)
-                return report_no_connection(r);
+                return report_no_connection(r, arguments);
         interrupt_catch();
         r = watch_all(&watch);
         if (r)

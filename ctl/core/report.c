@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/core/report.h"
 
+#include <grp.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
 #include "base/err.h"
 #include "client/runtime/last_error.h"
 #include "gpumem.h"
+#include "proto/address.h"
 
 int report_failure(const char *what, int result)
 {
@@ -21,8 +25,29 @@ int report_unreachable(int result)
         return STATUS_NO_DAEMON;
 }
 
+/* Root's group gives more rights than these, so none is told to join it. Where the socket's folder is closed to this
+ * user, its group cannot be seen. */
+static void advise_to_join(const char *socket_path)
+{
+        struct sockaddr_un address;
+        const struct group *group;
+        struct stat status;
+
+        if (address_to_connect(socket_path, &address) || stat(address.sun_path, &status))
+                return;
+        group = getgrgid(status.st_gid);
+        if (status.st_gid == 0 || !group)
+                (void)fprintf(stderr, "gpumemctl: start gpumemd with --group GROUP, where GROUP "
+                                      "has this user as a member\n");
+        else
+                (void)fprintf(stderr,
+                              "gpumemctl: its group is %s: \"usermod --append --groups %s USER\" "
+                              "as root, then log in again\n",
+                              group->gr_name, group->gr_name);
+}
+
 /* A daemon that is there must not be started: it is stopped, or hangs. */
-int report_no_connection(int result)
+int report_no_connection(int result, const struct arguments *arguments)
 {
         int error = last_error_errno(result), status = report_unreachable(result);
 
@@ -37,7 +62,12 @@ int report_no_connection(int result)
         case ETIMEDOUT:
                 (void)fprintf(stderr,
                               "gpumemctl: continue it (kill -CONT PID), or restart it "
-                              "(\"systemctl restart gpumemd\"): programs keep their memory\n");
+                              "(\"systemctl restart gpumemd\")%s\n",
+                              error == EAGAIN ? ": programs keep their memory" : "");
+                return status;
+        case EACCES:
+        case EPERM:
+                advise_to_join(arguments->socket_path);
                 return status;
         case EPROTOTYPE:
         case ENOTSOCK:

@@ -28,7 +28,7 @@ int report_failure(const char *what, int result);
 int report_unreachable(int result);
 
 /* And what to do. */
-int report_no_connection(int result);
+int report_no_connection(int result, const struct arguments *arguments);
 
 /* As report_failure, in the daemon's words, if it has said why. */
 int report_refusal(struct link *link, const char *what, int result);

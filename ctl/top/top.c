@@ -171,7 +171,7 @@ static int run(struct link *none, const struct arguments *given)
                 return report_terminal(-ENOTTY);
         r = connect_to_daemon(&arguments, &link);
         if (r)
-                return report_no_connection(r);
+                return report_no_connection(r, &arguments);
         r = check_pool(link, arguments.pool);
         if (r) {
                 link_free(link);

@@ -384,6 +384,19 @@ ok "a stopped daemon does not answer" \
         gpumemctl --timeout 1 stats
 kill -CONT "$daemon"
 ok "and does when it goes on" gpumemctl stats
+# A socket that another user can see, and not open: its group decides what helps.
+if [ "$(id -u)" -eq 0 ]; then
+        ctl=$(type -P gpumemctl)
+        chmod 711 "$place"
+        ok "a socket of root's group: what to do" said 3 "start gpumemd with --group GROUP" as_another "$ctl" stats
+        chgrp daemon "$GPUMEM_SOCKET"
+        ok "a socket of another group: what to do" said 3 '"usermod --append --groups daemon USER" as root' \
+                as_another "$ctl" stats
+        chmod 700 "$place"
+else
+        skip "a socket of root's group: what to do" "for root only"
+        skip "a socket of another group: what to do" "for root only"
+fi
 ok "a second daemon is refused" said 1 "another gpumemd serves" gpumemd
 ok "the first one goes on" gpumemctl stats
 ok "stats names each pool" said 0 "${devices[$last]%, *}" gpumemctl stats --wide

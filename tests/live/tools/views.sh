@@ -223,6 +223,8 @@ kill -STOP "$daemon"
 ok "status: a daemon that does not answer" said 3 "has not answered for 1 s" gpumemctl --timeout 1
 ok "status: a daemon that does not answer: what to do" said 3 "continue it (kill -CONT PID), or restart it" \
         gpumemctl --timeout 1
+ok "status: a daemon that does not answer: what it costs is said once" equal \
+        "$(gpumemctl --timeout 1 2>&1 | grep -ci "programs keep their memory")" 1
 ok "status: a daemon that does not answer is not to be started" [ -z "$(gpumemctl --timeout 1 2>&1 | grep "systemctl start")" ]
 ok "health: a daemon that says nothing" said 3 "has not answered for 1 s" gpumemctl health --timeout 1
 kill -CONT "$daemon"
