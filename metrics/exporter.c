@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -14,6 +15,7 @@
 #include "base/log.h"
 #include "metrics/http.h"
 #include "metrics/listen.h"
+#include "proto/address.h"
 
 #define TIMEOUT_S_DEFAULT 5
 #define TIMEOUT_S_MAX     60
@@ -85,6 +87,21 @@ static enum parsed parse_listen(const char *text, struct options *options)
         return PARSED_WRONG;
 }
 
+static enum parsed parse_socket(const char *text, struct options *options)
+{
+        struct sockaddr_un address;
+
+        if (address_to_connect(text, &address)) {
+                (void)fprintf(stderr,
+                              "gpumemd-exporter: invalid --socket \"%s\" (expected a path of "
+                              "1-107 bytes)\n",
+                              text);
+                return PARSED_WRONG;
+        }
+        options->wish.socket_path = text;
+        return PARSED_RUN;
+}
+
 static enum parsed parse_timeout(const char *text, struct options *options)
 {
         char *end;
@@ -118,8 +135,7 @@ static enum parsed take_option(int id, const char *value, struct options *option
         case OPTION_LISTEN:
                 return parse_listen(value, options);
         case OPTION_SOCKET:
-                options->wish.socket_path = value;
-                return PARSED_RUN;
+                return parse_socket(value, options);
         case OPTION_TIMEOUT:
                 return parse_timeout(value, options);
         case OPTION_TENANTS:

@@ -48,6 +48,7 @@ ok "an unknown option: by whom, however it was called" says_first "gpumemd-expor
 ok "a word too many" said 2 'unexpected argument "word" (only options' gpumemd-exporter word
 ok "no address" said 2 'invalid --listen "9:9" (expected an address such as' gpumemd-exporter --listen 9:9
 ok "no time" said 2 'invalid --timeout "0" (expected 1-60 seconds)' gpumemd-exporter --timeout 0
+ok "no path" said 2 'invalid --socket "" (expected a path of 1-107 bytes)' gpumemd-exporter --socket ""
 ok "no level" said 2 'invalid --log "loud" (expected error, warning, info or debug)' gpumemd-exporter --log loud
 
 # Prometheus's parsers: promtool's of the text format, which also lints, and the server's of OpenMetrics, which
