@@ -92,7 +92,7 @@ static enum parsed take_number(const char *option, const char *text, double leas
         double number = strtod(text, &end);
 
         if (!*text || *end || !(number >= least && number <= most)) {
-                (void)fprintf(stderr, "gpumem-bench: invalid %s \"%s\" (expected %g to %g)\n",
+                (void)fprintf(stderr, "gpumem-bench: invalid %s \"%s\" (expected %.10g to %.10g)\n",
                               option, text, least, most);
                 return PARSED_WRONG;
         }

@@ -44,6 +44,7 @@ ok "an empty allocation" refused 'a 1 0 0\n' "an allocation of 0 bytes"
 ok "an id twice" refused 'a 1 9 0\na 1 9 0\n' "an allocation with an id in use"
 ok "a free of nothing" refused 'a 1 9 0\nf 1\nf 1\n' "a free of an unknown id"
 printf '# nothing\n' >"$place/trace"
+ok "no time" said 2 'invalid --seconds "x" (expected 1 to 1000000)' gpumem-bench hot --seconds x
 ok "an empty trace" said 3 "no allocations in the trace" gpumem-bench trace "$place/trace"
 printf 'a 1 400000000000000 0\n' >"$place/trace"
 ok "more than there is" said 3 "more than a device has" gpumem-bench trace "$place/trace"
