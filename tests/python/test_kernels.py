@@ -473,6 +473,8 @@ class Folders(Kernels):
             ran = self.command(*arguments)
             self.assertEqual((ran.returncode, ran.stdout), (2, ''), arguments)
             self.assertIn('see --help', ran.stderr)
+        self.assertIn('invalid "--unused-for" (expected --json or clear)',
+                      self.command('--unused-for', '3').stderr)
         said = self.command('--help').stdout.splitlines()
         self.assertLessEqual(len(said), 24)
         self.assertLessEqual(max(map(len, said)), 100)

@@ -110,9 +110,9 @@ def main(arguments: list[str]) -> int:
         print(USAGE, end="")
         return 0
     try:
-        if arguments[:1] not in ([], ["clear"], ["--json"]) or arguments[:1] == ["--json"] \
-                and len(arguments) > 1:
-            raise Usage(f"invalid \"{arguments[-1]}\" (expected --json or clear)")
+        wrong = arguments if arguments[:1] not in ([], ["clear"], ["--json"]) else arguments[1:]
+        if wrong and arguments[0] != "clear":
+            raise Usage(f"invalid \"{wrong[0]}\" (expected --json or clear)")
         producer, seconds = parse_clear(arguments[1:]) if arguments[:1] == ["clear"] else (None, 0)
     except Usage as usage:
         print(f"gpumem kernels: {usage}; see --help", file=sys.stderr)
