@@ -16,6 +16,7 @@ import platform
 import re
 import socket
 import struct
+import sys
 from collections.abc import Iterator
 
 from . import _client, _driver, _errors, _library, _mends, _notice, _torch_extension, _where
@@ -299,7 +300,8 @@ def main(arguments: list[str]) -> int:
         print(USAGE, end="")
         return 0
     if arguments not in ([], ["--json"]):
-        print(f"gpumem doctor: {arguments[0]} is no option; see --help")
+        wrong = arguments[1:] if arguments[0] == "--json" else arguments
+        print(f'gpumem doctor: invalid "{wrong[0]}" (expected --json); see --help', file=sys.stderr)
         return 2
     made = checks()
     n = sum(check.state == FAULT for check in made)

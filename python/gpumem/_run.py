@@ -54,7 +54,7 @@ def parse(arguments: list[str]) -> tuple[bool, bool, list[str]]:
         elif option == "--":
             break
         else:
-            raise Usage(f"{option} is no option")
+            raise Usage(f'invalid "{option}" (expected --native, -m or a script)')
     if not rest:
         raise Usage("there is nothing to run")
     return native, is_module, rest

@@ -162,7 +162,8 @@ def main(arguments: list[str]) -> int:
         print(USAGE, end="")
         return 0
     if arguments not in ([], ["--where"]):
-        print(f'gpumem torch-extension: invalid argument "{arguments[0]}" (expected --where)',
+        wrong = arguments[1:] if arguments[0] == "--where" else arguments
+        print(f'gpumem torch-extension: invalid "{wrong[0]}" (expected --where); see --help',
               file=sys.stderr)
         return 2
     try:

@@ -243,6 +243,12 @@ class Doctor(unittest.TestCase):
             for check in self.checks(**more).values():
                 self.assertEqual(bool(check['mend']), check['state'] == 'fault', check)
 
+    def test_a_wrong_call(self):
+        for arguments, wrong in ((['x'], 'x'), (['--json', 'x'], 'x'), (['--json', '--json'], '--json')):
+            ran = MACHINE.run('-m', 'gpumem', 'doctor', *arguments)
+            self.assertEqual((ran.returncode, ran.stdout), (2, ''), arguments)
+            self.assertIn(f'gpumem doctor: invalid "{wrong}" (expected --json)', ran.stderr)
+
     def test_a_screen(self):
         ran = MACHINE.run('-m', 'gpumem', 'doctor')
         self.assertLessEqual(len(ran.stdout.splitlines()), 24)

@@ -111,7 +111,7 @@ class Extension(unittest.TestCase):
 
     def test_1_what_is_missing_is_named(self):
         for arguments, environment, status, text in (
-                (['--wrong'], {}, 2, 'invalid argument "--wrong" (expected --where)'),
+                (['--wrong'], {}, 2, 'invalid "--wrong" (expected --where)'),
                 ([], {'PYTHONPATH': str(world.PACKAGE_FOLDER)}, 1, 'torch is not installed'),
                 ([], {'CXX': 'false'}, 1, 'cannot be compiled for torch 2.11.0')):
             with self.subTest(text):
