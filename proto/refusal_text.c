@@ -253,7 +253,7 @@ static const char *advice_for(const struct message_refused_facts *facts)
                 [PROTO_REFUSED_IDLE] =
                         "wait (wait_ms): idle memory is taken only for requests that wait",
                 [PROTO_REFUSED_FRAGMENTATION] =
-                        "request smaller sizes, or have a holder free all that is in a block",
+                        "request smaller sizes, or have a holder empty a block and gpumem_flush",
         };
 
         if (facts->what == PROTO_SAYS_LATE)
