@@ -135,7 +135,7 @@ static int go_round(struct loop *loop)
 /* Misses a round. */
 static int count(struct loop *loop, unsigned n_rounds, double *ret_misses)
 {
-        struct gpumem_stats before, after;
+        struct gpumem_stats before = {0}, after = {0};
         int r = target_stats(loop->target, &before);
 
         for (unsigned i = 0; i < n_rounds && !r; i++)

@@ -247,8 +247,8 @@ static const char *advice_for(const struct message_refused_facts *facts)
                 [PROTO_REFUSED_QUOTA] = "free memory, or have the limit raised (gpumemctl limits)",
                 [PROTO_REFUSED_POOL_FULL] = "wait (wait_ms), free memory, or end a holder",
                 [PROTO_REFUSED_DEVICE_FULL] =
-                        "see what else is on the device (nvidia-smi), request "
-                        "less, or give the pool a max_bytes",
+                        ("see what else is on the device (nvidia-smi), request less, or give the "
+                         "pool a max_bytes"),
                 [PROTO_REFUSED_LINGERING] = "wait (wait_ms): it comes back when unmapped",
                 [PROTO_REFUSED_IDLE] =
                         "wait (wait_ms): idle memory is taken only for requests that wait",
