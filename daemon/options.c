@@ -9,6 +9,7 @@
 
 #include "base/size.h"
 #include "daemon/config/config.h"
+#include "proto/address.h"
 
 static const char help_text[] =
         "Usage: gpumemd [OPTION]...\n"
@@ -35,7 +36,7 @@ static const char help_text[] =
         "Exit status: 0 ended in order, 1 failure, 2 wrong option or file, 3 no driver.\n";
 
 enum option_id {
-        OPTION_SOCKET = 1,
+        OPTION_SOCKET = 1024,
         OPTION_GROUP,
         OPTION_CUDA_LIBRARY,
         OPTION_NVML_LIBRARY,
@@ -97,6 +98,23 @@ static int parse_level(const char *name, const char *text, enum log_level *ret_l
         return r;
 }
 
+/* The admin socket's path is longer. */
+static int parse_socket(const char *text, const char **ret_path)
+{
+        struct sockaddr_un address, admin;
+        int r = address_to_listen(text, &address);
+
+        if (!r)
+                r = address_of_admin(&address, &admin);
+        if (r)
+                (void)fprintf(stderr,
+                              "gpumemd: invalid --socket \"%s\" (expected a path of 1-%zu bytes)\n",
+                              text, sizeof(address.sun_path) - sizeof(ADDRESS_ADMIN_SUFFIX));
+        else
+                *ret_path = text;
+        return r;
+}
+
 static int parse_group(const char *text, gid_t *ret_group)
 {
         int r = group_parse(text, ret_group);
@@ -136,7 +154,7 @@ static enum options_outcome take(int id, const char *value, struct options *opti
 
         switch (id) {
         case OPTION_SOCKET:
-                options->socket_path = value;
+                r = parse_socket(value, &options->socket_path);
                 break;
         case OPTION_GROUP:
                 r = parse_group(value, &options->group);
@@ -173,6 +191,7 @@ static enum options_outcome take(int id, const char *value, struct options *opti
         case OPTION_CHECK_CONFIG:
                 options->check_path = value;
                 break;
+        case 'h':
         case OPTION_HELP:
                 (void)fputs(help_text, stdout);
                 return OPTIONS_DONE;
@@ -205,7 +224,7 @@ enum options_outcome options_parse(int argc, char **argv, struct options *ret_op
                 return OPTIONS_WRONG;
         /* getopt begins its messages with argv[0]. */
         argv[0] = program;
-        while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+        while ((id = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
                 outcome = take(id, optarg, &options);
                 if (outcome != OPTIONS_RUN)
                         return outcome;

@@ -56,7 +56,11 @@ else
 fi
 ok "gpumemd: no folder for the socket" said 1 "error: $place/no: this folder for the socket does not exist; create it" \
         gpumemd --socket "$place/no/s"
-ok "gpumemd: a path too long" said 1 "longer than 107 bytes" gpumemd --socket "$place/$(printf '%0110d' 0)"
+ok "gpumemd: a path too long" said 2 "(expected a path of 1-101 bytes)" gpumemd --socket "/$(printf '%0101d' 0)"
+ok "gpumemd: an empty path" said 2 'invalid --socket "" (expected a path of 1-101 bytes)' gpumemd --socket ""
+ok "gpumemd: a path too long in GPUMEM_SOCKET" said 1 "longer than 107 bytes" \
+        env GPUMEM_SOCKET="$place/$(printf '%0110d' 0)" gpumemd --config "$place/empty.conf"
+ok "gpumemd -h is --help" equal "$(gpumemd -h)" "$(gpumemd --help)"
 echo precious >"$place/file"
 ok "gpumemd: a file where the socket should be" said 1 "it is left alone" gpumemd --socket "$place/file"
 ok "no lock is left beside it" [ ! -e "$place/file.lock" ]
@@ -75,7 +79,6 @@ else
         skip "gpumemd: another user's folder" "for root only"
         skip "gpumemd: another group's folder" "for root only"
 fi
-ok "gpumemd: an empty path" said 1 "the path is empty" gpumemd --socket ""
 other_listener() {
         python3 -c 'import socket, subprocess, sys
 s = socket.socket(socket.AF_UNIX, int(sys.argv[2]))
