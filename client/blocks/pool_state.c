@@ -9,12 +9,6 @@ int32_t pool_place(const struct pool *pool)
         return pool->memory.kind == GPUMEM_DEVICE ? pool->memory.ordinal : (int32_t)pool->row.place;
 }
 
-void pool_bound_cache(struct pool *pool, uint64_t n_cache_bytes)
-{
-        pool->heap_set.budget.n_empty_max = n_cache_bytes;
-        pool->is_cache_bounded = n_cache_bytes != UINT64_MAX;
-}
-
 enum heap_runs pool_runs(const struct pool *pool)
 {
         return pool->memory.kind == GPUMEM_DEVICE && !pool->memory.is_ipc ? HEAP_JOINED

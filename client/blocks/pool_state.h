@@ -109,7 +109,6 @@ struct pool_addresses {
 struct pool {
         _Atomic(struct arena *) arena; /* NULL until the first block; never changes afterwards */
         struct memory memory;          /* a device that this process does not see has ordinal -1 */
-        _Atomic bool is_cache_bounded; /* see pool_bound_cache; read without the lock */
         struct pool_row row;
         struct peer_access peer_access;
         struct reconnector *reconnector;
@@ -216,9 +215,6 @@ void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_b
 /* A block is added or removed; the caller has the lock. */
 void pool_count_block(struct pool *pool, uint64_t n_bytes);
 void pool_discount_block(struct pool *pool, uint64_t n_bytes);
-
-/* So many bytes of empty blocks at most; UINT64_MAX: no separate bound. The caller has the lock, or the pool alone. */
-void pool_bound_cache(struct pool *pool, uint64_t n_cache_bytes);
 
 /* The pool's clock, which stops while blocks are leased and returned. The caller has the lock. */
 uint64_t pool_now_us(const struct pool *pool);

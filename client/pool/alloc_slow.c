@@ -293,6 +293,7 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
         if (!r)
                 r = pool_cut(heap, n_bytes, COUNTER_MISS, ret_pointer);
         spin_unlock(&heap_in(heap)->lock);
+        trim_set_floors(pool);
         /* Blocks that are in the heap stay there. */
         memmove(&parts->leased[0], &parts->leased[n], (parts->n - n) * sizeof(parts->leased[0]));
         parts->n -= n;

@@ -11,7 +11,7 @@ static_assert(HEAP_SET_LOOK_US == SERVICE_THREAD_SOON_MS * 1000, "with a thread 
 
 bool idle_marking_is_on(const struct pool *pool)
 {
-        return pool->heap_set.budget.n_empty_max == UINT64_MAX;
+        return !heap_set_is_bounded(&pool->heap_set);
 }
 
 /* What is idle already is the process's again, in whichever heap: others adopt it from there. The caller has the lock. */
@@ -28,10 +28,25 @@ static void recall_idle(struct pool *pool)
         }
 }
 
+/* Nothing that was granted or due with another size counts any more. The caller has the lock. */
+static void begin_triggers(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                spin_lock(&heap_in(heap)->lock);
+                scan_trigger_begin(&heap->trigger, idle_marking_is_on(pool) ? SCAN_TRIGGER_UNBOUNDED
+                                                                            : SCAN_TRIGGER_BOUNDED);
+                spin_unlock(&heap_in(heap)->lock);
+        }
+}
+
 void idle_marking_resize(struct pool *pool, uint64_t n_cache_bytes)
 {
         pthread_mutex_lock(&pool->lock);
-        pool_bound_cache(pool, n_cache_bytes);
+        pool->heap_set.budget.n_empty_max = n_cache_bytes;
+        begin_triggers(pool);
         if (n_cache_bytes != UINT64_MAX)
                 recall_idle(pool);
         pthread_mutex_unlock(&pool->lock);

@@ -24,7 +24,7 @@ void pool_init(struct pool *pool, const struct pool_row *row, const struct memor
         peer_access_init(&pool->peer_access);
         counters_init(&pool->counters);
         heap_set_init(&pool->heap_set);
-        pool_bound_cache(pool, n_cache_bytes);
+        pool->heap_set.budget.n_empty_max = n_cache_bytes;
         retained_init(&pool->retained);
         LIST_INIT(&pool->spare_leased);
         LIST_INIT(&pool->stuck_leased);
@@ -116,14 +116,12 @@ static inline int take_back(struct stream_heap *heap, struct heap_block *block, 
                                     : heap_free_in(heap_in(heap), block, address, ret_freed);
 }
 
-/* With a cache size, every hole that may cover a block makes a look due. */
 static ALWAYS_INLINE bool is_time_to_look(struct stream_heap *heap, const struct heap_freed *freed)
 {
         bool is_counted = scan_trigger_count_free(&heap->trigger, heap_in(heap));
-        bool is_bounded = heap->pool->is_cache_bounded;
+        bool may_exceed = scan_trigger_may_exceed(&heap->trigger, heap_in(heap), freed);
 
-        return __builtin_expect(is_counted, false) ||
-               (__builtin_expect(is_bounded, false) && freed->n_extent_bytes >= HEAP_BLOCK_UNIT);
+        return __builtin_expect(is_counted || may_exceed, false);
 }
 
 int pool_give_in(struct stream_heap *heap, struct heap_block *block, const void *pointer,

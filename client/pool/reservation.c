@@ -25,6 +25,7 @@ struct parts {
 static void end_reservation(struct pool *pool, struct leased_list *list)
 {
         heap_set_end_pledge(&pool->heap_set);
+        trim_set_floors(pool);
         retained_take_revoked(pool, RETAINED_DROP_EXCESS, list);
 }
 

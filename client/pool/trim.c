@@ -38,7 +38,7 @@ bool trim_take_one(struct pool *pool, uint64_t start, uint64_t end, struct lease
 /* May blocks be returned unasked? Not if that would wait for kernels. */
 static bool returns_by_itself(const struct pool *pool)
 {
-        if (pool->heap_set.budget.n_empty_max != UINT64_MAX || !pool->memory.cuda)
+        if (heap_set_is_bounded(&pool->heap_set) || !pool->memory.cuda)
                 return true;
         return pool->memory.kind == GPUMEM_DEVICE ? !pool->memory.is_ipc
                                                   : pool->memory.pinned == MEMORY_VMM;
@@ -139,9 +139,65 @@ static bool is_last(struct stream_heap *heap)
 
 static void look_again_later(struct stream_heap *heap, uint64_t n_excess_bytes)
 {
+        const struct heap_set *set = &heap->pool->heap_set;
+
         spin_lock(&heap_in(heap)->lock);
-        scan_trigger_done(&heap->trigger, &heap->pool->heap_set, heap_in(heap), n_excess_bytes);
+        scan_trigger_done(&heap->trigger, set, heap_in(heap), n_excess_bytes);
+        scan_trigger_grant_last(&heap->trigger, set->n_heaps, clock_now_us());
         spin_unlock(&heap_in(heap)->lock);
+}
+
+/* Each free from here on looks, and finds the lock taken: none is missed until the floors are lower. Returns what is
+ * allocated in all heaps. */
+static uint64_t raise_floors(struct pool *pool, uint32_t *ret_n_heaps)
+{
+        struct stream_heap *heap, *next;
+        uint64_t n_bytes = 0;
+
+        *ret_n_heaps = 0;
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                uint64_t n_allocated;
+
+                spin_lock(&heap_in(heap)->lock);
+                n_allocated = scan_trigger_allocated(heap_in(heap));
+                scan_trigger_set_floor(&heap->trigger, n_allocated);
+                spin_unlock(&heap_in(heap)->lock);
+                n_bytes += n_allocated;
+                *ret_n_heaps += n_allocated > 0;
+        }
+        return n_bytes;
+}
+
+/* Where a share is less than a block, the heap would look so often that it may as well look for each block. */
+static void lower_floor(struct stream_heap *heap, uint64_t n_share)
+{
+        struct scan_trigger *trigger = &heap->trigger;
+        uint64_t n_bytes = trigger->n_floor_bytes;
+
+        if (n_share < HEAP_BLOCK_UNIT)
+                scan_trigger_set_floor(trigger, UINT64_MAX);
+        else
+                scan_trigger_set_floor(trigger, n_bytes > n_share ? n_bytes - n_share : 0);
+}
+
+/* What may still become empty is divided among the heaps that have anything to free. */
+void trim_set_floors(struct pool *pool)
+{
+        struct stream_heap *heap, *next;
+        uint64_t n_allocated, n_share;
+        uint32_t n_heaps;
+
+        if (!heap_set_is_bounded(&pool->heap_set))
+                return;
+        n_allocated = raise_floors(pool, &n_heaps);
+        n_share = heap_set_spare(&pool->heap_set, n_allocated) / (n_heaps ? n_heaps : 1);
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                spin_lock(&heap_in(heap)->lock);
+                lower_floor(heap, n_share);
+                spin_unlock(&heap_in(heap)->lock);
+        }
 }
 
 /* The caller has the lock. */
@@ -153,7 +209,7 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
 
         if (!trim_is_still(heap, generation))
                 return;
-        if (n_excess && pool->heap_set.budget.n_empty_max != UINT64_MAX)
+        if (n_excess && heap_set_is_bounded(&pool->heap_set))
                 wait_for_stream(heap, generation, own_stream);
         if (!trim_is_still(heap, generation))
                 return;
@@ -163,6 +219,7 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
         if (n_excess)
                 trim_make_room(pool, 0, 0, 0, list);
         look_again_later(heap, heap_set_excess(&pool->heap_set, 0, pool_now_us(pool)));
+        trim_set_floors(pool);
 }
 
 void trim_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
@@ -173,7 +230,7 @@ void trim_look(struct stream_heap *heap, uint64_t generation, void *const *own_s
         if (!returns_by_itself(pool))
                 return;
         /* A look without a cache size may be skipped while another thread looks. */
-        if (pool->heap_set.budget.n_empty_max != UINT64_MAX || is_last(heap))
+        if (heap_set_is_bounded(&pool->heap_set) || is_last(heap))
                 pthread_mutex_lock(&pool->lock);
         else if (pthread_mutex_trylock(&pool->lock))
                 return;

@@ -12,6 +12,10 @@
  * its stream, which is alive; NULL: the caller does not have it. */
 void trim_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
 
+/* With a cache size: finds out down to which floor each heap may free without a look (scan_trigger.h), again after each
+ * look, and where more is leased or less pledged. The caller has the lock. */
+void trim_set_floors(struct pool *pool);
+
 /* Takes one idle block for leased_free_all, but none between the two addresses. The caller has the lock. */
 bool trim_take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list);
 

@@ -118,7 +118,7 @@ static uint64_t at_least(const struct heap_set *set, uint64_t n_bytes)
 {
         uint64_t n_least_bytes = set->n_heaps * HEAP_BLOCK_UNIT;
 
-        if (set->budget.n_empty_max != UINT64_MAX || n_bytes > n_least_bytes)
+        if (heap_set_is_bounded(set) || n_bytes > n_least_bytes)
                 return n_bytes;
         return n_least_bytes;
 }
@@ -150,6 +150,17 @@ uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t n
         if (set->n_reserved_bytes + n_more_bytes <= n_budget)
                 return 0;
         return set->n_reserved_bytes + n_more_bytes - n_budget;
+}
+
+uint64_t heap_set_spare(const struct heap_set *set, uint64_t n_allocated_bytes)
+{
+        uint64_t n_used_bytes = n_allocated_bytes + set->n_pledged_bytes;
+        uint64_t n_empty_bytes = set->n_reserved_bytes > n_used_bytes
+                                         ? set->n_reserved_bytes - n_used_bytes
+                                         : 0;
+
+        return set->budget.n_empty_max > n_empty_bytes ? set->budget.n_empty_max - n_empty_bytes
+                                                       : 0;
 }
 
 /* The more heaps, the more a look costs, and the rarer it is. */

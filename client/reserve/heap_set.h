@@ -43,6 +43,12 @@ struct heap_set {
 
 void heap_set_init(struct heap_set *set);
 
+/* Has what is empty a size that it may not exceed? */
+static inline bool heap_set_is_bounded(const struct heap_set *set)
+{
+        return set->budget.n_empty_max != UINT64_MAX;
+}
+
 /* How many addresses a pool of that size needs, so that heaps far apart can each grow to all of it. 0: there are not
  * that many. */
 uint64_t heap_set_arena_bytes(uint64_t n_capacity_bytes);
@@ -81,6 +87,9 @@ void heap_set_see(struct heap_set *set, uint64_t now_us);
 
 /* Updates the peak. Returns how much is held above the budget then, with n_more_bytes that are wanted. */
 uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t now_us);
+
+/* With a cache size: of n_allocated_bytes in all heaps so many may be freed before it is exceeded. */
+uint64_t heap_set_spare(const struct heap_set *set, uint64_t n_allocated_bytes);
 
 /* Is so little held that a request of n_more_bytes had better lease its own block than take another heap's, whose stream
  * would lack it? */

@@ -25,6 +25,16 @@ void scan_trigger_init(struct scan_trigger *trigger)
                                          .n_small_bytes = UINT64_MAX};
 }
 
+void scan_trigger_begin(struct scan_trigger *trigger, enum scan_trigger_cache cache)
+{
+        bool has_others = trigger->has_others;
+
+        scan_trigger_init(trigger);
+        trigger->has_others = has_others;
+        /* The first look finds out where the floor is. */
+        trigger->n_floor_bytes = cache == SCAN_TRIGGER_BOUNDED ? UINT64_MAX : 0;
+}
+
 static void set_bytes(struct scan_trigger *trigger, uint64_t n_bytes)
 {
         trigger->n_bytes = n_bytes;
@@ -70,6 +80,8 @@ void scan_trigger_done(struct scan_trigger *trigger, const struct heap_set *set,
                        const struct heap *heap, uint64_t n_excess_bytes)
 {
         trigger->n_until = n_excess_bytes ? SCAN_TRIGGER_FREES_SOON : trigger->n_frees;
+        if (trigger->n_small && scan_trigger_is_last(trigger, heap))
+                trigger->n_small--;
         if (trigger->n_lacks)
                 trigger->n_lacks--;
         set_bytes(trigger, trigger->n_lacks && set->n_heaps > 1 ? bytes_until(heap) : UINT64_MAX);
@@ -122,10 +134,23 @@ uint32_t scan_trigger_first_share(uint32_t *n_left)
         return n;
 }
 
-void scan_trigger_grant(struct scan_trigger *trigger, uint32_t n_records, uint32_t n_heaps)
+static void grant(struct scan_trigger *trigger, uint32_t n_records, uint32_t n_heaps)
 {
         trigger->n_frees = SCAN_TRIGGER_FREES * (1 + n_heaps / SCAN_TRIGGER_HEAPS);
         trigger->n_small = trigger->n_granted = n_records;
+}
+
+void scan_trigger_grant_last(struct scan_trigger *trigger, uint32_t n_heaps, uint64_t now_us)
+{
+        if (now_us < trigger->next_grant_us)
+                return;
+        grant(trigger, scan_trigger_share(n_heaps), n_heaps);
+        trigger->next_grant_us = now_us + SCAN_TRIGGER_GRANT_US;
+}
+
+void scan_trigger_grant(struct scan_trigger *trigger, uint32_t n_records, uint32_t n_heaps)
+{
+        grant(trigger, n_records, n_heaps);
         trigger->n_small_bytes = 0;
         set_emptied(trigger, trigger->has_emptied);
 }

@@ -5,11 +5,12 @@
  *     where there are many heaps, since a look is linear in them.
  *   - If other heaps lacked blocks: for a while, whenever a part of what the heap holds was freed.
  *   - If there are other heaps: also when nothing is allocated any more. That may be the last free of a stream that is
- *     about to end, and without an event its memory could never be known to be idle. With an idle list this, too, is
- *     done as often as it is granted: a stream may allocate and free one piece in a loop. While there are no
- *     more blocks to lease it is done each time.
+ *     about to end, and without an event its memory could never be known to be idle. This, too, is done as often as
+ *     it is granted: a stream may allocate and free one piece in a loop. While there are no more blocks to lease it
+ *     is done each time.
  *   - With an idle list: when much less is allocated than before, and when a block may have become empty, as often as
  *     this is granted. The program may make no call after any free, and no other thread may make the record.
+ *   - With a cache size: when what is empty in all heaps together may exceed it.
  * Pure; the caller has the heap's lock. */
 #pragma once
 
@@ -40,6 +41,7 @@ struct scan_trigger {
         uint64_t n_watched_bytes; /* a hole of this size may be the first to empty a block */
         uint64_t n_top_bytes;     /* most bytes allocated since the last record */
         uint64_t n_below_bytes;   /* falls that end below it count; 0: the idle list is not used */
+        uint64_t n_floor_bytes;   /* see scan_trigger_set_floor; without a cache size 0 */
         uint32_t n_lacks;
         uint32_t n_falls; /* records for falls to no new low since the last look at the pool */
         uint64_t n_bytes; /* n_due_bytes, if no block has become empty */
@@ -48,9 +50,21 @@ struct scan_trigger {
         uint32_t n_small;        /* records of empty blocks are left, */
         uint32_t n_granted;      /* of so many */
         uint64_t n_small_bytes;  /* n_due_bytes for the next one */
+        uint64_t next_grant_us;  /* see scan_trigger_grant_last */
 };
 
 void scan_trigger_init(struct scan_trigger *trigger);
+
+/* Begins again, with a cache size or without one. */
+enum scan_trigger_cache { SCAN_TRIGGER_UNBOUNDED, SCAN_TRIGGER_BOUNDED };
+void scan_trigger_begin(struct scan_trigger *trigger, enum scan_trigger_cache cache);
+
+/* With a cache size: as long as each heap has its floor allocated, what is empty in all of them does not exceed it.
+ * UINT64_MAX: it may be exceeded by each block that becomes empty. */
+static inline void scan_trigger_set_floor(struct scan_trigger *trigger, uint64_t n_bytes)
+{
+        trigger->n_floor_bytes = n_bytes;
+}
 
 /* There is another heap. */
 void scan_trigger_note_other(struct scan_trigger *trigger);
@@ -145,6 +159,17 @@ static inline bool scan_trigger_count_free(struct scan_trigger *trigger, const s
         return true;
 }
 
+/* Called after a free: may the cache size be exceeded? If the heap fell to below its floor, the others' are wrong now. */
+static inline bool scan_trigger_may_exceed(const struct scan_trigger *trigger,
+                                           const struct heap *heap, const struct heap_freed *freed)
+{
+        uint64_t n_bytes = scan_trigger_allocated(heap);
+
+        return n_bytes < trigger->n_floor_bytes &&
+               (freed->n_extent_bytes >= HEAP_BLOCK_UNIT ||
+                n_bytes + freed->n_allocated_bytes >= trigger->n_floor_bytes);
+}
+
 /* Must the look ask how far the stream has come, even if nothing is above the budget? */
 static inline bool scan_trigger_asks(const struct scan_trigger *trigger, const struct heap *heap)
 {
@@ -159,7 +184,7 @@ static inline bool scan_trigger_is_pressing(const struct scan_trigger *trigger,
                (trigger->has_emptied && heap->n_freed_bytes >= trigger->n_small_bytes);
 }
 
-/* A look was made; n_excess_bytes more than the budget are still held. */
+/* With a cache size: a look was made; n_excess_bytes more than the budget are still held. */
 void scan_trigger_done(struct scan_trigger *trigger, const struct heap_set *set,
                        const struct heap *heap, uint64_t n_excess_bytes);
 
@@ -174,6 +199,10 @@ uint32_t scan_trigger_first_share(uint32_t *n_left);
 
 /* That many small records are granted to this one of n_heaps. */
 void scan_trigger_grant(struct scan_trigger *trigger, uint32_t n_records, uint32_t n_heaps);
+
+/* With a cache size, where no look at the whole pool grants records: this heap, which looks now, gets those of its last
+ * frees, if it is time. */
+void scan_trigger_grant_last(struct scan_trigger *trigger, uint32_t n_heaps, uint64_t now_us);
 
 static inline bool scan_trigger_is_granted(const struct scan_trigger *trigger)
 {

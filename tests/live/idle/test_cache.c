@@ -115,6 +115,32 @@ TEST(a_cache_has_a_size_and_may_be_none, .to = 2)
         daemon_await(FIGURE_leased, device_stats().n_reserved_bytes);
 }
 
+/* Of one size, whichever stream frees. */
+TEST(streams_share_the_size)
+{
+        const uint64_t n_bytes = 16 * MIB, n_cache_bytes = 40 * MIB;
+        struct gpu *gpus[2] = {gpu, use_gpu()};
+        void *pointers[8];
+
+        connect_with("40MiB");
+        for (unsigned round = 0; round < 3; round++) {
+                for (unsigned i = 0; i < ARRAY_SIZE(pointers); i++) {
+                        gpu = gpus[i % 2];
+                        pointers[i] = must_alloc(GPUMEM_DEVICE, n_bytes);
+                }
+                for (unsigned i = 0; i < ARRAY_SIZE(pointers); i++) {
+                        gpu = gpus[i % 2];
+                        must_free(pointers[i]);
+                        ck_assert_uint_le(device_stats().n_reserved_bytes,
+                                          device_stats().n_allocated_bytes + n_cache_bytes);
+                }
+                ck_assert_uint_gt(device_stats().n_reserved_bytes, 0);
+        }
+        gpu_free(gpus[1]);
+        gpu = gpus[0];
+        ck_assert_int_eq(gpu_use(gpu), 0);
+}
+
 /* What exceeds a new size goes back at once, what is allocated stays; without a size blocks are idle again. */
 TEST(a_cache_gets_a_size_while_memory_is_held)
 {

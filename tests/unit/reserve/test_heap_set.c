@@ -34,6 +34,18 @@ TEST(excess_is_what_is_held_above_the_budget)
         ck_assert_uint_eq(heap_set_excess(&set, 0, NOW + BUDGET_HALF_LIFE_US), 16 * GIB - BLOCK);
 }
 
+TEST(what_may_still_become_empty_is_the_rest_of_the_size)
+{
+        heap_set_count(&set, 16 * GIB);
+        set.budget.n_empty_max = GIB;
+        ck_assert_uint_eq(heap_set_spare(&set, 16 * GIB), GIB);
+        ck_assert_uint_eq(heap_set_spare(&set, 15 * GIB + 1), 1);
+        ck_assert_uint_eq(heap_set_spare(&set, 15 * GIB), 0);
+        ck_assert_uint_eq(heap_set_spare(&set, 0), 0);
+        set.n_pledged_bytes = 16 * GIB;
+        ck_assert_uint_eq(heap_set_spare(&set, GIB), GIB);
+}
+
 /* So streams that need one at a time do not take it from each other. */
 TEST(a_block_for_each_heap_is_no_excess)
 {

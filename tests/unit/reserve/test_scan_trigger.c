@@ -341,4 +341,25 @@ TEST(of_many_heaps_each_looks_less_often)
         ck_assert_uint_eq(count_frees(1), 11 * SCAN_TRIGGER_FREES);
 }
 
+/* So a loop of one piece looks no more often than that. */
+TEST(with_a_cache_size_last_frees_look_as_often_as_is_granted)
+{
+        unsigned n_looks = 0;
+
+        scan_trigger_begin(&trigger, SCAN_TRIGGER_BOUNDED);
+        scan_trigger_note_other(&trigger);
+        while (scan_trigger_count_free(&trigger, &heap)) {
+                scan_trigger_done(&trigger, &set, &heap, 0);
+                n_looks++;
+        }
+        ck_assert_uint_eq(n_looks, SCAN_TRIGGER_SMALL);
+        scan_trigger_grant_last(&trigger, 1024, SCAN_TRIGGER_GRANT_US);
+        ck_assert_uint_eq(trigger.n_small, 4);
+        trigger.n_small = 0;
+        scan_trigger_grant_last(&trigger, 1024, 2 * SCAN_TRIGGER_GRANT_US - 1);
+        ck_assert_uint_eq(trigger.n_small, 0);
+        scan_trigger_grant_last(&trigger, 1024, 2 * SCAN_TRIGGER_GRANT_US);
+        ck_assert_uint_eq(trigger.n_small, 4);
+}
+
 TESTS_MAIN("scan_trigger", .start = start, .stop = stop)
