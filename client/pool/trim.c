@@ -95,7 +95,8 @@ static void open_epoch(struct stream_heap *heap)
         spin_unlock(&heap_in(heap)->lock);
 }
 
-/* With a cache size, the frees of the heap are waited for. The caller has the lock, which is dropped meanwhile. */
+/* Where a cache size is exceeded, the frees of the heap are waited for. What is within it, and yet more than was needed
+ * lately, goes back when its work is over. The caller has the lock, which is dropped meanwhile. */
 static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
         struct pool *pool = heap->pool;
@@ -209,7 +210,7 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
 
         if (!trim_is_still(heap, generation))
                 return;
-        if (n_excess && heap_set_is_bounded(&pool->heap_set))
+        if (heap_set_exceeds_cache(&pool->heap_set))
                 wait_for_stream(heap, generation, own_stream);
         if (!trim_is_still(heap, generation))
                 return;

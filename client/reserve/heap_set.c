@@ -152,12 +152,21 @@ uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t n
         return set->n_reserved_bytes + n_more_bytes - n_budget;
 }
 
-uint64_t heap_set_spare(const struct heap_set *set, uint64_t n_allocated_bytes)
+static uint64_t empty_bytes(const struct heap_set *set, uint64_t n_allocated_bytes)
 {
         uint64_t n_used_bytes = n_allocated_bytes + set->n_pledged_bytes;
-        uint64_t n_empty_bytes = set->n_reserved_bytes > n_used_bytes
-                                         ? set->n_reserved_bytes - n_used_bytes
-                                         : 0;
+
+        return set->n_reserved_bytes > n_used_bytes ? set->n_reserved_bytes - n_used_bytes : 0;
+}
+
+bool heap_set_exceeds_cache(struct heap_set *set)
+{
+        return empty_bytes(set, heap_set_allocated(set)) > set->budget.n_empty_max;
+}
+
+uint64_t heap_set_spare(const struct heap_set *set, uint64_t n_allocated_bytes)
+{
+        uint64_t n_empty_bytes = empty_bytes(set, n_allocated_bytes);
 
         return set->budget.n_empty_max > n_empty_bytes ? set->budget.n_empty_max - n_empty_bytes
                                                        : 0;

@@ -88,6 +88,9 @@ void heap_set_see(struct heap_set *set, uint64_t now_us);
 /* Updates the peak. Returns how much is held above the budget then, with n_more_bytes that are wanted. */
 uint64_t heap_set_excess(struct heap_set *set, uint64_t n_more_bytes, uint64_t now_us);
 
+/* Is more empty than the cache size? Never without one. */
+bool heap_set_exceeds_cache(struct heap_set *set);
+
 /* With a cache size: of n_allocated_bytes in all heaps so many may be freed before it is exceeded. */
 uint64_t heap_set_spare(const struct heap_set *set, uint64_t n_allocated_bytes);
 

@@ -322,6 +322,19 @@ static void *small(CUstream stream)
         return pointer;
 }
 
+/* More is empty than was needed lately, but less than the size: it can wait until the work is over. */
+TEST(what_a_cache_has_room_for_is_not_waited_for)
+{
+        connect_with("streams", "1GiB", "");
+        free_in(must_alloc_in(owner), owner);
+        gate_hold(&gate, owner);
+        for (unsigned i = 0; i < 32 * 128; i++) {
+                (void)usleep(i % 128 ? 0 : 10000);
+                free_in(small(owner), owner);
+        }
+        ck_assert_int_eq(cuda.cuStreamQuery(owner), CUDA_ERROR_NOT_READY);
+}
+
 /* The round is owed while a registered stream captures, and no capture is harmed; whichever call comes next pays. */
 TEST(a_capture_holds_memory_up_and_is_not_harmed, .to = 6)
 {

@@ -42,6 +42,10 @@ TEST(what_may_still_become_empty_is_the_rest_of_the_size)
         ck_assert_uint_eq(heap_set_spare(&set, 15 * GIB + 1), 1);
         ck_assert_uint_eq(heap_set_spare(&set, 15 * GIB), 0);
         ck_assert_uint_eq(heap_set_spare(&set, 0), 0);
+        ck_assert(heap_set_exceeds_cache(&set));
+        set.budget.n_empty_max = 16 * GIB;
+        ck_assert(!heap_set_exceeds_cache(&set));
+        set.budget.n_empty_max = GIB;
         set.n_pledged_bytes = 16 * GIB;
         ck_assert_uint_eq(heap_set_spare(&set, GIB), GIB);
 }
