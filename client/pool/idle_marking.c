@@ -92,6 +92,8 @@ static bool take_lock(struct stream_heap *heap)
                 return true;
         spin_lock(&heap_in(heap)->lock);
         is_pressing = scan_trigger_is_pressing(&heap->trigger, heap_in(heap));
+        if (!is_pressing)
+                scan_trigger_postpone(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
         if (is_pressing)
                 pthread_mutex_lock(&pool->lock);

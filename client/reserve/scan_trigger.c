@@ -76,6 +76,15 @@ static uint64_t bytes_until(const struct heap *heap)
         return heap->n_freed_bytes + (n_bytes > HEAP_BLOCK_UNIT ? n_bytes : HEAP_BLOCK_UNIT);
 }
 
+void scan_trigger_postpone(struct scan_trigger *trigger, const struct heap *heap)
+{
+        uint64_t n_bytes = trigger->n_record_bytes / SCAN_TRIGGER_POSTPONE_PART;
+
+        if (heap->n_freed_bytes >= trigger->n_bytes)
+                set_bytes(trigger,
+                          heap->n_freed_bytes + (trigger->n_lacks ? HEAP_BLOCK_UNIT : n_bytes));
+}
+
 void scan_trigger_done(struct scan_trigger *trigger, const struct heap_set *set,
                        const struct heap *heap, uint64_t n_excess_bytes)
 {

@@ -184,6 +184,11 @@ static inline bool scan_trigger_is_pressing(const struct scan_trigger *trigger,
                (trigger->has_emptied && heap->n_freed_bytes >= trigger->n_small_bytes);
 }
 
+/* Another thread looks now, and no record is pressing: one that is due is tried again after a part of what it takes. The
+ * other thread may not run for milliseconds, in which each free would try in vain. */
+#define SCAN_TRIGGER_POSTPONE_PART 8
+void scan_trigger_postpone(struct scan_trigger *trigger, const struct heap *heap);
+
 /* With a cache size: a look was made; n_excess_bytes more than the budget are still held. */
 void scan_trigger_done(struct scan_trigger *trigger, const struct heap_set *set,
                        const struct heap *heap, uint64_t n_excess_bytes);

@@ -174,4 +174,18 @@ TEST(so_does_the_free_after_which_others_may_empty_less)
         ck_assert_int_eq(pool_give(heaps[1], blocks[1], POOL_USE_ORDERED), POOL_LOOK);
 }
 
+/* A thread that has the pool's lock may not run for a while. No small records are left, for which frees would wait. */
+TEST(frees_do_not_ask_each_time_for_a_lock_that_is_taken, .in = &without_start)
+{
+        unsigned n_looks = 0;
+
+        begin_with(UINT64_MAX);
+        (void)count_looks();
+        pthread_mutex_lock(&pool.lock);
+        for (unsigned i = 0; i < N_PAIRS; i++)
+                n_looks += give(heaps[0], take(heaps[0], MIB));
+        pthread_mutex_unlock(&pool.lock);
+        ck_assert_uint_lt(n_looks, N_PAIRS / 4);
+}
+
 TESTS_MAIN("trim", .start = begin, .stop = end)
