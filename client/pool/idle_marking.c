@@ -216,6 +216,7 @@ static void lower_thresholds(struct pool *pool)
 static void grant_records(struct pool *pool)
 {
         uint32_t n_heaps = pool->heap_set.n_heaps, n_records = scan_trigger_share(n_heaps);
+        bool is_short = heap_set_is_short(&pool->heap_set, clock_now_us());
         struct stream_heap *heap, *next;
 
         pool->n_first_records = SCAN_TRIGGER_SMALL_ALL;
@@ -223,6 +224,8 @@ static void grant_records(struct pool *pool)
         {
                 spin_lock(&heap_in(heap)->lock);
                 scan_trigger_grant(&heap->trigger, n_records, n_heaps);
+                if (!is_short)
+                        scan_trigger_end_short(&heap->trigger);
                 spin_unlock(&heap_in(heap)->lock);
         }
 }

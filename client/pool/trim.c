@@ -141,10 +141,13 @@ static bool is_last(struct stream_heap *heap)
 static void look_again_later(struct stream_heap *heap, uint64_t n_excess_bytes)
 {
         const struct heap_set *set = &heap->pool->heap_set;
+        uint64_t now_us = clock_now_us();
 
         spin_lock(&heap_in(heap)->lock);
         scan_trigger_done(&heap->trigger, set, heap_in(heap), n_excess_bytes);
-        scan_trigger_grant_last(&heap->trigger, set->n_heaps, clock_now_us());
+        scan_trigger_grant_last(&heap->trigger, set->n_heaps, now_us);
+        if (!heap_set_is_short(set, now_us))
+                scan_trigger_end_short(&heap->trigger);
         spin_unlock(&heap_in(heap)->lock);
 }
 

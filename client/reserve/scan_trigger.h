@@ -72,6 +72,12 @@ void scan_trigger_note_other(struct scan_trigger *trigger);
 /* Another heap lacks blocks, or may; is_short: and none can be leased. */
 void scan_trigger_note_lack(struct scan_trigger *trigger, bool is_short);
 
+/* Blocks can be leased again: no heap may lack any afterwards, so nothing else would tell. */
+static inline void scan_trigger_end_short(struct scan_trigger *trigger)
+{
+        trigger->is_short = false;
+}
+
 /* Nothing is allocated, and other heaps may want the memory. */
 static inline bool scan_trigger_is_last(const struct scan_trigger *trigger, const struct heap *heap)
 {

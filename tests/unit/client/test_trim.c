@@ -174,6 +174,18 @@ TEST(so_does_the_free_after_which_others_may_empty_less)
         ck_assert_int_eq(pool_give(heaps[1], blocks[1], POOL_USE_ORDERED), POOL_LOOK);
 }
 
+/* Once there are blocks again, last frees look no more often than before the shortage, though nothing is lacking since. */
+TEST(a_shortage_ends, .to = 2, .in = &without_start)
+{
+        begin_with(_i ? CACHE : UINT64_MAX);
+        heap_set_note_refused(&pool.heap_set, 0);
+        for (unsigned i = 0; i < N_HEAPS; i++)
+                scan_trigger_note_lack(&heaps[i]->trigger, true);
+        if (idle_marking_is_on(&pool))
+                (void)idle_marking_look(&pool, IDLE_MARKING_IN_TIME);
+        ck_assert_uint_le(count_looks(), n_most_looks + N_HEAPS * SCAN_TRIGGER_LACKS);
+}
+
 /* A thread that has the pool's lock may not run for a while. No small records are left, for which frees would wait. */
 TEST(frees_do_not_ask_each_time_for_a_lock_that_is_taken, .in = &without_start)
 {
