@@ -204,25 +204,29 @@ void trim_set_floors(struct pool *pool)
         }
 }
 
-/* The caller has the lock. */
+/* A heap without an empty block gives none back: what is held above the budget is held by others. The caller has the
+ * lock. */
 static void look(struct stream_heap *heap, uint64_t generation, void *const *own_stream,
                  struct leased_list *list)
 {
         struct pool *pool = heap->pool;
         uint64_t n_excess = heap_set_excess(&pool->heap_set, 0, pool_now_us(pool));
+        bool may_give;
 
         if (!trim_is_still(heap, generation))
                 return;
-        if (heap_set_exceeds_cache(&pool->heap_set))
+        may_give = n_excess && heap_set_is_empty_in(&heap->in_set);
+        if (may_give && heap_set_exceeds_cache(&pool->heap_set))
                 wait_for_stream(heap, generation, own_stream);
         if (!trim_is_still(heap, generation))
                 return;
-        if (own_stream && trim_is_fenced(heap) && (n_excess || is_asked(heap)))
+        if (own_stream && trim_is_fenced(heap) && (may_give || is_asked(heap)))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, &heap->key, *own_stream);
         trim_poll(pool);
         if (n_excess)
                 trim_make_room(pool, 0, 0, 0, list);
-        look_again_later(heap, heap_set_excess(&pool->heap_set, 0, pool_now_us(pool)));
+        n_excess = heap_set_excess(&pool->heap_set, 0, pool_now_us(pool));
+        look_again_later(heap, may_give ? n_excess : 0);
         trim_set_floors(pool);
 }
 

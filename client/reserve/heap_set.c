@@ -327,16 +327,23 @@ static bool has_empty(const struct heap *heap)
         return false;
 }
 
+bool heap_set_is_empty_in(struct set_heap *heap)
+{
+        bool found;
+
+        spin_lock(&heap->heap.lock);
+        found = has_empty(&heap->heap);
+        spin_unlock(&heap->heap.lock);
+        return found;
+}
+
 bool heap_set_has_empty(struct heap_set *set)
 {
         struct set_heap *heap;
         bool found = set->arena && set->idle_list.heap.n_blocks;
 
-        TAILQ_FOREACH (heap, &set->heaps, in_set) {
-                spin_lock(&heap->heap.lock);
-                found = found || has_empty(&heap->heap);
-                spin_unlock(&heap->heap.lock);
-        }
+        TAILQ_FOREACH (heap, &set->heaps, in_set)
+                found = found || heap_set_is_empty_in(heap);
         return found;
 }
 

@@ -115,7 +115,10 @@ struct heap_block *heap_set_take_idle(struct heap_set *set, uint64_t start, uint
  * as old as can be. NULL: there is none. */
 struct heap_block *heap_set_take_older(struct heap_set *set, uint64_t at_us);
 
-/* Is there an empty block, idle or not? */
+/* Is there an empty block in the heap, idle or not? */
+bool heap_set_is_empty_in(struct set_heap *heap);
+
+/* Is there one in any, or on the idle list? */
 bool heap_set_has_empty(struct heap_set *set);
 
 /* Puts idle blocks on the idle list if they were in their heap, and idle, at the last heap_set_settle already. So a

@@ -186,6 +186,20 @@ TEST(a_shortage_ends, .to = 2, .in = &without_start)
         ck_assert_uint_le(count_looks(), n_most_looks + N_HEAPS * SCAN_TRIGGER_LACKS);
 }
 
+/* What is held above the need of late is in a heap whose work does not end: to look sooner does not help. */
+TEST(who_has_nothing_to_give_looks_no_sooner)
+{
+        void *pieces[N_PIECES];
+
+        fill(heaps[0], PIECE, pieces);
+        pool.heap_set.budget.n_slack_bytes = 0;
+        heap_in(heaps[1])->n_done_epochs = 0;
+        trim_look(heaps[0], heaps[0]->generation, NULL);
+        ck_assert_uint_eq(heaps[0]->trigger.n_until, SCAN_TRIGGER_FREES);
+        trim_look(heaps[1], heaps[1]->generation, NULL);
+        ck_assert_uint_eq(heaps[1]->trigger.n_until, SCAN_TRIGGER_FREES_SOON);
+}
+
 /* A thread that has the pool's lock may not run for a while. No small records are left, for which frees would wait. */
 TEST(frees_do_not_ask_each_time_for_a_lock_that_is_taken, .in = &without_start)
 {
