@@ -112,15 +112,14 @@ void heap_set_sum(struct heap_set *set, struct heap_set_sums *ret_sums)
 /* A loop needs its peak again in the next round, which is about as long as the patience that it has come to. */
 #define PATIENCES 16
 
-/* A program with many streams needs little in all, and yet a block in each. Without a cache size it may keep so many:
- * once they are idle, others can have them. */
+/* A program with many streams needs little in all, and yet a block in each. It may keep so many: once they are idle, others
+ * can have them; a cache size says how many others never have. */
 static uint64_t at_least(const struct heap_set *set, uint64_t n_bytes)
 {
-        uint64_t n_least_bytes = set->n_heaps * HEAP_BLOCK_UNIT;
+        uint64_t n_least_bytes = size_smaller(set->n_heaps * HEAP_BLOCK_UNIT,
+                                              set->budget.n_empty_max);
 
-        if (heap_set_is_bounded(set) || n_bytes > n_least_bytes)
-                return n_bytes;
-        return n_least_bytes;
+        return n_bytes > n_least_bytes ? n_bytes : n_least_bytes;
 }
 
 bool heap_set_may_grow(const struct heap_set *set, uint64_t n_more_bytes, uint64_t now_us)

@@ -67,6 +67,8 @@ TEST(a_block_for_each_heap_is_no_excess)
         ck_assert(heap_set_may_grow(&set, 512, NOW + HEAP_SET_SHORT_US));
         heap_set_count(&set, 2 * HEAP_BLOCK_UNIT);
         ck_assert_uint_eq(heap_set_excess(&set, 0, NOW), HEAP_BLOCK_UNIT);
+        set.budget.n_empty_max = n_least;
+        ck_assert_uint_eq(heap_set_excess(&set, 0, NOW), HEAP_BLOCK_UNIT);
         set.budget.n_empty_max = 0;
         ck_assert(!heap_set_may_grow(&set, 512, NOW + HEAP_SET_SHORT_US));
         ck_assert_uint_gt(heap_set_excess(&set, 0, NOW), HEAP_BLOCK_UNIT);
