@@ -21,8 +21,9 @@ struct board_header {
         uint32_t reserved[10];
 };
 
-/* A client's counters for one pool are split into lanes of a cache line each. So threads that allocate for different
- * streams do not write to the same line. The client's numbers are the sums of the lanes. */
+/* A client's counters for one pool are split into lanes of a cache line each, so that threads do not write to the same
+ * line. The client's numbers are the sums of the lanes. One lane may be below 0, as an int64_t: a thread frees what
+ * another one has allocated. */
 #define BOARD_LANES 8
 
 struct board_lane {
@@ -98,7 +99,8 @@ static inline struct board_pool *board_pool(void *board, uint32_t pool)
         return (struct board_pool *)((struct board_header *)board + 1) + pool;
 }
 
-/* The sums of a pool's counters, as the client has written them, modulo 2^64. */
+/* The sums of a pool's counters, as the client has written them, modulo 2^64. Bytes are not below 0: a free may be seen
+ * without the allocation that another thread counted before. */
 struct board_sums {
         uint64_t requested;
         uint64_t allocated;
@@ -118,5 +120,9 @@ static inline struct board_sums board_sum(const struct board_pool *pool)
                 sums.hits += atomic_load_explicit(&lane->hits, memory_order_relaxed);
                 sums.misses += atomic_load_explicit(&lane->misses, memory_order_relaxed);
         }
+        if ((int64_t)sums.requested < 0)
+                sums.requested = 0;
+        if ((int64_t)sums.allocated < 0)
+                sums.allocated = 0;
         return sums;
 }

@@ -8,8 +8,10 @@ void counters_init(struct counters *counters)
         memset(counters, 0, sizeof(*counters));
         pthread_mutex_init(&counters->peaks, NULL);
         counters->board = &counters->own;
-        for (unsigned i = 0; i < BOARD_LANES; i++)
+        for (unsigned i = 0; i < BOARD_LANES; i++) {
                 counters->counters[i].board = &counters->own.lanes[i];
+                counters->counters[i].is_shared = i >= COUNTERS_OWN;
+        }
 }
 
 void counters_deinit(struct counters *counters)
@@ -17,28 +19,25 @@ void counters_deinit(struct counters *counters)
         pthread_mutex_destroy(&counters->peaks);
 }
 
-struct counter *counters_default(struct counters *counters)
+/* Threads' names are addresses of their stacks, which differ in the bits above those of a page. */
+static unsigned shared_number(pthread_t self)
 {
-        return &counters->counters[0];
+        uint64_t bits = (uint64_t)self >> 12;
+
+        return COUNTERS_OWN +
+               (unsigned)(bits * UINT64_C(0x9e3779b97f4a7c15) >> 32) % (BOARD_LANES - COUNTERS_OWN);
 }
 
-struct counter *counters_join(struct counters *counters)
+struct counter *counters_of_other(struct counters *counters, pthread_t self)
 {
-        struct counter *best = &counters->counters[1];
+        for (unsigned i = 0; i < COUNTERS_OWN; i++) {
+                pthread_t none = 0;
 
-        for (unsigned i = 2; i < BOARD_LANES; i++) {
-                if (counters->counters[i].n_heaps < best->n_heaps)
-                        best = &counters->counters[i];
+                if (!atomic_load_explicit(&counters->owners[i], memory_order_relaxed) &&
+                    atomic_compare_exchange_strong(&counters->owners[i], &none, self))
+                        return &counters->counters[i];
         }
-        /* Two heaps count there: a plain store of one could undo a store of the other. */
-        if (best->n_heaps++)
-                best->shared = true;
-        return best;
-}
-
-void counters_leave(struct counter *counter)
-{
-        counter->n_heaps--;
+        return &counters->counters[shared_number(self)];
 }
 
 static uint64_t load(const _Atomic uint64_t *number)

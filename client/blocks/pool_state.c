@@ -34,7 +34,7 @@ void pool_count_come(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_b
         pool_count_block(pool, n_block_bytes);
         pool->n_alone++;
         pool->n_alone_rest_bytes += n_block_bytes - heap_round_up(n_requested_bytes);
-        counters_count(&pool->counters, counters_default(&pool->counters), COUNTER_MISS,
+        counters_count(&pool->counters, counters_mine(&pool->counters), COUNTER_MISS,
                        n_requested_bytes, heap_round_up(n_requested_bytes));
 }
 
@@ -43,7 +43,7 @@ void pool_count_gone(struct pool *pool, uint64_t n_requested_bytes, uint64_t n_b
         pool_discount_block(pool, n_block_bytes);
         pool->n_alone--;
         pool->n_alone_rest_bytes -= n_block_bytes - heap_round_up(n_requested_bytes);
-        counters_discount(counters_default(&pool->counters), n_requested_bytes,
+        counters_discount(counters_mine(&pool->counters), n_requested_bytes,
                           heap_round_up(n_requested_bytes));
 }
 

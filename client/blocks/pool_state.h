@@ -44,7 +44,6 @@ struct heap_mark {
  * with a line between them: processors fetch the next line, too. */
 struct stream_heap {
         _Alignas(128) struct heap_mark mark; /* the heap's lock guards the mark, and what says so */
-        struct counter *counter;
         struct pool *pool;
         struct stream_key key; /* context 0: made without one; capture not 0: the capture's heap */
         bool is_legacy;        /* its stream is the context's default stream */

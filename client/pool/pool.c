@@ -44,15 +44,15 @@ static struct stream_heap *stream_heap_of(struct heap *heap)
 static ALWAYS_INLINE int cut(struct stream_heap *heap, uint64_t n_bytes, enum counter_event event,
                              void **ret_pointer)
 {
+        struct counter *counter = counters_mine(&heap->pool->counters);
         uint64_t address;
         int r;
 
-        counters_prefetch(heap->counter);
+        counters_prefetch(counter);
         r = heap_alloc(heap_in(heap), n_bytes, &address);
         if (r)
                 return r;
-        counters_count(&heap->pool->counters, heap->counter, event, n_bytes,
-                       heap_round_up(n_bytes));
+        counters_count(&heap->pool->counters, counter, event, n_bytes, heap_round_up(n_bytes));
         *ret_pointer = (void *)(uintptr_t)address;
         return 0;
 }
@@ -134,7 +134,8 @@ int pool_give_in(struct stream_heap *heap, struct heap_block *block, const void 
         spin_lock(&heap_in(heap)->lock);
         r = heap->live ? take_back(heap, block, address, use, &freed) : GPUMEM_E_NOT_OURS;
         if (!r) {
-                counters_discount(heap->counter, freed.n_requested_bytes, freed.n_allocated_bytes);
+                counters_discount(counters_mine(&heap->pool->counters), freed.n_requested_bytes,
+                                  freed.n_allocated_bytes);
                 scan_trigger_note_free(&heap->trigger, heap_in(heap), &freed,
                                        use == POOL_USE_OVER ? SCAN_TRIGGER_FREE_OVER
                                                             : SCAN_TRIGGER_FREE_ORDERED);

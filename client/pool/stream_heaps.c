@@ -50,7 +50,6 @@ void pool_set_mark(struct stream_heap *heap, const struct stream_mark *mark)
 /* The record is kept: a thread may still reach it by a stream that had it. */
 static void end_heap(struct pool *pool, struct stream_heap *heap)
 {
-        counters_leave(heap->counter);
         spin_lock(&heap_in(heap)->lock);
         heap->live = false;
         pool_set_mark(heap, &stream_mark_none);
@@ -141,18 +140,17 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->live = true;
 }
 
-/* The existing heaps share counters with the new one. */
-static void meet_heaps(struct pool *pool, struct stream_heap *heap)
+/* The existing heaps have one more beside them. */
+static void meet_heaps(struct pool *pool)
 {
         struct stream_heap *other, *next;
 
-        lock_heaps(pool);
-        heap->counter = counters_join(&pool->counters);
         HASH_ITER(hh, pool->heaps, other, next)
         {
+                spin_lock(&heap_in(other)->lock);
                 scan_trigger_note_other(&other->trigger);
+                spin_unlock(&heap_in(other)->lock);
         }
-        unlock_heaps(pool);
 }
 
 int pool_heap(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap)
@@ -167,7 +165,7 @@ int pool_heap(struct pool *pool, const struct pool_request *request, struct stre
                 heap = new_record(pool);
                 if (!heap)
                         return -ENOMEM;
-                meet_heaps(pool, heap);
+                meet_heaps(pool);
                 spin_lock(&heap_in(heap)->lock);
                 begin_heap(pool, request, heap);
                 spin_unlock(&heap_in(heap)->lock);

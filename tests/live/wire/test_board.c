@@ -49,6 +49,10 @@ static void give_back(const struct claimant *claimant, uint64_t lease)
 static void claim_everything(struct claimant *claimant)
 {
         memset(claimant->counters, 0xff, sizeof(*claimant->counters));
+        for (unsigned i = 0; i < BOARD_LANES; i++) {
+                atomic_store(&claimant->counters->lanes[i].allocated, INT64_MAX / BOARD_LANES);
+                atomic_store(&claimant->counters->lanes[i].requested, INT64_MAX / BOARD_LANES);
+        }
 }
 
 static struct client_row row_of(const char *program)
@@ -84,6 +88,21 @@ TEST(a_lying_board_is_cut_to_what_can_be)
         ck_assert_uint_eq(daemon_figure(FIGURE_requested), 4 * MIB);
         give_back(&liar, lease);
         leave(&liar);
+}
+
+/* A free was counted, and the allocation in another lane is not seen yet. */
+TEST(sums_below_0_are_0)
+{
+        struct claimant client = join("client");
+        uint64_t lease = must_lease(&client, 4 * MIB);
+
+        atomic_store(&client.counters->lanes[0].allocated, 512);
+        atomic_store(&client.counters->lanes[1].allocated, -(uint64_t)MIB);
+        atomic_store(&client.counters->lanes[1].requested, -(uint64_t)1);
+        ck_assert_uint_eq(row_of("client").device_allocated, 0);
+        ck_assert_uint_eq(row_of("client").device_requested, 0);
+        give_back(&client, lease);
+        leave(&client);
 }
 
 TEST(more_is_not_requested_than_allocated)

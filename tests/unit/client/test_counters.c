@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters in counters: their sums, and the peaks of the sums. */
+/* Counters: which thread has which, their sums, and the peaks of the sums. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -48,13 +50,12 @@ static void expect_peaks(uint64_t n_requested, uint64_t n_allocated)
 
 TEST(hits_and_misses_are_told_apart)
 {
-        struct counter *counter;
+        struct counter *counter = &counters.counters[0];
         struct board_sums sums;
 
-        counter = counters_join(&counters);
         counters_count(&counters, counter, COUNTER_MISS, 100, 512);
         counters_count(&counters, counter, COUNTER_HIT, 200, 512);
-        counters_count(&counters, counters_default(&counters), COUNTER_HIT, 300, 512);
+        counters_count(&counters, &counters.counters[1], COUNTER_HIT, 300, 512);
         counters_discount(counter, 100, 512);
         sums = board_sum(counters.board);
         ck_assert_uint_eq(sums.hits, 2);
@@ -63,25 +64,57 @@ TEST(hits_and_misses_are_told_apart)
         expect_peaks(600, 1536);
 }
 
-/* The first counter is never given; the others evenly, and one that was left goes first. */
-TEST(the_lane_with_the_fewest_heaps_is_given)
+/* What one thread frees that another one has allocated. */
+TEST(a_counter_may_be_below_0)
 {
-        struct counter *first[BOARD_LANES - 1], *second;
+        come(&counters.counters[0], 100, 512);
+        go(&counters.counters[1], 100, 512);
+        expect(0, 0);
+        come(&counters.counters[1], 200, 1024);
+        expect(200, 1024);
+        expect_peaks(200, 1024);
+        go(&counters.counters[2], 300, 1536);
+        expect(0, 0);
+}
 
-        for (unsigned i = 0; i < BOARD_LANES - 1; i++) {
-                first[i] = counters_join(&counters);
-                ck_assert_ptr_ne(first[i], counters_default(&counters));
-                ck_assert_uint_eq(first[i]->n_heaps, 1);
-                ck_assert(!first[i]->shared);
+enum { N_THREADS = 3 * BOARD_LANES };
+
+static pthread_barrier_t all_have_one;
+static _Atomic unsigned n_of_counter[BOARD_LANES];
+
+static void *count_own(void *argument)
+{
+        (void)argument;
+        for (unsigned i = 0; i < 1000; i++) {
+                struct counter *counter = counters_mine(&counters);
+
+                come(counter, 1, 512);
+                if (i == 0)
+                        n_of_counter[counter - counters.counters]++;
+                if (i == 0)
+                        (void)pthread_barrier_wait(&all_have_one);
         }
-        counters_leave(first[3]);
-        ck_assert_ptr_eq(counters_join(&counters), first[3]);
-        ck_assert(!first[3]->shared);
-        second = counters_join(&counters);
-        ck_assert_uint_eq(second->n_heaps, 2);
-        ck_assert(second->shared);
-        counters_leave(second);
-        ck_assert(second->shared);
+        return NULL;
+}
+
+/* The first ones have a counter each, and the others share what is left. */
+TEST(threads_lose_no_count)
+{
+        pthread_t threads[N_THREADS];
+
+        ck_assert_int_eq(pthread_barrier_init(&all_have_one, NULL, N_THREADS), 0);
+        for (unsigned i = 0; i < N_THREADS; i++)
+                ck_assert_int_eq(pthread_create(&threads[i], NULL, count_own, NULL), 0);
+        for (unsigned i = 0; i < N_THREADS; i++)
+                ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        (void)pthread_barrier_destroy(&all_have_one);
+        expect(1000 * N_THREADS, 512 * 1000 * N_THREADS);
+        for (unsigned i = 0; i < BOARD_LANES; i++) {
+                if (counters.counters[i].is_shared)
+                        ck_assert_uint_gt(n_of_counter[i], 1);
+                else
+                        ck_assert_uint_eq(n_of_counter[i], 1);
+        }
 }
 
 /* A peak from before, and then all counters rise to it and beyond at the same time: in one of the two
@@ -93,28 +126,24 @@ static const struct {
 TEST(lanes_that_rise_together_find_the_peak, .to = ARRAY_SIZE(rise_rows))
 {
         uint64_t n_requested = rise_rows[_i].n_requested, n_allocated = rise_rows[_i].n_allocated;
-        struct counter *given[BOARD_LANES] = {counters_default(&counters)};
+        struct counter *given = counters.counters;
 
-        for (unsigned i = 1; i < BOARD_LANES; i++)
-                given[i] = counters_join(&counters);
-        come(given[0], 80 * n_requested, 80 * n_allocated);
-        go(given[0], 80 * n_requested, 80 * n_allocated);
+        come(&given[0], 80 * n_requested, 80 * n_allocated);
+        go(&given[0], 80 * n_requested, 80 * n_allocated);
         for (uint64_t n = 1; n <= 100; n++) {
                 uint64_t n_peak = n < 80 ? 80 : n;
 
-                come(given[n % BOARD_LANES], n_requested, n_allocated);
+                come(&given[n % BOARD_LANES], n_requested, n_allocated);
                 expect_peaks(n_peak * n_requested, n_peak * n_allocated);
         }
 }
 
 struct counted {
-        struct counter *counter;
         uint64_t n_requested, n_allocated;
 };
 
 struct naive {
         struct test_random random;
-        struct counter *counters[20];
         unsigned n_lanes;
         struct counted live[N_LIVE_MAX];
         unsigned n_live;
@@ -127,6 +156,11 @@ static void raise(uint64_t *peak, uint64_t n)
                 *peak = n;
 }
 
+static struct counter *any_counter(struct naive *naive)
+{
+        return &counters.counters[test_random_below(&naive->random, naive->n_lanes)];
+}
+
 static void naive_come(struct naive *naive)
 {
         struct counted *counted = &naive->live[naive->n_live];
@@ -135,15 +169,13 @@ static void naive_come(struct naive *naive)
         if (naive->n_live == N_LIVE_MAX)
                 return;
         naive->n_live++;
-        *counted = (struct counted){
-                .counter = naive->counters[test_random_below(&naive->random, naive->n_lanes)],
-                .n_requested = test_random_size(&naive->random, n_bytes),
-                .n_allocated = n_bytes};
+        *counted = (struct counted){.n_requested = test_random_size(&naive->random, n_bytes),
+                                    .n_allocated = n_bytes};
         naive->n_requested += counted->n_requested;
         naive->n_allocated += counted->n_allocated;
         raise(&naive->n_requested_peak, naive->n_requested);
         raise(&naive->n_allocated_peak, naive->n_allocated);
-        come(counted->counter, counted->n_requested, counted->n_allocated);
+        come(any_counter(naive), counted->n_requested, counted->n_allocated);
 }
 
 static void naive_go(struct naive *naive)
@@ -155,7 +187,7 @@ static void naive_go(struct naive *naive)
         counted = &naive->live[test_random_below(&naive->random, naive->n_live)];
         naive->n_requested -= counted->n_requested;
         naive->n_allocated -= counted->n_allocated;
-        go(counted->counter, counted->n_requested, counted->n_allocated);
+        go(any_counter(naive), counted->n_requested, counted->n_allocated);
         *counted = naive->live[--naive->n_live];
 }
 
@@ -175,17 +207,14 @@ static bool is_right(const struct naive *naive)
                counters.board->allocated_peak == naive->n_allocated_peak;
 }
 
-/* One heap, as many as there are counters, and more than there are, so that counters are shared; now and
- * then on another board. Few bytes of some are requested: the two peaks come at different times. */
+/* One thread, as many as have a counter each, and more; each frees what any has allocated. Now and then on another board. Few bytes of some are requested: the two peaks come at different times. */
 TEST(sums_and_peaks_are_exact_at_each_step, .to = 4)
 {
-        static const unsigned n_heaps[] = {1, 2, BOARD_LANES - 1, 20};
+        static const unsigned n_lanes[] = {1, 2, COUNTERS_OWN, BOARD_LANES};
         static struct board_pool boards[2];
         static struct naive naive;
 
-        naive = (struct naive){.random = test_random_begin(), .n_lanes = n_heaps[_i]};
-        for (unsigned i = 0; i < naive.n_lanes; i++)
-                naive.counters[i] = counters_join(&counters);
+        naive = (struct naive){.random = test_random_begin(), .n_lanes = n_lanes[_i]};
         for (uint64_t step = 0, n_steps = test_n_steps(); step < n_steps; step++) {
                 uint64_t choice = test_random_below(&naive.random, 1000);
 
@@ -205,9 +234,8 @@ TEST(sums_and_peaks_are_exact_at_each_step, .to = 4)
 TEST(a_new_board_says_what_the_old_one_said)
 {
         static struct board_pool board;
-        struct counter *counter;
+        struct counter *counter = &counters.counters[0];
 
-        counter = counters_join(&counters);
         come(counter, 1000, 1024);
         go(counter, 1000, 1024);
         come(counter, 100, 512);

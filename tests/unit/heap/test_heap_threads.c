@@ -55,7 +55,6 @@ static uint64_t n_adopted, n_taken, n_put_idle, n_reused, n_revoked, n_moved, n_
 static struct set_heap heaps[N_HEAPS];
 static struct counters counters;
 static struct board_pool board;
-static struct counter *counter_of[N_HEAPS];
 static struct worker workers[N_WORKERS];
 static uint64_t n_steps;
 static _Atomic unsigned n_working;
@@ -108,7 +107,8 @@ static int cut(unsigned heap, uint64_t n_bytes, enum counter_event event, uint64
         int r = heap_alloc(&heaps[heap].heap, n_bytes, ret_address);
 
         if (!r)
-                counters_count(&counters, counter_of[heap], event, n_bytes, heap_round_up(n_bytes));
+                counters_count(&counters, counters_mine(&counters), event, n_bytes,
+                               heap_round_up(n_bytes));
         return r;
 }
 
@@ -301,8 +301,8 @@ static void free_at(struct worker *worker, unsigned index)
         note_freed(&live, heap);
         expect(heap_free(heap, live.address, &freed) == 0);
         expect(freed.n_requested_bytes == live.n_requested_bytes);
-        counters_discount(counter_of[CONTAINER_OF(heap, struct set_heap, heap) - heaps],
-                          freed.n_requested_bytes, freed.n_allocated_bytes);
+        counters_discount(counters_mine(&counters), freed.n_requested_bytes,
+                          freed.n_allocated_bytes);
         spin_unlock(&heap->lock);
 }
 
@@ -430,10 +430,8 @@ static void begin(void)
         heap_set_init(&set);
         heap_set_open(&set, arena, HEAP_JOINED);
         counters_init(&counters);
-        for (unsigned i = 0; i < N_HEAPS; i++) {
+        for (unsigned i = 0; i < N_HEAPS; i++)
                 heap_set_add(&set, &heaps[i], HEAP_JOINED);
-                counter_of[i] = counters_join(&counters);
-        }
         for (unsigned i = 0; i < N_RECORDS; i++)
                 unused[n_unused++] = &records[i];
         for (unsigned i = 0; i < N_WORKERS; i++)
