@@ -31,13 +31,17 @@ static void recall_idle(struct pool *pool)
 /* Nothing that was granted or due with another size counts any more. The caller has the lock. */
 static void begin_triggers(struct pool *pool)
 {
+        uint32_t n_heaps = pool->heap_set.n_heaps;
         struct stream_heap *heap, *next;
 
         HASH_ITER(hh, pool->heaps, heap, next)
         {
                 spin_lock(&heap_in(heap)->lock);
-                scan_trigger_begin(&heap->trigger, idle_marking_is_on(pool) ? SCAN_TRIGGER_UNBOUNDED
-                                                                            : SCAN_TRIGGER_BOUNDED);
+                if (idle_marking_is_on(pool))
+                        scan_trigger_begin_unbounded(&heap->trigger, scan_trigger_share(n_heaps),
+                                                     n_heaps);
+                else
+                        scan_trigger_begin_bounded(&heap->trigger);
                 spin_unlock(&heap_in(heap)->lock);
         }
 }

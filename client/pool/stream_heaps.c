@@ -119,13 +119,12 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->is_legacy = request->key.context && stream_is_legacy(request->stream);
         pool_set_mark(heap, &request->mark);
         scan_trigger_init(&heap->trigger);
-        if (!idle_marking_is_on(pool))
-                scan_trigger_begin(&heap->trigger, SCAN_TRIGGER_BOUNDED);
-        else {
-                scan_trigger_lower(&heap->trigger);
-                scan_trigger_grant(&heap->trigger, scan_trigger_first_share(&pool->n_first_records),
-                                   pool->heap_set.n_heaps);
-        }
+        if (idle_marking_is_on(pool))
+                scan_trigger_begin_unbounded(&heap->trigger,
+                                             scan_trigger_first_share(&pool->n_first_records),
+                                             pool->heap_set.n_heaps);
+        else
+                scan_trigger_begin_bounded(&heap->trigger);
         if (pool->heaps)
                 scan_trigger_note_other(&heap->trigger);
         heap->n_flush_epochs = 0;

@@ -25,14 +25,27 @@ void scan_trigger_init(struct scan_trigger *trigger)
                                          .n_small_bytes = UINT64_MAX};
 }
 
-void scan_trigger_begin(struct scan_trigger *trigger, enum scan_trigger_cache cache)
+static void begin(struct scan_trigger *trigger)
 {
         bool has_others = trigger->has_others;
 
         scan_trigger_init(trigger);
         trigger->has_others = has_others;
-        /* The first look finds out where the floor is. */
-        trigger->n_floor_bytes = cache == SCAN_TRIGGER_BOUNDED ? UINT64_MAX : 0;
+}
+
+/* The first look finds out where the floor is. */
+void scan_trigger_begin_bounded(struct scan_trigger *trigger)
+{
+        begin(trigger);
+        trigger->n_floor_bytes = UINT64_MAX;
+}
+
+void scan_trigger_begin_unbounded(struct scan_trigger *trigger, uint32_t n_records,
+                                  uint32_t n_heaps)
+{
+        begin(trigger);
+        scan_trigger_lower(trigger);
+        scan_trigger_grant(trigger, n_records, n_heaps);
 }
 
 static void set_bytes(struct scan_trigger *trigger, uint64_t n_bytes)

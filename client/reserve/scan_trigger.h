@@ -55,9 +55,12 @@ struct scan_trigger {
 
 void scan_trigger_init(struct scan_trigger *trigger);
 
-/* Begins again, with a cache size or without one. */
-enum scan_trigger_cache { SCAN_TRIGGER_UNBOUNDED, SCAN_TRIGGER_BOUNDED };
-void scan_trigger_begin(struct scan_trigger *trigger, enum scan_trigger_cache cache);
+/* Begins, or begins again with a cache size, or without one. */
+void scan_trigger_begin_bounded(struct scan_trigger *trigger);
+
+/* With an idle list: that many small records are granted. */
+void scan_trigger_begin_unbounded(struct scan_trigger *trigger, uint32_t n_records,
+                                  uint32_t n_heaps);
 
 /* With a cache size: as long as each heap has its floor allocated, what is empty in all of them does not exceed it.
  * UINT64_MAX: it may be exceeded by each block that becomes empty. */

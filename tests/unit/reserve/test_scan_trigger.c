@@ -346,7 +346,7 @@ TEST(with_a_cache_size_last_frees_look_as_often_as_is_granted)
 {
         unsigned n_looks = 0;
 
-        scan_trigger_begin(&trigger, SCAN_TRIGGER_BOUNDED);
+        scan_trigger_begin_bounded(&trigger);
         scan_trigger_note_other(&trigger);
         while (scan_trigger_count_free(&trigger, &heap)) {
                 scan_trigger_done(&trigger, &set, &heap, 0);
@@ -360,6 +360,20 @@ TEST(with_a_cache_size_last_frees_look_as_often_as_is_granted)
         ck_assert_uint_eq(trigger.n_small, 0);
         scan_trigger_grant_last(&trigger, 1024, 2 * SCAN_TRIGGER_GRANT_US);
         ck_assert_uint_eq(trigger.n_small, 4);
+}
+
+/* As in a new heap: the first large fall is recorded. */
+TEST(without_a_cache_size_again_a_fall_looks)
+{
+        const struct heap_freed freed = {.n_allocated_bytes = SCAN_TRIGGER_RECORD_BYTES};
+
+        scan_trigger_begin_bounded(&trigger);
+        scan_trigger_begin_unbounded(&trigger, SCAN_TRIGGER_SMALL, 1);
+        heap.n_freed_bytes = SCAN_TRIGGER_RECORD_BYTES;
+        scan_trigger_note_free(&trigger, &heap, &freed, SCAN_TRIGGER_FREE_ORDERED);
+        ck_assert(scan_trigger_count_free(&trigger, &heap));
+        ck_assert(scan_trigger_begin_record(&trigger, &heap));
+        ck_assert_uint_eq(trigger.n_small, SCAN_TRIGGER_SMALL);
 }
 
 TESTS_MAIN("scan_trigger", .start = start, .stop = stop)
