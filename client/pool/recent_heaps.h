@@ -64,8 +64,8 @@ static ALWAYS_INLINE struct stream_heap *recent_heaps_prefetch(const struct rece
         return guess;
 }
 
-/* The guess was wrong. To fetch another thread's heap takes its lines from that thread: of two threads with a stream
- * each, one was three times slower. So no heap is fetched before the next one is noted. */
+/* The guess was wrong. To fetch another thread's heap takes its lines from that thread: two threads with a stream
+ * each were no faster than one. So no heap is fetched before the next one is noted. */
 static ALWAYS_INLINE void recent_heaps_check(struct recent_heaps *recent,
                                              const struct stream_heap *guess,
                                              const struct stream_heap *heap)

@@ -89,7 +89,7 @@ static bool receive(struct transport *transport)
 
         if (transport->closing || !may_read(transport))
                 return false;
-        /* A frame that comes after this look may have fds: it is not received before the next one. */
+        /* A frame that comes after this look may have fds: it is received after the next look. */
         r = transport->may_bring_fds ? frame_socket_brings_fds(transport->fd, &brings_fds) : 0;
         if (brings_fds) {
                 transport->on_end(transport, &fds_came);
