@@ -104,5 +104,6 @@ ok "nothing stays charged" wait_until 20 nothing_charged
 status=0
 stop_daemon || status=$?
 ok "the daemon ends in order" equal "$status" 0
-ok "without a daemon it says so" contains "$("$place/example" 2>&1)" "the daemon cannot be reached"
+ok "without a daemon it says so, and at which socket" contains "$("$place/example" 2>&1)" \
+        "the daemon cannot be reached: $GPUMEM_SOCKET: "
 done_testing
