@@ -222,7 +222,7 @@ static const char *name_of(uint32_t reason)
                 [PROTO_REFUSED_DEVICE_FULL] = "the driver has not enough memory",
                 [PROTO_REFUSED_LINGERING] = "revoked memory is still mapped",
                 [PROTO_REFUSED_IDLE] = "this request may not take the idle memory, or not yet",
-                [PROTO_REFUSED_FRAGMENTATION] = "free memory is split among blocks that are in use",
+                [PROTO_REFUSED_FRAGMENTATION] = "free memory is inside blocks that processes hold",
         };
 
         return names[reason];
@@ -253,7 +253,7 @@ static const char *advice_for(const struct message_refused_facts *facts)
                 [PROTO_REFUSED_IDLE] =
                         "wait (wait_ms): idle memory is taken only for requests that wait",
                 [PROTO_REFUSED_FRAGMENTATION] =
-                        "request smaller sizes, or have a holder empty a block and gpumem_flush",
+                        "request smaller sizes, or have a holder empty a block, or gpumem_flush",
         };
 
         if (facts->what == PROTO_SAYS_LATE)

@@ -145,8 +145,9 @@ TEST(free_memory_in_pieces_is_told_as_such)
         for (unsigned i = 0; i < n; i += 2)
                 must_free(pointers[i]);
         ck_assert_int_eq(alloc(PIECE, WAIT_MS, &pointer), GPUMEM_E_TIMED_OUT);
-        must_say("64.00 MiB asked: free memory is split among blocks that are in use. Held by ");
-        must_say(". To do: request smaller sizes, or have a holder empty a block and gpumem_flush");
+        must_say("64.00 MiB asked: free memory is inside blocks that processes hold. Held by ");
+        must_say(". To do: request smaller sizes, or have a holder empty a block, or "
+                 "gpumem_flush");
         for (unsigned i = 1; i < n; i += 2)
                 must_free(pointers[i]);
         ck_assert_int_eq(alloc(PIECE, LONG_MS, &pointer), 0);

@@ -82,8 +82,8 @@ TEST(a_lack_of_memory_names_reason_holders_and_advice)
                  ASKED ": this request may not take the idle memory, or not yet" HELD
                        ". To do: wait (wait_ms): idle memory is taken only for requests that wait"},
                 {PROTO_REFUSED_FRAGMENTATION,
-                 ASKED ": free memory is split among blocks that are in use" HELD
-                       ". To do: request smaller sizes, or have a holder empty a block and "
+                 ASKED ": free memory is inside blocks that processes hold" HELD
+                       ". To do: request smaller sizes, or have a holder empty a block, or "
                        "gpumem_flush"},
                 {PROTO_REFUSED_DEVICE_FULL,
                  OF_OTHER ": the driver has not enough memory" HELD
