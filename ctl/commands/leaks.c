@@ -93,7 +93,7 @@ static int print_table(const struct leaks *leaks, uint64_t older_s)
                 age_cell(row->cells[5], leak->age_ms);
                 (void)snprintf(row->cells[6], TABLE_CELL_MAX, "%s",
                                *leak->program ? leak->program : "-");
-                (void)snprintf(row->cells[7], TABLE_CELL_MAX, "%s", leak_advice(leak->kind));
+                leak_advise(leak, row->cells[7]);
         }
         table_print(&table, stdout);
         return STATUS_OK;
@@ -109,26 +109,28 @@ static json_t *text_to_json(const char *text)
         return *text ? json_string(text) : json_null();
 }
 
+static json_t *leak_to_json(const struct leak *leak)
+{
+        char advice[LEAK_ADVICE_MAX];
+
+        leak_advise(leak, advice);
+        return json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:s}", "what",
+                         leak_name(leak->kind), "uid", number_to_json(leak->uid, LISTING_NOBODY),
+                         "pid", number_to_json(leak->pid, 0), "pool",
+                         number_to_json(leak->pool, LISTING_NOBODY), "bytes",
+                         json_figure(leak->n_bytes), "blocks_count",
+                         number_to_json(leak->n_blocks, 0), "age_ms",
+                         number_to_json(leak->age_ms, LISTING_UNTOLD), "program",
+                         text_to_json(leak->program), "container", text_to_json(leak->container),
+                         "text", advice);
+}
+
 static int print_json(const struct leaks *leaks)
 {
         json_t *array = json_array();
 
-        for (uint32_t i = 0; i < leaks->n; i++) {
-                const struct leak *leak = &leaks->leaks[i];
-
-                (void)json_array_append_new(
-                        array,
-                        json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:s}", "what",
-                                  leak_name(leak->kind), "uid",
-                                  number_to_json(leak->uid, LISTING_NOBODY), "pid",
-                                  number_to_json(leak->pid, 0), "pool",
-                                  number_to_json(leak->pool, LISTING_NOBODY), "bytes",
-                                  json_figure(leak->n_bytes), "blocks_count",
-                                  number_to_json(leak->n_blocks, 0), "age_ms",
-                                  number_to_json(leak->age_ms, LISTING_UNTOLD), "program",
-                                  text_to_json(leak->program), "container",
-                                  text_to_json(leak->container), "text", leak_advice(leak->kind)));
-        }
+        for (uint32_t i = 0; i < leaks->n; i++)
+                (void)json_array_append_new(array, leak_to_json(&leaks->leaks[i]));
         return print_json_value(json_pack("{s:o}", "leaks", array));
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/query/leak_rules.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +26,14 @@ const char *leak_name(enum leak_kind kind)
         return names[kind];
 }
 
-const char *leak_advice(enum leak_kind kind)
+/* By the user: reclaim needs one, or a container, and takes a user in all containers. */
+static void advise_to_reclaim(uint32_t uid, char ret_advice[static LEAK_ADVICE_MAX])
+{
+        (void)snprintf(ret_advice, LEAK_ADVICE_MAX,
+                       "others get it; root frees it: gpumemctl reclaim --uid %" PRIu32, uid);
+}
+
+void leak_advise(const struct leak *leak, char ret_advice[static LEAK_ADVICE_MAX])
 {
         static const char *const advice[LEAK_N_KINDS] = {
                 [LEAK_LEFT] = "has no connection, and may still map it: end the process",
@@ -34,11 +43,13 @@ const char *leak_advice(enum leak_kind kind)
                 [LEAK_REGISTERED] = "keeps it registered: call gpumem_flush there, or end it",
                 [LEAK_UNCHARGED] = "the driver does not take it back: see gpumemd's log",
                 [LEAK_DECLARED] = "an earlier gpumemd's: goes when it is freed, or it ends",
-                [LEAK_IDLE] = "does not use it: others get it; gpumemctl reclaim frees it now",
                 [LEAK_SHARED] = "attached it; the client that shared it has freed it",
         };
 
-        return advice[kind];
+        if (leak->kind == LEAK_IDLE)
+                advise_to_reclaim(leak->uid, ret_advice);
+        else
+                (void)snprintf(ret_advice, LEAK_ADVICE_MAX, "%s", advice[leak->kind]);
 }
 
 void leaks_deinit(struct leaks *leaks)

@@ -52,6 +52,9 @@ void leaks_find(const struct leak_rows *rows, uint64_t older_ms,
 
 void leaks_deinit(struct leaks *leaks);
 
-/* "lingering", and what can be done: fits a cell of a table. */
+/* "lingering" */
 const char *leak_name(enum leak_kind kind);
-const char *leak_advice(enum leak_kind kind);
+
+/* What can be done: fits a cell of a table. */
+#define LEAK_ADVICE_MAX 72
+void leak_advise(const struct leak *leak, char ret_advice[static LEAK_ADVICE_MAX]);
