@@ -13,16 +13,20 @@
 #include "ctl/output/format.h"
 #include "ctl/output/map_svg.h"
 #include "ctl/output/parse.h"
+#include "ctl/output/screen.h"
 #include "ctl/query/node_state.h"
 
-#define CELLS_A_LINE 64
-#define LINES        6
+/* Where no terminal says how wide it is, and on the widest. */
+#define CELLS_A_LINE     64
+#define CELLS_A_LINE_MAX 512
+#define MARGIN           2
+#define LINES            6
 
 static const char help[] =
         "Usage: gpumemctl map [OPTION]...\n"
         "Draws each pool's bytes in cells; a cell stands for what takes most of it. Only\n"
         "the driver knows where blocks lie on a device: they are sorted by state and\n"
-        "owner.\n"
+        "owner. Lines are as wide as the terminal; in files and pipes 64 cells.\n"
         "\n"
         "  A to Z  leased by a process; those with most have a letter of their own, the\n"
         "          others are Z together\n"
@@ -132,17 +136,26 @@ static char mark_of(const struct chart *chart, unsigned span)
         return span == chart->n_spans ? CHART_FREE : chart->spans[span].mark;
 }
 
-static void print_cells(const struct chart *chart, bool in_colour)
+static unsigned cells_a_line(void)
 {
-        unsigned cells[CELLS_A_LINE * LINES];
-        unsigned n = chart_cells(chart, ARRAY_SIZE(cells), cells);
+        unsigned width = screen_width(MARGIN + CELLS_A_LINE);
+
+        if (width <= MARGIN)
+                return 1;
+        return width < MARGIN + CELLS_A_LINE_MAX ? width - MARGIN : CELLS_A_LINE_MAX;
+}
+
+static void print_cells(const struct chart *chart, unsigned n_a_line, bool in_colour)
+{
+        unsigned cells[CELLS_A_LINE_MAX * LINES];
+        unsigned n = chart_cells(chart, n_a_line * LINES, cells);
 
         for (unsigned i = 0; i < n; i++) {
-                bool begins = i % CELLS_A_LINE == 0;
-                bool ends = i + 1 == n || (i + 1) % CELLS_A_LINE == 0;
+                bool begins = i % n_a_line == 0;
+                bool ends = i + 1 == n || (i + 1) % n_a_line == 0;
 
                 if (begins || cells[i] != cells[i - 1])
-                        (void)printf("%s%s", begins ? "  " : "",
+                        (void)printf("%*s%s", begins ? MARGIN : 0, "",
                                      colour_code(in_colour, colour_of(chart, cells[i])));
                 (void)putchar(mark_of(chart, cells[i]));
                 if (ends || cells[i] != cells[i + 1])
@@ -173,16 +186,17 @@ static void print_legend(const struct chart *chart, bool in_colour)
 static int print_text(const struct map *map)
 {
         bool in_colour = colour_is_wanted();
+        unsigned n_a_line = cells_a_line();
 
         for (unsigned i = 0; i < map->n; i++) {
                 const struct chart *chart = &map->charts[i];
-                uint64_t n_cell_bytes = chart_cell_bytes(chart, CELLS_A_LINE * LINES);
+                uint64_t n_cell_bytes = chart_cell_bytes(chart, n_a_line * LINES);
                 char all[SIZE_TEXT_MAX], cell[SIZE_TEXT_MAX];
 
                 (void)printf("%spool %" PRIu32 " (%s): %s, a cell is %s\n", i ? "\n" : "",
                              map->pools[i]->id, map->pools[i]->name,
                              size_format(chart->n_bytes, all), size_format(n_cell_bytes, cell));
-                print_cells(chart, in_colour);
+                print_cells(chart, n_a_line, in_colour);
                 print_legend(chart, in_colour);
         }
         return STATUS_OK;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -16,6 +15,7 @@
 #include "ctl/core/connect.h"
 #include "ctl/core/report.h"
 #include "ctl/output/format.h"
+#include "ctl/output/screen.h"
 #include "ctl/output/table.h"
 #include "ctl/query/node_health.h"
 #include "ctl/top/top_rows.h"
@@ -110,13 +110,11 @@ static int print_loop(struct link *link)
         return 0;
 }
 
-static unsigned screen_width(void)
+static unsigned line_width(void)
 {
-        struct winsize size = {.ws_col = 0};
+        unsigned width = screen_width(WIDTH);
 
-        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_col)
-                return WIDTH;
-        return size.ws_col < WIDTH_MAX ? size.ws_col : WIDTH_MAX;
+        return width < WIDTH_MAX ? width : WIDTH_MAX;
 }
 
 static void print_bar(const unsigned cells[static TOP_PARTS], unsigned width)
@@ -156,7 +154,7 @@ static void print_pool(const struct pool_row *pool, const struct stats_row *stat
 
 static void print_pools(const struct pool_stats *pool_stats)
 {
-        unsigned columns = screen_width();
+        unsigned columns = line_width();
         bool has_bars = columns >= HEAD_WIDTH + BAR_MIN + 2 + TAIL_WIDTH;
 
         (void)printf("%-*s" TAIL "\n", has_bars ? (int)columns - TAIL_WIDTH : HEAD_WIDTH,

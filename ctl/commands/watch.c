@@ -4,7 +4,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "ctl/core/report.h"
 #include "ctl/output/format.h"
 #include "ctl/output/parse.h"
+#include "ctl/output/screen.h"
 #include "ctl/output/table.h"
 #include "ctl/query/event_rows.h"
 #include "ctl/query/pool_stats.h"
@@ -108,20 +108,11 @@ static void describe(const struct happened *happened, char text[static TABLE_CEL
                        *refused || *revoked ? revoked : "-");
 }
 
-static unsigned screen_lines(void)
-{
-        struct winsize size;
-
-        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_row)
-                return SCREEN_LINES;
-        return size.ws_row;
-}
-
 /* Lines of one look stay together. Where there is no screen, one heading is enough. */
 static void print_header(struct watch *watch, unsigned n_lines)
 {
         if (watch->n_lines_to_header < n_lines) {
-                unsigned n = screen_lines();
+                unsigned n = screen_lines(SCREEN_LINES);
 
                 (void)printf("%-8s %4s %8s %6s %5s %6s %6s %5s %5s %4s %4s %s\n", "TIME", "POOL",
                              "RESERVED", "LEASED", "IDLE", "CACHED", "LINGER", "ALLOC", "FREE",

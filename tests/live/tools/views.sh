@@ -146,6 +146,12 @@ sys.exit(pty.spawn(sys.argv[1:]) >> 8)' "$@" </dev/null
 ok "status: no room for bars: no legend" said 0 "Pools:                    " in_terminal sh -c "stty cols 61; gpumemctl"
 ok "status: room for bars" said 0 "Pools: | in use" in_terminal sh -c "stty cols 62; gpumemctl"
 ok "map: a terminal, and colours" said 0 $'\033[32mA' in_terminal env TERM=xterm gpumemctl map
+# How wide the lines of cells of pool 0 are, in a terminal of that width.
+cells_in() { in_terminal sh -c "stty cols $1; TERM=dumb gpumemctl map --pool 0" | tr -d '\r' | sed -n '2,/^  A /p' | sed '$d' | awk '{ print length }' | sort -un | paste -sd " "; }
+ok "map: as wide as the terminal" equal "$(cells_in 100)" 100
+ok "map: a narrow one" equal "$(cells_in 30)" 30
+ok "map: a terminal without room" equal "$(cells_in 1)" 3
+ok "map: one that is too wide" equal "$(cells_in 2000)" 514
 ok "map: NO_COLOR" equal "$(in_terminal env TERM=xterm NO_COLOR=1 gpumemctl map | grep -c $'\033')" 0
 ok "map: a terminal that has none" equal "$(in_terminal env TERM=dumb gpumemctl map | grep -c $'\033')" 0
 is_picture() {
