@@ -96,6 +96,15 @@ static uint64_t amount_of(const struct row_field *field, const char *row)
         return value == LISTING_UNTOLD ? 0 : value;
 }
 
+/* A number that names something; none stands last. */
+static uint64_t name_number_of(const struct row_field *field, const char *row)
+{
+        uint64_t value = row_value(field, row);
+        bool is_none = !value && (field->unit == ROW_UNIT_pid || field->unit == ROW_UNIT_serial);
+
+        return is_none ? UINT64_MAX : value;
+}
+
 static int compare_by(const struct row_field *field, const char *a, const char *b)
 {
         if (field->type == ROW_TYPE_TEXT)
@@ -106,16 +115,36 @@ static int compare_by(const struct row_field *field, const char *a, const char *
             field->unit == ROW_UNIT_ms)
                 return (amount_of(field, a) < amount_of(field, b)) -
                        (amount_of(field, a) > amount_of(field, b));
-        return (row_value(field, a) > row_value(field, b)) -
-               (row_value(field, a) < row_value(field, b));
+        return (name_number_of(field, a) > name_number_of(field, b)) -
+               (name_number_of(field, a) < name_number_of(field, b));
 }
+
+/* By the columns from the left, until two differ. */
+static int compare_columns(const struct row_list *list, const char *a, const char *b)
+{
+        int order = 0;
+
+        for (unsigned i = 0; i < list->n_fields && !order; i++) {
+                if (*list->fields[i].heading)
+                        order = compare_by(&list->fields[i], a, b);
+        }
+        return order;
+}
+
+struct order {
+        const struct filter *filter;
+        const struct row_list *list;
+};
 
 static int compare(const void *left, const void *right, void *context)
 {
-        const struct filter *filter = context;
+        const struct order *rule = context;
+        const struct filter *filter = rule->filter;
         const char *a = *(const char *const *)left, *b = *(const char *const *)right;
         int order = filter->sort ? compare_by(filter->sort, a, b) : 0;
 
+        if (!order)
+                order = compare_columns(rule->list, a, b);
         /* Rows of an array: the addresses say which stood first. */
         if (!order)
                 order = (a > b) - (a < b);
@@ -129,6 +158,7 @@ int filter_apply(const struct filter *filter, const struct row_list *list, char 
         const char **order = calloc((size_t)n_rows + 1, sizeof(*order));
         CLEANUP(freep)
         char *copy = malloc((size_t)n_rows * list->n_row_bytes + 1);
+        struct order rule = {filter, list};
         uint32_t n = 0;
 
         if (!order || !copy)
@@ -139,7 +169,7 @@ int filter_apply(const struct filter *filter, const struct row_list *list, char 
                 if (is_shown(filter, row))
                         order[n++] = row;
         }
-        qsort_r(order, n, sizeof(*order), compare, (void *)filter);
+        qsort_r(order, n, sizeof(*order), compare, &rule);
         for (uint32_t i = 0; i < n; i++)
                 memcpy(copy + i * list->n_row_bytes, order[i], list->n_row_bytes);
         if (n)

@@ -17,7 +17,7 @@ struct filter {
                 enum filter_match match;
                 uint64_t value;
         } rules[FILTER_RULES_MAX];
-        const struct row_field *sort; /* NULL: as the daemon listed them */
+        const struct row_field *sort; /* NULL: by the columns from the left */
         bool is_reverse;              /* the whole list the other way round */
 };
 
@@ -35,7 +35,7 @@ int filter_set_sort(struct filter *filter, const struct row_list *list, const ch
 /* All of them, as filter_set_sort takes them: "block, pool, kind". Cut to fit. */
 void filter_list_columns(const struct row_list *list, char *text, size_t n_bytes);
 
-/* Moves those that are shown to the front, in order; equal ones in the order in which they stood. Returns how many
+/* Moves those that are shown to the front, in order; where the column that sorts is equal, by the columns from the left. Returns how many
  * they are. -ENOMEM. */
 int filter_apply(const struct filter *filter, const struct row_list *list, char *rows,
                  uint32_t n_rows, uint32_t *ret_n_rows);

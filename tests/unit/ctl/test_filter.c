@@ -12,12 +12,13 @@
 
 #define N_ROWS 5
 
+/* In no order, as gpumemd lists them. */
 static const struct block_row some_blocks[N_ROWS] = {
-        {.block = 1, .state = LISTED_LEASED, .uid = 7, .pid = 70, .bytes = 4 * MIB, .blocks = 1},
-        {.block = 2, .state = LISTED_CACHED, .uid = 8, .pid = 0, .bytes = 2 * MIB, .blocks = 1},
-        {.block = 3, .state = LISTED_IDLE, .uid = 7, .pid = 71, .bytes = 2 * MIB, .blocks = 1},
-        {.block = 4, .state = LISTED_LEASED, .uid = 8, .pid = 80, .bytes = 8 * MIB, .blocks = 1},
         {.block = 0, .state = LISTED_SUM, .uid = LISTING_NOBODY, .bytes = 64 * MIB, .blocks = 9},
+        {.block = 4, .state = LISTED_LEASED, .uid = 8, .pid = 80, .bytes = 8 * MIB, .blocks = 1},
+        {.block = 1, .state = LISTED_LEASED, .uid = 7, .pid = 70, .bytes = 4 * MIB, .blocks = 1},
+        {.block = 3, .state = LISTED_IDLE, .uid = 7, .pid = 71, .bytes = 2 * MIB, .blocks = 1},
+        {.block = 2, .state = LISTED_CACHED, .uid = 8, .pid = 0, .bytes = 2 * MIB, .blocks = 1},
 };
 
 /* The filter shows these blocks in its order; 0 ends the list, or is the sum. */
@@ -37,7 +38,7 @@ static void expect_blocks(const struct filter *filter, const uint64_t *wanted, u
         expect_blocks(filter, (const uint64_t[]){__VA_ARGS__}, \
                       ARRAY_SIZE(((const uint64_t[]){__VA_ARGS__})))
 
-TEST(nothing_said_shows_all_as_listed)
+TEST(nothing_said_shows_all_by_the_columns_from_the_left)
 {
         struct filter filter = {.n_rules = 0};
 
@@ -93,7 +94,7 @@ TEST(numbers_that_name_are_sorted_with_the_smallest_first)
         struct filter filter = {.n_rules = 0};
 
         ck_assert_int_eq(filter_set_sort(&filter, &block_row_list, "pid"), 0);
-        EXPECT(&filter, 2, 0, 1, 3, 4);
+        EXPECT(&filter, 1, 3, 4, 2, 0);
         ck_assert_int_eq(filter_set_sort(&filter, &block_row_list, "uid"), 0);
         EXPECT(&filter, 1, 3, 2, 4, 0);
         filter.is_reverse = true;
@@ -132,6 +133,21 @@ TEST(texts_are_sorted_as_texts)
         ck_assert_uint_eq(rows[0].pid, 2);
         ck_assert_uint_eq(rows[1].pid, 3);
         ck_assert_uint_eq(rows[2].pid, 1);
+}
+
+TEST(rows_that_are_alike_where_they_are_sorted_stand_by_the_columns_from_the_left)
+{
+        struct filter filter = {.n_rules = 0};
+        struct tenant_row rows[] = {{.uid = 8, .pool = 1, .reserved = MIB},
+                                    {.uid = 8, .pool = 0, .reserved = MIB},
+                                    {.uid = 7, .pool = 1, .reserved = MIB}};
+        uint32_t n;
+
+        ck_assert_int_eq(filter_set_sort(&filter, &tenant_row_list, "reserved"), 0);
+        ck_assert_int_eq(filter_apply(&filter, &tenant_row_list, (char *)rows, 3, &n), 0);
+        ck_assert_uint_eq(rows[0].uid, 7);
+        ck_assert_uint_eq(rows[1].pool, 0);
+        ck_assert_uint_eq(rows[2].pool, 1);
 }
 
 TEST(no_rows_are_no_rows)
