@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl stats: what each pool holds. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -23,10 +22,11 @@ static const char help[] =
         "  WAITING    requests that wait for memory\n"
         "  ALLOCATED  in allocations of clients, as they report\n"
         "  FREE       in no allocation: cached, idle, or between allocations\n"
+        "  SPLIT      the part of FREE that its holder alone can use at present\n"
         "  LARGEST    the largest block of those that are cached or idle\n"
-        "  FRAGMENTED 1 - LARGEST / FREE\n"
         "  PEAK       highest RESERVED since the start, or since reset-peaks\n"
         "\n"
+        "  --pool ID  this pool only\n"
         "  --wide     all columns, and longer sizes\n"
         "  --json     for programs: more values, sizes in bytes\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
@@ -68,12 +68,8 @@ static void fill_wide_row(struct table_row *row, const struct pool_row *pool,
         format_count(row->cells[cell++], stats->waiting);
         format_bytes(row->cells[cell++], stats->allocated);
         format_bytes(row->cells[cell++], stats->free);
+        format_bytes(row->cells[cell++], stats->split);
         format_bytes(row->cells[cell++], stats->largest_free);
-        if (pool_stats_has_fragmentation(stats))
-                (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "%" PRIu64 ".%" PRIu64 " %%",
-                               stats->fragmentation / 10, stats->fragmentation % 10);
-        else
-                (void)snprintf(row->cells[cell++], TABLE_CELL_MAX, "-");
         format_bytes(row->cells[cell++], stats->reserved_peak);
 }
 
@@ -89,7 +85,7 @@ static const struct table_column wide_columns[] = {
         {"IDLE", TABLE_RIGHT},     {"CACHED", TABLE_RIGHT},   {"LINGERING", TABLE_RIGHT},
         {"CHARGED", TABLE_RIGHT},  {"DECLARED", TABLE_RIGHT}, {"BLOCKS", TABLE_RIGHT},
         {"CLIENTS", TABLE_RIGHT},  {"WAITING", TABLE_RIGHT},  {"ALLOCATED", TABLE_RIGHT},
-        {"FREE", TABLE_RIGHT},     {"LARGEST", TABLE_RIGHT},  {"FRAGMENTED", TABLE_RIGHT},
+        {"FREE", TABLE_RIGHT},     {"SPLIT", TABLE_RIGHT},    {"LARGEST", TABLE_RIGHT},
         {"PEAK", TABLE_RIGHT},
 };
 
@@ -104,7 +100,7 @@ static int run(struct link *link, const struct arguments *arguments)
 }
 
 static const struct option options[] = {COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,
-                                        COMMAND_OPTIONS_END};
+                                        COMMAND_OPTION_POOL, COMMAND_OPTIONS_END};
 
 const struct command stats_command = {
         .name = "stats",

@@ -35,10 +35,9 @@ static const char help[] =
         "Usage: gpumemctl watch [OPTION]...\n"
         "Shows what each pool holds again and again: a line for each pool and look.\n"
         "\n"
-        "  RESERVED, LEASED, IDLE, CACHED, FREE  as in gpumemctl help stats; so are\n"
+        "  RESERVED, LEASED, IDLE, CACHED, FREE, SPLIT  as in gpumemctl help stats; and\n"
         "  LINGER   LINGERING\n"
         "  ALLOC    ALLOCATED\n"
-        "  FRAG     FRAGMENTED\n"
         "  WAIT     WAITING\n"
         "  EVENTS   since the look before: requests that were refused, and idle leases\n"
         "           that were revoked; an allocation that fails is two requests at least\n"
@@ -114,9 +113,9 @@ static void print_header(struct watch *watch, unsigned n_lines)
         if (watch->n_lines_to_header < n_lines) {
                 unsigned n = screen_lines(SCREEN_LINES);
 
-                (void)printf("%-8s %4s %8s %6s %5s %6s %6s %5s %5s %4s %4s %s\n", "TIME", "POOL",
+                (void)printf("%-8s %4s %8s %6s %5s %6s %6s %5s %5s %5s %4s %s\n", "TIME", "POOL",
                              "RESERVED", "LEASED", "IDLE", "CACHED", "LINGER", "ALLOC", "FREE",
-                             "FRAG", "WAIT", "EVENTS");
+                             "SPLIT", "WAIT", "EVENTS");
                 watch->n_lines_to_header = n > n_lines + 2 ? n - 2 : n_lines;
         }
         if (isatty(STDOUT_FILENO))
@@ -127,9 +126,9 @@ static void print_line(const struct timespec *time, const struct stats_row *stat
                        const struct happened *happened)
 {
         const uint64_t figures[] = {stats->reserved,  stats->leased,    stats->idle, stats->cached,
-                                    stats->lingering, stats->allocated, stats->free};
-        static const int widths[ARRAY_SIZE(figures)] = {8, 6, 5, 6, 6, 5, 5};
-        char clock[16] = "-", fragmentation[16] = "-", cell[TABLE_CELL_MAX];
+                                    stats->lingering, stats->allocated, stats->free, stats->split};
+        static const int widths[ARRAY_SIZE(figures)] = {8, 6, 5, 6, 6, 5, 5, 5};
+        char clock[16] = "-", cell[TABLE_CELL_MAX];
         struct tm local;
 
         if (localtime_r(&time->tv_sec, &local))
@@ -140,10 +139,7 @@ static void print_line(const struct timespec *time, const struct stats_row *stat
                 (void)printf(" %*s", widths[i], cell);
         }
         describe(happened, cell);
-        if (pool_stats_has_fragmentation(stats))
-                (void)snprintf(fragmentation, sizeof(fragmentation), "%u%%",
-                               (unsigned)(stats->fragmentation + 5) / 10);
-        (void)printf(" %4s %4" PRIu64 " %s\n", fragmentation, stats->waiting, cell);
+        (void)printf(" %4" PRIu64 " %s\n", stats->waiting, cell);
 }
 
 static json_t *count_to_json(const struct happened *happened, uint64_t n)

@@ -83,11 +83,6 @@ int pool_stats_check_pool(const struct pool_stats *pool_stats, uint32_t pool)
         return GPUMEM_E_NO_POOL;
 }
 
-bool pool_stats_has_fragmentation(const struct stats_row *stats)
-{
-        return stats->cached || stats->idle;
-}
-
 const char *pool_stats_short_name(const struct pool_row *pool)
 {
         static const char maker[] = "NVIDIA ";
@@ -136,7 +131,12 @@ static int fetch_loop_json(struct link *link, json_t **ret_loop)
         return 0;
 }
 
-static int print_stats_json(struct link *link, const char *name,
+static bool is_asked_for(const struct arguments *arguments, const struct pool_row *pool)
+{
+        return arguments->pool == PROTO_ALL_POOLS || pool->id == arguments->pool;
+}
+
+static int print_stats_json(struct link *link, const struct arguments *arguments, const char *name,
                             const struct pool_stats *pool_stats, bool is_ending)
 {
         json_t *pools, *loop;
@@ -145,15 +145,18 @@ static int print_stats_json(struct link *link, const char *name,
         if (r)
                 return report_refusal(link, name, r);
         pools = json_array();
-        for (uint32_t i = 0; i < pool_stats->n; i++)
-                (void)json_array_append_new(
-                        pools, pool_stats_to_json(&pool_stats->pools[i], &pool_stats->stats[i]));
+        for (uint32_t i = 0; i < pool_stats->n; i++) {
+                if (is_asked_for(arguments, &pool_stats->pools[i]))
+                        (void)json_array_append_new(
+                                pools,
+                                pool_stats_to_json(&pool_stats->pools[i], &pool_stats->stats[i]));
+        }
         return print_json_value(
                 json_pack("{s:o, s:b, s:o}", "pools", pools, "ending", is_ending, "loop", loop));
 }
 
-static int print_table(const struct pool_stats *pool_stats, const char *name,
-                       const struct pool_table *shown)
+static int print_table(const struct arguments *arguments, const struct pool_stats *pool_stats,
+                       const char *name, const struct pool_table *shown)
 {
         CLEANUP(table_deinit)
         struct table table = TABLE_NULL;
@@ -162,8 +165,9 @@ static int print_table(const struct pool_stats *pool_stats, const char *name,
         for (uint32_t i = 0; i < pool_stats->n; i++) {
                 struct table_row *row;
 
-                if (shown->of == POOL_TABLE_OF_DEVICES &&
-                    pool_stats->pools[i].kind != GPUMEM_DEVICE)
+                if (!is_asked_for(arguments, &pool_stats->pools[i]) ||
+                    (shown->of == POOL_TABLE_OF_DEVICES &&
+                     pool_stats->pools[i].kind != GPUMEM_DEVICE))
                         continue;
                 row = table_add_row(&table);
                 if (!row)
@@ -184,12 +188,15 @@ int pool_stats_show(struct link *link, const struct arguments *arguments, const 
 
         r = pool_stats_fetch(link, &pool_stats);
         if (!r)
+                r = pool_stats_check_pool(&pool_stats, arguments->pool);
+        if (!r)
                 r = event_rows_fetch_end(link, &is_ending);
         if (r)
                 return report_refusal(link, name, r);
         if (arguments->output == OUTPUT_JSON)
-                return print_stats_json(link, name, &pool_stats, is_ending);
-        status = print_table(&pool_stats, name, arguments->output == OUTPUT_WIDE ? wide : narrow);
+                return print_stats_json(link, arguments, name, &pool_stats, is_ending);
+        status = print_table(arguments, &pool_stats, name,
+                             arguments->output == OUTPUT_WIDE ? wide : narrow);
         if (is_ending)
                 (void)puts(EVENT_ROWS_END);
         return status;

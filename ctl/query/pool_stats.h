@@ -27,9 +27,6 @@ const char *pool_stats_short_name(const struct pool_row *pool);
  * are. */
 int pool_stats_check_pool(const struct pool_stats *pool_stats, uint32_t pool);
 
-/* Whether fragmentation tells anything: what is free only between allocations has no block of its own. */
-bool pool_stats_has_fragmentation(const struct stats_row *stats);
-
 void pool_stats_deinit(struct pool_stats *pool_stats);
 
 /* All figures of a pool, with their units in their names, and what it is. */

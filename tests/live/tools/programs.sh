@@ -403,7 +403,11 @@ fi
 ok "a second daemon is refused" said 1 "another gpumemd serves" gpumemd
 ok "the first one goes on" gpumemctl stats
 ok "stats names each pool" said 0 "${devices[$last]%, *}" gpumemctl stats --wide
-ok "stats tells what is free" said 0 "FRAGMENTED" gpumemctl stats --wide
+ok "stats tells what is free, and what of it its holder alone can use" said 0 " FREE  SPLIT  LARGEST " gpumemctl stats --wide
+ok "stats of one pool" equal "$(gpumemctl stats --pool "$last" | awk '{ print $1 }' | paste -sd " ")" "POOL $last"
+ok "stats of one pool, as JSON" equal "$(gpumemctl stats --json --pool "$last" |
+        python3 -c 'import json, sys; print([pool["pool"] for pool in json.load(sys.stdin)["pools"]])')" "[$last]"
+ok "stats of a pool that there is not" said 1 "gpumemctl: stats: unknown pool 77 (valid: 0-" gpumemctl stats --pool 77
 ok "stats shows the limit" said 0 " 512M " gpumemctl stats
 ok "status shows the same limit" grep -Eq '^  0 .* 0 B of  512.00 MiB$' <(gpumemctl status)
 ok "status says what it is" grep -q "^Pools: .* RESERVED of  *OF$" <(gpumemctl status)
@@ -441,7 +445,7 @@ ok "free-all for programs" said 0 '"freed_bytes": 0' gpumemctl free-all --json
 ok "free-all of an unknown pool" said 1 "unknown pool 77 (valid: 0-" gpumemctl free-all --pool 77
 ok "blocks takes no tenant" said 2 "blocks takes no --tenant" gpumemctl blocks --tenant
 ok "gpumemctl alone takes no option of a command" said 2 "--pid needs a command; see gpumemctl help" gpumemctl --pid x
-ok "stats narrows nothing" said 2 "stats takes no --pool" gpumemctl stats --pool 0
+ok "devices narrows nothing" said 2 "devices takes no --pool" gpumemctl devices --pool 0
 ok "a write error is a failure" said 1 "No space left" sh -c 'gpumemctl stats >/dev/full'
 for i in {1..32}; do
         changes+=(--set "tenant/$((1000 + i)):leases=$i")

@@ -114,7 +114,7 @@ ok "tenants by what they have" equal "$(field reserved_bytes tenants --sort rese
         "$((68 << 20)) $((2 << 20))"
 ok "a table without rows is its heading" equal "$(gpumemctl blocks --pid 2147483647 2>/dev/null | wc -l)" 1
 ok "blocks that there are not" said 0 "gpumemctl: there are no blocks that these options choose" gpumemctl blocks --min-size 1TiB
-ok "watch: fragmentation where nothing is cached or idle" equal "$(gpumemctl watch --count 1 --pool 0 | awk 'NR == 2 { print $10 }')" "-"
+ok "watch: nothing is split where whole blocks are in allocations" equal "$(gpumemctl watch --count 1 --pool 0 | awk 'NR == 2 { print $10 }')" "0"
 ok "a pid that no client has" said 0 "gpumemctl: no clients have pid 2147483647" gpumemctl clients --pid 2147483647
 ok "a pid that a client has, but in another state" said 0 "gpumemctl: there are no clients that these options choose" \
         gpumemctl clients --pid "${holders[first]}" --state left
