@@ -5,16 +5,20 @@ import difflib
 import signal
 import sys
 
+from . import _answer
+
 USAGE = """\
 usage: python -m gpumem run [--native] SCRIPT | -m MODULE [ARGUMENT...]
        python -m gpumem doctor [--json]
-       python -m gpumem kernels [--json]
+       python -m gpumem kernels [--json | clear]
        python -m gpumem torch-extension [--where]
        python -m gpumem --version
 
-  run              has torch, cupy and numba.cuda of a program take their memory from gpumemd
+  run              has torch, cupy, numba.cuda, rmm, cuda.core and warp of a
+                   program take their memory from gpumemd
   doctor           says what is served here, what is not, and what mends it
-  kernels          lists the kernels that are kept for this user's processes, and clears them
+  kernels          lists the compiled kernels that are kept for this user's
+                   processes, and clears them
   torch-extension  builds what torch's plain interface for allocators lacks
 
 With --help each says more.
@@ -35,23 +39,21 @@ def main() -> int:
     if arguments[:1] == ["doctor"]:
         from . import _doctor
 
-        return _doctor.main(arguments[1:])
+        return _answer.of(_doctor.main, arguments[1:])
     if arguments[:1] == ["kernels"]:
         from .kernels import _command
 
-        return _command.main(arguments[1:])
+        return _answer.of(_command.main, arguments[1:])
     if arguments[:1] == ["torch-extension"]:
         from . import _torch_extension
 
-        return _torch_extension.main(arguments[1:])
+        return _answer.of(_torch_extension.main, arguments[1:])
     if arguments == ["--version"]:
         from ._version import __version__
 
-        print(f"gpumem {__version__}")
-        return 0
+        return _answer.write(f"gpumem {__version__}\n")
     if arguments in (["-h"], ["--help"]):
-        print(USAGE, end="")
-        return 0
+        return _answer.write(USAGE)
     if arguments and arguments[0] not in COMMANDS:
         nearest = difflib.get_close_matches(arguments[0], COMMANDS, 1)
         hint = f'did you mean "{nearest[0]}"?' if nearest else "see python -m gpumem --help"

@@ -25,12 +25,15 @@ from ._version import __version__
 USAGE = """\
 usage: python -m gpumem doctor [--json]
 
-Looks at the library, the daemon, the driver and the frameworks that are installed here, says which
-would be served and how, and gives the command that mends each fault. Changes nothing.
+Looks at the library, the daemon, the driver and the frameworks that are
+installed here, says which would be served and how, and gives the command that
+mends each fault. Changes nothing.
 
-  --json  the same for programs: {"faults": N, "checks": [{"name", "state", "text", "mend"}]}
+  --json  the same for programs:
+          {"faults": N, "checks": [{"name", "state", "text", "mend"}]}
 
-exit status: 0 no faults, 1 faults, 2 for a wrong call
+exit status: 0 no faults, 1 faults, or the output could not be written; 2 for a
+wrong call
 """
 
 OK, NOTE, FAULT = "ok", "note", "fault"

@@ -10,7 +10,7 @@ import runpy
 import sys
 import types
 
-from . import _hook, _notice, _where
+from . import _answer, _hook, _notice, _where
 
 SITE_FOLDER = str(pathlib.Path(__file__).parent / "_site")
 
@@ -18,19 +18,23 @@ USAGE = """\
 usage: python -m gpumem run [--native] SCRIPT [ARGUMENT...]
        python -m gpumem run [--native] -m MODULE [ARGUMENT...]
 
-Runs the program. What it, or a process that it starts, imports of torch, cupy, numba.cuda, rmm,
-cuda.core and warp takes its memory from gpumemd; other modules are not touched. Compiled kernels of
-triton, cupy and numba.cuda are kept for the user's other processes.
+Runs the program. What it, or a process that it starts, imports of torch, cupy,
+numba.cuda, rmm, cuda.core and warp takes its memory from gpumemd; other modules
+are not touched. Compiled kernels of triton, cupy and numba.cuda are kept for
+the user's other processes.
 
-  --native  all keep their own allocators, to compare: as with GPUMEM_DISABLE=1
+  --native  all keep their own allocators, to compare: as GPUMEM_DISABLE=1 does
 
 environment:
-  GPUMEM_DISABLE=1   switches all of this off; GPUMEM_KERNELS=0 what is for kernels
-  GPUMEM_REQUIRED=1  the program ends where gpumemd cannot serve; without it a line on stderr
-                     says so, and the framework keeps its own allocator
+  GPUMEM_DISABLE=1   switches all of this off; GPUMEM_KERNELS=0 what is for
+                     kernels
+  GPUMEM_REQUIRED=1  the program ends where gpumemd cannot serve; without it a
+                     line on stderr says so, and the framework keeps its own
+                     allocator
   GPUMEM_VERBOSE=1   a line for each framework that is served
 
-exit status: the program's; 125 where GPUMEM_REQUIRED=1 has ended it; 2 for a wrong call
+exit status: the program's; 125 where GPUMEM_REQUIRED=1 has ended it; 2 for a
+wrong call
 """
 
 
@@ -140,8 +144,7 @@ def main(arguments: list[str]) -> int:
         native, is_module, program = parse(arguments)
     except Usage as usage:
         if not str(usage):
-            print(USAGE, end="")
-            return 0
+            return _answer.write(USAGE)
         print(f"gpumem run: {usage}; see --help", file=sys.stderr)
         return 2
     if not is_module and _say_missing(program[0]):

@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 from . import _errors, _notice
 
@@ -28,17 +29,19 @@ PARTS = (SOURCE.with_name("allocator.h"), SOURCE.with_name("library.h"))
 COMMAND = "python -m gpumem torch-extension"
 GIVES = ("torch.OutOfMemoryError, cudnn.benchmark, memory snapshots, MemPool, and tensors sent to "
          "other processes")  # fmt: skip
+_WHAT = ("Compiles the optional extension for the torch that is installed, into the user's cache. It "
+         f"gives {GIVES}.")  # fmt: skip
 
 USAGE = f"""\
 usage: {COMMAND} [--where]
 
-Compiles the optional extension for the torch that is installed, into the user's cache. It gives
-{GIVES}.
+{textwrap.fill(_WHAT, 80)}
 Needs a C++ compiler (CXX, c++, g++ or clang++); takes about half a minute.
 
   --where  prints the file that is loaded, or would be, and builds nothing
 
-exit status: 0 built, 1 not, 2 for a wrong call
+exit status: 0 built, 1 not, or the output could not be written; 2 for a wrong
+call
 """
 
 

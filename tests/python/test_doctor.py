@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -253,6 +254,36 @@ class Doctor(unittest.TestCase):
         ran = MACHINE.run('-m', 'gpumem', 'doctor')
         self.assertLessEqual(len(ran.stdout.splitlines()), 24)
         self.assertEqual(ran.stdout.splitlines()[-1], 'no faults')
+
+
+class Output(unittest.TestCase):
+    """What the commands print, and where they cannot."""
+
+    COMMANDS = (['doctor'], ['doctor', '--json'], ['kernels'], ['--version'], ['--help'], ['run', '--help'],
+                ['doctor', '--help'], ['kernels', '--help'], ['torch-extension', '--help'])
+
+    def test_a_full_device(self):
+        for arguments in self.COMMANDS:
+            for unbuffered in ('', '1'):
+                with self.subTest(arguments=arguments, unbuffered=unbuffered), open('/dev/full', 'w') as full:
+                    ran = subprocess.run([sys.executable, '-m', 'gpumem', *arguments], stdout=full,
+                                         stderr=subprocess.PIPE, text=True, check=False,
+                                         env=MACHINE.environment | {'PYTHONUNBUFFERED': unbuffered})
+                    self.assertEqual((ran.returncode, ran.stderr), (
+                        1, 'gpumem: the output could not be written: No space left on device\n'))
+
+    def test_a_full_device_is_no_fault_of_a_wrong_call(self):
+        with open('/dev/full', 'w') as full:
+            ran = subprocess.run([sys.executable, '-m', 'gpumem', 'doctor', 'x'], stdout=full,
+                                 stderr=subprocess.PIPE, text=True, check=False, env=MACHINE.environment)
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn('invalid "x"', ran.stderr)
+
+    def test_help_fits_a_screen(self):
+        for command in ([], ['run'], ['doctor'], ['kernels'], ['torch-extension']):
+            lines = MACHINE.run('-m', 'gpumem', *command, '--help').stdout.splitlines()
+            self.assertLessEqual(len(lines), 24, command)
+            self.assertLessEqual(max(map(len, lines)), 80, command)
 
 
 if __name__ == '__main__':

@@ -14,22 +14,26 @@ from ._store import Listed, Store, here
 
 USAGE = """\
 usage: python -m gpumem kernels [--json]
-       python -m gpumem kernels clear [--unused-for DAYS] [triton | numba | cupy]
+       python -m gpumem kernels clear [--unused-for DAYS] [triton|numba|cupy]
 
-Lists the compiled kernels that are kept for this user's processes, the last used first: `used` and
-`compiled` are how long ago. `clear` deletes them; a process that needs one compiles it again.
+Lists the compiled kernels that are kept for this user's processes, the last
+used first: `used` and `compiled` are how long ago. `clear` deletes them; a
+process that needs one compiles it again.
 
   --json             for programs: bytes, and seconds since 1970
   --unused-for DAYS  only what was not used in that time
 
 environment:
-  GPUMEM_KERNELS=0           switches the store off for a program
-  GPUMEM_KERNELS_DIR=DIR     the folder; default $XDG_CACHE_HOME/gpumem/kernels, or else
-                             ~/.cache/gpumem/kernels
-  GPUMEM_KERNELS_SIZE=4GiB   how much it may hold; the least recently used go first
-  GPUMEM_KERNELS_LOWER=DIR   more folders, separated by colons, that are read and never written
+  GPUMEM_KERNELS=0          switches the store off for a program
+  GPUMEM_KERNELS_DIR=DIR    the folder; default: $XDG_CACHE_HOME/gpumem/kernels,
+                            or else ~/.cache/gpumem/kernels
+  GPUMEM_KERNELS_SIZE=4GiB  how much it may hold: the least recently used go
+                            first
+  GPUMEM_KERNELS_LOWER=DIR  more folders, separated by colons, that are read and
+                            never written
 
-exit status: 0; 1 where there is no folder; 2 for a wrong call
+exit status: 0; 1 where there is no folder, or the output could not be written;
+2 for a wrong call
 """
 
 PRODUCERS = ("triton", "numba", "cupy")
