@@ -75,7 +75,8 @@ struct gpumem_options {
         const char *socket_path;  /* default: GPUMEM_SOCKET, /run/gpumemd/gpumemd.sock, then
                                    * $XDG_RUNTIME_DIR/gpumemd/gpumemd.sock */
         const char *cuda_library; /* default: GPUMEM_CUDA_LIBRARY, then libcuda.so.1 */
-        const char *program;      /* name shown to administrators; default: the process's own */
+        const char *program; /* name shown to administrators, in UTF-8, of which 31 bytes are shown;
+                                   * default: the process's own */
 };
 
 /* Connects to the daemon. `options` may be NULL. The caller ends the client with gpumem_disconnect. Errors:

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/messages.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "base/printable.h"
 #include "gpumem.h"
 
-enum rule_kind { RULE_ANY, RULE_RANGE, RULE_MASK, RULE_TEXT };
+enum rule_kind { RULE_ANY, RULE_RANGE, RULE_MASK, RULE_TEXT, RULE_UTF8 };
 
 struct field {
         const char *name;
@@ -36,6 +39,7 @@ struct message {
 #define U32(field, rule, text)     {#field, 4, rule},
 #define U64(field, rule, text)     {#field, 8, rule},
 #define TEXT(field, n_bytes, text) {#field, (n_bytes), RULE_TEXT, 0, 0},
+#define UTF8(field, n_bytes, text) {#field, (n_bytes), RULE_UTF8, 0, 0},
 #define END_MESSAGE(NAME, name, n_bytes) \
         {                                \
                 NULL, 0, RULE_ANY, 0, 0  \
@@ -57,6 +61,7 @@ static const struct message messages[N_PLACES] = {
 #define U32(field, rule, text)
 #define U64(field, rule, text)
 #define TEXT(field, n_bytes, text)
+#define UTF8(field, n_bytes, text)
 #define END_MESSAGE(NAME, name, n_bytes)
 #include "proto/messages.def"
 #include "proto/messages_undef.h"
@@ -69,16 +74,23 @@ static const struct message *find_message(unsigned kind)
         return message->name && (unsigned)message->kind == kind ? message : NULL;
 }
 
-static const char *check_text(const char *text, size_t n_bytes)
+static bool is_ascii(const char *text, size_t n_bytes)
+{
+        for (size_t i = 0; i < n_bytes; i++) {
+                if ((unsigned char)text[i] >= 0x80)
+                        return false;
+        }
+        return true;
+}
+
+static const char *check_text(const char *text, size_t n_bytes, enum rule_kind rule)
 {
         size_t length = strnlen(text, n_bytes);
 
         if (length == n_bytes)
                 return "text without an end";
-        for (size_t i = 0; i < length; i++) {
-                if ((unsigned char)text[i] < 0x20 || (unsigned char)text[i] >= 0x7f)
-                        return "text with an unprintable byte";
-        }
+        if (!printable_is(text, length) || (rule == RULE_TEXT && !is_ascii(text, length)))
+                return "text with an unprintable byte";
         for (size_t i = length; i < n_bytes; i++) {
                 if (text[i])
                         return "bytes after a text's end";
@@ -100,8 +112,8 @@ static const char *check_field(const struct field *field, const char *bytes)
         uint64_t value = 0;
         uint32_t half;
 
-        if (field->rule == RULE_TEXT)
-                return check_text(bytes, field->n_bytes);
+        if (field->rule == RULE_TEXT || field->rule == RULE_UTF8)
+                return check_text(bytes, field->n_bytes, field->rule);
         if (field->n_bytes == sizeof(value)) {
                 memcpy(&value, bytes, sizeof(value));
         } else {
@@ -196,14 +208,12 @@ const char *proto_name(unsigned kind)
 
 void proto_put_text(char *field, size_t n_field_bytes, const char *text)
 {
-        size_t i;
+        printable_copy(field, n_field_bytes, text, strlen(text), PRINTABLE_ASCII);
+}
 
-        for (i = 0; i + 1 < n_field_bytes && text[i]; i++) {
-                unsigned char byte = (unsigned char)text[i];
-
-                field[i] = byte < 0x20 || byte >= 0x7f ? '?' : (char)byte;
-        }
-        memset(field + i, 0, n_field_bytes - i);
+void proto_put_name(char *field, size_t n_field_bytes, const char *name)
+{
+        printable_copy(field, n_field_bytes, name, strlen(name), PRINTABLE_UTF8);
 }
 
 const char *proto_error_text(int code)

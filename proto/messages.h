@@ -48,7 +48,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_FEATURE_REPORTS    UINT64_C(64)  /* FAILED tells of the library's own refusals */
 #define PROTO_FEATURE_REGISTERED UINT64_C(128) /* LEASE's properties may be REGISTERED and RDMA */
 #define PROTO_FEATURE_FACTS      UINT64_C(256) /* REFUSED_FACTS instead of REFUSED */
-#define PROTO_FEATURES           UINT64_C(511)
+#define PROTO_FEATURE_NAMES      UINT64_C(512) /* NAMED has the program's name in UTF-8 */
+#define PROTO_FEATURES           UINT64_C(1023)
 
 /* Why a LEASE was refused. */
 enum proto_refused {
@@ -138,6 +139,7 @@ enum message_kind {
 #define U32(field, rule, text)
 #define U64(field, rule, text)
 #define TEXT(field, n_bytes, text)
+#define UTF8(field, n_bytes, text)
 #define END_MESSAGE(NAME, name, n_bytes)
 #include "proto/messages.def"
 #include "proto/messages_undef.h"
@@ -147,6 +149,7 @@ enum message_kind {
 #define U32(field, rule, text)                                    uint32_t field;
 #define U64(field, rule, text)                                    uint64_t field;
 #define TEXT(field, n_bytes, text)                                char field[n_bytes];
+#define UTF8(field, n_bytes, text)                                char field[n_bytes];
 #define END_MESSAGE(NAME, name, n_bytes) \
         }                                \
         ;                                \
@@ -166,6 +169,7 @@ struct frame {
 #define U32(field, rule, text)
 #define U64(field, rule, text)
 #define TEXT(field, n_bytes, text)
+#define UTF8(field, n_bytes, text)
 #define END_MESSAGE(NAME, name, n_bytes)
 #include "proto/messages.def"
 #include "proto/messages_undef.h"
@@ -244,8 +248,11 @@ void proto_seal(struct frame *frame, enum message_kind kind, uint32_t serial, un
 /* "LEASE"; "unknown" for a kind that is not in the list. */
 const char *proto_name(unsigned kind);
 
-/* Copies text into a TEXT field: cut to fit, with '?' for unprintable bytes, and zero to the end. */
+/* Copies text into a TEXT field: cut to fit, with '?' for what is not printable ASCII, and zero to the end. */
 void proto_put_text(char *field, size_t n_field_bytes, const char *text);
+
+/* The same for a UTF8 field, and for names in rows: printable UTF-8 stays. */
+void proto_put_name(char *field, size_t n_field_bytes, const char *name);
 
 /* The sentence for a GPUMEM_E_*; NULL: the code is not in gpumem-errors.def. */
 const char *proto_error_text(int code);

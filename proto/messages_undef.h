@@ -4,4 +4,5 @@
 #undef U32
 #undef U64
 #undef TEXT
+#undef UTF8
 #undef END_MESSAGE

@@ -120,6 +120,7 @@ static void print_messages(void)
 #define U32(field, rule, text)     print_number(&offset, 4, #field, rule, text);
 #define U64(field, rule, text)     print_number(&offset, 8, #field, rule, text);
 #define TEXT(field, n_bytes, text) print_field(&offset, n_bytes, #field, "text", text);
+#define UTF8(field, n_bytes, text) print_field(&offset, n_bytes, #field, "UTF-8", text);
 #define END_MESSAGE(NAME, name, n_bytes)
 #include "proto/messages.def"
 #include "proto/messages_undef.h"

@@ -2,6 +2,7 @@
 /* Opens and closes links. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -46,6 +47,18 @@ static int set_error_of_answer(const struct link *link, int r)
         return r;
 }
 
+/* HELLO comes before anybody knows whether the daemon takes more than ASCII. */
+static void say_name(struct link *link, const struct link_hello *said, const struct frame *hello,
+                     uint64_t features)
+{
+        struct frame named = FRAME_NULL;
+
+        proto_put_name(named.named.program, sizeof(named.named.program), said->program);
+        if (features & PROTO_FEATURE_NAMES &&
+            strcmp(named.named.program, hello->hello.program) != 0)
+                (void)link_send(link, &named, MESSAGE_NAMED);
+}
+
 static int say_hello(struct link *link, const struct link_hello *said,
                      struct message_welcome *ret_welcome, struct fdset *ret_fds)
 {
@@ -65,6 +78,7 @@ static int say_hello(struct link *link, const struct link_hello *said,
                 return set_error_of_answer(link, r);
         if (reply.welcome.version != PROTO_VERSION)
                 return GPUMEM_E_VERSION;
+        say_name(link, said, &hello, reply.welcome.features);
         *ret_welcome = reply.welcome;
         *ret_fds = fds;
         fds = FDSET_NULL;

@@ -2,6 +2,7 @@
 #include "tests/fuzz/datagram.h"
 
 #include "base/err.h"
+#include "base/printable.h"
 
 enum rule { RULE_ANY, RULE_RANGE, RULE_MASK };
 
@@ -31,6 +32,11 @@ static void mend_text(char *text, size_t n_bytes)
         memset(text + n, 0, n_bytes - n);
 }
 
+static void mend_name(char *name, size_t n_bytes)
+{
+        printable_copy(name, n_bytes, name, n_bytes, PRINTABLE_UTF8);
+}
+
 /* Whether there is such a message. */
 static bool mend_fields(struct frame *frame)
 {
@@ -42,6 +48,7 @@ static bool mend_fields(struct frame *frame)
 #define U32(field, rule, text)     message->field = (uint32_t)mend(message->field, rule);
 #define U64(field, rule, text)     message->field = mend(message->field, rule);
 #define TEXT(field, n_bytes, text) mend_text(message->field, n_bytes);
+#define UTF8(field, n_bytes, text) mend_name(message->field, n_bytes);
 #define END_MESSAGE(NAME, name, n_bytes) \
         return true;                     \
         }
@@ -65,6 +72,7 @@ static const struct shape shapes[] = {
 #define U32(field, rule, text)
 #define U64(field, rule, text)
 #define TEXT(field, n_bytes, text)
+#define UTF8(field, n_bytes, text)
 #define END_MESSAGE(NAME, name, n_bytes)
 #include "proto/messages.def"
 #include "proto/messages_undef.h"

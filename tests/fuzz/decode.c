@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The decoder of frames, as the daemon uses it and as clients do; and what is read out of rows. */
 #include "base/err.h"
+#include "base/printable.h"
 #include "gpumem.h"
 #include "proto/listing.h"
 #include "proto/refusal_text.h"
@@ -17,6 +18,14 @@ static void expect_text(const char *text, size_t n_bytes)
                 FUZZ_EXPECT(text[i] >= 0x20 && text[i] < 0x7f);
 }
 
+static void expect_name(const char *name, size_t n_bytes)
+{
+        size_t length = strnlen(name, n_bytes);
+
+        FUZZ_EXPECT(length < n_bytes);
+        FUZZ_EXPECT(printable_is(name, length));
+}
+
 /* What everybody behind the decoder relies on. */
 static void expect_texts(const struct frame *frame)
 {
@@ -30,6 +39,7 @@ static void expect_texts(const struct frame *frame)
 #define U32(field, rule, text)
 #define U64(field, rule, text)
 #define TEXT(field, n_bytes, text) expect_text(message->field, n_bytes);
+#define UTF8(field, n_bytes, text) expect_name(message->field, n_bytes);
 #define END_MESSAGE(NAME, name, n_message_bytes)                               \
         FUZZ_EXPECT(frame->n_bytes == FRAME_HEADER_BYTES + (n_message_bytes)); \
         break;                                                                 \
@@ -107,6 +117,8 @@ static void read_rows(struct input *input)
         text[sizeof(text) - 1] = '\0';
         proto_put_text((char *)row, sizeof(text) / 2, text);
         expect_text((char *)row, sizeof(text) / 2);
+        proto_put_name((char *)row, sizeof(text) / 2, text);
+        expect_name((char *)row, sizeof(text) / 2);
         (void)proto_error_text(input_byte(input));
 }
 

@@ -100,7 +100,7 @@ static struct client_row describe(const struct session *session, uint64_t now_ns
                 .connected = (now_ns - session->since_ns) / NS_PER_MS,
         };
 
-        proto_put_text(row.program, sizeof(row.program), session->program);
+        proto_put_name(row.program, sizeof(row.program), session->name);
         cgroup_container_name(client_tenant_key(session->client)->realm, row.container);
         for (uint32_t pool = 0; pool < session->server->n_pools; pool++)
                 add_pool(session, pool, &row);

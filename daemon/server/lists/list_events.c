@@ -67,7 +67,7 @@ static void add_row(struct event_listing *listing, const struct event_history_ro
                 .most = kept->n_most_bytes,
         };
 
-        proto_put_text(row.program, sizeof(row.program), kept->program);
+        proto_put_name(row.program, sizeof(row.program), kept->program);
         if (kept->has_facts)
                 refusal_text(&kept->refused, row.text);
         else

@@ -24,7 +24,7 @@ static void add(struct limit_list *list, const struct limit_row *row, const char
 {
         struct limit_row named = *row;
 
-        proto_put_text(named.name, sizeof(named.name), name);
+        proto_put_name(named.name, sizeof(named.name), name);
         (void)row_buffer_add(&list->rows, &named);
 }
 
@@ -139,7 +139,7 @@ static void add_session(struct limit_list *list, const struct session *session,
                 list->has_uid[at] = true;
         if (is_new(list, client_tenant(session->client)))
                 add_tenant(list, table, key->uid, container, client_tenant_usage(session->client));
-        add_limits(list, PROTO_LIMIT_OF_CLIENT, (uint32_t)session->peer.pid, session->program,
+        add_limits(list, PROTO_LIMIT_OF_CLIENT, (uint32_t)session->peer.pid, session->name,
                    &table->client, client_usage(session->client), 0);
 }
 

@@ -171,6 +171,7 @@ static void take_hello(struct session *session, const struct frame *frame)
                 return;
         }
         memcpy(session->program, frame->hello.program, sizeof(session->program));
+        memcpy(session->name, frame->hello.program, sizeof(session->name));
         session->features = frame->hello.features & PROTO_FEATURES;
         walk_begin(session, frame, &hello->walk, parts, hello_free);
 }
@@ -452,6 +453,15 @@ static void take_failed(struct session *session, const struct frame *frame)
                        "FAILED requires feature bit 6 in HELLO");
 }
 
+static void take_named(struct session *session, const struct frame *frame)
+{
+        if (session->features & PROTO_FEATURE_NAMES)
+                memcpy(session->name, frame->named.program, sizeof(session->name));
+        else
+                refuse(session, frame, GPUMEM_E_BAD_REQUEST,
+                       "NAMED requires feature bit 9 in HELLO");
+}
+
 /* Handlers by message kind, for every message that a client may send. */
 static void (*const handlers[])(struct session *session, const struct frame *frame) = {
         [MESSAGE_HELLO] = refuse_hello,
@@ -462,6 +472,7 @@ static void (*const handlers[])(struct session *session, const struct frame *fra
         [MESSAGE_UNMAPPED] = take_unmapped,
         [MESSAGE_CANCEL] = take_cancel,
         [MESSAGE_FAILED] = take_failed,
+        [MESSAGE_NAMED] = take_named,
         [MESSAGE_STATS] = list_stats_take,
         [MESSAGE_POOLS] = take_pools,
         [MESSAGE_CLIENTS] = list_clients_take,

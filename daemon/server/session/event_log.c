@@ -63,7 +63,7 @@ static struct noted_event describe(const struct session *session, enum listed_ev
                 .owner = session->account->payer.owner,
                 .pid = (uint32_t)session->peer.pid,
                 .pool = PROTO_ALL_POOLS,
-                .program = session->program,
+                .program = session->name,
         };
 }
 

@@ -509,6 +509,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         TAILQ_INIT(&session->reply_files);
         LIST_INIT(&session->walks);
         (void)snprintf(session->program, sizeof(session->program), "?");
+        (void)snprintf(session->name, sizeof(session->name), "?");
         LIST_INSERT_HEAD(&server->sessions, session, link);
         timeouts_watch(server);
         *ret_session = session;

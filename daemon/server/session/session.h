@@ -77,8 +77,9 @@ struct session {
         struct fd_watch process_watch;
         struct task process_end;
         struct task client_end; /* the policy is told of the signs, a part at a time */
-        char program[32];
-        unsigned n_errors;                    /* errors sent to it */
+        char program[32];       /* in ASCII: what logs and answers have, which older clients read */
+        char name[32];          /* the same in UTF-8, for rows of lists */
+        unsigned n_errors;      /* errors sent to it */
         struct event_history_row *grants_row; /* of its last lease; it may be another's by now */
         uint64_t features;                    /* in force */
         uint64_t since_ns;                    /* when it connected */

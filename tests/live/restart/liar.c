@@ -439,6 +439,11 @@ static void answer(int socket, const struct frame *request)
                 welcome(socket, request);
                 begin_notices(socket);
                 break;
+        case MESSAGE_NAMED:
+                /* An older daemon does not know it. */
+                if (!(features() & PROTO_FEATURE_NAMES))
+                        (void)shutdown(socket, SHUT_RDWR);
+                break;
         case MESSAGE_LEASE:
                 if (lie == LIE_NOTICES_AND_NO_ANSWER)
                         send_notices(socket);

@@ -134,6 +134,18 @@ TEST(an_older_daemon_is_not_asked_for_registered_memory, .from = GPUMEM_DEVICE,
         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
 }
 
+TEST(an_older_daemon_gets_no_name_in_utf8)
+{
+        const struct gpumem_options options = {.struct_size = sizeof(options),
+                                               .program = "M\xc3\xbcller"};
+        void *pointer = NULL;
+
+        start(LIE_KNOWS_NO_FEATURES);
+        ck_assert_int_eq(gpumem_connect(&options, &client), 0);
+        ck_assert_int_eq(alloc(GPUMEM_PINNED, &pointer), 0);
+        ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
+}
+
 /* The program is told the words of an older daemon, and the figures of one whose reasons the library does not know. */
 TEST(a_refusal_of_another_version_is_told, .from = LIE_REFUSES_ODDLY,
      .to = LIE_REFUSES_IN_WORDS + 1)

@@ -106,6 +106,52 @@ TEST(what_a_library_refuses_is_told)
         party_leave(&party);
 }
 
+/* What a terminal would carry out does not come through. */
+TEST(a_name_in_utf8_is_told)
+{
+        static const char *const names[][2] = {
+                {"M\xc3\xbcller \xe6\xbc\xa2", "M\xc3\xbcller \xe6\xbc\xa2"},
+                {"a\033[31m\xc2\x9b\xe2\x80\xae\xff", "a?[31m???"},
+        };
+
+        for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
+                struct link *link = open_link(names[i][0], NULL);
+                struct frame frame = failed_frame();
+
+                ck_assert_int_eq(link_send(link, &frame, MESSAGE_FAILED), 0);
+                AWAIT(strcmp(await_own(LISTED_EVENT_REFUSED).program, names[i][1]) == 0);
+                link_free(link);
+        }
+}
+
+/* Texts are what older clients read: they have the name in ASCII. */
+TEST(a_refusal_names_a_holder_in_ascii)
+{
+        const struct message_lease wanted = {.n_bytes = 200 * MIB};
+        struct link *holder = open_link("M\xc3\xbcller", NULL), *asker = open_link("asker", NULL);
+        struct message_leased leased;
+        char text[LINK_REFUSAL_MAX];
+
+        ck_assert_int_eq(lease_over(holder, &wanted, &leased), 0);
+        ck_assert_int_eq(lease_over(asker, &wanted, &leased), GPUMEM_E_REFUSED);
+        link_refusal(asker, text);
+        ck_assert_msg(strstr(text, "Held by M?ller (pid "), "\"%s\"", text);
+        return_over(holder, leased.lease, PROTO_RETURN_UNMAPPED);
+        link_free(asker);
+        link_free(holder);
+}
+
+TEST(a_name_in_utf8_requires_the_feature)
+{
+        struct party party = party_join();
+        struct frame frame = FRAME_NULL;
+
+        proto_put_name(frame.named.program, sizeof(frame.named.program), "M\xc3\xbcller");
+        party_say(&party, &frame, MESSAGE_NAMED);
+        expect_error(party.fd, party.serial, GPUMEM_E_BAD_REQUEST);
+        party_leave(&party);
+}
+
 /* The one that the kernel says this process is in: perhaps none. */
 static void expect_own_container(const char *told)
 {

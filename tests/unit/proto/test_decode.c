@@ -10,7 +10,7 @@
 #include "proto/messages.h"
 #include "tests/suite.h"
 
-enum rule_kind { RULE_ANY, RULE_RANGE, RULE_MASK, RULE_TEXT };
+enum rule_kind { RULE_ANY, RULE_RANGE, RULE_MASK, RULE_TEXT, RULE_UTF8 };
 
 struct field {
         const char *message;
@@ -35,6 +35,7 @@ static const struct field fields[] = {
 #define U32(field, rule, text)     {NULL, #field, 0, 0, 4, rule},
 #define U64(field, rule, text)     {NULL, #field, 0, 0, 8, rule},
 #define TEXT(field, n_bytes, text) {NULL, #field, 0, 0, n_bytes, RULE_TEXT, 0, 0},
+#define UTF8(field, n_bytes, text) {NULL, #field, 0, 0, n_bytes, RULE_UTF8, 0, 0},
 #define END_MESSAGE(NAME, name, n_bytes)
 #include "proto/messages.def"
 #include "proto/messages_undef.h"
@@ -51,6 +52,7 @@ static const struct message {
 #define U32(field, rule, text)
 #define U64(field, rule, text)
 #define TEXT(field, n_bytes, text)
+#define UTF8(field, n_bytes, text)
 #define END_MESSAGE(NAME, name, n_bytes)
 #include "proto/messages.def"
 #include "proto/messages_undef.h"
@@ -98,6 +100,9 @@ static void fill_legal(struct frame *frame, const struct field *field, size_t of
                 break;
         case RULE_TEXT:
                 proto_put_text((char *)frame + offset, field->n_bytes, "a text");
+                break;
+        case RULE_UTF8:
+                proto_put_name((char *)frame + offset, field->n_bytes, "a n\xc3\xa4me");
                 break;
         }
 }
@@ -215,6 +220,20 @@ static void break_mask(struct frame *frame, const struct field *field, size_t of
         }
 }
 
+/* Printable UTF-8, too, where a text is ASCII. */
+static void break_encoding(struct frame *frame, const struct field *field, size_t offset)
+{
+        static const char *const wrong[] = {"\xc2\x9b", "\xe2\x80\xae", "\xe6\xbc", "\xc0\x9b",
+                                            "\xc3\xa4"};
+        char *text = (char *)frame + offset;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(wrong) - (field->rule == RULE_UTF8); i++) {
+                memset(text, 0, field->n_bytes);
+                (void)snprintf(text, field->n_bytes, "a%s", wrong[i]);
+                expect_refusal(frame);
+        }
+}
+
 static void break_text(struct frame *frame, const struct field *field, size_t offset)
 {
         static const char unprintable[] = {'\n', 0x1f, 0x7f, '\x80', '\xff'};
@@ -230,6 +249,7 @@ static void break_text(struct frame *frame, const struct field *field, size_t of
         proto_put_text(text, field->n_bytes, "ab");
         text[field->n_bytes - 1] = 'c';
         expect_refusal(frame);
+        break_encoding(frame, field, offset);
 }
 
 static void break_field(struct frame *frame, const struct field *field, size_t offset)
@@ -240,7 +260,7 @@ static void break_field(struct frame *frame, const struct field *field, size_t o
                 break_range(&broken, field, offset);
         else if (field->rule == RULE_MASK)
                 break_mask(&broken, field, offset);
-        else if (field->rule == RULE_TEXT)
+        else if (field->rule == RULE_TEXT || field->rule == RULE_UTF8)
                 break_text(&broken, field, offset);
 }
 
@@ -306,6 +326,10 @@ TEST(texts_are_made_printable)
 
         proto_put_text(field, sizeof(field), "a\nb\xff");
         ck_assert_mem_eq(field, "a?b?\0\0\0\0", 8);
+        proto_put_text(field, sizeof(field), "\xc3\xa4\xe6\xbc\xa2");
+        ck_assert_mem_eq(field, "??\0\0\0\0\0\0", 8);
+        proto_put_name(field, sizeof(field), "\xc3\xa4\xe6\xbc\xa2\xc2\x9b");
+        ck_assert_mem_eq(field, "\xc3\xa4\xe6\xbc\xa2?\0\0", 8);
         proto_put_text(field, sizeof(field), "much too long");
         ck_assert_mem_eq(field, "much to\0", 8);
 }
