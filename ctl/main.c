@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpumemctl: shows what a daemon holds, and changes what an administrator may change. */
 #include <errno.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,7 @@ int main(int argc, char **argv)
         enum parsed parsed;
 
         log_setup("gpumemctl", LOG_WARNING);
+        (void)setlocale(LC_CTYPE, "");
         if (fds_fill_standard())
                 return report_unwritten(errno, STATUS_FAILURE);
         parsed = options_parse(argc, argv, &invocation);

@@ -14,6 +14,7 @@
 #include "ctl/commands/limit_file.h"
 #include "ctl/core/command.h"
 #include "ctl/core/report.h"
+#include "ctl/output/screen.h"
 #include "ctl/output/table.h"
 #include "gpumem.h"
 #include "proto/listing.h"
@@ -141,7 +142,6 @@ static int print_json(const struct limit_row *rows, uint32_t n, uint64_t revisio
                 json_pack("{s:o, s:I}", "limits", limits, "revision", json_figure(revision)));
 }
 
-/* Names end. */
 static int fetch(struct link *link, struct limit_row **ret_rows, uint32_t *ret_n,
                  uint64_t *ret_revision)
 {
@@ -154,7 +154,7 @@ static int fetch(struct link *link, struct limit_row **ret_rows, uint32_t *ret_n
         if (r)
                 return r;
         for (uint32_t i = 0; i < *ret_n; i++)
-                rows[i].name[sizeof(rows[i].name) - 1] = '\0';
+                screen_clean(rows[i].name, sizeof(rows[i].name));
         *ret_rows = rows;
         *ret_revision = reply.limits_reply.revision;
         return 0;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/printable.h"
 #include "base/size.h"
 #include "client/connection/connect.h"
 #include "client/connection/query.h"
@@ -180,15 +181,25 @@ static uint64_t count_clients(const struct listed *listed)
         return n;
 }
 
+static void print_name(const char *name)
+{
+        char text[TABLE_CELL_MAX];
+
+        (void)snprintf(text, sizeof(text), "%.*s", (int)printable_fit(name, NAME_WIDTH), name);
+        table_put(text, NAME_WIDTH, TABLE_LEFT, stdout);
+}
+
 static void print_client(const struct top_row *row)
 {
         char leased[SIZE_TEXT_MAX], idle[SIZE_TEXT_MAX], declared[SIZE_TEXT_MAX];
 
         if (row->pid)
-                (void)printf("  %-7" PRIu32 " %-20.20s", row->pid,
-                             row->program && *row->program ? row->program : "-");
+                (void)printf("  %-7" PRIu32 " ", row->pid);
         else
-                (void)printf("  %-7s %-20s", "-", "other tenants");
+                (void)printf("  %-7s ", "-");
+        print_name(!row->pid                       ? "other tenants"
+                   : row->program && *row->program ? row->program
+                                                   : "-");
         (void)printf(" %11s leased", size_format(row->n_leased, leased));
         if (row->n_idle)
                 (void)printf(", %s idle", size_format(row->n_idle, idle));

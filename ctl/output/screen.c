@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/output/screen.h"
 
+#include <langinfo.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "base/printable.h"
 
 static struct winsize ask(void)
 {
@@ -25,4 +29,11 @@ unsigned screen_lines(unsigned otherwise)
         unsigned n = ask().ws_row;
 
         return n ? n : otherwise;
+}
+
+void screen_clean(char *text, size_t n_bytes)
+{
+        bool is_utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+
+        printable_copy(text, n_bytes, text, n_bytes, is_utf8 ? PRINTABLE_UTF8 : PRINTABLE_ASCII);
 }

@@ -2,8 +2,11 @@
 #include "ctl/output/table.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/printable.h"
 
 void table_deinit(struct table *table)
 {
@@ -44,26 +47,37 @@ static int column_width(const struct table *table, unsigned column)
         size_t width = 0;
 
         for (unsigned i = 0; i < table->n_rows; i++) {
-                size_t length = strlen(table->rows[i].cells[column]);
+                size_t n = printable_width(table->rows[i].cells[column]);
 
-                if (length > width)
-                        width = length;
+                if (n > width)
+                        width = n;
         }
         return (int)width;
+}
+
+void table_put(const char *text, int width, enum table_align align, FILE *file)
+{
+        int n_blanks = width - (int)printable_width(text);
+
+        if (n_blanks < 0)
+                n_blanks = 0;
+        if (align == TABLE_RIGHT)
+                (void)fprintf(file, "%*s%s", n_blanks, "", text);
+        else
+                (void)fprintf(file, "%s%*s", text, n_blanks, "");
 }
 
 static void print_row(const struct table *table, const struct table_row *row, const int *widths,
                       FILE *file)
 {
         for (unsigned column = 0; column < table->n_columns; column++) {
-                const char *gap = column ? "  " : "";
+                bool is_last = column + 1 == table->n_columns;
 
-                if (table->align[column] == TABLE_RIGHT)
-                        (void)fprintf(file, "%s%*s", gap, widths[column], row->cells[column]);
-                else if (column + 1 < table->n_columns)
-                        (void)fprintf(file, "%s%-*s", gap, widths[column], row->cells[column]);
+                (void)fputs(column ? "  " : "", file);
+                if (is_last && table->align[column] == TABLE_LEFT)
+                        (void)fputs(row->cells[column], file);
                 else
-                        (void)fprintf(file, "%s%s", gap, row->cells[column]);
+                        table_put(row->cells[column], widths[column], table->align[column], file);
         }
         (void)fputc('\n', file);
 }

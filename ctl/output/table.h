@@ -37,3 +37,6 @@ void table_add_columns(struct table *table, const struct table_column *columns, 
 struct table_row *table_add_row(struct table *table);
 
 void table_print(const struct table *table, FILE *file);
+
+/* A printable text, with blanks up to the width, in columns. */
+void table_put(const char *text, int width, enum table_align align, FILE *file);

@@ -8,13 +8,14 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/printable.h"
 #include "client/connection/query.h"
 #include "ctl/core/report.h"
 #include "ctl/output/format.h"
+#include "ctl/output/screen.h"
 #include "ctl/output/table.h"
 
-/* The longest that a row has; that a narrow table has. */
-#define TEXT_MAX        401
+/* Columns of a name in a narrow table. */
 #define NARROW_TEXT_MAX 11
 
 const struct listing listing_clients = {"clients", MESSAGE_CLIENTS, MESSAGE_CLIENTS_REPLY,
@@ -149,10 +150,8 @@ static const struct row_field *column(const struct columns *columns, unsigned n)
 /* What is longer is cut, and ends with a '+'. */
 static void shorten_text(char *cell)
 {
-        if (strlen(cell) <= NARROW_TEXT_MAX)
-                return;
-        cell[NARROW_TEXT_MAX - 1] = '+';
-        cell[NARROW_TEXT_MAX] = '\0';
+        if (printable_width(cell) > NARROW_TEXT_MAX)
+                memcpy(cell + printable_fit(cell, NARROW_TEXT_MAX - 1), "+", sizeof("+"));
 }
 
 /* In a narrow table sizes and names are short, too. */
@@ -257,13 +256,9 @@ void listing_clean(const struct row_list *list, char *row)
 {
         for (unsigned i = 0; i < list->n_fields; i++) {
                 const struct row_field *field = &list->fields[i];
-                char text[TEXT_MAX];
 
-                if (field->type != ROW_TYPE_TEXT)
-                        continue;
-                (void)snprintf(text, sizeof(text), "%.*s", (int)field->n_bytes,
-                               row + field->offset);
-                proto_put_text(row + field->offset, field->n_bytes, text);
+                if (field->type == ROW_TYPE_TEXT)
+                        screen_clean(row + field->offset, field->n_bytes);
         }
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/printable.h"
 #include "base/size.h"
 #include "ctl/output/format.h"
 #include "ctl/output/table.h"
@@ -70,6 +71,8 @@ static PRINTF_LIKE(3, 4) int put(int y, int x, const char *format, ...)
         va_start(arguments, format);
         (void)vsnprintf(text, sizeof(text), format, arguments);
         va_end(arguments);
+        /* Curses counts a byte as a column. */
+        printable_copy(text, sizeof(text), text, sizeof(text), PRINTABLE_ASCII);
         if (y >= 0 && y < LINES && x >= 0 && x < COLS)
                 (void)mvaddnstr(y, x, text, COLS - x);
         return x + (int)strlen(text);

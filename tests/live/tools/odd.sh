@@ -18,7 +18,7 @@ fi
 commands=("status" "stats" "stats --json" "watch --count 1" "watch --count 1 --json" "devices" "devices --json" "clients --sort program" "clients --json"
         "blocks --sort size --min-size 1" "blocks --json" "tenants --sort container" "tenants --json"
         "map" "map --json" "map --svg -" "snapshot" "snapshot --output $place/snapshot"
-        "health" "health --json")
+        "health" "health --json" "events" "events --json" "limits" "limits --json")
 
 # shows_something COMMAND...: 0 or 1, and printable.
 shows_something() {

@@ -13,11 +13,11 @@ import socket
 import struct
 import sys
 
-HELLO, STATS, POOLS, CLIENTS, BLOCKS, TENANTS, EVENTS, LOOP = 1, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26
+HELLO, STATS, POOLS, CLIENTS, BLOCKS, TENANTS, EVENTS, LOOP, LIMITS = 1, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x50
 ANSWER, ERROR = 0x8000, 0xffff
 UNKNOWN_KIND = 17
 F_ADD_SEALS, ALL_SEALS = 1033, 15
-N_ROWS, POOL_BYTES = 64, 120
+N_ROWS, POOL_BYTES, LIMIT_BYTES = 64, 120, 96
 
 
 def memfd(content):
@@ -43,7 +43,7 @@ class Daemon:
         self.byte = byte
         self.loop = bytes([byte]) * row_bytes((pathlib.Path(root) / 'proto' / 'loop.def').read_text())
         self.sizes = {STATS: size('stats'), POOLS: POOL_BYTES, CLIENTS: size('clients'),
-                      BLOCKS: size('blocks'), TENANTS: size('tenants'), EVENTS: size('events')}
+                      BLOCKS: size('blocks'), TENANTS: size('tenants'), EVENTS: size('events'), LIMITS: LIMIT_BYTES}
 
     def rows(self, n_bytes):
         return memfd(bytes([self.byte]) * (N_ROWS * n_bytes))
@@ -57,6 +57,8 @@ class Daemon:
         body = struct.pack('<II', N_ROWS, n)
         if kind in (STATS, POOLS):
             return body, [self.rows(n)]
+        if kind == LIMITS:
+            return body + struct.pack('<Q', 9), [self.rows(n)]
         if kind == EVENTS:
             return body + struct.pack('<QQQ', 9, 9, 0), [self.rows(n)]
         return body + struct.pack('<II', N_ROWS, self.sizes[STATS]), [self.rows(n), self.rows(self.sizes[STATS])]

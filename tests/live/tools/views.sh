@@ -94,6 +94,25 @@ ok "a narrow table has short sizes" equal "$(column 4 clients --sort dev-leased)
 ok "a wide one has long ones" said 0 " 64.00 MiB " gpumemctl clients --wide
 ok "a narrow table cuts long names" said 0 " gpumem-sha+ " gpumemctl clients
 ok "a wide one does not" said 0 " gpumem-share-demo " gpumemctl clients --wide
+# names_in LOCALE COMMAND...: what it says of a program whose name has characters of three scripts, ESC, CSI and an override.
+named=$'M\xc3\xbcller \xe6\xbc\xa2 \033[1m\xc2\x9b\xe2\x80\xae.'
+mkfifo "$place/named.in"
+(exec -a "$named" "$(type -P gpumem-share-demo)" <"$place/named.in" >"$place/named.out") &
+holders[named]=$!
+exec {named_fd}>"$place/named.in"
+echo "alloc pinned $((6 << 20))" >&"$named_fd"
+wait_while_alive "${holders[named]}" grep -q "^ok" "$place/named.out"
+names_in() { LC_ALL=$1 gpumemctl "${@:2}" | grep -F "ller "; }
+for command in "clients --wide" "status" "map" "events --last 1 --pid ${holders[named]}" "free-all --tenant"; do
+        # shellcheck disable=SC2086  # It is several words.
+        ok "a name in UTF-8: $command" contains "$(names_in C.UTF-8 $command)" $'M\xc3\xbcller \xe6\xbc\xa2 ?[1m??.'
+        # shellcheck disable=SC2086
+        ok "a name in UTF-8, another locale: $command" contains "$(names_in C $command)" "M?ller ? ?[1m??."
+done
+ok "a name in UTF-8: JSON" equal "$(LC_ALL=C.UTF-8 field program clients --pid "${holders[named]}")" $'M\xc3\xbcller \xe6\xbc\xa2 ?[1m??.'
+ok "a name in UTF-8 is cut by characters" equal "$(LC_ALL=C.UTF-8 gpumemctl clients --pid "${holders[named]}" | sed -n '2s/^.*\(M.*\)+.*$/\1/p')" \
+        $'M\xc3\xbcller \xe6\xbc\xa2 '
+let_go named
 ok "blocks of one process" equal "$(field bytes blocks --pid "${holders[first]}")" $((64 << 20))
 ok "blocks of no process" equal "$(field bytes blocks --pid 2147483647)" ""
 ok "blocks of a user" equal "$(field uid blocks --uid "$me")" "$me $me $me"

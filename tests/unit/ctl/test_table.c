@@ -33,6 +33,21 @@ static void expect_text(const struct table *table, const char *wanted)
         free(text);
 }
 
+TEST(columns_are_counted_in_characters)
+{
+        struct table table = TABLE_NULL;
+
+        table_add_column(&table, "NAME", TABLE_LEFT);
+        table_add_column(&table, "SIZE", TABLE_RIGHT);
+        table_add_column(&table, "NOTE", TABLE_LEFT);
+        add_row(&table, "M\xc3\xbcller", "12", "");
+        add_row(&table, "\xe6\xbc\xa2\xe5\xad\x97", "\xc3\xbc", "a note");
+        expect_text(&table, "NAME    SIZE  NOTE\n"
+                            "M\xc3\xbcller    12  \n"
+                            "\xe6\xbc\xa2\xe5\xad\x97       \xc3\xbc  a note\n");
+        table_deinit(&table);
+}
+
 /* The last column of texts has no trailing blanks. */
 TEST(columns_are_as_wide_as_their_widest_cell)
 {
