@@ -404,7 +404,8 @@ static int run(struct link *link, const struct arguments *arguments)
         const struct limit_changes *changes = arguments->own;
 
         if (changes->is_saved && !changes->n) {
-                (void)fprintf(stderr, "gpumemctl: limits: --save needs --set\n");
+                (void)fprintf(stderr,
+                              "gpumemctl: limits: --save needs --set; see gpumemctl help limits\n");
                 return STATUS_USAGE;
         }
         return changes->n ? change_all(link, changes, arguments->output)

@@ -280,7 +280,8 @@ static int run(struct link *link, const struct arguments *arguments)
 
         if (map_options->svg && strcmp(map_options->svg, "-") == 0 &&
             arguments->output == OUTPUT_JSON) {
-                (void)fprintf(stderr, "gpumemctl: --svg - cannot be combined with --json\n");
+                (void)fprintf(stderr,
+                              "gpumemctl: --svg - cannot be combined with --json: name a file\n");
                 return STATUS_USAGE;
         }
         r = node_state_fetch(link, arguments->pool, &node);

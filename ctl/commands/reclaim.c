@@ -27,8 +27,9 @@
 static const char help[] =
         "Usage: gpumemctl reclaim --uid USER | --cgroup NAME [OPTION]...\n"
         "Gives cached and idle memory of the tenants of a user, in a container, or both\n"
-        "back to the driver, and waits until nothing is leased or charged to them. It is\n"
-        "for the epilog of a job, and needs root, or access to the admin socket.\n"
+        "back to the driver. With --wait it waits until nothing is leased or charged to\n"
+        "them. It is for the epilog of a job, and needs root, or access to the admin\n"
+        "socket.\n"
         "\n"
         "  --uid USER      a name or a uid\n"
         "  --cgroup NAME   the container as gpumemctl tenants shows it (job_12), or a\n"
@@ -272,7 +273,9 @@ static int run(struct link *none, const struct arguments *arguments)
 
         (void)none;
         if (!wanted->has_uid && !wanted->container) {
-                (void)fprintf(stderr, "gpumemctl: reclaim needs --uid or --cgroup\n");
+                (void)fprintf(stderr,
+                              "gpumemctl: reclaim needs --uid or --cgroup; see gpumemctl help "
+                              "reclaim\n");
                 return STATUS_USAGE;
         }
         r = connect_to_daemon(arguments, &link);

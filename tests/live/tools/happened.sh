@@ -27,7 +27,7 @@ ok "why-oom: no number" said 2 'invalid --last "x" (expected 1-2147483647)' gpum
 ok "why-oom: no daemon" said 3 "is gpumemd running" gpumemctl why-oom
 ok "leaks: no time" said 2 'invalid --older "x" (expected 0-1000000 seconds)' gpumemctl leaks --older x
 ok "leaks: no daemon" said 3 "is gpumemd running" gpumemctl leaks
-ok "reclaim: of no tenant" said 2 "reclaim needs --uid or --cgroup" gpumemctl reclaim
+ok "reclaim: of no tenant" said 2 "reclaim needs --uid or --cgroup; see gpumemctl help reclaim" gpumemctl reclaim
 ok "reclaim: no user" said 2 'invalid --uid "no one"' gpumemctl reclaim --uid "no one"
 ok "reclaim: no container" said 2 'invalid --cgroup "" (expected a name of' gpumemctl reclaim --cgroup ""
 ok "reclaim: no daemon" said 3 "is gpumemd running" gpumemctl reclaim --uid 1

@@ -297,7 +297,7 @@ saved=$place/saved.conf
 printf '{"log": "info", "pools": [{"device": "all", "max_bytes": "1GiB"}, {"device": 0, "max_fraction": 0.5}],
  "limits": {"tenants": [{"uid": 77, "leases": 3}, {"uid": "root", "leases": 4}]}, "drain_seconds": 7}' >"$saved"
 chmod 0640 "$saved"
-ok "save: without a change" said 2 "limits: --save needs --set" gpumemctl limits --save
+ok "save: without a change" said 2 "limits: --save needs --set; see gpumemctl help limits" gpumemctl limits --save
 ok "save: a file as a word of its own" said 2 "$saved\": --save alone writes the file that gpumemd was started with; for another file it is --save=$saved" \
         gpumemctl limits --set client:leases=9 --save "$saved"
 ok "save: it is said" said 0 "saved in $saved" gpumemctl limits --save="$saved" --set pool/0:max_bytes=96MiB \

@@ -185,7 +185,7 @@ gpumemctl map --svg "$place/map.svg"
 ok "map: SVG" is_picture "$place/map.svg"
 gpumemctl map --svg - >"$place/map-too.svg"
 ok "map: SVG on standard output" cmp "$place/map.svg" "$place/map-too.svg"
-ok "map: SVG and JSON in one" said 2 "--svg - cannot be combined with --json" gpumemctl map --svg - --json
+ok "map: SVG and JSON in one" said 2 "--svg - cannot be combined with --json: name a file" gpumemctl map --svg - --json
 ok "map: SVG in a file, and JSON" equal "$(gpumemctl map --svg "$place/map-too.svg" --json)" "$(gpumemctl map --json)"
 ok "map: SVG in a file, and JSON: the file" is_picture "$place/map-too.svg"
 ok "map: SVG nowhere" said 1 "--svg: $place/none/map.svg: No such file" gpumemctl map --svg "$place/none/map.svg"
