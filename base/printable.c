@@ -35,20 +35,6 @@ static const struct range hidden[] = {
         {0xe0000, 0x10ffff}, /* tags, selectors of variations, private use */
 };
 
-/* Accents, which stand on the character before. */
-static const struct range accents[] = {
-        {0x0300, 0x036f}, {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff}, {0x20d0, 0x20ff}, {0xfe20, 0xfe2f},
-};
-
-/* Two columns wide. */
-static const struct range wide[] = {
-        {0x1100, 0x115e},   {0x2e80, 0x303e},   {0x3041, 0x3247},   {0x3250, 0x4dbf},
-        {0x4e00, 0xa4cf},   {0xa960, 0xa97f},   {0xac00, 0xd7a3},   {0xf900, 0xfaff},
-        {0xfe30, 0xfe6f},   {0xff01, 0xff60},   {0xffe0, 0xffe6},   {0x17000, 0x18d08},
-        {0x1b000, 0x1b2fb}, {0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff},
-        {0x20000, 0x3fffd},
-};
-
 static bool is_in(uint32_t character, const struct range *ranges, unsigned n)
 {
         for (unsigned i = 0; i < n; i++) {
@@ -133,44 +119,4 @@ void printable_copy(char *to, size_t n_to, const char *from, size_t n_from, enum
                 i += n ? n : 1;
         }
         memset(to + at, 0, n_to - at);
-}
-
-static size_t columns_of(uint32_t character)
-{
-        if (is_in(character, accents, ARRAY_SIZE(accents)))
-                return 0;
-        return is_in(character, wide, ARRAY_SIZE(wide)) ? 2 : 1;
-}
-
-/* Bytes up to the first character that needs more than n_columns, and the columns before it. */
-static size_t measure(const char *text, size_t n_columns, size_t *ret_n_columns)
-{
-        size_t n_bytes = strlen(text), n_taken = 0, i = 0;
-
-        while (i < n_bytes) {
-                uint32_t character = '?';
-                size_t n = read_character(text + i, n_bytes - i, &character);
-
-                if (columns_of(character) > n_columns - n_taken)
-                        break;
-                n_taken += columns_of(character);
-                i += n ? n : 1;
-        }
-        *ret_n_columns = n_taken;
-        return i;
-}
-
-size_t printable_width(const char *text)
-{
-        size_t n_columns;
-
-        (void)measure(text, SIZE_MAX, &n_columns);
-        return n_columns;
-}
-
-size_t printable_fit(const char *text, size_t n_columns)
-{
-        size_t n_taken;
-
-        return measure(text, n_columns, &n_taken);
 }

@@ -16,7 +16,3 @@ bool printable_is(const char *text, size_t n_bytes);
 /* Copies the text, which ends at a zero or after n_from bytes, into n_to bytes: with one '?' for each character that does
  * not stay and each byte that begins none, cut before a character that does not fit, and zero to the end. Both may be one text. */
 void printable_copy(char *to, size_t n_to, const char *from, size_t n_from, enum printable kept);
-
-/* Columns of a terminal that a printable text takes; how many of its bytes fit into so many columns. */
-size_t printable_width(const char *text);
-size_t printable_fit(const char *text, size_t n_columns);

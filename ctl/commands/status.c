@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/printable.h"
 #include "base/size.h"
 #include "client/connection/connect.h"
 #include "client/connection/query.h"
@@ -185,7 +184,7 @@ static void print_name(const char *name)
 {
         char text[TABLE_CELL_MAX];
 
-        (void)snprintf(text, sizeof(text), "%.*s", (int)printable_fit(name, NAME_WIDTH), name);
+        (void)snprintf(text, sizeof(text), "%.*s", (int)table_fit(name, NAME_WIDTH), name);
         table_put(text, NAME_WIDTH, TABLE_LEFT, stdout);
 }
 

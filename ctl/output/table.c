@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
-
-#include "base/printable.h"
+#include <wchar.h>
 
 void table_deinit(struct table *table)
 {
@@ -42,12 +42,57 @@ void table_add_columns(struct table *table, const struct table_column *columns, 
                 table_add_column(table, columns[i].heading, columns[i].align);
 }
 
+/* A byte that begins no character of the locale is one column; so is a character whose width is not known. */
+static size_t read_character(const char *text, size_t *ret_n_columns)
+{
+        mbstate_t state = {0};
+        wchar_t character;
+        size_t n_bytes = mbrtowc(&character, text, strlen(text), &state);
+        bool is_one = n_bytes < (size_t)-2;
+        int n_columns = is_one ? wcwidth(character) : 1;
+
+        *ret_n_columns = n_columns < 0 ? 1 : (size_t)n_columns;
+        return is_one ? n_bytes : 1;
+}
+
+/* Bytes up to the first character that needs more than n_columns, and the columns before it. */
+static size_t measure(const char *text, size_t n_columns, size_t *ret_n_columns)
+{
+        size_t n_taken = 0, i = 0;
+
+        while (text[i]) {
+                size_t n, n_bytes = read_character(text + i, &n);
+
+                if (n > n_columns - n_taken)
+                        break;
+                n_taken += n;
+                i += n_bytes;
+        }
+        *ret_n_columns = n_taken;
+        return i;
+}
+
+size_t table_width(const char *text)
+{
+        size_t n_columns;
+
+        (void)measure(text, SIZE_MAX, &n_columns);
+        return n_columns;
+}
+
+size_t table_fit(const char *text, size_t n_columns)
+{
+        size_t n_taken;
+
+        return measure(text, n_columns, &n_taken);
+}
+
 static int column_width(const struct table *table, unsigned column)
 {
         size_t width = 0;
 
         for (unsigned i = 0; i < table->n_rows; i++) {
-                size_t n = printable_width(table->rows[i].cells[column]);
+                size_t n = table_width(table->rows[i].cells[column]);
 
                 if (n > width)
                         width = n;
@@ -57,7 +102,7 @@ static int column_width(const struct table *table, unsigned column)
 
 void table_put(const char *text, int width, enum table_align align, FILE *file)
 {
-        int n_blanks = width - (int)printable_width(text);
+        int n_blanks = width - (int)table_width(text);
 
         if (n_blanks < 0)
                 n_blanks = 0;

@@ -40,3 +40,7 @@ void table_print(const struct table *table, FILE *file);
 
 /* A printable text, with blanks up to the width, in columns. */
 void table_put(const char *text, int width, enum table_align align, FILE *file);
+
+/* Columns of a terminal that the text takes in the program's locale; how many of its bytes fit into so many columns. */
+size_t table_width(const char *text);
+size_t table_fit(const char *text, size_t n_columns);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/printable.h"
 #include "client/connection/query.h"
 #include "ctl/core/report.h"
 #include "ctl/output/format.h"
@@ -150,8 +149,8 @@ static const struct row_field *column(const struct columns *columns, unsigned n)
 /* What is longer is cut, and ends with a '+'. */
 static void shorten_text(char *cell)
 {
-        if (printable_width(cell) > NARROW_TEXT_MAX)
-                memcpy(cell + printable_fit(cell, NARROW_TEXT_MAX - 1), "+", sizeof("+"));
+        if (table_width(cell) > NARROW_TEXT_MAX)
+                memcpy(cell + table_fit(cell, NARROW_TEXT_MAX - 1), "+", sizeof("+"));
 }
 
 /* In a narrow table sizes and names are short, too. */

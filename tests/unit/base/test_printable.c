@@ -92,22 +92,6 @@ TEST(no_character_is_cut)
         ck_assert_str_eq(made, "");
 }
 
-TEST(width_is_of_columns)
-{
-        ck_assert_uint_eq(printable_width(""), 0);
-        ck_assert_uint_eq(printable_width("abc"), 3);
-        ck_assert_uint_eq(printable_width("M\xc3\xbcller"), 6);
-        ck_assert_uint_eq(printable_width("\xe6\xbc\xa2\xe5\xad\x97"), 4);
-        ck_assert_uint_eq(printable_width("u\xcc\x88"), 1);
-        ck_assert_uint_eq(printable_fit("M\xc3\xbcller", 2), 3);
-        ck_assert_uint_eq(printable_fit("\xe6\xbc\xa2\xe5\xad\x97", 3), 3);
-        ck_assert_uint_eq(printable_fit("u\xcc\x88"
-                                        "x",
-                                        1),
-                          3);
-        ck_assert_uint_eq(printable_fit("abc", 77), 3);
-}
-
 /* Whatever comes, the copy is printable, and its own copy. */
 TEST(a_copy_of_noise_is_printable)
 {

@@ -2,6 +2,7 @@
 /* Tables as people see them. */
 #include "ctl/output/table.h"
 
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ TEST(columns_are_counted_in_characters)
 {
         struct table table = TABLE_NULL;
 
+        ck_assert_ptr_nonnull(setlocale(LC_CTYPE, "C.UTF-8"));
         table_add_column(&table, "NAME", TABLE_LEFT);
         table_add_column(&table, "SIZE", TABLE_RIGHT);
         table_add_column(&table, "NOTE", TABLE_LEFT);
@@ -106,6 +108,23 @@ TEST(short_sizes_have_five_characters)
                 ck_assert_str_eq(cell, rows[i].text);
                 ck_assert_uint_le(strlen(cell), 5);
         }
+}
+
+TEST(width_is_of_columns)
+{
+        ck_assert_ptr_nonnull(setlocale(LC_CTYPE, "C.UTF-8"));
+        ck_assert_uint_eq(table_width(""), 0);
+        ck_assert_uint_eq(table_width("abc"), 3);
+        ck_assert_uint_eq(table_width("M\xc3\xbcller"), 6);
+        ck_assert_uint_eq(table_width("\xe6\xbc\xa2\xe5\xad\x97"), 4);
+        ck_assert_uint_eq(table_width("u\xcc\x88"), 1);
+        ck_assert_uint_eq(table_fit("M\xc3\xbcller", 2), 3);
+        ck_assert_uint_eq(table_fit("\xe6\xbc\xa2\xe5\xad\x97", 3), 3);
+        ck_assert_uint_eq(table_fit("u\xcc\x88"
+                                    "x",
+                                    1),
+                          3);
+        ck_assert_uint_eq(table_fit("abc", 77), 3);
 }
 
 TESTS_MAIN("table")
