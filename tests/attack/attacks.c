@@ -112,6 +112,7 @@ const struct attack attacks[] = {
         {"stay-mapped", ATTACK_LATENCY, ARE_EITHER,
          ATTACK(CROWD, .work = work_stay_mapped, .window = 4, .n_bytes = 2 * MIB)},
         {"silent", ATTACK_LATENCY, .seconds = 7, ATTACK(CROWD, .work = work_silent)},
+        {"holes", ATTACK_LATENCY, ARE_EITHER, ATTACK(CROWD, .work = work_holes, .window = 4)},
         {"all-die", ATTACK_LATENCY, .kills = true,
          ATTACK(CROWD, .work = work_statistics, .window = 4, .held = 4)},
 };

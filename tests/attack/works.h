@@ -69,3 +69,7 @@ void work_silent(struct gang_member *self);
 
 /* Has children that lease, and are killed. */
 void work_die(struct gang_member *self);
+
+/* The first asks for new blocks, on `window` connections. The others have one lease on each connection, and take the pages
+ * of their boards away again and again. */
+void work_holes(struct gang_member *self);

@@ -115,6 +115,7 @@ static void lie(struct play *play)
         uint64_t id = play_below(play, play->model.last_lease_id + 4);
         struct model_lease *lease = play_any_lease(play);
         uint32_t slot;
+        uint64_t word;
 
         if (!client || !client->words)
                 return;
@@ -123,9 +124,9 @@ static void lie(struct play *play)
         slot = lease && lease->client == client && play_one_in(play, 2)
                        ? lease->slot
                        : (uint32_t)play_below(play, client->n_slots);
-        model_say(&play->model, client, slot,
-                  play_one_in(play, 4) ? play_below(play, UINT64_MAX)
-                                       : board_word(id, (enum board_state)play_below(play, 5)));
+        word = play_one_in(play, 4) ? play_below(play, UINT64_MAX)
+                                    : board_word(id, (enum board_state)play_below(play, 5));
+        model_say(&play->model, client, slot, play_one_in(play, 8) ? 0 : word);
 }
 
 static void return_one(struct play *play)

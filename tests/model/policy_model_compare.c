@@ -2,8 +2,6 @@
 /* Sums and charges, once no action is left. */
 #include "tests/model/policy_model_compare.h"
 
-#include <limits.h>
-
 #include "daemon/policy/drain.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/aging.h"
@@ -234,12 +232,8 @@ static void forget_revoked(struct model *model)
 
 void model_compare(struct model *model)
 {
-        struct numbered_walk walk = {.next = 0};
-
         must(model, model->settled);
-        numbered_go_on(&walk, UINT_MAX);
-        while (policy_next_block(model->policy, &walk))
-                continue;
+        model_look(model);
         for (uint32_t i = 0; i < MODEL_N_POOLS; i++) {
                 compare_stats(model, i);
                 compare_idle(model, i);

@@ -18,12 +18,22 @@ static uint64_t peak_of(uint64_t reported, uint64_t now, uint64_t n_capacity_byt
 
 static bool reports(const struct session *session)
 {
-        return session->has_asked && session->state == SESSION_READY;
+        return session->has_asked && session->state == SESSION_READY && !session->board_is_lost;
+}
+
+/* As for a lease's word in lease.c: the daemon wrote the header, which is not 0. */
+static bool has_board(struct session *session)
+{
+        const struct board_header *header = session->board;
+
+        if (reports(session) && !header->version)
+                session->board_is_lost = true;
+        return reports(session);
 }
 
 /* The client can write to its board at any time: each number is read once, and is limited to a possible
  * value. */
-struct board_stats board_stats_read(const struct session *session, uint32_t pool)
+struct board_stats board_stats_read(struct session *session, uint32_t pool)
 {
         uint64_t charged = client_charged(session->client, pool);
         uint64_t capacity = session->server->pools[pool].row.n_capacity_bytes;
@@ -31,7 +41,7 @@ struct board_stats board_stats_read(const struct session *session, uint32_t pool
         struct board_sums sums;
         struct board_stats stats = {0};
 
-        if (!reports(session))
+        if (!has_board(session))
                 return stats;
         board = board_pool(session->board, pool);
         sums = board_sum(board);

@@ -11,9 +11,9 @@ struct board_stats {
         uint64_t hits, misses;              /* unchecked; use board_stats_add */
 };
 
-/* All zero for a client that is not READY, since no process writes to its board; and for one that has never asked for
- * memory. */
-struct board_stats board_stats_read(const struct session *session, uint32_t pool);
+/* All zero for a client that is not READY, since no process writes to its board; for one that has never asked for
+ * memory; and from then on for one that has overwritten its board's header. */
+struct board_stats board_stats_read(struct session *session, uint32_t pool);
 
 /* What that will read comes into the CPU's cache meanwhile. */
 void board_stats_prefetch(const struct session *session);

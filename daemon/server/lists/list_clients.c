@@ -53,7 +53,7 @@ static void add_row(struct client_row *sum, const struct client_row *row)
         sum->clients += row->clients;
 }
 
-static void add_pool(const struct session *session, uint32_t pool, struct client_row *row)
+static void add_pool(struct session *session, uint32_t pool, struct client_row *row)
 {
         struct board_stats stats = board_stats_read(session, pool);
         struct half half = {
@@ -90,7 +90,7 @@ static uint32_t listed_state(const struct session *session)
 }
 
 /* Fills in all but what the policy knows of the client's blocks, which a walk through the blocks adds. */
-static struct client_row describe(const struct session *session, uint64_t now_ns)
+static struct client_row describe(struct session *session, uint64_t now_ns)
 {
         struct client_row row = {
                 .pid = (uint32_t)session->peer.pid,
@@ -156,7 +156,7 @@ static void add_block(const struct block_listing *block, void *argument)
         add_half(row, server->pools[block->pool].row.kind, &half);
 }
 
-static void add_session(struct clients *clients, const struct session *session)
+static void add_session(struct clients *clients, struct session *session)
 {
         struct listing *listing = &clients->listing;
         struct client_row row;
@@ -176,7 +176,7 @@ static void add_session(struct clients *clients, const struct session *session)
 
 static bool add_sessions(struct walk *walk)
 {
-        const struct session *session;
+        struct session *session;
 
         while ((session = walk_next_session(walk))) {
                 numbered_spend(&walk->place, walk->asker->server->n_pools / LISTING_POOLS_AN_ITEM);

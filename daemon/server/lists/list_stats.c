@@ -51,7 +51,7 @@ static bool look_at_blocks(const struct server *server, struct stats_look *look,
         return has_more;
 }
 
-static void add(const struct session *session, struct board_total *totals)
+static void add(struct session *session, struct board_total *totals)
 {
         for (uint32_t pool = 0; pool < session->server->n_pools; pool++) {
                 struct board_stats stats = board_stats_read(session, pool);
@@ -69,7 +69,7 @@ static void add(const struct session *session, struct board_total *totals)
 static bool look_at_boards(const struct server *server, struct stats_look *look,
                            struct numbered_walk *place)
 {
-        const struct session *met[PART_ITEMS];
+        struct session *met[PART_ITEMS];
         unsigned n = 0;
 
         while (n < PART_ITEMS && (met[n] = numbered_next(&server->sessions_by_number, place))) {

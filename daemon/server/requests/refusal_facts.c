@@ -59,7 +59,7 @@ static void add_late(struct holders *holders, const struct session *session, uin
 static void add_holder(const struct client *client, void *argument)
 {
         struct holders *holders = argument;
-        const struct session *session = client_owner(client);
+        struct session *session = client_owner(client);
         uint64_t n_bytes = client_charged(client, holders->pool);
         uint64_t n_allocated_bytes = board_stats_read(session, holders->pool).allocated;
 

@@ -68,6 +68,7 @@ struct session {
         struct client *client;                    /* in READY, LEFT, ORPHANED */
         void *board;
         size_t n_board_bytes;
+        bool board_is_lost; /* its client has overwritten what the daemon wrote there */
         struct transport transport;
         struct peer peer;
         struct account *account; /* the account of its user and tenant */

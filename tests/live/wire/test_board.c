@@ -90,6 +90,24 @@ TEST(a_lying_board_is_cut_to_what_can_be)
         leave(&liar);
 }
 
+/* Its pages may be gone: each look would take a page fault. */
+TEST(a_board_without_its_header_is_looked_at_once)
+{
+        struct claimant client = join("client");
+        struct board_header header = *(const struct board_header *)client.member.board;
+        uint64_t lease = must_lease(&client, 4 * MIB);
+
+        atomic_store(&client.counters->lanes[0].allocated, 512);
+        ck_assert_uint_eq(row_of("client").device_allocated, 512);
+        memset(client.member.board, 0, sizeof(header));
+        ck_assert_uint_eq(row_of("client").device_allocated, 0);
+        memcpy(client.member.board, &header, sizeof(header));
+        ck_assert_uint_eq(row_of("client").device_allocated, 0);
+        ck_assert_uint_eq(daemon_figure(FIGURE_allocated), 0);
+        give_back(&client, lease);
+        leave(&client);
+}
+
 /* A free was counted, and the allocation in another lane is not seen yet. */
 TEST(sums_below_0_are_0)
 {
