@@ -113,6 +113,8 @@ const struct attack attacks[] = {
          ATTACK(CROWD, .work = work_stay_mapped, .window = 4, .n_bytes = 2 * MIB)},
         {"silent", ATTACK_LATENCY, .seconds = 7, ATTACK(CROWD, .work = work_silent)},
         {"holes", ATTACK_LATENCY, ARE_EITHER, ATTACK(CROWD, .work = work_holes, .window = 4)},
+        {"hoard", ATTACK_LATENCY, ARE_EITHER, .seconds = 10,
+         ATTACK(.n = 2, .uid = ATTACKER, .work = work_hoard, .amount = 1500, .n_bytes = 56 * GIB)},
         {"all-die", ATTACK_LATENCY, .kills = true,
          ATTACK(CROWD, .work = work_statistics, .window = 4, .held = 4)},
 };

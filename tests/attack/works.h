@@ -73,3 +73,6 @@ void work_die(struct gang_member *self);
 /* The first asks for new blocks, on `window` connections. The others have one lease on each connection, and take the pages
  * of their boards away again and again. */
 void work_holes(struct gang_member *self);
+
+/* Caches `amount` blocks of 2 MiB, and leases one of n_bytes, for which they go back. */
+void work_hoard(struct gang_member *self);

@@ -246,7 +246,9 @@ static void check_walk(const struct pool *pool)
         }
         assert(n_meant == walk->n_meant && n_meant_bytes == walk->n_meant_bytes);
         assert(n_places == (unsigned)!!walk->at + !!walk->after + !!walk->to_sort);
-        assert(!walk->met && (walk->number || !n_places));
+        assert(!walk->met && (walk->number || (!n_places && !walk->unfinished)));
+        assert(!walk->unfinished || (walk->unfinished->state == REQUEST_WAITING &&
+                                     request_holding(walk->unfinished) == walk->at));
 }
 
 static void check_waiting(const struct pool *pool)

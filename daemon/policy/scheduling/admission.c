@@ -33,21 +33,45 @@ static bool is_hopeless(const struct request *request)
                (request->n_backs == pool->n_backs || pool->totals.incoming > 0);
 }
 
+/* Whether blocks may have to go back for the request that this part has no time for. */
+static bool must_rest(struct turn *turn)
+{
+        turn->rests = turn->pool->policy->n_releases_left == 0;
+        return turn->rests;
+}
+
+static void recall(struct turn *turn, const struct request *request, uint64_t n_bytes,
+                   enum evict_amount amount)
+{
+        if (request->deadline_ns <= turn->now_ns)
+                return;
+        evict_cached_recall(turn->pool, request->client, n_bytes, amount, turn->now_ns,
+                            &turn->budget);
+        (void)must_rest(turn);
+}
+
 static bool cover_hopeless(struct turn *turn, const struct request *request)
 {
-        if (request->pool->totals.incoming > 0 ||
-            evict_cached(request_holding(request), request->n_room_bytes, EVICT_UNMAPPED) > 0)
+        uint64_t n_gone_bytes = turn->n_evicted_bytes;
+
+        if (request->pool->totals.incoming > 0 && !n_gone_bytes)
                 return true;
-        if (request->deadline_ns > turn->now_ns)
-                evict_cached_recall(turn->pool, request->client, request->n_room_bytes, EVICT_SOME,
-                                    turn->now_ns, &turn->budget);
+        if (n_gone_bytes < request->n_room_bytes)
+                turn->n_evicted_bytes += evict_cached(request_holding(request),
+                                                      request->n_room_bytes - n_gone_bytes,
+                                                      EVICT_UNMAPPED);
+        if (turn->n_evicted_bytes < request->n_room_bytes && must_rest(turn))
+                return false;
+        if (turn->n_evicted_bytes)
+                return true;
+        recall(turn, request, request->n_room_bytes, EVICT_SOME);
         return false;
 }
 
 /* Whether bytes that are certain to come serve the request. Cached blocks are released if that helps. */
 static bool cover(struct turn *turn, const struct request *request)
 {
-        uint64_t n_missing_bytes;
+        uint64_t n_missing_bytes, n_gone_bytes;
 
         if (is_hopeless(request))
                 return cover_hopeless(turn, request);
@@ -55,13 +79,13 @@ static bool cover(struct turn *turn, const struct request *request)
                 return true;
         n_missing_bytes = request->n_room_bytes + turn->n_owed_bytes - turn->n_sure_bytes;
         if (turn->pool->totals.evictable < n_missing_bytes) {
-                if (request->deadline_ns > turn->now_ns)
-                        evict_cached_recall(turn->pool, request->client, n_missing_bytes,
-                                            EVICT_ENOUGH, turn->now_ns, &turn->budget);
+                recall(turn, request, n_missing_bytes, EVICT_ENOUGH);
                 return false;
         }
-        turn->n_sure_bytes += evict_cached(request_holding(request), n_missing_bytes,
-                                           EVICT_UNMAPPED);
+        n_gone_bytes = evict_cached(request_holding(request), n_missing_bytes, EVICT_UNMAPPED);
+        if (n_gone_bytes < n_missing_bytes && must_rest(turn))
+                return false;
+        turn->n_sure_bytes += n_gone_bytes;
         turn->n_sure_bytes -= turn->n_owed_bytes;
         turn->n_owed_bytes = 0;
         return true;
@@ -86,14 +110,18 @@ static unsigned take_scans(struct turn *turn, uint64_t n)
 static void trim_cache(struct turn *turn, const struct client *asker, uint64_t n_bytes)
 {
         uint64_t n_scans = EVICT_SCANS_A_BLOCK + n_bytes / EVICT_BYTES_A_SCAN;
-        struct scan_budget budget = {.n_left = take_scans(turn, n_scans), .asker = asker};
+        struct scan_budget budget = turn->budget;
+        uint64_t n_left_bytes = n_bytes - turn->n_trimmed_bytes;
 
-        turn->n_sure_bytes += evict_cached_surplus(turn->pool, asker, n_bytes, turn->now_ns,
+        budget.n_left = take_scans(turn, n_scans);
+        turn->n_sure_bytes += evict_cached_surplus(turn->pool, asker, &n_left_bytes, turn->now_ns,
                                                    &budget);
+        turn->n_trimmed_bytes = n_bytes - n_left_bytes;
         turn->n_scans += budget.n_left;
 }
 
-/* Cached blocks serve the group first; the rest of the cache is trimmed. */
+/* Cached blocks serve the group first; the rest of the cache is trimmed, as far as the part lasts: the group cannot be met
+ * again. */
 static void serve_group(struct turn *turn, struct request *leader)
 {
         const struct client *asker = leader->client;
@@ -110,13 +138,27 @@ static bool is_held(const struct turn *turn)
         return turn->pool->queue.walk.n_meant > 0;
 }
 
+static bool is_served_later(const struct turn *turn, const struct request *request)
+{
+        return is_held(turn) || is_hopeless(request) ||
+               pool_room(turn->pool) < request->n_room_bytes;
+}
+
+/* For the block that the request gets now. Returns whether all has gone that should. */
+static bool make_place_in_cache(struct turn *turn, const struct request *request)
+{
+        if (is_served_later(turn, request) || request->in_group)
+                return true;
+        trim_cache(turn, request->client, request->n_bytes);
+        return turn->n_trimmed_bytes == request->n_bytes || !must_rest(turn);
+}
+
 /* Returns whether the request has used its part of the turn's bytes. */
 static bool serve_covered(struct turn *turn, struct request *request)
 {
         int r;
 
-        if (is_held(turn) || is_hopeless(request) ||
-            pool_room(turn->pool) < request->n_room_bytes) {
+        if (is_served_later(turn, request)) {
                 waiting_queue_mean(request, request->n_room_bytes);
                 return true;
         }
@@ -124,7 +166,6 @@ static bool serve_covered(struct turn *turn, struct request *request)
                 serve_group(turn, request);
                 return true;
         }
-        trim_cache(turn, request->client, request->n_bytes);
         r = request_create(request);
         if (r)
                 request_refuse(request, r);
@@ -176,6 +217,8 @@ static void serve_fresh(struct turn *turn, struct request *request)
         if (!is_allowed)
                 backfill_hold_up(&turn->backfill, request, turn->now_ns);
         request->covered = is_allowed && cover(turn, request);
+        if (turn->rests || (request->covered && !make_place_in_cache(turn, request)))
+                return;
         if (request->covered) {
                 backfill_assign(&turn->backfill);
                 waiting_queue_assign(&turn->pool->queue, n_bytes);
@@ -272,6 +315,8 @@ static void wait_for_fd(struct turn *turn, struct request *request)
 {
         turn->pool->policy->wants_fd = true;
         request->covered = fd_budget_recall(request, &turn->budget);
+        if (!request->covered && must_rest(turn))
+                return;
         request->refusal.of_blocks = !request->covered && request->deadline_ns <= turn->now_ns;
         if (request->refusal.of_blocks)
                 serve_at_deadline(turn, request, GPUMEM_E_TOO_MANY);
@@ -337,7 +382,9 @@ static void serve_one(struct turn *turn, struct request *request)
 static void serve_with_budget(struct turn *turn, struct request *request)
 {
         turn->budget = (struct scan_budget){.n_left = take_scans(turn, REVOKE_IDLE_SCANS_A_REQUEST),
-                                            .asker = request->client};
+                                            .asker = request->client,
+                                            .request = request->number,
+                                            .goes_on = turn->goes_on};
         serve_one(turn, request);
         turn->n_scans += turn->budget.n_left;
 }

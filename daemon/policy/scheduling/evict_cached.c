@@ -71,7 +71,8 @@ static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum evict_
         unsigned n_barred = 0;
 
         for (block = TAILQ_FIRST(&holding->cached);
-             block && n_evicted_bytes < n_bytes && there_bytes(&holding->totals, kind);
+             block && n_evicted_bytes < n_bytes && there_bytes(&holding->totals, kind) &&
+             holding->tenant->policy->n_releases_left;
              block = next) {
                 next = TAILQ_NEXT(block, holding_link);
                 if (!is_meant(block, kind, newcomer)) {
@@ -81,6 +82,7 @@ static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum evict_
                         continue;
                 }
                 n_evicted_bytes += block->bin->n_bytes;
+                holding->tenant->policy->n_releases_left--;
                 block_release(block);
         }
         return n_evicted_bytes;
@@ -92,14 +94,15 @@ uint64_t evict_cached_own(struct holding *holding, uint64_t n_bytes, enum evict_
 }
 
 /* Of one that has most no more is taken than until others have as much, by powers of two. */
-static uint64_t evict_of(const struct owned *owned, uint64_t n_bytes, enum evict_kind kind,
-                         const struct newcomer *newcomer)
+static uint64_t evict_of(const struct pool *pool, const struct owned *owned, uint64_t n_bytes,
+                         enum evict_kind kind, const struct newcomer *newcomer)
 {
         struct ranking_walk walk = RANKING_WALK(&owned->by_cached);
         struct ranked *ranked;
         uint64_t n_evicted_bytes = 0;
 
-        while (n_evicted_bytes < n_bytes && (ranked = ranking_walk_next(&walk)))
+        while (n_evicted_bytes < n_bytes && pool->policy->n_releases_left &&
+               (ranked = ranking_walk_next(&walk)))
                 n_evicted_bytes += evict_own(
                         CONTAINER_OF(ranked, struct holding, cached_sum),
                         size_smaller(n_bytes - n_evicted_bytes, ranking_bytes_to_fall(ranked)),
@@ -115,9 +118,9 @@ static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum evict_kind k
         uint64_t n_evicted_bytes = 0;
 
         while (n_evicted_bytes < n_bytes && there_bytes(&pool->totals, kind) &&
-               (ranked = ranking_walk_next(&walk)))
+               pool->policy->n_releases_left && (ranked = ranking_walk_next(&walk)))
                 n_evicted_bytes += evict_of(
-                        CONTAINER_OF(ranked, struct owned, cached_sum),
+                        pool, CONTAINER_OF(ranked, struct owned, cached_sum),
                         size_smaller(n_bytes - n_evicted_bytes, ranking_bytes_to_fall(ranked)),
                         kind, newcomer);
         return n_evicted_bytes;
@@ -169,7 +172,7 @@ void evict_cached_recall(struct pool *pool, const struct client *asker, uint64_t
         n_left_bytes = less(n_left_bytes, revoke_idle_release(&own, asker, n_left_bytes));
         n_left_bytes = less(n_left_bytes, revoke_idle_release(&own, NULL, n_left_bytes));
         n_left_bytes = less(n_left_bytes, evict_cached(holding, n_left_bytes, EVICT_MAPPED));
-        revoke_idle_release_others(&others, n_left_bytes, now_ns);
+        revoke_idle_release_others(&others, n_left_bytes, now_ns, budget);
 }
 
 static uint64_t spare_bytes(const struct pool *pool)
@@ -236,24 +239,24 @@ static bool trim(struct holding *holding, const struct client *asker, uint64_t *
         n_left_bytes = less(n_left_bytes, revoke_idle_release(&own, NULL, n_left_bytes));
         usage_add(&newcomer.usage, holding->pool->settings.kind, *n_new_bytes);
         n_left_bytes = less(n_left_bytes, evict(holding, n_left_bytes, EVICT_MAPPED, &newcomer));
-        revoke_idle_release_others(&others, n_left_bytes, now_ns);
+        revoke_idle_release_others(&others, n_left_bytes, now_ns, budget);
         *n_sure_bytes += n_unmapped_bytes;
         *n_new_bytes -= n_before_bytes - n_left_bytes;
         return n_left_bytes < n_before_bytes && is_full(&own);
 }
 
-uint64_t evict_cached_surplus(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
+uint64_t evict_cached_surplus(struct pool *pool, const struct client *asker, uint64_t *n_new_bytes,
                               uint64_t now_ns, struct scan_budget *budget)
 {
         struct holding *holding = &asker->tenant->holdings[pool->id];
-        uint64_t n_left_bytes = n_new_bytes, n_sure_bytes = 0;
+        uint64_t n_all_bytes = *n_new_bytes, n_sure_bytes = 0;
 
         if (pool->settings.kind != POLICY_DEVICE)
                 return 0;
-        while (trim(holding, asker, &n_left_bytes, &n_sure_bytes, now_ns, budget) && n_left_bytes &&
+        while (trim(holding, asker, n_new_bytes, &n_sure_bytes, now_ns, budget) && *n_new_bytes &&
                budget->n_left)
                 continue;
-        if (totals_reserved(&pool->totals) + n_new_bytes > pool->reserved_peak)
+        if (totals_reserved(&pool->totals) + n_all_bytes > pool->reserved_peak)
                 ask_others(pool, asker, now_ns);
         return n_sure_bytes;
 }

@@ -6,7 +6,9 @@
  * the oldest first, until another one has most. So one that uses much does not take the few blocks that another one
  * needs again and again. Other blocks must be unmapped by clients:
  * first those of the asking client's idle leases, then of its tenant's, then cached ones in the order
- * above, and last those of other tenants' idle leases. */
+ * above, and last those of other tenants' idle leases.
+ *
+ * In a part of a walk only so many blocks go back as the part has left (service.h). */
 #pragma once
 
 #include <stdint.h>
@@ -51,8 +53,9 @@ void evict_cached_recall(struct pool *pool, const struct client *asker, uint64_t
  * bytes of these as are created, beyond the spare part above: first the asking client's idle leases, then
  * as evict_cached_recall does. No request waits for this, so no limit may be exceeded by it: neither a
  * limit of clients that are charged for mapped blocks, nor one for the new block. Pinned memory is
- * expensive to create and stays. Returns the bytes that are certain to come back. */
-uint64_t evict_cached_surplus(struct pool *pool, const struct client *asker, uint64_t n_new_bytes,
+ * expensive to create and stays. Returns the bytes that are certain to come back, and takes those that are released off
+ * *n_new_bytes. */
+uint64_t evict_cached_surplus(struct pool *pool, const struct client *asker, uint64_t *n_new_bytes,
                               uint64_t now_ns, struct scan_budget *budget);
 
 /* The pool's limit was lowered: releases cached blocks beyond it, and those of idle leases. */

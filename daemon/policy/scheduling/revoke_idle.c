@@ -168,11 +168,19 @@ static bool keeps_enough(const struct block *block)
                holding->n_found_bytes + block->bin->n_bytes + holding->pool->settings.min_bytes;
 }
 
-static bool may_be_revoked_from(const struct block *block, uint64_t now_ns)
+static bool was_just_revoked_from(const struct holding *holding, uint64_t now_ns,
+                                  const struct scan_budget *budget)
+{
+        return holding->was_revoked_from && now_ns < holding->revoked_ns + REVOKE_IDLE_OTHERS_NS &&
+               !(budget->goes_on && holding->revoked_for == budget->request);
+}
+
+static bool may_be_revoked_from(const struct block *block, uint64_t now_ns,
+                                const struct scan_budget *budget)
 {
         struct holding *holding = block->holding;
 
-        if (holding->was_revoked_from && now_ns < holding->revoked_ns + REVOKE_IDLE_OTHERS_NS)
+        if (was_just_revoked_from(holding, now_ns, budget))
                 return false;
         if (holding->search != holding->pool->n_searches) {
                 holding->search = holding->pool->n_searches;
@@ -194,7 +202,7 @@ void revoke_idle_add_others(struct idle_leases *idle, const struct holding *aske
              block && !was_last && budget->n_left && !is_full(idle) && idle->n_bytes < n_bytes;
              block = next) {
                 bool is_wanted = block->holding != asker && !block_is_kept(block) &&
-                                 may_be_revoked_from(block, now_ns);
+                                 may_be_revoked_from(block, now_ns, budget);
 
                 next = TAILQ_NEXT(block, pool_age_link);
                 was_last = block == last;
@@ -215,27 +223,37 @@ uint64_t revoke_idle_release(const struct idle_leases *idle, const struct client
 
         for (unsigned i = 0; i < idle->n && n_gone_bytes < n_bytes; i++) {
                 struct lease *lease = idle->leases[i];
+                unsigned *n_left = &lease->client->policy->n_releases_left;
 
+                if (!*n_left)
+                        break;
                 if ((client && lease->client != client) || !lease_revoke(lease))
                         continue;
+                --*n_left;
                 block_release(lease->block);
                 n_gone_bytes += lease->block->bin->n_bytes;
         }
         return n_gone_bytes;
 }
 
-void revoke_idle_release_others(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns)
+void revoke_idle_release_others(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns,
+                                const struct scan_budget *budget)
 {
         uint64_t n_gone_bytes = 0;
 
         for (unsigned i = 0; i < idle->n && n_gone_bytes < n_bytes; i++) {
                 struct lease *lease = idle->leases[i];
                 struct holding *holding = lease->block->holding;
+                unsigned *n_left = &holding->tenant->policy->n_releases_left;
 
+                if (!*n_left)
+                        break;
                 if (!lease_revoke(lease))
                         continue;
+                --*n_left;
                 holding->was_revoked_from = true;
                 holding->revoked_ns = now_ns;
+                holding->revoked_for = budget->request;
                 block_release(lease->block);
                 n_gone_bytes += lease->block->bin->n_bytes;
         }

@@ -26,11 +26,13 @@ struct bin_range;
  * both map costs nothing and is exempt, and so is a request at its deadline. */
 #define REVOKE_IDLE_BACK_NS UINT64_C(10000000)
 
-/* How many leases a search may still scan, and for which client. */
+/* How many leases a search may still scan, and for which client's request. */
 struct scan_budget {
         unsigned n_left;
         const struct client *asker;
-        bool back_too; /* also blocks that were taken from the asker just now */
+        uint64_t request; /* its number in the queue */
+        bool goes_on;     /* with what it began in the last part of this walk */
+        bool back_too;    /* also blocks that were taken from the asker just now */
 };
 
 /* Leases that were idle when they were scanned, the longest idle first. They are used before the policy
@@ -72,8 +74,9 @@ void revoke_idle_add_others(struct idle_leases *idle, const struct holding *aske
 uint64_t revoke_idle_release(const struct idle_leases *idle, const struct client *client,
                              uint64_t n_bytes);
 
-/* The same for other tenants' leases; these tenants are then spared for a while. */
-void revoke_idle_release_others(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns);
+/* The same for other tenants' leases; these tenants are then spared for a while, but for the rest of this search. */
+void revoke_idle_release_others(const struct idle_leases *idle, uint64_t n_bytes, uint64_t now_ns,
+                                const struct scan_budget *budget);
 
 /* A limit stops the request, and idle leases of its own client or tenant count against it: they are revoked
  * and their blocks cached, if that is enough. Blocks that would be kept mapped stay charged, so they do not

@@ -96,6 +96,20 @@ static void note_wait(struct turn *turn, struct request *request)
                 turn->deadline_ns = request->deadline_ns;
 }
 
+/* Where a part ended with the walk's present request, which may have left the queue since, it goes on with that. */
+static struct request *next_request(struct turn *turn, unsigned *n_left)
+{
+        struct waiting_queue *queue = &turn->pool->queue;
+        struct request *request = waiting_queue_go_on(queue);
+
+        turn->goes_on = request;
+        turn->rests = false;
+        if (request)
+                return request;
+        turn->n_trimmed_bytes = turn->n_evicted_bytes = 0;
+        return waiting_queue_next(queue, n_left);
+}
+
 /* Returns the items that it was. */
 static uint64_t meet(struct turn *turn, struct request *request)
 {
@@ -105,11 +119,16 @@ static uint64_t meet(struct turn *turn, struct request *request)
 
         backfill_meet(&turn->backfill, request, turn->now_ns);
         admission_meet(turn, request);
+        if (turn->rests) {
+                waiting_queue_rest(&turn->pool->queue, WAITING_QUEUE_UNFINISHED);
+                turn->n_scans = n_scans;
+                return PART_ITEMS;
+        }
         n_scans += turn->backfill.n_looks - n_looks - turn->n_scans;
         if (!turn->pool->queue.walk.met)
                 return n_answers * SERVICE_ANSWER_ITEMS + n_scans / SCANS_AN_ITEM;
         note_wait(turn, request);
-        waiting_queue_rest(&turn->pool->queue);
+        waiting_queue_rest(&turn->pool->queue, WAITING_QUEUE_DONE_WITH);
         if (was_waiting && request->state != REQUEST_WAITING)
                 return SERVICE_ANSWER_ITEMS + n_scans / SCANS_AN_ITEM;
         return request->n_sizes / SIZES_AN_ITEM + n_scans / SCANS_AN_ITEM;
@@ -122,10 +141,14 @@ static bool meet_some(struct turn *turn, unsigned *n_left, uint64_t now_ns)
 
         count_bytes(turn, now_ns);
         while (*n_left) {
-                request = waiting_queue_next(&turn->pool->queue, n_left);
+                unsigned n_releases = turn->pool->policy->n_releases_left;
+
+                request = next_request(turn, n_left);
                 if (!request)
                         return false;
                 take(n_left, meet(turn, request));
+                n_releases -= turn->pool->policy->n_releases_left;
+                take(n_left, (uint64_t)n_releases * SERVICE_RELEASE_ITEMS);
         }
         return true;
 }
@@ -264,8 +287,11 @@ static void go_on_with_pass(struct policy *policy, unsigned *n_left, uint64_t no
 
 unsigned service_go_on(struct policy *policy, unsigned n_items, uint64_t now_ns)
 {
+        if (policy->in_turns)
+                policy->n_releases_left = 1 + n_items / SERVICE_RELEASE_ITEMS;
         while (n_items && (policy->service->is_under_way || begin(policy)))
                 go_on_with_pass(policy, &n_items, now_ns);
+        policy->n_releases_left = UINT_MAX;
         return n_items;
 }
 

@@ -125,7 +125,9 @@ struct queue_walk {
         bool is_sorted;
         struct holding *at; /* the tenant of the request that it met last; NULL: it waits no more */
         struct holding *after;
-        struct request *met;    /* the last one, until it leaves the queue or the walk rests */
+        struct request *met; /* the last one, until it leaves the queue or the walk rests */
+        struct request
+                *unfinished;    /* it is met again when the walk goes on; NULL: the next one is */
         uint64_t n_meant_bytes; /* for requests that it has met and that wait for sure bytes, */
         uint64_t n_meant;       /* and their number */
         bool has_lost;          /* one that a deadlock might have been made of has left */
@@ -226,6 +228,7 @@ struct policy {
         struct limits *limits;     /* NULL: none */
         uint64_t n_events;         /* that a queue is to be walked for, so far */
         uint64_t line;             /* of the client whose request is met now, or 0 */
+        unsigned n_releases_left;  /* in the present part of a walk: see service.h */
         uint64_t n_charges;        /* begun, or ended, so far */
         uint64_t n_revocations;    /* so far */
         uint64_t n_unawaited;      /* see policy_n_unawaited */
@@ -258,7 +261,6 @@ struct pool {
         bool saw_young;       /* and this pass has left some that were not old enough */
         struct block *look_next; /* the same for blocks in leases */
         struct giving giving;
-
         struct totals totals;
         uint64_t unreleasable; /* part of lingering, of no block: see policy_set_unreleasable */
         uint64_t charged;
@@ -269,7 +271,6 @@ struct pool {
         uint64_t
                 unresponsive; /* lingering, of clients that are unresponsive; see unmap_timeout.h */
         uint64_t n_leases;    /* busy; a shared block has several */
-
         LIST_HEAD(pool_blocks, block) blocks;
         TAILQ_HEAD(pool_blocks_by_age, block) cached; /* of all tenants, in the order of caching */
         struct pool_blocks_by_age leased;             /* of all tenants, sorted like a holding's */
@@ -329,7 +330,8 @@ struct holding {
         uint64_t place; /* with the next two: used in a walk, and while the tenant waits */
         struct request *next;
         TAILQ_ENTRY(holding) queue_link;
-        uint64_t revoked_ns; /* when idle leases were last taken for another tenant */
+        /* When idle leases were last taken for another tenant, and for which request, by its number. */
+        uint64_t revoked_ns, revoked_for;
         bool was_revoked_from;
         uint64_t search;        /* the last search for idle leases that saw it */
         uint64_t n_found_bytes; /* of this tenant, in that search */

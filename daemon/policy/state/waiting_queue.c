@@ -54,6 +54,8 @@ static void leave_walk(struct request *request)
                 walk->has_lost = true;
         if (walk->met == request)
                 walk->met = NULL;
+        if (walk->unfinished == request)
+                walk->unfinished = NULL;
         if (walk->number && request->meant == walk->number) {
                 walk->n_meant_bytes -= request->n_meant_bytes;
                 walk->n_meant--;
@@ -230,8 +232,16 @@ void waiting_queue_mean(struct request *request, uint64_t n_bytes)
         walk->n_meant++;
 }
 
-void waiting_queue_rest(struct waiting_queue *queue)
+struct request *waiting_queue_go_on(struct waiting_queue *queue)
 {
+        queue->walk.met = queue->walk.unfinished;
+        queue->walk.unfinished = NULL;
+        return queue->walk.met;
+}
+
+void waiting_queue_rest(struct waiting_queue *queue, enum waiting_queue_end end)
+{
+        queue->walk.unfinished = end == WAITING_QUEUE_UNFINISHED ? queue->walk.met : NULL;
         queue->walk.met = NULL;
 }
 

@@ -46,6 +46,10 @@ void waiting_queue_assign(struct waiting_queue *queue, uint64_t n_bytes);
 /* It goes on waiting, for the bytes that are meant for it, while it is in the queue. */
 void waiting_queue_mean(struct request *request, uint64_t n_bytes);
 
+/* The request that the last part did not finish: it is met again. NULL: none, or it has left the queue. */
+struct request *waiting_queue_go_on(struct waiting_queue *queue);
+
 /* The walk rests, or is over. */
-void waiting_queue_rest(struct waiting_queue *queue);
+enum waiting_queue_end { WAITING_QUEUE_DONE_WITH, WAITING_QUEUE_UNFINISHED };
+void waiting_queue_rest(struct waiting_queue *queue, enum waiting_queue_end end);
 void waiting_queue_stop(struct waiting_queue *queue);

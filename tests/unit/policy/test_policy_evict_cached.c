@@ -4,6 +4,7 @@
 #include "daemon/policy/aging.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/evict_cached.h"
+#include "daemon/policy/scheduling/service.h"
 #include "tests/unit/policy/policy_world.h"
 
 /* Its client may be stopped: requests count on its bytes for a while, and then take others. */
@@ -367,6 +368,103 @@ POLICY_TEST(barred_blocks_of_one_spare_none_of_others, 4096 * MIB)
         expect_notice(little, other.lease);
         (void)take(ACTION_CREATE);
         expect_idle();
+}
+
+#define N_MANY 32
+
+/* Their clients unmap them at once. Returns how many blocks go back in the next part. */
+static unsigned release_in_a_part(struct client *holder)
+{
+        struct action action;
+        unsigned n = 0;
+
+        (void)policy_serve(world.policy, PART_ITEMS, world.now_ns);
+        policy_check(world.policy);
+        while ((action = next_action()).kind != ACTION_NONE) {
+                if (action.kind == ACTION_NOTICE) {
+                        unmap(holder, lease_id(action.lease));
+                        continue;
+                }
+                ck_assert_int_eq(action.kind, ACTION_RELEASE);
+                released(action.block);
+                n++;
+        }
+        ck_assert_uint_le(n, PART_ITEMS / SERVICE_RELEASE_ITEMS + 1);
+        return n;
+}
+
+static void expect_all_in_parts(struct client *holder, struct client *asker, uint32_t serial)
+{
+        for (unsigned n = 0, n_now; n < N_MANY; n += n_now) {
+                n_now = release_in_a_part(holder);
+                ck_assert_uint_gt(n_now, 0);
+        }
+        while (!policy_serve(world.policy, PART_ITEMS, world.now_ns))
+                continue;
+        ck_assert_uint_eq(block_bytes(expect_create(asker, serial)), N_MANY * 2 * MIB);
+}
+
+/* Each takes the server a while. The request does not wait, and is not refused meanwhile. */
+POLICY_TEST(in_turns_many_blocks_go_back_in_parts, N_MANY * 2 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held[N_MANY];
+
+        cache_several(a, 2 * MIB, N_MANY, held);
+        for (unsigned i = 0; i < N_MANY; i++)
+                unmap(a, held[i].id);
+        policy_serve_in_turns(world.policy);
+        ask(b, 1, N_MANY * 2 * MIB, 0);
+        expect_all_in_parts(a, b, 1);
+}
+
+POLICY_TEST(in_turns_many_idle_leases_end_in_parts, N_MANY * 2 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+
+        for (unsigned i = 0; i < N_MANY; i++)
+                (void)hold_idle(a, 2 * MIB);
+        policy_serve_in_turns(world.policy);
+        ask(b, 1, N_MANY * 2 * MIB, UINT64_MAX);
+        expect_all_in_parts(a, b, 1);
+}
+
+POLICY_TEST(in_turns_the_cache_is_trimmed_in_parts, 1 * GIB)
+{
+        struct client *a = join(1);
+        struct held held[N_MANY];
+
+        cache_several(a, 8 * MIB, N_MANY, held);
+        for (unsigned i = 0; i < N_MANY; i++)
+                unmap(a, held[i].id);
+        policy_serve_in_turns(world.policy);
+        ask(a, 1, 128 * MIB, 0);
+        ck_assert_uint_eq(release_in_a_part(a), PART_ITEMS / SERVICE_RELEASE_ITEMS + 1);
+        (void)policy_serve(world.policy, PART_ITEMS, world.now_ns);
+        for (unsigned n = PART_ITEMS / SERVICE_RELEASE_ITEMS + 1; n < 128 / 8; n++)
+                released(take(ACTION_RELEASE).block);
+        ck_assert_uint_eq(block_bytes(expect_create(a, 1)), 128 * MIB);
+}
+
+/* The next request finds what has gone back until then. */
+POLICY_TEST(in_turns_one_that_is_withdrawn_sends_no_more_back, N_MANY * 2 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held[N_MANY];
+        unsigned n;
+
+        cache_several(a, 2 * MIB, N_MANY, held);
+        for (unsigned i = 0; i < N_MANY; i++)
+                unmap(a, held[i].id);
+        policy_serve_in_turns(world.policy);
+        ask(b, 1, N_MANY * 2 * MIB, UINT64_MAX);
+        n = release_in_a_part(a);
+        ck_assert_uint_gt(n, 0);
+        expect_cancelled(b, 1);
+        while (!policy_serve(world.policy, PART_ITEMS, world.now_ns))
+                continue;
+        expect_idle();
+        expect_totals(0, (N_MANY - n) * 2 * MIB, 0);
 }
 
 TESTS_MAIN("policy: evict_cached")
