@@ -36,7 +36,7 @@ int policy_new(struct policy **ret_policy)
                 return r;
         }
         policy->max_blocks = UINT64_MAX;
-        policy->n_releases_left = UINT_MAX;
+        policy->n_looks_left = UINT_MAX;
         LIST_INIT(&policy->clients);
         *ret_policy = policy;
         return 0;

@@ -30,6 +30,7 @@
 #define N_SERIALS   16
 #define N_JOBS      1024
 #define MAX_BYTES   (48 * MIB)
+#define MAX_BLOCKS  20
 #define ITEMS_MAX   20
 #define DEADLINE_NS 50
 
@@ -105,6 +106,7 @@ static void ask(struct party *party)
         if (party->ending || party->is_open[asked.serial])
                 return;
         asked.n_bytes = (1 + below(12)) * 2 * MIB;
+        asked.keeps_mapped = below(2);
         asked.deadline_ns = below(4) ? now_ns + below(DEADLINE_NS) : 0;
         party->is_open[asked.serial] = true;
         policy_lease(policy, party->client, &asked, now_ns);
@@ -270,8 +272,11 @@ static void begin(void)
         uint32_t id;
 
         EXPECT(!policy_new(&policy));
-        for (unsigned i = 0; i < N_POOLS; i++)
+        for (unsigned i = 0; i < N_POOLS; i++) {
+                pool.kind = i ? POLICY_PINNED : POLICY_DEVICE;
                 EXPECT(!policy_add_pool(policy, &pool, &id));
+        }
+        policy_set_max_blocks(policy, MAX_BLOCKS);
         policy_serve_in_turns(policy);
         for (unsigned i = 0; i < N_PARTIES; i++)
                 join(&parties[i]);

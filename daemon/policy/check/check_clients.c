@@ -127,13 +127,16 @@ static void check_oldest_first(const struct holding *holding)
 {
         const struct block *block;
         uint64_t n_bytes = 0, last = 0;
+        bool has_next = !holding->evict_next;
 
         TAILQ_FOREACH (block, &holding->cached, holding_link) {
+                has_next = has_next || block == holding->evict_next;
                 assert(block->state == BLOCK_CACHED && block->holding == holding);
                 assert(block->cached_at > last);
                 last = block->cached_at;
                 n_bytes += block->bin->n_bytes;
         }
+        assert(has_next);
         assert(n_bytes == holding->totals.evictable + holding->totals.mapped_cached +
                                   holding->totals.kept_cached);
 }

@@ -205,6 +205,8 @@ static void delist_cached(struct block *block)
                 pool->return_next = TAILQ_NEXT(block, pool_age_link);
         if (pool->giving.next == block)
                 pool->giving.next = TAILQ_NEXT(block, pool_age_link);
+        if (block->holding->evict_next == block)
+                block->holding->evict_next = TAILQ_NEXT(block, holding_link);
         bin_forget_charged(block->bin, block);
         bin_remove(block->bin, BIN_CACHED, block);
         TAILQ_REMOVE(&block->holding->cached, block, holding_link);

@@ -36,7 +36,7 @@ static bool is_hopeless(const struct request *request)
 /* Whether blocks may have to go back for the request that this part has no time for. */
 static bool must_rest(struct turn *turn)
 {
-        turn->rests = turn->pool->policy->n_releases_left == 0;
+        turn->rests = turn->pool->policy->n_looks_left == 0;
         return turn->rests;
 }
 
@@ -83,8 +83,11 @@ static bool cover(struct turn *turn, const struct request *request)
                 return false;
         }
         n_gone_bytes = evict_cached(request_holding(request), n_missing_bytes, EVICT_UNMAPPED);
-        if (n_gone_bytes < n_missing_bytes && must_rest(turn))
+        /* All that is missing was there. */
+        if (n_gone_bytes < n_missing_bytes) {
+                turn->rests = must_rest(turn) || n_gone_bytes;
                 return false;
+        }
         turn->n_sure_bytes += n_gone_bytes;
         turn->n_sure_bytes -= turn->n_owed_bytes;
         turn->n_owed_bytes = 0;
@@ -144,13 +147,17 @@ static bool is_served_later(const struct turn *turn, const struct request *reque
                pool_room(turn->pool) < request->n_room_bytes;
 }
 
-/* For the block that the request gets now. Returns whether all has gone that should. */
+/* For the block that the request gets now. Returns whether all has gone that should. A part in which none goes is the last:
+ * there may be many that no limit lets go. */
 static bool make_place_in_cache(struct turn *turn, const struct request *request)
 {
+        uint64_t n_before_bytes = turn->n_trimmed_bytes;
+
         if (is_served_later(turn, request) || request->in_group)
                 return true;
         trim_cache(turn, request->client, request->n_bytes);
-        return turn->n_trimmed_bytes == request->n_bytes || !must_rest(turn);
+        return turn->n_trimmed_bytes == request->n_bytes ||
+               turn->n_trimmed_bytes == n_before_bytes || !must_rest(turn);
 }
 
 /* Returns whether the request has used its part of the turn's bytes. */

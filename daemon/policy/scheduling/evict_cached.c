@@ -8,6 +8,7 @@
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/scheduling/revoke_idle.h"
+#include "daemon/policy/state/part.h"
 
 /* A block that is about to be created and charged. */
 struct newcomer {
@@ -63,18 +64,44 @@ static uint64_t there_bytes(const struct totals *totals, enum evict_kind kind)
 /* So many blocks of a holding that no limit lets go end the search for others in it: there may be thousands. */
 #define BARRED_MAX 16
 
+/* One for each walk and kind, never 0. */
+static uint64_t search_of(const struct holding *holding, enum evict_kind kind)
+{
+        return holding->tenant->policy->n_walks << 2 | (uint64_t)(kind + 1);
+}
+
+/* The walk's last part may have ended in a search here. What that passed can have become of the kind since: when the search
+ * has met all, it begins with the first again. */
+static struct block *first_of(const struct holding *holding, enum evict_kind kind)
+{
+        if (holding->evict_next && holding->evict_search == search_of(holding, kind))
+                return holding->evict_next;
+        return TAILQ_FIRST(&holding->cached);
+}
+
+static void note_place(struct holding *holding, enum evict_kind kind, struct block *next)
+{
+        holding->evict_next = holding->tenant->policy->n_looks_left ? NULL : next;
+        holding->evict_search = search_of(holding, kind);
+}
+
 static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum evict_kind kind,
                           const struct newcomer *newcomer)
 {
+        struct policy *policy = holding->tenant->policy;
         struct block *block, *next;
         uint64_t n_evicted_bytes = 0;
         unsigned n_barred = 0;
 
-        for (block = TAILQ_FIRST(&holding->cached);
+        /* The place of a search for another kind stays. */
+        if (!there_bytes(&holding->totals, kind) || !policy->n_looks_left)
+                return 0;
+        for (block = first_of(holding, kind);
              block && n_evicted_bytes < n_bytes && there_bytes(&holding->totals, kind) &&
-             holding->tenant->policy->n_releases_left;
+             policy->n_looks_left;
              block = next) {
                 next = TAILQ_NEXT(block, holding_link);
+                policy->n_looks_left--;
                 if (!is_meant(block, kind, newcomer)) {
                         n_barred += is_kind(block, kind);
                         if (n_barred == BARRED_MAX)
@@ -82,9 +109,10 @@ static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum evict_
                         continue;
                 }
                 n_evicted_bytes += block->bin->n_bytes;
-                holding->tenant->policy->n_releases_left--;
+                part_count_release(policy);
                 block_release(block);
         }
+        note_place(holding, kind, block);
         return n_evicted_bytes;
 }
 
@@ -101,7 +129,7 @@ static uint64_t evict_of(const struct pool *pool, const struct owned *owned, uin
         struct ranked *ranked;
         uint64_t n_evicted_bytes = 0;
 
-        while (n_evicted_bytes < n_bytes && pool->policy->n_releases_left &&
+        while (n_evicted_bytes < n_bytes && pool->policy->n_looks_left &&
                (ranked = ranking_walk_next(&walk)))
                 n_evicted_bytes += evict_own(
                         CONTAINER_OF(ranked, struct holding, cached_sum),
@@ -118,7 +146,7 @@ static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum evict_kind k
         uint64_t n_evicted_bytes = 0;
 
         while (n_evicted_bytes < n_bytes && there_bytes(&pool->totals, kind) &&
-               pool->policy->n_releases_left && (ranked = ranking_walk_next(&walk)))
+               pool->policy->n_looks_left && (ranked = ranking_walk_next(&walk)))
                 n_evicted_bytes += evict_of(
                         pool, CONTAINER_OF(ranked, struct owned, cached_sum),
                         size_smaller(n_bytes - n_evicted_bytes, ranking_bytes_to_fall(ranked)),
@@ -272,8 +300,17 @@ static void revoke_excess(struct pool *pool)
         }
 }
 
+static void begin_all_anew(struct pool *pool)
+{
+        struct tenant *tenant;
+
+        for (tenant = pool->policy->tenants; tenant; tenant = tenant->hh.next)
+                tenant->holdings[pool->id].evict_next = NULL;
+}
+
 void evict_cached_to_limit(struct pool *pool)
 {
+        begin_all_anew(pool);
         (void)evict_any(pool, pool_excess(pool), EVICT_UNMAPPED, NULL);
         (void)evict_any(pool, pool_excess(pool), EVICT_MAPPED, NULL);
         (void)evict_any(pool, pool_excess(pool), EVICT_KEPT, NULL);

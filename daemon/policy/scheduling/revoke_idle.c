@@ -6,6 +6,7 @@
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/bins.h"
+#include "daemon/policy/state/part.h"
 
 static struct lease *lease_of(const struct block *block)
 {
@@ -223,13 +224,12 @@ uint64_t revoke_idle_release(const struct idle_leases *idle, const struct client
 
         for (unsigned i = 0; i < idle->n && n_gone_bytes < n_bytes; i++) {
                 struct lease *lease = idle->leases[i];
-                unsigned *n_left = &lease->client->policy->n_releases_left;
 
-                if (!*n_left)
+                if (!lease->client->policy->n_looks_left)
                         break;
                 if ((client && lease->client != client) || !lease_revoke(lease))
                         continue;
-                --*n_left;
+                part_count_release(lease->client->policy);
                 block_release(lease->block);
                 n_gone_bytes += lease->block->bin->n_bytes;
         }
@@ -244,13 +244,12 @@ void revoke_idle_release_others(const struct idle_leases *idle, uint64_t n_bytes
         for (unsigned i = 0; i < idle->n && n_gone_bytes < n_bytes; i++) {
                 struct lease *lease = idle->leases[i];
                 struct holding *holding = lease->block->holding;
-                unsigned *n_left = &holding->tenant->policy->n_releases_left;
 
-                if (!*n_left)
+                if (!holding->tenant->policy->n_looks_left)
                         break;
                 if (!lease_revoke(lease))
                         continue;
-                --*n_left;
+                part_count_release(holding->tenant->policy);
                 holding->was_revoked_from = true;
                 holding->revoked_ns = now_ns;
                 holding->revoked_for = budget->request;

@@ -10,6 +10,7 @@
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/admission.h"
 #include "daemon/policy/scheduling/turn.h"
+#include "daemon/policy/state/part.h"
 #include "daemon/policy/state/waiting_queue.h"
 #include "gpumem.h"
 
@@ -141,14 +142,17 @@ static bool meet_some(struct turn *turn, unsigned *n_left, uint64_t now_ns)
 
         count_bytes(turn, now_ns);
         while (*n_left) {
-                unsigned n_releases = turn->pool->policy->n_releases_left;
+                unsigned n_looks = turn->pool->policy->n_looks_left;
 
                 request = next_request(turn, n_left);
                 if (!request)
                         return false;
                 take(n_left, meet(turn, request));
-                n_releases -= turn->pool->policy->n_releases_left;
-                take(n_left, (uint64_t)n_releases * SERVICE_RELEASE_ITEMS);
+                n_looks -= turn->pool->policy->n_looks_left;
+                take(n_left, n_looks / PART_LOOKS_AN_ITEM);
+                /* The bytes are counted again before it goes on. */
+                if (turn->rests)
+                        return true;
         }
         return true;
 }
@@ -288,10 +292,12 @@ static void go_on_with_pass(struct policy *policy, unsigned *n_left, uint64_t no
 unsigned service_go_on(struct policy *policy, unsigned n_items, uint64_t now_ns)
 {
         if (policy->in_turns)
-                policy->n_releases_left = 1 + n_items / SERVICE_RELEASE_ITEMS;
+                policy->n_looks_left = n_items < UINT_MAX / PART_LOOKS_AN_ITEM
+                                               ? n_items * PART_LOOKS_AN_ITEM
+                                               : UINT_MAX;
         while (n_items && (policy->service->is_under_way || begin(policy)))
                 go_on_with_pass(policy, &n_items, now_ns);
-        policy->n_releases_left = UINT_MAX;
+        policy->n_looks_left = UINT_MAX;
         return n_items;
 }
 

@@ -17,9 +17,6 @@ int service_new(struct service **ret_service);
  * one item. */
 #define SERVICE_ANSWER_ITEMS 32
 
-/* And so much a block that goes back. A request for which more do than a part has left is met again in the next one. */
-#define SERVICE_RELEASE_ITEMS 8
-
 /* Call it after every change in the pool: grants, creates blocks, makes room, and refuses requests after
  * their deadline. Also serves other pools that are connected by limits. If the policy serves in turns, this is left to
  * service_go_on. */

@@ -228,7 +228,7 @@ struct policy {
         struct limits *limits;     /* NULL: none */
         uint64_t n_events;         /* that a queue is to be walked for, so far */
         uint64_t line;             /* of the client whose request is met now, or 0 */
-        unsigned n_releases_left;  /* in the present part of a walk: see service.h */
+        unsigned n_looks_left;     /* in the present part of a walk: see part.h */
         uint64_t n_charges;        /* begun, or ended, so far */
         uint64_t n_revocations;    /* so far */
         uint64_t n_unawaited;      /* see policy_n_unawaited */
@@ -282,10 +282,8 @@ struct pool {
         uint64_t n_cachings;      /* so far: dates a block's caching */
         uint64_t
                 n_passed_by; /* blocks cached until then: a whole walk has met all that waited, since */
-
         struct past_hold past_holds[PAST_HOLDS];
-        uint32_t n_past_holds; /* so far: the next one's place */
-
+        uint32_t n_past_holds;      /* so far: the next one's place */
         struct waiting_queue queue; /* the waiting requests */
         uint64_t n_waiting;
         bool unserved;        /* something has happened since the last walk began */
@@ -298,7 +296,6 @@ struct pool {
         uint64_t stuck_since_ns; /* with stuck_moves: see deadlock.h; 0: no deadlock */
         uint64_t stuck_moves;
         uint64_t n_backs; /* times that bytes came back to the driver, or may have */
-
         uint64_t n_grants_from_cache;
         uint64_t n_creates;
         uint64_t n_releases;
@@ -330,6 +327,8 @@ struct holding {
         uint64_t place; /* with the next two: used in a walk, and while the tenant waits */
         struct request *next;
         TAILQ_ENTRY(holding) queue_link;
+        struct block *evict_next; /* where evict_search goes on among cached; NULL: at the first */
+        uint64_t evict_search;
         /* When idle leases were last taken for another tenant, and for which request, by its number. */
         uint64_t revoked_ns, revoked_for;
         bool was_revoked_from;

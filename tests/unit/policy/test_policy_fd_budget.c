@@ -160,4 +160,36 @@ POLICY_TEST(containers_of_one_user_share_what_it_may_have, MANY_BYTES)
         ck_assert_uint_ge(fill_container(OTHER, 1), N_MANY / 30);
 }
 
+#define N_KEPT_BLOCKS 20
+#define FEW_ITEMS     2
+
+/* They come before it in the cache. A part passes fewer, so the next one goes on behind those. */
+POLICY_TEST(in_turns_blocks_that_stay_mapped_are_passed_by, 64 * MIB)
+{
+        const struct policy_ask keeping = {.pool = 1, .n_bytes = 2 * MIB, .keeps_mapped = true};
+        const struct policy_ask plain = {.pool = 1, .n_bytes = 2 * MIB};
+        const struct policy_ask wanted = {
+                .pool = 1, .serial = 1, .n_bytes = 4 * MIB, .deadline_ns = UINT64_MAX};
+        struct client *a = join(1);
+        struct held kept[N_KEPT_BLOCKS], last;
+        struct action action = {.kind = ACTION_NONE};
+
+        for (unsigned i = 0; i < N_KEPT_BLOCKS; i++)
+                kept[i] = hold_with(a, &keeping);
+        last = hold_with(a, &plain);
+        for (unsigned i = 0; i < N_KEPT_BLOCKS; i++)
+                give_back(a, kept[i].lease, RETURN_MAPPED);
+        give_back(a, last.lease, RETURN_MAPPED);
+        policy_set_max_blocks(world.policy, N_KEPT_BLOCKS + 4);
+        policy_serve_in_turns(world.policy);
+        ask_with(a, &wanted);
+        for (unsigned i = 0; i < N_KEPT_BLOCKS && action.kind == ACTION_NONE; i++) {
+                (void)policy_serve(world.policy, FEW_ITEMS, world.now_ns);
+                policy_check(world.policy);
+                action = next_action();
+        }
+        ck_assert_int_eq(action.kind, ACTION_RELEASE);
+        ck_assert_ptr_eq(action.block, last.block);
+}
+
 TESTS_MAIN("policy: fd budget")
