@@ -300,7 +300,7 @@ static void revoke_excess(struct pool *pool)
         }
 }
 
-static void begin_all_anew(struct pool *pool)
+static void begin_all_again(struct pool *pool)
 {
         struct tenant *tenant;
 
@@ -310,7 +310,7 @@ static void begin_all_anew(struct pool *pool)
 
 void evict_cached_to_limit(struct pool *pool)
 {
-        begin_all_anew(pool);
+        begin_all_again(pool);
         (void)evict_any(pool, pool_excess(pool), EVICT_UNMAPPED, NULL);
         (void)evict_any(pool, pool_excess(pool), EVICT_MAPPED, NULL);
         (void)evict_any(pool, pool_excess(pool), EVICT_KEPT, NULL);
