@@ -191,7 +191,8 @@ static void judge_steps(const struct fight *fight, uint64_t n_least)
         table_row(fight->attack->name, "steps", verdict_of(n >= n_least), "one a request, at least",
                   "%" PRIu64 " steps, %" PRIu64 " requests", n, n_least);
         table_row(fight->attack->name, "late steps", time_verdict(10000 * n_late <= n),
-                  "0.01 % above 0.1 ms", "%" PRIu64 " of %" PRIu64, n_late, n);
+                  "0.01 % above 0.1 ms", "%" PRIu64 " of %" PRIu64 ", longest %.1f ms", n_late, n,
+                  (double)now.longest_ns / 1e6);
 }
 
 /* What is late without gpumemd, where nothing is to be seen of it. */
@@ -202,8 +203,9 @@ static void tell_machine(const struct fight *fight)
         if (is_short || fight->attack->n_gangs)
                 return;
         bare = steps_of_bare_thread();
-        table_row(fight->attack->name, "a bare thread's", NO_VERDICT, "", "%" PRIu64 " of %" PRIu64,
-                  bare.n_late, bare.n);
+        table_row(fight->attack->name, "a bare thread's", NO_VERDICT, "",
+                  "%" PRIu64 " of %" PRIu64 ", longest %.1f ms", bare.n_late, bare.n,
+                  (double)bare.longest_ns / 1e6);
 }
 
 /* An attack by so many connections a second that does not reach them shows nothing. */

@@ -6,10 +6,12 @@
 
 struct steps {
         uint64_t n, n_late;
+        uint64_t longest_ns; /* since the daemon's start */
 };
 
 /* Asks over the admin socket; 0 or an error. */
 int steps_read(struct steps *ret_steps);
 
-/* Of a thread that only works for 10 us of each 60, for two seconds: its late steps are the machine's. */
+/* Of a thread that only works, 10 us a step, for four seconds: its late steps are the machine's, which also counts as the
+ * thread's time what a hypervisor takes. */
 struct steps steps_of_bare_thread(void);
