@@ -49,11 +49,12 @@ static int put(const struct own *own, const struct metrics_figures *figures)
                 r = -ENOMEM;
         if (r == -EEXIST)
                 (void)fprintf(stderr,
-                              "gpumemctl: metrics: %s is not a regular file; it was not changed\n",
+                              "gpumemctl: --output: %s is not a regular file; it was not changed\n",
                               own->path);
+        else if (r && own->path)
+                (void)fprintf(stderr, "gpumemctl: --output: %s: %s\n", own->path, strerror(-r));
         else if (r)
-                (void)fprintf(stderr, "gpumemctl: metrics: %s%s%s\n", own->path ? own->path : "",
-                              own->path ? ": " : "", strerror(-r));
+                (void)fprintf(stderr, "gpumemctl: metrics: %s\n", strerror(-r));
         return r ? STATUS_FAILURE : STATUS_OK;
 }
 

@@ -60,7 +60,7 @@ gpumemd serves two emulated GPUs; three programs use them. In another terminal:
   export GPUMEM_SOCKET=$GPUMEM_SOCKET
   export GPUMEM_CUDA_LIBRARY=$GPUMEM_CUDA_LIBRARY
   export GPUMEM_EMULATOR=$GPUMEM_EMULATOR
-  export PATH=$(dirname "$(type -P gpumemctl)"):\$PATH
+  export PATH=$(dirname "$(type -P gpumemctl)"):$(dirname "$(type -P gpumemd)"):\$PATH
   export LD_LIBRARY_PATH=$place/lib    # where Numba and others find libcuda.so.1
 
   gpumemctl          one screen: pools, clients, warnings

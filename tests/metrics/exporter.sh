@@ -175,7 +175,7 @@ ok "everybody may read it" mode_is_for_all
 ok "nothing is left beside it" nothing_is_left_beside
 ok "gpumemctl metrics: a folder" said 1 "is not a regular file; it was not changed" \
         gpumemctl metrics --output "$place"
-ok "gpumemctl metrics: a folder that is not there" said 1 "No such file or directory" \
+ok "gpumemctl metrics: a folder that is not there" said 1 "--output: $place/no/file: No such file or directory" \
         gpumemctl metrics --output "$place/no/file"
 rm "$place/load"
 wait "$load" || true
