@@ -13,6 +13,7 @@
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/server/core/fd_limits.h"
 #include "daemon/server/core/server_options.h"
+#include "daemon/server/core/wake.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/transport/acceptor.h"
@@ -29,9 +30,9 @@ struct listen_socket {
         struct sockaddr_un address;
         int fd;
         struct acceptor *acceptor;
-        uv_async_t accepted; /* the acceptor has something */
-        struct task taking;  /* ARRIVALS_A_STEP connections a step */
-        bool has_file;       /* the file is this daemon's, which removes it */
+        struct wake accepted; /* the acceptor has something */
+        struct task taking;   /* ARRIVALS_A_STEP connections a step */
+        bool has_file;        /* the file is this daemon's, which removes it */
 };
 
 /* A connection that was accepted: it becomes a session at the expense of its user. */
@@ -185,12 +186,12 @@ static void take_some(struct task *task)
 
 static void wake(void *argument)
 {
-        (void)uv_async_send(argument);
+        wake_send(argument);
 }
 
-static void on_accepted(uv_async_t *async)
+static void on_accepted(struct wake *accepted)
 {
-        struct listen_socket *socket = CONTAINER_OF(async, struct listen_socket, accepted);
+        struct listen_socket *socket = CONTAINER_OF(accepted, struct listen_socket, accepted);
 
         if (acceptor_take_shortage(socket->acceptor) &&
             server_may_complain(socket->listener->server))
@@ -222,7 +223,7 @@ static int find_places(struct listener *listener, const char *named)
 static int serve_socket(struct listen_socket *socket)
 {
         struct server *server = socket->listener->server;
-        int r = uv_async_init(&server->loop, &socket->accepted, on_accepted);
+        int r = wake_open(&socket->accepted, &server->loop, on_accepted);
 
         if (r)
                 return r;
@@ -306,6 +307,7 @@ static void listener_free(struct listener *listener)
         for (unsigned way = 0; way < SESSION_N_WAYS; way++) {
                 if (listener->sockets[way].fd >= 0)
                         transport_close_socket(listener->server, listener->sockets[way].fd);
+                wake_deinit(&listener->sockets[way].accepted);
         }
         closep(&listener->lock_fd);
         free(listener);
@@ -313,8 +315,8 @@ static void listener_free(struct listener *listener)
 
 static void on_closed(uv_handle_t *handle)
 {
-        struct listen_socket *socket = CONTAINER_OF((uv_async_t *)handle, struct listen_socket,
-                                                    accepted);
+        struct listen_socket *socket = CONTAINER_OF((uv_poll_t *)handle, struct listen_socket,
+                                                    accepted.poll);
 
         if (--socket->listener->n_open_handles == 0)
                 listener_free(socket->listener);
@@ -337,8 +339,8 @@ struct listener *listener_close(struct listener *listener)
                         (void)unlink(socket->address.sun_path);
                 socket->acceptor = acceptor_free(socket->acceptor);
                 scheduler_take_out(&socket->taking);
-                if (socket->accepted.loop)
-                        uv_close((uv_handle_t *)&socket->accepted, on_closed);
+                if (socket->accepted.fd >= 0)
+                        uv_close((uv_handle_t *)&socket->accepted.poll, on_closed);
         }
         if (!listener->n_open_handles)
                 listener_free(listener);
@@ -373,6 +375,7 @@ int listener_new(struct server *server, const struct server_options *options,
                 listener->sockets[way] = (struct listen_socket){.listener = listener,
                                                                 .way = (enum session_way)way,
                                                                 .fd = -1,
+                                                                .accepted = WAKE_NULL,
                                                                 .taking = {.step = take_some}};
         r = guard_loop(server, options);
         if (!r)

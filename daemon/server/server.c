@@ -30,9 +30,9 @@
 #include "daemon/server/session/session.h"
 #include "daemon/server/shutdown.h"
 
-static void on_worker_wake(uv_async_t *async)
+static void on_worker_wake(struct wake *wake)
 {
-        driver_jobs_wake(CONTAINER_OF(async, struct server, worker_wake));
+        driver_jobs_wake(CONTAINER_OF(wake, struct server, worker_wake));
 }
 
 static void tell_everybody(struct server *server)
@@ -102,7 +102,7 @@ static int open_handles(struct server *server)
         int r = scheduler_open(&server->scheduler, &server->loop, after_step);
 
         if (!r)
-                r = uv_async_init(&server->loop, &server->worker_wake, on_worker_wake);
+                r = wake_open(&server->worker_wake, &server->loop, on_worker_wake);
         if (!r)
                 r = uv_timer_init(&server->loop, &server->deadline);
         if (!r)
@@ -215,6 +215,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
         if (!server)
                 return -ENOMEM;
         server->pools_fd = -1;
+        server->worker_wake = server->device_wake = WAKE_NULL;
         LIST_INIT(&server->sessions);
         LIST_INIT(&server->ended_sessions);
         server->configuration_path = options->configuration_path;
@@ -285,6 +286,8 @@ struct server *server_free(struct server *server)
         policy_free(server->policy);
         list_stats_close(server);
         event_log_close(server);
+        wake_deinit(&server->worker_wake);
+        wake_deinit(&server->device_wake);
         (void)uv_loop_close(&server->loop);
         scheduler_deinit(&server->scheduler);
         numbered_deinit(&server->sessions_by_number);

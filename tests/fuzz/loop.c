@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/fuzz/loop.h"
 
+#include "base/err.h"
+#include "daemon/server/core/wake.h"
 #include "tests/fuzz/fuzz.h"
 
 #define N_HANDLES_MAX 256
@@ -92,19 +94,22 @@ uint64_t uv_now(const uv_loop_t *uv)
         return loop.now_ms;
 }
 
-int uv_async_init(uv_loop_t *uv, uv_async_t *async, uv_async_cb call)
+int wake_open(struct wake *wake, uv_loop_t *uv, void (*on_wake)(struct wake *wake))
 {
-        add(uv, async, UV_ASYNC);
-        async->async_cb = call;
-        async->pending = 0;
-        start(async);
+        *wake = (struct wake){.fd = -1, .on_wake = on_wake};
+        add(uv, &wake->poll, UV_ASYNC);
+        start(&wake->poll);
         return 0;
 }
 
-int uv_async_send(uv_async_t *async)
+void wake_send(struct wake *wake)
 {
-        async->pending = 1;
-        return 0;
+        wake->is_sent = true;
+}
+
+void wake_deinit(struct wake *wake)
+{
+        (void)wake;
 }
 
 int uv_timer_init(uv_loop_t *uv, uv_timer_t *timer)
@@ -300,14 +305,14 @@ static bool call_poll(uv_handle_t *handle)
         return events != 0;
 }
 
-static bool call_async(uv_handle_t *handle)
+static bool call_wake(uv_handle_t *handle)
 {
-        uv_async_t *async = (uv_async_t *)handle;
+        struct wake *wake = CONTAINER_OF((uv_poll_t *)handle, struct wake, poll);
 
-        if (!async->pending)
+        if (!wake->is_sent)
                 return false;
-        async->pending = 0;
-        async->async_cb(async);
+        wake->is_sent = false;
+        wake->on_wake(wake);
         return true;
 }
 
@@ -336,7 +341,7 @@ void loop_turn(void)
         call_all(UV_IDLE, call_idle);
         call_all(UV_PREPARE, call_prepare);
         call_all(UV_POLL, call_poll);
-        call_all(UV_ASYNC, call_async);
+        call_all(UV_ASYNC, call_wake);
         while (close_one())
                 continue;
 }

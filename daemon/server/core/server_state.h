@@ -23,6 +23,7 @@
 #include "daemon/policy/state/ranking.h"
 #include "daemon/server/core/polling.h"
 #include "daemon/server/core/pool_settings.h"
+#include "daemon/server/core/wake.h"
 #include "daemon/server/scheduler/scheduler.h"
 #include "proto/messages.h"
 
@@ -128,8 +129,8 @@ struct server {
         struct server_pool *pools;
         uint32_t n_pools;
         int pools_fd; /* sealed memfd with the rows of all pools */
-        uv_async_t worker_wake;
-        uv_async_t device_wake;
+        struct wake worker_wake;
+        struct wake device_wake;
         uv_timer_t device_timeout;
         struct task giving_back;        /* memory, where a device has too little free */
         uv_timer_t driver_health_timer; /* see driver_health.h */

@@ -163,9 +163,9 @@ static void keep_free(struct server *server, struct server_pool *pool, uint64_t 
                 scheduler_put(&server->scheduler, &server->scheduler.node, &server->giving_back);
 }
 
-static void on_report(uv_async_t *async)
+static void on_report(struct wake *wake)
 {
-        struct server *server = CONTAINER_OF(async, struct server, device_wake);
+        struct server *server = CONTAINER_OF(wake, struct server, device_wake);
 
         for (uint32_t i = 0; i < server->n_pools; i++) {
                 struct server_pool *pool = &server->pools[i];
@@ -215,7 +215,7 @@ bool device_watch_hold(struct server *server, uint32_t id, struct job *job)
 
 static void on_wake(void *argument)
 {
-        (void)uv_async_send(argument);
+        wake_send(argument);
 }
 
 static int watch(struct server *server, struct server_pool *pool, const char *library,
@@ -232,7 +232,7 @@ static int watch(struct server *server, struct server_pool *pool, const char *li
 
 int device_watch_open(struct server *server, const char *library, const char *canary_library)
 {
-        int r = uv_async_init(&server->loop, &server->device_wake, on_report);
+        int r = wake_open(&server->device_wake, &server->loop, on_report);
 
         if (!r)
                 r = uv_timer_init(&server->loop, &server->device_timeout);

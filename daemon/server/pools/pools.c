@@ -25,7 +25,7 @@
 
 static void on_worker(void *argument)
 {
-        (void)uv_async_send(argument);
+        wake_send(argument);
 }
 
 /* Adds a pool to the policy and starts its worker. Consumes `take_backing`; sets the row's id. */
