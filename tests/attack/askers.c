@@ -67,6 +67,22 @@ bool asker_send(struct asker *asker, struct frame *frame, enum message_kind kind
         return asker->fd >= 0 && frame_socket_send(asker->fd, frame, NULL) == 0;
 }
 
+bool asker_give_back(struct asker *asker, uint64_t lease)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.return_lease.lease = lease;
+        frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
+        return !lease || asker_send(asker, &frame, MESSAGE_RETURN);
+}
+
+void askers_give_back(struct askers *askers, struct asker *asker, const struct frame *reply)
+{
+        (void)askers;
+        if (reply->kind == MESSAGE_LEASED)
+                (void)asker_give_back(asker, reply->leased.lease);
+}
+
 static void count_reply(struct gang_member *member, const struct frame *reply)
 {
         if (reply->kind != MESSAGE_ERROR) {

@@ -30,6 +30,9 @@ void asker_connect_again(struct askers *askers, struct asker *asker);
 /* Sends a frame; false: the socket is full, or the connection has ended. */
 bool asker_send(struct asker *asker, struct frame *frame, enum message_kind kind);
 
+/* Returns a lease whose block is not mapped; as asker_send. 0 is no lease. */
+bool asker_give_back(struct asker *asker, uint64_t lease);
+
 /* Asks and waits; failures count. */
 bool asker_call(struct askers *askers, struct asker *asker, struct frame *request,
                 enum message_kind kind, struct frame *ret_reply);
@@ -39,6 +42,9 @@ struct askers_way {
         bool (*ask)(struct askers *askers, struct asker *asker);
         void (*take)(struct askers *askers, struct asker *asker, const struct frame *reply);
 };
+
+/* A `take`: gives back what was leased. */
+void askers_give_back(struct askers *askers, struct asker *asker, const struct frame *reply);
 
 /* Keeps `window` requests under way on each connection; never returns. */
 void askers_go_on(struct askers *askers, unsigned window, const struct askers_way *way);

@@ -20,15 +20,6 @@ static bool send_lease(struct asker *asker, uint64_t n_bytes)
         return asker_send(asker, &frame, MESSAGE_LEASE);
 }
 
-static bool give_back(struct asker *asker, uint64_t lease)
-{
-        struct frame frame = FRAME_NULL;
-
-        frame.return_lease.lease = lease;
-        frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
-        return asker_send(asker, &frame, MESSAGE_RETURN);
-}
-
 static bool free_all(struct asker *asker)
 {
         struct frame frame = FRAME_NULL;
@@ -43,14 +34,7 @@ static bool ask_lease(struct askers *all, struct asker *asker)
         return send_lease(asker, all->member->rule->n_bytes);
 }
 
-static void take_lease(struct askers *all, struct asker *asker, const struct frame *reply)
-{
-        (void)all;
-        if (reply->kind == MESSAGE_LEASED)
-                (void)give_back(asker, reply->leased.lease);
-}
-
-static const struct askers_way lease_way = {.ask = ask_lease, .take = take_lease};
+static const struct askers_way lease_way = {.ask = ask_lease, .take = askers_give_back};
 
 static bool ask_known(struct askers *all, struct asker *asker)
 {
@@ -111,7 +95,7 @@ static void lease_for_ever(struct gang_member *self)
 
                 frame.lease.n_bytes = self->rule->n_bytes;
                 if (asker_call(&askers, &askers.each[0], &frame, MESSAGE_LEASE, &reply) &&
-                    !give_back(&askers.each[0], reply.leased.lease))
+                    !asker_give_back(&askers.each[0], reply.leased.lease))
                         self->n_failed++;
         }
 }
@@ -138,7 +122,7 @@ static bool ask_changing(struct askers *all, struct asker *asker)
 
 void work_churn(struct gang_member *self)
 {
-        static const struct askers_way way = {.ask = ask_changing, .take = take_lease};
+        static const struct askers_way way = {.ask = ask_changing, .take = askers_give_back};
 
         ask_on(self, &way);
 }
@@ -178,7 +162,7 @@ static bool ask_to_free(struct askers *all, struct asker *asker)
 
 void work_free_all(struct gang_member *self)
 {
-        static const struct askers_way way = {.ask = ask_to_free, .take = take_lease};
+        static const struct askers_way way = {.ask = ask_to_free, .take = askers_give_back};
 
         ask_on(self, &way);
 }
@@ -201,7 +185,7 @@ static bool ask_and_withdraw(struct askers *all, struct asker *asker)
 
 void work_withdraw(struct gang_member *self)
 {
-        static const struct askers_way way = {.ask = ask_and_withdraw, .take = take_lease};
+        static const struct askers_way way = {.ask = ask_and_withdraw, .take = askers_give_back};
 
         ask_on(self, &way);
 }
@@ -222,7 +206,7 @@ static bool ask_denied(struct askers *all, struct asker *asker)
                 frame.attach.token_low = asker->note;
                 return asker_send(asker, &frame, MESSAGE_ATTACH);
         case 2:
-                return give_back(asker, asker->note + 1);
+                return asker_give_back(asker, asker->note + 1);
         case 3:
                 frame.free_all_blocks.scope = PROTO_SCOPE_NODE;
                 frame.free_all_blocks.pool = PROTO_ALL_POOLS;

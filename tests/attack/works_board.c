@@ -69,21 +69,9 @@ static bool ask_new(struct askers *all, struct asker *asker)
         return asker_send(asker, &frame, MESSAGE_LEASE);
 }
 
-static void give_back(struct askers *all, struct asker *asker, const struct frame *reply)
-{
-        struct frame frame = FRAME_NULL;
-
-        (void)all;
-        if (reply->kind != MESSAGE_LEASED)
-                return;
-        frame.return_lease.lease = reply->leased.lease;
-        frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
-        (void)asker_send(asker, &frame, MESSAGE_RETURN);
-}
-
 void work_holes(struct gang_member *self)
 {
-        static const struct askers_way way = {.ask = ask_new, .take = give_back};
+        static const struct askers_way way = {.ask = ask_new, .take = askers_give_back};
 
         if (self->index)
                 take_pages_away(self);

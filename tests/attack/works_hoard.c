@@ -20,16 +20,6 @@ static uint64_t lease(struct asker *asker, uint64_t n_bytes)
         return asker_call(&askers, asker, &frame, MESSAGE_LEASE, &reply) ? reply.leased.lease : 0;
 }
 
-static void give_back(struct asker *asker, uint64_t lease)
-{
-        struct frame frame = FRAME_NULL;
-
-        frame.return_lease.lease = lease;
-        frame.return_lease.flags = PROTO_RETURN_UNMAPPED;
-        if (lease)
-                (void)asker_send(asker, &frame, MESSAGE_RETURN);
-}
-
 static void cache(struct asker *asker, unsigned n)
 {
         static uint64_t leases[HOARD_MAX];
@@ -37,7 +27,7 @@ static void cache(struct asker *asker, unsigned n)
         for (unsigned i = 0; i < n; i++)
                 leases[i] = lease(asker, 2 * MIB);
         for (unsigned i = 0; i < n; i++)
-                give_back(asker, leases[i]);
+                (void)asker_give_back(asker, leases[i]);
 }
 
 void work_hoard(struct gang_member *self)
@@ -48,7 +38,7 @@ void work_hoard(struct gang_member *self)
         cache(&askers.each[0], n);
         gang_is_ready(self);
         for (;;) {
-                give_back(&askers.each[0], lease(&askers.each[0], self->rule->n_bytes));
+                (void)asker_give_back(&askers.each[0], lease(&askers.each[0], self->rule->n_bytes));
                 gang_pass(self);
                 cache(&askers.each[0], n);
         }

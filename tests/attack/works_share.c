@@ -157,21 +157,9 @@ static bool ask_small(struct askers *all, struct asker *asker)
         return asker_send(asker, &frame, MESSAGE_LEASE);
 }
 
-static void take_small(struct askers *all, struct asker *asker, const struct frame *reply)
-{
-        struct frame give = FRAME_NULL;
-
-        (void)all;
-        if (reply->kind != MESSAGE_LEASED)
-                return;
-        give.return_lease.lease = reply->leased.lease;
-        give.return_lease.flags = PROTO_RETURN_UNMAPPED;
-        (void)asker_send(asker, &give, MESSAGE_RETURN);
-}
-
 void work_wait(struct gang_member *self)
 {
-        static const struct askers_way way = {.ask = ask_small, .take = take_small};
+        static const struct askers_way way = {.ask = ask_small, .take = askers_give_back};
         unsigned n;
 
         askers_connect(&askers, self, self->rule->amount);
