@@ -56,7 +56,7 @@ struct listener {
 
 static void arrival_free(struct arrival *arrival)
 {
-        scheduler_take_out(&arrival->task);
+        payer_take_out(&arrival->task);
         LIST_REMOVE(arrival, link);
         if (arrival->account)
                 account_end_arrival(arrival->account);
@@ -111,7 +111,6 @@ static struct payer *payer_of(const struct listen_socket *socket)
 static int arrival_new(struct listen_socket *socket, struct account *account,
                        const struct accepted *take_accepted)
 {
-        struct scheduler *scheduler = &socket->listener->server->scheduler;
         struct arrival *arrival = calloc(1, sizeof(*arrival));
         bool comes_in = !account || account_may_arrive(account, socket->listener->n_arrivals_max);
 
@@ -127,8 +126,7 @@ static int arrival_new(struct listen_socket *socket, struct account *account,
                 payer_ref(&account->payer);
                 account_arrive(account);
         }
-        scheduler_put(scheduler, comes_in && account ? &account->payer : payer_of(socket),
-                      &arrival->task);
+        payer_put(comes_in && account ? &account->payer : payer_of(socket), &arrival->task);
         return 0;
 }
 
@@ -168,7 +166,7 @@ static void arrive(struct listen_socket *socket, struct accepted *take_accepted)
 
 static void go_on_taking(struct listen_socket *socket)
 {
-        scheduler_put(&socket->listener->server->scheduler, payer_of(socket), &socket->taking);
+        payer_put(payer_of(socket), &socket->taking);
 }
 
 static void take_some(struct task *task)
@@ -338,7 +336,7 @@ struct listener *listener_close(struct listener *listener)
                 if (socket->has_file)
                         (void)unlink(socket->address.sun_path);
                 socket->acceptor = acceptor_free(socket->acceptor);
-                scheduler_take_out(&socket->taking);
+                payer_take_out(&socket->taking);
                 if (socket->accepted.fd >= 0)
                         uv_close((uv_handle_t *)&socket->accepted.poll, on_closed);
         }

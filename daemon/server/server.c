@@ -66,11 +66,11 @@ static void stop(struct server *server)
                 session_drop(session);
         }
         transport_close_waiting(server);
-        scheduler_take_out(&server->timeouts.task);
-        scheduler_take_out(&server->serving);
-        scheduler_take_out(&server->aging.task);
-        scheduler_take_out(&server->giving_back);
-        scheduler_take_out(&server->reply_files.task);
+        payer_take_out(&server->timeouts.task);
+        payer_take_out(&server->serving);
+        payer_take_out(&server->aging.task);
+        payer_take_out(&server->giving_back);
+        payer_take_out(&server->reply_files.task);
         pools_cancel(server);
         driver_jobs_stop(server);
         device_watch_stop(server);
@@ -97,9 +97,16 @@ static void after_step(struct scheduler *scheduler)
         execute_serve(CONTAINER_OF(scheduler, struct server, scheduler));
 }
 
+static void after_turn(struct scheduler *scheduler)
+{
+        execute_after_turn(CONTAINER_OF(scheduler, struct server, scheduler));
+}
+
+static const struct scheduler_calls scheduler_calls = {after_step, after_turn};
+
 static int open_handles(struct server *server)
 {
-        int r = scheduler_open(&server->scheduler, &server->loop, after_step);
+        int r = scheduler_open(&server->scheduler, &server->loop, &scheduler_calls);
 
         if (!r)
                 r = wake_open(&server->worker_wake, &server->loop, on_worker_wake);
@@ -115,7 +122,9 @@ static int open_handles(struct server *server)
                 r = uv_timer_init(&server->loop, &server->timeouts.timer);
         if (!r)
                 r = reply_files_open(server);
-        return r ? r : execute_open(server);
+        if (!r)
+                execute_open(server);
+        return r;
 }
 
 /* 0 means "none" on the wire. */
@@ -216,6 +225,7 @@ int server_new(const struct server_options *options, struct server **ret_server)
                 return -ENOMEM;
         server->pools_fd = -1;
         server->worker_wake = server->device_wake = WAKE_NULL;
+        server->scheduler = SCHEDULER_NULL;
         LIST_INIT(&server->sessions);
         LIST_INIT(&server->ended_sessions);
         server->configuration_path = options->configuration_path;
@@ -250,10 +260,10 @@ int server_run(struct server *server)
 {
         prewarming_begin(server);
         while (!server->stopping)
-                (void)uv_run(&server->loop, UV_RUN_ONCE);
+                scheduler_run_once(&server->scheduler);
         /* Cached blocks go back to the driver before the daemon ends, if the driver answers. */
         while (jobs_left(server))
-                (void)uv_run(&server->loop, UV_RUN_ONCE);
+                scheduler_run_once(&server->scheduler);
         return 0;
 }
 

@@ -14,15 +14,13 @@ static struct {
         unsigned n_handles;
         uint64_t now_ms;
         uint64_t n_looks; /* at the clock */
-        int (*ready)(int fd, int events);
 } loop;
 
-void loop_begin(int (*ready)(int fd, int events))
+void loop_begin(void)
 {
         FUZZ_EXPECT(loop.n_handles == 0);
         loop.now_ms = 1000;
         loop.n_looks = 0;
-        loop.ready = ready;
 }
 
 /* Each look at the clock takes some time, so that a turn of the daemon's is a few of its steps. */
@@ -71,20 +69,6 @@ int uv_loop_close(uv_loop_t *uv)
 {
         (void)uv;
         FUZZ_EXPECT(loop.n_handles == 0);
-        return 0;
-}
-
-int uv_loop_configure(uv_loop_t *uv, uv_loop_option option, ...)
-{
-        (void)uv;
-        FUZZ_EXPECT(option == UV_METRICS_IDLE_TIME);
-        return 0;
-}
-
-/* The loop never waits: its time is that of its looks at the clock. */
-uint64_t uv_metrics_idle_time(uv_loop_t *uv)
-{
-        (void)uv;
         return 0;
 }
 
@@ -140,40 +124,6 @@ uint64_t uv_timer_get_due_in(const uv_timer_t *timer)
         return timer->timeout > loop.now_ms ? timer->timeout - loop.now_ms : 0;
 }
 
-int uv_prepare_init(uv_loop_t *uv, uv_prepare_t *prepare)
-{
-        add(uv, prepare, UV_PREPARE);
-        return 0;
-}
-
-int uv_prepare_start(uv_prepare_t *prepare, uv_prepare_cb call)
-{
-        prepare->prepare_cb = call;
-        start(prepare);
-        return 0;
-}
-
-int uv_idle_init(uv_loop_t *uv, uv_idle_t *idle)
-{
-        add(uv, idle, UV_IDLE);
-        return 0;
-}
-
-int uv_idle_start(uv_idle_t *idle, uv_idle_cb call)
-{
-        if (idle->flags & IS_CLOSING)
-                return UV_EINVAL;
-        idle->idle_cb = call;
-        start(idle);
-        return 0;
-}
-
-int uv_idle_stop(uv_idle_t *idle)
-{
-        stop(idle);
-        return 0;
-}
-
 int uv_signal_init(uv_loop_t *uv, uv_signal_t *signal)
 {
         add(uv, signal, UV_SIGNAL);
@@ -185,30 +135,6 @@ int uv_signal_start(uv_signal_t *signal, uv_signal_cb call, int number)
         signal->signal_cb = call;
         signal->signum = number;
         start(signal);
-        return 0;
-}
-
-int uv_poll_init(uv_loop_t *uv, uv_poll_t *poll, int fd)
-{
-        add(uv, poll, UV_POLL);
-        poll->io_watcher.fd = fd;
-        return 0;
-}
-
-int uv_poll_start(uv_poll_t *poll, int events, uv_poll_cb call)
-{
-        poll->poll_cb = call;
-        poll->io_watcher.pevents = (unsigned)events;
-        if (events)
-                start(poll);
-        else
-                stop(poll);
-        return 0;
-}
-
-int uv_poll_stop(uv_poll_t *poll)
-{
-        stop(poll);
         return 0;
 }
 
@@ -261,16 +187,6 @@ static bool close_one(void)
         return false;
 }
 
-/* Only to have closed what is being closed. */
-int uv_run(uv_loop_t *uv, uv_run_mode mode)
-{
-        (void)uv;
-        (void)mode;
-        while (close_one())
-                continue;
-        return 0;
-}
-
 static bool call_timer(uv_handle_t *handle)
 {
         uv_timer_t *timer = (uv_timer_t *)handle;
@@ -284,27 +200,6 @@ static bool call_timer(uv_handle_t *handle)
         return true;
 }
 
-static bool call_idle(uv_handle_t *handle)
-{
-        uv_idle_t *idle = (uv_idle_t *)handle;
-
-        idle->idle_cb(idle);
-        return true;
-}
-
-/* An error stops it. */
-static bool call_poll(uv_handle_t *handle)
-{
-        uv_poll_t *poll = (uv_poll_t *)handle;
-        int events = loop.ready(poll->io_watcher.fd, (int)poll->io_watcher.pevents);
-
-        if (events < 0)
-                stop(poll);
-        if (events)
-                poll->poll_cb(poll, events < 0 ? UV_EBADF : 0, events < 0 ? 0 : events);
-        return events != 0;
-}
-
 static bool call_wake(uv_handle_t *handle)
 {
         struct wake *wake = CONTAINER_OF((uv_poll_t *)handle, struct wake, poll);
@@ -313,14 +208,6 @@ static bool call_wake(uv_handle_t *handle)
                 return false;
         wake->is_sent = false;
         wake->on_wake(wake);
-        return true;
-}
-
-static bool call_prepare(uv_handle_t *handle)
-{
-        uv_prepare_t *prepare = (uv_prepare_t *)handle;
-
-        prepare->prepare_cb(prepare);
         return true;
 }
 
@@ -335,15 +222,35 @@ static void call_all(uv_handle_type type, bool (*call)(uv_handle_t *handle))
         }
 }
 
-void loop_turn(void)
+int uv_backend_fd(const uv_loop_t *uv)
 {
-        call_all(UV_TIMER, call_timer);
-        call_all(UV_IDLE, call_idle);
-        call_all(UV_PREPARE, call_prepare);
-        call_all(UV_POLL, call_poll);
-        call_all(UV_ASYNC, call_wake);
+        (void)uv;
+        return LOOP_FD;
+}
+
+/* It has its turn each time. */
+int uv_backend_timeout(const uv_loop_t *uv)
+{
+        (void)uv;
+        return 0;
+}
+
+void uv_update_time(uv_loop_t *uv)
+{
+        (void)uv;
+}
+
+/* UV_RUN_DEFAULT: only to have closed what is being closed. */
+int uv_run(uv_loop_t *uv, uv_run_mode mode)
+{
+        (void)uv;
+        if (mode == UV_RUN_NOWAIT) {
+                call_all(UV_TIMER, call_timer);
+                call_all(UV_ASYNC, call_wake);
+        }
         while (close_one())
                 continue;
+        return 0;
 }
 
 void loop_pass(uint64_t ms)

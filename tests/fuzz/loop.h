@@ -3,14 +3,14 @@
  * happens next is up to the caller, so that an input decides it. One loop at a time; one thread. */
 #pragma once
 
+#include <limits.h>
 #include <stdint.h>
 #include <uv.h>
 
-/* Which files are ready: UV_READABLE, UV_WRITABLE, UV_DISCONNECT, of those that are asked for. */
-void loop_begin(int (*ready)(int fd, int events));
+/* The fd of libuv's epoll set, which has nothing to tell: libuv has its turn whenever the daemon has one. */
+#define LOOP_FD INT_MAX
 
-/* Timers that are due, what goes on, what comes before the loop waits, what is ready, what was closed. */
-void loop_turn(void);
+void loop_begin(void);
 
 void loop_pass(uint64_t ms);
 

@@ -175,7 +175,7 @@ static void check_taken(const struct accounts *accounts)
 
 static void turn(struct world *world)
 {
-        loop_turn();
+        scheduler_run_once(&world->server->scheduler);
         wakes_check(world->server);
         check_taken(&world->server->accounts);
         if (world->n_turns++ % N_TURNS_A_CHECK)
@@ -234,7 +234,7 @@ static void run(struct world *world)
         do {
                 FUZZ_EXPECT(n++ < N_TURNS_MAX);
                 turn(world);
-        } while (uv_is_active((uv_handle_t *)&world->server->scheduler.idle));
+        } while (scheduler_has_work(&world->server->scheduler));
 }
 
 static void settle(struct world *world)
@@ -322,7 +322,7 @@ static void begin(struct world *world)
         machine_begin();
         peers_begin();
         epoll_begin();
-        loop_begin(epoll_ready);
+        loop_begin();
         FUZZ_EXPECT(server_new(&options, &world->server) == 0);
         if (world->input->n % 4 == 3)
                 let_have_few(&world->server->accounts.allowances);

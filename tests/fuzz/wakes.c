@@ -29,6 +29,12 @@ static void check_task(const struct transport *transport)
         FUZZ_EXPECT(!has_work || transport->task.payer == transport->owner.payer);
 }
 
+/* The scheduler looks at a set in which there is something new, or will be told of it. */
+static void check_told(const struct news *news, int fd)
+{
+        FUZZ_EXPECT(!epoll_untold(fd) || news->source.task.payer || epoll_untold(news->fd));
+}
+
 /* What it does not know it will be told. */
 static void check_events(const struct transport *transport)
 {
@@ -37,6 +43,7 @@ static void check_events(const struct transport *transport)
 
         FUZZ_EXPECT(transport->watch.news && asked == (transport->watch.events | EPOLLET));
         FUZZ_EXPECT(asked & EPOLLIN && asked & EPOLLRDHUP);
+        check_told(transport->watch.news, transport->fd);
         if (transport->send_queue.n)
                 FUZZ_EXPECT(transport->is_busy || asked & EPOLLOUT);
         known |= transport->is_readable ? EPOLLIN : 0;
@@ -74,6 +81,7 @@ static void check_process(const struct session *session)
                 return;
         FUZZ_EXPECT(session->process_watch.news);
         FUZZ_EXPECT(epoll_asked(session->peer.pidfd) & EPOLLIN);
+        check_told(session->process_watch.news, session->peer.pidfd);
         FUZZ_EXPECT(peers_find_ready(session->peer.pidfd, &standing));
         if (standing && !session->process_end.payer)
                 FUZZ_EXPECT(epoll_untold(session->peer.pidfd));
@@ -110,8 +118,6 @@ void wakes_check(struct server *server)
                     uv_is_active((uv_handle_t *)&polling->timer));
         FUZZ_EXPECT(TAILQ_EMPTY(polling->rounds.now) || polling->turn.payer);
         FUZZ_EXPECT(!server->is_dirty || server->serving.payer);
-        FUZZ_EXPECT(!server->scheduler.everyone.n_with_work ||
-                    uv_is_active((uv_handle_t *)&server->scheduler.idle));
 }
 
 void wakes_expect_all_served(const struct server *server)

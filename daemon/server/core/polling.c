@@ -15,7 +15,7 @@ static uint64_t now_ns(const struct polling *polling)
 /* The node pays: their peers have nothing to say. */
 static void go_on(struct polling *polling)
 {
-        scheduler_put(polling->scheduler, &polling->scheduler->node, &polling->turn);
+        payer_put(&polling->scheduler->node, &polling->turn);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -86,5 +86,5 @@ void polling_look_at_all(struct polling *polling)
 void polling_close(struct polling *polling)
 {
         uv_close((uv_handle_t *)&polling->timer, NULL);
-        scheduler_take_out(&polling->turn);
+        payer_take_out(&polling->turn);
 }

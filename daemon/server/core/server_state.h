@@ -220,7 +220,6 @@ struct server {
                 bool is_any_left;          /* sessions that must be checked again */
         } timeouts; /* of peers that have not sent HELLO, or do not read: see timeouts.h */
         struct log_limit complaints; /* rate limit of log lines about clients */
-        uv_prepare_t iteration;      /* runs before the loop blocks */
         uint64_t n_unawaited;        /* see policy_n_unawaited */
         struct task serving; /* while the queues are to be served, and no other step comes */
         bool is_executing;
@@ -236,8 +235,8 @@ static inline uint64_t server_now_ns(const struct server *server)
 }
 
 /* Executes what the policy decided. Call it after every event that the policy is told: an action is valid
- * when it is given, and may not be so after the next event. The queues are served, and the deadline timer
- * is set, once in a loop iteration, before the loop blocks. */
+ * when it is given, and may not be so after the next event. The queues are served at the end
+ * of the step, and the deadline timer is set before the next look for news. */
 static inline void server_execute(struct server *server)
 {
         server->execute(server);

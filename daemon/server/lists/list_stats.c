@@ -319,7 +319,7 @@ static void look_on(struct task *task)
         struct server *server = CONTAINER_OF(task, struct server, stats.looking);
 
         if (!go_on_looking(server) && server->stats.next.totals)
-                scheduler_put(&server->scheduler, &server->scheduler.node, task);
+                payer_put(&server->scheduler.node, task);
 }
 
 /* A program that asks again and again would wait for a whole look each time that the last one is too old. */
@@ -328,7 +328,7 @@ static void look_ahead(struct server *server)
         if (server_now_ns(server) - server->stats.last.began_ns < LOOK_LASTS_MS * NS_PER_MS / 2)
                 return;
         server->stats.looking.step = look_on;
-        scheduler_put(&server->scheduler, &server->scheduler.node, &server->stats.looking);
+        payer_put(&server->scheduler.node, &server->stats.looking);
 }
 
 /* A step is a part of the look, or the answer: both in one would take too long. */
@@ -366,7 +366,7 @@ void list_stats_take(struct session *session, const struct frame *frame)
 
 void list_stats_close(struct server *server)
 {
-        scheduler_take_out(&server->stats.looking);
+        payer_take_out(&server->stats.looking);
         look_forget(&server->stats.last);
         look_forget(&server->stats.next);
 }

@@ -47,7 +47,7 @@ static void look_at_some(struct task *task)
         struct server *server = CONTAINER_OF(task, struct server, aging.task);
 
         if (policy_age(server->policy, PART_ITEMS, server_now_ns(server)))
-                scheduler_put(&server->scheduler, &server->scheduler.node, task);
+                payer_put(&server->scheduler.node, task);
         else
                 aging_watch(server);
         server_execute(server);
@@ -57,7 +57,7 @@ static void on_pass(uv_timer_t *timer)
 {
         struct server *server = CONTAINER_OF(timer, struct server, aging.timer);
 
-        scheduler_put(&server->scheduler, &server->scheduler.node, &server->aging.task);
+        payer_put(&server->scheduler.node, &server->aging.task);
 }
 
 int aging_open(struct server *server)

@@ -138,7 +138,7 @@ static void give_some_back(struct task *task)
         struct server *server = CONTAINER_OF(task, struct server, giving_back);
 
         if (policy_give_some_back(server->policy, PART_ITEMS, server_now_ns(server)))
-                scheduler_put(&server->scheduler, &server->scheduler.node, task);
+                payer_put(&server->scheduler.node, task);
         server_execute(server);
 }
 
@@ -160,7 +160,7 @@ static void keep_free(struct server *server, struct server_pool *pool, uint64_t 
         policy_give_back(server->policy, pool->row.id,
                          n_there_bytes < n_wanted_bytes ? n_wanted_bytes - n_there_bytes : 0);
         if (!server->stopping)
-                scheduler_put(&server->scheduler, &server->scheduler.node, &server->giving_back);
+                payer_put(&server->scheduler.node, &server->giving_back);
 }
 
 static void on_report(struct wake *wake)

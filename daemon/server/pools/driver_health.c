@@ -83,7 +83,7 @@ static void tell_some(struct task *task)
         while ((session = numbered_next(&server->sessions_by_number, &pool->driver.told)))
                 tell(session, pool->row.id, pool->driver.notice);
         if (!numbered_is_over(&server->sessions_by_number, &pool->driver.told))
-                scheduler_put(&server->scheduler, &server->scheduler.node, task);
+                payer_put(&server->scheduler.node, task);
 }
 
 /* One that was not told of the state before this one is told of this one only. */
@@ -97,7 +97,7 @@ static void tell_all(struct server *server, uint32_t id, uint32_t what)
         pool->driver.notice = what;
         pool->driver.told = (struct numbered_walk){.next = 0};
         pool->driver.telling.step = tell_some;
-        scheduler_put(&server->scheduler, &server->scheduler.node, &pool->driver.telling);
+        payer_put(&server->scheduler.node, &pool->driver.telling);
 }
 
 static void change(struct server *server, uint32_t id, const struct driver_state *before)
@@ -215,7 +215,7 @@ void driver_health_submit(struct server *server, uint32_t pool, struct payer *pa
 
 void driver_health_stop(struct server *server, uint32_t id)
 {
-        scheduler_take_out(&server->pools[id].driver.telling);
+        payer_take_out(&server->pools[id].driver.telling);
 }
 
 void driver_health_fill(const struct server *server, uint32_t id, struct stats_row *row)

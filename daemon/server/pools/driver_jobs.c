@@ -84,7 +84,7 @@ static bool take_one(struct server *server, uint32_t pool)
                 return false;
         block = driver_block_of(job);
         TAILQ_INSERT_TAIL(&server->jobs.finished, job, link);
-        scheduler_put(&server->scheduler, block->payer, &block->end);
+        payer_put(block->payer, &block->end);
         return true;
 }
 
@@ -99,7 +99,7 @@ static void take_some(struct task *task)
                         n_left--;
         }
         if (!n_left)
-                scheduler_put(&server->scheduler, &server->scheduler.node, task);
+                payer_put(&server->scheduler.node, task);
 }
 
 void driver_jobs_open(struct server *server)
@@ -116,7 +116,7 @@ static void end_finished(struct server *server)
         while ((job = TAILQ_FIRST(&server->jobs.finished))) {
                 struct driver_block *block = driver_block_of(job);
 
-                scheduler_take_out(&block->end);
+                payer_take_out(&block->end);
                 end_job(&block->end);
         }
 }
@@ -124,7 +124,7 @@ static void end_finished(struct server *server)
 void driver_jobs_wake(struct server *server)
 {
         if (!server->stopping) {
-                scheduler_put(&server->scheduler, &server->scheduler.node, &server->jobs.taking);
+                payer_put(&server->scheduler.node, &server->jobs.taking);
                 return;
         }
         for (uint32_t i = 0; i < server->n_pools; i++) {
@@ -135,7 +135,7 @@ void driver_jobs_wake(struct server *server)
 
 void driver_jobs_stop(struct server *server)
 {
-        scheduler_take_out(&server->jobs.taking);
+        payer_take_out(&server->jobs.taking);
         end_finished(server);
         driver_jobs_wake(server);
 }

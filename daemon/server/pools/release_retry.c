@@ -104,7 +104,7 @@ static void try_some(struct task *task)
                 try_first(server, pool->row.id, pool->driver.until_ns);
         }
         if (pool->driver.n_to_look_at)
-                scheduler_put(&server->scheduler, &server->scheduler.node, task);
+                payer_put(&server->scheduler.node, task);
 }
 
 static void try_until(struct server *server, uint32_t id, uint64_t until_ns)
@@ -117,7 +117,7 @@ static void try_until(struct server *server, uint32_t id, uint64_t until_ns)
                 return;
         pool->driver.server = server;
         pool->driver.retrying.step = try_some;
-        scheduler_put(&server->scheduler, &server->scheduler.node, &pool->driver.retrying);
+        payer_put(&server->scheduler.node, &pool->driver.retrying);
 }
 
 void release_retry_try(struct server *server, uint32_t id)
@@ -133,7 +133,7 @@ void release_retry_try_all(struct server *server, uint32_t id)
 
 void release_retry_stop(struct server *server, uint32_t id)
 {
-        scheduler_take_out(&server->pools[id].driver.retrying);
+        payer_take_out(&server->pools[id].driver.retrying);
         while (server->pools[id].driver.n_retries)
                 try_first(server, id, UINT64_MAX);
 }

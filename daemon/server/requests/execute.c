@@ -154,7 +154,7 @@ static void ask_to_mark(struct server *server, const struct action *action)
         struct session *session = client_owner(action->client);
 
         session->marking.step = send_mark;
-        scheduler_put(&server->scheduler, &server->scheduler.node, &session->marking);
+        payer_put(&server->scheduler.node, &session->marking);
 }
 
 /* One that does not read is told of a few pools only. */
@@ -386,7 +386,7 @@ unsigned execute_take_answered(struct server *server, unsigned n_most)
 static void serve_on(struct server *server)
 {
         if (server->is_dirty && !server->stopping)
-                scheduler_put(&server->scheduler, &server->scheduler.serving, &server->serving);
+                payer_put(&server->scheduler.serving, &server->serving);
 }
 
 /* Serves the queues of pools about which the policy was told something: a part of that, at the end of the step that
@@ -420,10 +420,8 @@ static void serve(struct task *task)
         (void)task;
 }
 
-static void on_iteration(uv_prepare_t *iteration)
+void execute_after_turn(struct server *server)
 {
-        struct server *server = CONTAINER_OF(iteration, struct server, iteration);
-
         if (server->stopping)
                 execute_serve(server);
         serve_on(server);
@@ -440,15 +438,10 @@ static void on_iteration(uv_prepare_t *iteration)
                 set_deadline(server);
 }
 
-int execute_open(struct server *server)
+void execute_open(struct server *server)
 {
-        int r = uv_prepare_init(&server->loop, &server->iteration);
-
-        if (r)
-                return r;
         server->serving.step = serve;
         server->end_job = end_job;
         driver_jobs_open(server);
         policy_serve_in_turns(server->policy);
-        return uv_prepare_start(&server->iteration, on_iteration);
 }

@@ -13,7 +13,7 @@
 /* The kernel tells the next events in the next step: those that it told come last. */
 static void look(struct task *task)
 {
-        struct news *news = CONTAINER_OF(task, struct news, task);
+        struct news *news = CONTAINER_OF(task, struct news, source.task);
         struct epoll_event events[EVENTS_A_STEP];
         int n = epoll_wait(news->fd, events, EVENTS_A_STEP, 0);
 
@@ -23,16 +23,7 @@ static void look(struct task *task)
                 watch->report(watch, events[i].events);
         }
         if (n == EVENTS_A_STEP)
-                scheduler_put(news->scheduler, news->payer, task);
-}
-
-static void on_news(uv_poll_t *poll, int status, int events)
-{
-        struct news *news = CONTAINER_OF(poll, struct news, poll);
-
-        (void)status;
-        (void)events;
-        scheduler_put(news->scheduler, news->payer, &news->task);
+                payer_put(news->source.payer, task);
 }
 
 static int news_new(struct scheduler *scheduler, struct payer *payer, struct news **owner)
@@ -42,27 +33,18 @@ static int news_new(struct scheduler *scheduler, struct payer *payer, struct new
 
         if (!news)
                 return -ENOMEM;
-        *news = (struct news){.scheduler = scheduler, .payer = payer, .owner = owner};
-        news->task.step = look;
+        *news = (struct news){.scheduler = scheduler, .source = {.payer = payer}, .owner = owner};
+        news->source.task.step = look;
         news->fd = epoll_create1(EPOLL_CLOEXEC);
-        r = news->fd < 0 ? err_errno() : uv_poll_init(scheduler->loop, &news->poll, news->fd);
+        r = news->fd < 0 ? err_errno() : scheduler_watch(scheduler, &news->source, news->fd);
         if (r) {
                 closep(&news->fd);
                 free(news);
                 return r;
         }
-        (void)uv_poll_start(&news->poll, UV_READABLE, on_news);
         payer_ref(payer);
         *owner = news;
         return 0;
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-        struct news *news = CONTAINER_OF((uv_poll_t *)handle, struct news, poll);
-
-        closep(&news->fd);
-        free(news);
 }
 
 static void unref(struct news *news)
@@ -70,9 +52,10 @@ static void unref(struct news *news)
         if (--news->n_watches)
                 return;
         *news->owner = NULL;
-        scheduler_take_out(&news->task);
-        payer_unref(news->payer);
-        uv_close((uv_handle_t *)&news->poll, on_closed);
+        scheduler_unwatch(news->scheduler, &news->source, news->fd);
+        payer_unref(news->source.payer);
+        closep(&news->fd);
+        free(news);
 }
 
 static int tell_kernel(struct fd_watch *watch, int operation)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel says of the fds of one payer: each user has an epoll set of its own inside the loop's. So the loop
- * sees one fd a user, however many connections that has, and the user pays for the look at them. Events are told once
+/* What the kernel says of the fds of one payer: each user has an epoll set of its own, a source of the scheduler's. So
+ * the loop sees one fd a user, however many connections that has, and the user pays for the look at them. Events are told once
  * (EPOLLET): the owner of a watch remembers that it may read, until a read finds nothing. On the loop. */
 #pragma once
 
@@ -8,14 +8,11 @@
 
 #include "daemon/server/scheduler/scheduler.h"
 
-/* Bytes of a struct news are freed after the loop has closed its handle. */
 struct news {
         struct scheduler *scheduler;
-        struct payer *payer;
-        struct task task; /* a look at the set */
+        struct scheduler_source source; /* its task is a look at the set */
         int fd;
         unsigned n_watches;
-        uv_poll_t poll;
         struct news **owner; /* set to NULL when this ends */
 };
 

@@ -2,12 +2,17 @@
 #include "daemon/server/scheduler/scheduler.h"
 
 #include <assert.h>
+#include <sys/epoll.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fdset.h"
 
-/* After this time the loop looks for news. */
+/* After this time it looks for news. */
 #define TURN_NS UINT64_C(25000)
+
+/* Told in one look. What is not told then is told in the next. */
+#define EVENTS_A_LOOK 64
 
 /* The CPU's clock is slow. It is read so often while there is work, after so much idle time, and after steps that took
  * longer than this. */
@@ -31,16 +36,27 @@ static void on_own_end(struct payer *payer)
         (void)payer;
 }
 
+/* What libuv's set has to tell is told until libuv has looked. */
+static int open_news(struct scheduler *scheduler)
+{
+        struct epoll_event event = {.events = EPOLLIN};
+
+        scheduler->news_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (scheduler->news_fd < 0 ||
+            epoll_ctl(scheduler->news_fd, EPOLL_CTL_ADD, uv_backend_fd(scheduler->loop), &event))
+                return err_errno();
+        return 0;
+}
+
 int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
-                   void (*after_step)(struct scheduler *scheduler))
+                   const struct scheduler_calls *calls)
 {
         int r;
 
         scheduler->loop = loop;
-        scheduler->after_step = after_step;
+        scheduler->calls = calls;
         scheduler->stats.since_ns = clock_now_ns();
         scheduler->stats.since_cpu_ns = clock_thread_cpu_ns();
-        (void)uv_loop_configure(loop, UV_METRICS_IDLE_TIME);
         payer_init_root(&scheduler->everyone);
         scheduler->guaranteed[0].payer = &scheduler->admin;
         scheduler->guaranteed[1].payer = &scheduler->arriving;
@@ -58,12 +74,12 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
         scheduler->node.owner = OWNER_NUMBER(1);
         scheduler->arriving.owner = OWNER_NUMBER(2);
         scheduler->serving.owner = OWNER_NUMBER(3);
-        return r ? r : uv_idle_init(loop, &scheduler->idle);
+        return r ? r : open_news(scheduler);
 }
 
 void scheduler_close(struct scheduler *scheduler)
 {
-        uv_close((uv_handle_t *)&scheduler->idle, NULL);
+        scheduler->is_closed = true;
 }
 
 void scheduler_deinit(struct scheduler *scheduler)
@@ -77,6 +93,7 @@ void scheduler_deinit(struct scheduler *scheduler)
         if (scheduler->serving.n_refs)
                 payer_unref(&scheduler->serving);
         payer_deinit_root(&scheduler->everyone);
+        closep(&scheduler->news_fd);
 }
 
 static struct task *next_task(struct scheduler *scheduler, struct payer **ret_payer)
@@ -117,14 +134,14 @@ static void read_clocks(struct scheduler *scheduler, uint64_t now_ns)
 {
         scheduler->read.wall_ns = now_ns;
         scheduler->read.cpu_ns = clock_thread_cpu_ns();
-        scheduler->read.idle_ns = uv_metrics_idle_time(scheduler->loop);
+        scheduler->read.idle_ns = scheduler->idle_ns;
 }
 
 /* A loop that fell asleep and was woken has worked in its idle time, too. After little idle time that is little. */
 static bool is_clock_due(const struct scheduler *scheduler, uint64_t now_ns)
 {
         return now_ns - scheduler->read.wall_ns > READ_NS ||
-               uv_metrics_idle_time(scheduler->loop) - scheduler->read.idle_ns > IDLE_NS;
+               scheduler->idle_ns - scheduler->read.idle_ns > IDLE_NS;
 }
 
 /* A step's time less that in which the kernel ran others, if there was any since the CPU's clock was last read. */
@@ -180,7 +197,7 @@ static bool take_step(struct scheduler *scheduler, uint64_t *now_ns)
                 return false;
         scheduler->payer = payer;
         task->step(task);
-        scheduler->after_step(scheduler);
+        scheduler->calls->after_step(scheduler);
         scheduler->payer = NULL;
         *now_ns = clock_now_ns();
         n_ns = own_time(scheduler, *now_ns, *now_ns - since_ns);
@@ -192,38 +209,82 @@ static bool take_step(struct scheduler *scheduler, uint64_t *now_ns)
         return true;
 }
 
-static void on_idle(uv_idle_t *idle)
+static void take_turn(struct scheduler *scheduler)
 {
-        struct scheduler *scheduler = CONTAINER_OF(idle, struct scheduler, idle);
         uint64_t now_ns = clock_now_ns(), end_ns = now_ns + TURN_NS;
 
         if (is_clock_due(scheduler, now_ns))
                 read_clocks(scheduler, now_ns);
         while (now_ns < end_ns && take_step(scheduler, &now_ns))
                 ;
-        /* A turn of its own to find out would cost a look for news. */
-        if (!scheduler_has_work(scheduler))
-                (void)uv_idle_stop(idle);
 }
 
-void scheduler_put(struct scheduler *scheduler, struct payer *payer, struct task *task)
+static int wait_for_events(struct scheduler *scheduler, struct epoll_event *ret_events)
 {
-        payer_put(payer, task);
-        if (!uv_is_closing((uv_handle_t *)&scheduler->idle))
-                (void)uv_idle_start(&scheduler->idle, on_idle);
+        int ms = scheduler_has_work(scheduler) ? 0 : uv_backend_timeout(scheduler->loop), n;
+        uint64_t since_ns;
+
+        if (!ms)
+                return epoll_wait(scheduler->news_fd, ret_events, EVENTS_A_LOOK, 0);
+        since_ns = clock_now_ns();
+        n = epoll_wait(scheduler->news_fd, ret_events, EVENTS_A_LOOK, ms);
+        scheduler->idle_ns += clock_now_ns() - since_ns;
+        return n;
+}
+
+static void look_for_news(struct scheduler *scheduler)
+{
+        struct epoll_event events[EVENTS_A_LOOK];
+        int n = wait_for_events(scheduler, events);
+
+        for (int i = 0; i < n; i++) {
+                struct scheduler_source *source = events[i].data.ptr;
+
+                if (source)
+                        payer_put(source->payer, &source->task);
+                else
+                        scheduler->is_loop_ready = true;
+        }
+}
+
+/* Timers count from the time that the loop knows. */
+static void run_loop(struct scheduler *scheduler)
+{
+        uv_update_time(scheduler->loop);
+        if (!scheduler->is_loop_ready && uv_backend_timeout(scheduler->loop))
+                return;
+        scheduler->is_loop_ready = false;
+        (void)uv_run(scheduler->loop, UV_RUN_NOWAIT);
+}
+
+void scheduler_run_once(struct scheduler *scheduler)
+{
+        look_for_news(scheduler);
+        run_loop(scheduler);
+        if (!scheduler->is_closed)
+                take_turn(scheduler);
+        scheduler->calls->after_turn(scheduler);
+}
+
+int scheduler_watch(struct scheduler *scheduler, struct scheduler_source *source, int set_fd)
+{
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = source};
+
+        return epoll_ctl(scheduler->news_fd, EPOLL_CTL_ADD, set_fd, &event) ? err_errno() : 0;
+}
+
+void scheduler_unwatch(struct scheduler *scheduler, struct scheduler_source *source, int set_fd)
+{
+        payer_take_out(&source->task);
+        (void)epoll_ctl(scheduler->news_fd, EPOLL_CTL_DEL, set_fd, NULL);
 }
 
 bool scheduler_has_work(const struct scheduler *scheduler)
 {
-        return scheduler->everyone.n_with_work;
+        return scheduler->everyone.n_with_work && !scheduler->is_closed;
 }
 
 uint64_t scheduler_cpu_ns(const struct scheduler *scheduler)
 {
         return clock_thread_cpu_ns() - scheduler->stats.since_cpu_ns;
-}
-
-void scheduler_take_out(struct task *task)
-{
-        payer_take_out(task);
 }

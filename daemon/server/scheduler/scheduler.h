@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the daemon's work in steps: one frame, one connection, one part of a longer task. The payer of each step, and
- * whose step is next, is next_payer.h's affair. Between short turns of steps the loop looks for news. Knows no session.
- * On the loop.
+ * whose step is next, is next_payer.h's affair. Between short turns of steps it looks for news: of the payers' fds, and of
+ * libuv's, which has the timers, the signals and the wakes of other threads. Knows no session. On the loop.
  *
  * The admin socket is a payer beside the users, with the same share. It is also guaranteed a tenth of the time in which
  * it has work, however many users there are: an administrator that looks what is wrong with a busy node gets an answer.
@@ -24,8 +24,17 @@ struct scheduler_stats {
         uint64_t since_ns, since_cpu_ns; /* the clocks, when they began */
 };
 
+/* An epoll set of a payer's fds. What arrives there is told once: the task, which looks at the set, is put. */
+struct scheduler_source {
+        struct task task;
+        struct payer *payer;
+};
+
 struct scheduler {
         uv_loop_t *loop;
+        int news_fd;        /* an epoll set of the sources' sets and of libuv's */
+        bool is_loop_ready; /* libuv's has told something */
+        bool is_closed;
         struct payer everyone;
         struct payer admin;
         struct payer node;     /* for work that is of no user, or no longer of one */
@@ -38,24 +47,40 @@ struct scheduler {
                 int64_t credit_ns; /* time to which it is entitled; from 0 on it is served before users */
                 int64_t n_others; /* for each nanosecond of it others have so many */
         } guaranteed[3];          /* each before those behind it */
-        uv_idle_t idle;           /* active while there is work: the loop does not block */
+        uint64_t idle_ns;         /* in which it waited for news */
         struct scheduler_stats stats;
         struct {
                 uint64_t wall_ns, cpu_ns, idle_ns;
         } read; /* the clocks, when the CPU's was last read: see own_time in scheduler.c */
-        void (*after_step)(struct scheduler *scheduler);
+        const struct scheduler_calls *calls;
 };
 
-/* after_step is called at the end of each step, as a part of it. */
-int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
-                   void (*after_step)(struct scheduler *scheduler));
+/* Before scheduler_open; scheduler_deinit is legal. */
+#define SCHEDULER_NULL ((struct scheduler){.news_fd = -1})
 
-/* The handle is closed after the next loop iteration. All other payers have been unreferenced. */
+struct scheduler_calls {
+        void (*after_step)(
+                struct scheduler *scheduler); /* at the end of each step, as a part of it */
+        void (*after_turn)(
+                struct scheduler *scheduler); /* before each look for news, for which it may wait */
+};
+
+/* Errors of the kernel's, -ENOMEM; what was opened is left to scheduler_deinit. */
+int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
+                   const struct scheduler_calls *calls);
+
+/* Looks for news, and waits for it if there is no work; runs the loop's callbacks that are due; takes a turn of steps. */
+void scheduler_run_once(struct scheduler *scheduler);
+
+/* From now on no step is taken. */
 void scheduler_close(struct scheduler *scheduler);
+
+/* All other payers have been unreferenced. */
 void scheduler_deinit(struct scheduler *scheduler);
 
-/* The task has work, for which that payer pays. Also legal if that was said before. */
-void scheduler_put(struct scheduler *scheduler, struct payer *payer, struct task *task);
+/* Watches the source's set until scheduler_unwatch, which comes before the set is closed. Errors of the kernel's. */
+int scheduler_watch(struct scheduler *scheduler, struct scheduler_source *source, int set_fd);
+void scheduler_unwatch(struct scheduler *scheduler, struct scheduler_source *source, int set_fd);
 
 /* That payer, too, pays for the step under way. Once in a step. */
 void scheduler_charge_also(struct scheduler *scheduler, struct payer *payer);
@@ -65,6 +90,3 @@ bool scheduler_has_work(const struct scheduler *scheduler);
 
 /* The time of the CPU that the loop has had: its steps', and that of its looks for news. */
 uint64_t scheduler_cpu_ns(const struct scheduler *scheduler);
-
-/* Also legal for a task without work. */
-void scheduler_take_out(struct task *task);

@@ -101,7 +101,7 @@ static struct reply_file *find_unwanted(struct server *server)
 
 static void take_back_later(struct server *server)
 {
-        scheduler_put(&server->scheduler, &server->scheduler.node, &server->reply_files.task);
+        payer_put(&server->scheduler.node, &server->reply_files.task);
 }
 
 /* The node pays. */

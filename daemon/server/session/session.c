@@ -97,7 +97,7 @@ static void on_transport_closed(struct transport *transport)
 static void stop_watching_process(struct session *session)
 {
         fd_watch_end(&session->process_watch);
-        scheduler_take_out(&session->process_end);
+        payer_take_out(&session->process_end);
 }
 
 static void close_handles(struct session *session)
@@ -106,7 +106,7 @@ static void close_handles(struct session *session)
 
         set_state(session, SESSION_CLOSING);
         walk_forget_all(session);
-        scheduler_take_out(&session->marking);
+        payer_take_out(&session->marking);
         reply_files_end(session);
         stop_watching_process(session);
         transport_close(&session->transport);
@@ -179,7 +179,7 @@ static void end_client(struct task *task)
         struct session *session = CONTAINER_OF(task, struct session, client_end);
 
         if (tell_signs(session))
-                scheduler_put(&session->server->scheduler, session->transport.owner.payer, task);
+                payer_put(session->transport.owner.payer, task);
         server_execute(session->server);
 }
 
@@ -189,7 +189,7 @@ static void note_sign(struct session *session)
         if (!session->client_end.payer)
                 end_client(&session->client_end);
         while (session->server->stopping && session->client_end.payer) {
-                scheduler_take_out(&session->client_end);
+                payer_take_out(&session->client_end);
                 end_client(&session->client_end);
         }
 }
@@ -242,8 +242,7 @@ void session_end_process(struct session *session)
 
 static void put_process_end(struct session *session)
 {
-        scheduler_put(&session->server->scheduler, session->transport.owner.payer,
-                      &session->process_end);
+        payer_put(session->transport.owner.payer, &session->process_end);
 }
 
 static void report_process_end(struct fd_watch *watch, uint32_t events)

@@ -67,7 +67,7 @@ static void look_at_some(struct task *task)
                         numbered_end_part(walk);
         }
         if (!numbered_is_over(&server->sessions_by_number, walk))
-                scheduler_put(&server->scheduler, &server->scheduler.node, task);
+                payer_put(&server->scheduler.node, task);
         else if (server->timeouts.is_any_left)
                 timeouts_watch(server);
 }
@@ -79,7 +79,7 @@ static void on_timeouts_timer(uv_timer_t *timer)
         server->timeouts.is_any_left = false;
         server->timeouts.walk.next = 0;
         server->timeouts.task.step = look_at_some;
-        scheduler_put(&server->scheduler, &server->scheduler.node, &server->timeouts.task);
+        payer_put(&server->scheduler.node, &server->timeouts.task);
 }
 
 /* A check under way goes on to the end first. */

@@ -7,7 +7,7 @@ static void end(struct walk *walk)
 {
         struct session *asker = walk->asker;
 
-        scheduler_take_out(&walk->task);
+        payer_take_out(&walk->task);
         LIST_REMOVE(walk, link);
         walk->free(walk);
         if (LIST_EMPTY(&asker->walks))
@@ -35,7 +35,7 @@ static void step(struct task *task)
 
         if (go_on(walk)) {
                 walk->has_rested = true;
-                scheduler_put(&asker->server->scheduler, asker->transport.owner.payer, task);
+                payer_put(asker->transport.owner.payer, task);
         } else {
                 end(walk);
         }

@@ -39,10 +39,9 @@ void transport_watch(struct transport *transport)
                 events |= EPOLLOUT;
         fd_watch_change(&transport->watch, events);
         if (has_work(transport))
-                scheduler_put(&transport->server->scheduler, transport->owner.payer,
-                              &transport->task);
+                payer_put(transport->owner.payer, &transport->task);
         else
-                scheduler_take_out(&transport->task);
+                payer_take_out(&transport->task);
 }
 
 void transport_wait(struct transport *transport)
@@ -223,7 +222,7 @@ void transport_close(struct transport *transport)
         if (transport->closing)
                 return;
         transport->closing = true;
-        scheduler_take_out(&transport->task);
+        payer_take_out(&transport->task);
         send_queue_drop_all(&transport->send_queue);
         if (send_is_all_received(transport) || transport->server->stopping) {
                 close_socket(transport);

@@ -25,10 +25,12 @@ static struct watched {
         uint32_t events;
 } watched[N];
 
-static void after_step(struct scheduler *of)
+static void nothing(struct scheduler *of)
 {
         (void)of;
 }
+
+static const struct scheduler_calls calls = {nothing, nothing};
 
 static void on_end(struct payer *payer)
 {
@@ -69,7 +71,7 @@ static void make_readable(unsigned i)
 static void run(void)
 {
         for (unsigned i = 0; i < 20; i++)
-                (void)uv_run(&loop, UV_RUN_NOWAIT);
+                scheduler_run_once(&scheduler);
 }
 
 static void start(void)
@@ -81,7 +83,7 @@ static void start(void)
         news = NULL;
         has_user_ended = false;
         ck_assert_int_eq(uv_loop_init(&loop), 0);
-        ck_assert_int_eq(scheduler_open(&scheduler, &loop, after_step), 0);
+        ck_assert_int_eq(scheduler_open(&scheduler, &loop, &calls), 0);
         ck_assert_int_eq(payer_init(&user, &scheduler.everyone, on_end), 0);
 }
 
@@ -91,8 +93,6 @@ static void stop(void)
                 end(i);
         ck_assert_ptr_null(news);
         payer_unref(&user);
-        scheduler_close(&scheduler);
-        (void)uv_run(&loop, UV_RUN_DEFAULT);
         ck_assert_int_eq(uv_loop_close(&loop), 0);
         scheduler_deinit(&scheduler);
         ck_assert(has_user_ended);
@@ -160,6 +160,27 @@ TEST(one_set_is_for_all_and_ends_with_the_last_watch)
         make_readable(2);
         run();
         ck_assert_uint_eq(watched[2].n_told, 1);
+}
+
+static uint64_t n_steps_of(void (*run_on)(void))
+{
+        uint64_t n_before = scheduler.stats.n_steps;
+
+        run_on();
+        return scheduler.stats.n_steps - n_before;
+}
+
+/* While its user waits for its turn, more arrives: that is no more looks, at the set or at others. */
+TEST(what_arrives_before_the_look_is_told_with_it)
+{
+        for (unsigned i = 0; i < 3; i++)
+                begin(i, EPOLLIN);
+        for (unsigned i = 0; i < 3; i++)
+                make_readable(i);
+        ck_assert_uint_eq(n_steps_of(run), 1);
+        for (unsigned i = 0; i < 3; i++)
+                ck_assert_uint_eq(watched[i].n_told, 1);
+        ck_assert_uint_eq(n_steps_of(run), 0);
 }
 
 TESTS_MAIN("news", .start = start, .stop = stop)

@@ -27,10 +27,12 @@ static struct session *sessions[N_ALL];
 static struct payer everyone;
 static struct accounts accounts;
 
-static void after_step(struct scheduler *scheduler)
+static void nothing(struct scheduler *of)
 {
-        (void)scheduler;
+        (void)of;
 }
+
+static const struct scheduler_calls calls = {nothing, nothing};
 
 static void belong_to(struct session *session, uint32_t uid, const char *container)
 {
@@ -46,7 +48,7 @@ static void start(void)
         server = calloc(1, sizeof(*server));
         server->stopping = true;
         ck_assert_int_eq(uv_loop_init(&server->loop), 0);
-        ck_assert_int_eq(scheduler_open(&server->scheduler, &server->loop, after_step), 0);
+        ck_assert_int_eq(scheduler_open(&server->scheduler, &server->loop, &calls), 0);
         ck_assert_int_eq(reply_files_open(server), 0);
         payer_init_root(&everyone);
         accounts = (struct accounts){.everyone = &everyone};
@@ -66,9 +68,8 @@ static void stop(void)
                 free(sessions[i]);
         }
         payer_deinit_root(&everyone);
-        scheduler_take_out(&server->reply_files.task);
+        payer_take_out(&server->reply_files.task);
         reply_files_close(server);
-        scheduler_close(&server->scheduler);
         ck_assert_int_eq(uv_run(&server->loop, UV_RUN_DEFAULT), 0);
         scheduler_deinit(&server->scheduler);
         ck_assert_int_eq(uv_loop_close(&server->loop), 0);

@@ -4,9 +4,12 @@
 #include "daemon/server/scheduler/scheduler.h"
 
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <time.h>
 
 #include "base/err.h"
+#include "base/fdset.h"
 #include "tests/suite.h"
 
 #define N_USERS 100
@@ -26,8 +29,9 @@ static struct worker {
 
 static uv_loop_t loop;
 static struct scheduler scheduler;
-static uint64_t now_ns, preempted_ns, idle_ns;
-static unsigned n_after;
+static uv_timer_t later; /* for it the loop waits */
+static uint64_t now_ns, preempted_ns, wait_ns, preempted_waiting_ns;
+static unsigned n_after, n_looks, n_waits;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
@@ -38,11 +42,17 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
         return 0;
 }
 
-uint64_t __wrap_uv_metrics_idle_time(uv_loop_t *of);
-uint64_t __wrap_uv_metrics_idle_time(uv_loop_t *of)
+int __real_epoll_wait(int set, struct epoll_event *events, int n_most, int timeout_ms);
+int __wrap_epoll_wait(int set, struct epoll_event *events, int n_most, int timeout_ms);
+int __wrap_epoll_wait(int set, struct epoll_event *events, int n_most, int timeout_ms)
 {
-        ck_assert_ptr_eq(of, &loop);
-        return idle_ns;
+        n_looks++;
+        n_waits += timeout_ms != 0;
+        if (timeout_ms) {
+                now_ns += wait_ns;
+                preempted_ns += preempted_waiting_ns;
+        }
+        return __real_epoll_wait(set, events, n_most, 0);
 }
 
 static void after_step(struct scheduler *of)
@@ -50,6 +60,13 @@ static void after_step(struct scheduler *of)
         ck_assert_ptr_eq(of, &scheduler);
         n_after++;
 }
+
+static void after_turn(struct scheduler *of)
+{
+        ck_assert_ptr_eq(of, &scheduler);
+}
+
+static const struct scheduler_calls calls = {after_step, after_turn};
 
 static void work(struct task *task)
 {
@@ -62,7 +79,7 @@ static void work(struct task *task)
         if (worker->pays_also)
                 scheduler_charge_also(&scheduler, worker->pays_also);
         if (--worker->n_left)
-                scheduler_put(&scheduler, worker->pays, task);
+                payer_put(worker->pays, task);
 }
 
 static void on_end(struct payer *payer)
@@ -74,10 +91,11 @@ static void start(void)
 {
         memset(users, 0, sizeof(users));
         memset(&scheduler, 0, sizeof(scheduler));
-        n_after = 0;
-        idle_ns = 0;
+        n_after = n_looks = n_waits = 0;
+        wait_ns = preempted_waiting_ns = 0;
         ck_assert_int_eq(uv_loop_init(&loop), 0);
-        ck_assert_int_eq(scheduler_open(&scheduler, &loop, after_step), 0);
+        ck_assert_int_eq(uv_timer_init(&loop, &later), 0);
+        ck_assert_int_eq(scheduler_open(&scheduler, &loop, &calls), 0);
         admin = (struct worker){.task = {.step = work}, .pays = &scheduler.admin};
         arriving = (struct worker){.task = {.step = work}, .pays = &scheduler.arriving};
         serving = (struct worker){.task = {.step = work}, .pays = &scheduler.serving};
@@ -91,13 +109,13 @@ static void start(void)
 static void stop(void)
 {
         for (unsigned i = 0; i < N_USERS; i++) {
-                scheduler_take_out(&users[i].task);
+                payer_take_out(&users[i].task);
                 payer_unref(&users[i].payer);
         }
-        scheduler_take_out(&admin.task);
-        scheduler_take_out(&arriving.task);
-        scheduler_take_out(&serving.task);
-        scheduler_close(&scheduler);
+        payer_take_out(&admin.task);
+        payer_take_out(&arriving.task);
+        payer_take_out(&serving.task);
+        uv_close((uv_handle_t *)&later, NULL);
         (void)uv_run(&loop, UV_RUN_DEFAULT);
         ck_assert_int_eq(uv_loop_close(&loop), 0);
         scheduler_deinit(&scheduler);
@@ -107,13 +125,20 @@ static void begin(struct worker *worker, unsigned n_steps, uint64_t step_ns)
 {
         worker->n_left = n_steps;
         worker->step_ns = step_ns;
-        scheduler_put(&scheduler, worker->pays, &worker->task);
+        payer_put(worker->pays, &worker->task);
 }
 
 static void run_for(uint64_t n_ns)
 {
         for (uint64_t until_ns = now_ns + n_ns; now_ns < until_ns;)
-                ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
+                scheduler_run_once(&scheduler);
+}
+
+/* Until there is no work. */
+static void run_out(void)
+{
+        while (scheduler_has_work(&scheduler))
+                scheduler_run_once(&scheduler);
 }
 
 static void begin_users(unsigned n)
@@ -227,7 +252,7 @@ static void expect_to_be_next(struct worker *worker)
                 n_after_before = n_after;
                 begin(worker, 1, 20 * US);
                 while (worker->n_left)
-                        (void)uv_run(&loop, UV_RUN_NOWAIT);
+                        scheduler_run_once(&scheduler);
                 ck_assert_uint_le(n_after, n_after_before + 3);
         }
         ck_assert_uint_eq(worker->n_steps, 50);
@@ -249,36 +274,99 @@ TEST(between_short_turns_the_loop_looks_for_news)
 {
         for (unsigned i = 0; i < 20; i++)
                 begin(&users[i], 1, 5 * US);
-        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        scheduler_run_once(&scheduler);
         ck_assert_uint_eq(n_after, 5);
         for (unsigned i = 0; i < 3; i++)
-                (void)uv_run(&loop, UV_RUN_NOWAIT);
+                scheduler_run_once(&scheduler);
         ck_assert_uint_eq(n_after, 20);
         begin(&users[0], 2, 5 * MS);
-        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        scheduler_run_once(&scheduler);
         ck_assert_uint_eq(users[0].n_steps, 2);
-        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        scheduler_run_once(&scheduler);
         ck_assert_uint_eq(users[0].n_steps, 3);
 }
 
-TEST(without_work_the_loop_may_block)
+static void note_time(uv_timer_t *timer)
+{
+        *(bool *)timer->data = true;
+}
+
+/* And is woken for its timers. With work it looks, and waits for nothing. */
+TEST(without_work_the_loop_waits)
+{
+        bool has_come = false;
+
+        later.data = &has_come;
+        (void)uv_timer_start(&later, note_time, 20, 0);
+        begin(&users[0], 4, 30 * US);
+        run_out();
+        ck_assert_uint_eq(n_waits, 0);
+        ck_assert_uint_eq(n_looks, 4);
+        while (!has_come)
+                scheduler_run_once(&scheduler);
+        ck_assert_uint_gt(n_waits, 0);
+}
+
+TEST(once_closed_it_takes_no_step)
+{
+        begin(&users[0], 1, US);
+        scheduler_close(&scheduler);
+        ck_assert(!scheduler_has_work(&scheduler));
+        scheduler_run_once(&scheduler);
+        ck_assert_uint_eq(users[0].n_steps, 0);
+}
+
+static unsigned n_source_looks;
+
+static void leave_unread(struct task *task)
+{
+        (void)task;
+        n_source_looks++;
+}
+
+/* What stands in a source's set is not told at each look, which would take the more time the more users wait. */
+TEST(a_source_is_told_once)
+{
+        struct scheduler_source source = {.task = {.step = leave_unread}, .payer = &users[0].payer};
+        struct epoll_event event = {.events = EPOLLIN};
+        int set = epoll_create1(EPOLL_CLOEXEC), fd = eventfd(1, EFD_CLOEXEC);
+
+        n_source_looks = 0;
+        ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event), 0);
+        ck_assert_int_eq(scheduler_watch(&scheduler, &source, set), 0);
+        for (unsigned i = 0; i < 10; i++)
+                scheduler_run_once(&scheduler);
+        ck_assert_uint_eq(n_source_looks, 1);
+        ck_assert_int_eq(eventfd_write(fd, 1), 0);
+        for (unsigned i = 0; i < 10; i++)
+                scheduler_run_once(&scheduler);
+        ck_assert_uint_eq(n_source_looks, 2);
+        scheduler_unwatch(&scheduler, &source, set);
+        ck_assert_int_eq(eventfd_write(fd, 1), 0);
+        scheduler_run_once(&scheduler);
+        ck_assert_uint_eq(n_source_looks, 2);
+        closep(&fd);
+        closep(&set);
+}
+
+TEST(what_is_taken_out_has_no_step)
 {
         begin(&users[0], 3, US);
-        scheduler_put(&scheduler, users[0].pays, &users[0].task);
-        ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+        payer_put(users[0].pays, &users[0].task);
+        run_out();
         ck_assert_uint_eq(users[0].n_steps, 3);
         begin(&users[1], 3, US);
-        scheduler_take_out(&users[1].task);
-        ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+        payer_take_out(&users[1].task);
+        run_out();
         ck_assert_uint_eq(users[1].n_steps, 0);
 }
 
 TEST(steps_are_counted)
 {
         begin(&users[0], 5, SCHEDULER_LATE_NS);
-        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        run_out();
         begin(&users[0], 2, SCHEDULER_LATE_NS + 1);
-        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        run_out();
         ck_assert_uint_eq(scheduler.stats.n_steps, 7);
         ck_assert_uint_eq(scheduler.stats.n_late, 2);
         ck_assert_uint_eq(scheduler.stats.longest_ns, SCHEDULER_LATE_NS + 1);
@@ -311,12 +399,18 @@ TEST(who_a_step_was_for_pays_also)
         ck_assert_uint_le(users[1].n_ns, users[2].n_ns + 200 * US);
 }
 
+static void never(uv_timer_t *timer)
+{
+        (void)timer;
+}
+
 /* The loop waits for news, and works all the while until it sleeps, and from when it is woken. */
 static void be_idle(uint64_t n_idle_ns, uint64_t n_worked_ns)
 {
-        now_ns += n_idle_ns;
-        idle_ns += n_idle_ns;
-        preempted_ns += n_idle_ns - n_worked_ns;
+        (void)uv_timer_start(&later, never, 1000 * 1000, 0);
+        wait_ns = n_idle_ns;
+        preempted_waiting_ns = n_idle_ns - n_worked_ns;
+        scheduler_run_once(&scheduler);
 }
 
 /* What the loop works in its idle time would make up for the time of others in the step after it. */
@@ -326,7 +420,7 @@ TEST(neither_is_it_after_idle_time)
         for (unsigned i = 0; i < 100; i++) {
                 be_idle(500 * US, 200 * US);
                 begin(&users[0], 1, 30 * US);
-                (void)uv_run(&loop, UV_RUN_DEFAULT);
+                run_out();
         }
         ck_assert_uint_eq(scheduler.stats.n_late, 0);
         ck_assert_uint_le(scheduler.stats.longest_ns, 31 * US);
@@ -339,7 +433,7 @@ TEST(idle_time_makes_no_step_short)
         for (unsigned i = 0; i < 100; i++) {
                 be_idle(40 * US, 0);
                 begin(&users[0], 1, SCHEDULER_LATE_NS + 1);
-                (void)uv_run(&loop, UV_RUN_DEFAULT);
+                run_out();
         }
         ck_assert_uint_eq(scheduler.stats.n_late, 100);
 }
