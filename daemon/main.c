@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,24 +18,11 @@
 #include "daemon/backing/worker/abandoned_threads.h"
 #include "daemon/notify.h"
 #include "daemon/reload.h"
+#include "daemon/server/core/fd_limits.h"
 #include "daemon/server/server.h"
 #include "driver/nvml.h"
 
 enum exit_status { EXIT_USAGE = 2, EXIT_NO_DRIVER = 3 };
-
-/* Every block needs one fd and every client two, so the usual soft limit of 1024 is too low. gpumemd raises
- * it to the hard limit. */
-static void raise_fd_limit(void)
-{
-        struct rlimit limit;
-
-        if (getrlimit(RLIMIT_NOFILE, &limit))
-                return;
-        limit.rlim_cur = limit.rlim_max;
-        if (setrlimit(RLIMIT_NOFILE, &limit))
-                log_warning("cannot raise the limit of open files; blocks and clients are limited "
-                            "by it");
-}
 
 /* systemd names the journal's stream in $JOURNAL_STREAM. The journal adds the time to each line itself. */
 static bool stderr_is_journal(void)
@@ -134,6 +120,9 @@ static int run(struct start *start)
         log_setup("gpumemd", start->options.log_level);
         if (!stderr_is_journal())
                 log_show_time();
+        if (fd_limits_raise())
+                log_warning("cannot raise the limit of open files; blocks and clients are limited "
+                            "by it");
         if (log_thread_start())
                 log_warning("no thread for the log: gpumemd waits while stderr is slow");
         if (activation_take(&sockets, fault)) {
@@ -141,7 +130,6 @@ static int run(struct start *start)
                 return EXIT_USAGE;
         }
         (void)signal(SIGPIPE, SIG_IGN);
-        raise_fd_limit();
         if (cuda_load(start->options.cuda_library, &cuda, reason)) {
                 log_error("no usable CUDA driver: %s", reason);
                 if (!strstr(cuda_library_name(start->options.cuda_library), "libcuda-emu"))

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/core/fd_limits.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "base/err.h"
+#include "base/fdset.h"
 #include "base/size.h"
 
 /* A socket and a pidfd. */
@@ -25,6 +29,30 @@ static unsigned max_fds(void)
         if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > FDS_AT_MOST)
                 return FDS_AT_MOST;
         return (unsigned)limit.rlim_cur;
+}
+
+/* The kernel doubles a table that is too small. If there are threads it first waits until each CPU has run another task,
+ * 10 to 40 ms, and no thread gets an fd meanwhile. */
+static void make_table(void)
+{
+        int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, (int)max_fds() - 1);
+
+        closep(&fd);
+}
+
+/* Every block needs one fd and every client two, so the usual soft limit of 1024 is too low. */
+int fd_limits_raise(void)
+{
+        struct rlimit limit;
+        int r = 0;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit))
+                return err_errno();
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit))
+                r = err_errno();
+        make_table();
+        return r;
 }
 
 /* A quarter of each kind is kept for users that have no more than this: a connection, the fds of one frame, some frames.

@@ -5,6 +5,10 @@
 
 #include "daemon/server/core/server_state.h"
 
+/* Raises the limit of open files to the hard limit, and makes the kernel's table of them as large at once. Before there
+ * are threads. Errors of the kernel's; the table may then grow later. */
+int fd_limits_raise(void);
+
 /* Sets the totals for all sessions. */
 void fd_limits_init(struct server *server);
 

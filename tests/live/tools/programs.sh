@@ -231,6 +231,16 @@ half_gib=$(awk -v device="$device_bytes" 'BEGIN { printf "%.12f", 513 * 1048576 
 config '{"pools": [{"device": "all", "max_fraction": '"$half_gib"', "min_bytes": "3MiB"}],
  "limits": {"tenant": {"device_bytes": "256MiB"}}}'
 start_daemon --log info --config "$place/gpumemd.conf" --pinned-bytes 64MiB
+
+# has_full_table: the kernel never has to make the daemon's table of files larger, which would hold up its threads.
+has_full_table() {
+        local size limit
+        size=$(awk '$1 == "FDSize:" { print $2 }' "/proc/$daemon/status")
+        limit=$(awk '/^Max open files/ { print ($4 == "unlimited" || $4 > 1000000 ? 1000000 : $4) }' "/proc/$daemon/limits")
+        [ "$size" -ge "$limit" ] || { echo "it has $size places of $limit"; return 1; }
+}
+
+ok "the table of open files has its full size" has_full_table
 ok "limits of the configuration: a pool's" has_limit "pool +$last  max_bytes +0 B +512.00 MiB  $(name_of "$last")"
 ok "limits of the command line" has_limit "pool +$((last + 1))  max_bytes +0 B +64.00 MiB  pinned memory.*"
 ok "limits of the configuration: a tenant's minimum" \
