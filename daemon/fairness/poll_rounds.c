@@ -8,7 +8,7 @@
 
 static const unsigned costs[POLL_N_LOOKS] = {
         [POLL_GLANCED] = 1,
-        [POLL_ASKED] = 16,
+        [POLL_ASKED] = 32,
         [POLL_WORKED] = COST_A_TURN,
 };
 

@@ -12,7 +12,7 @@
 #define IN_FLIGHT_MAX 32
 
 /* Queued frames that are sent in one step. A peer may have let thousands queue up, and reads while they are sent. */
-#define FRAMES_A_STEP 16
+#define FRAMES_A_STEP 8
 
 /* A frame that the peer has not received counts as so many unread bytes at least, however short it is: the kernel adds
  * its own records of it. */

@@ -79,7 +79,7 @@ TEST(a_turn_is_bounded)
         start(N_MAX, POLL_GLANCED);
         ck_assert_uint_eq(count_turns(), (N_MAX + 255) / 256);
         start(N_MAX, POLL_ASKED);
-        ck_assert_uint_eq(count_turns(), (N_MAX + 15) / 16);
+        ck_assert_uint_eq(count_turns(), (N_MAX + 7) / 8);
         start(N_MAX, POLL_WORKED);
         ck_assert_uint_eq(count_turns(), N_MAX);
 }
