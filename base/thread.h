@@ -10,5 +10,10 @@ int thread_start(void *(*run)(void *argument), void *argument, pthread_t *ret_th
 /* The name of the calling thread in `top -H`, perf and debuggers: at most 15 bytes of it. */
 void thread_name_self(const char *name);
 
+/* When the calling thread wakes it has a CPU at once, for 0.1 ms, also where another thread is in the midst of its time there,
+ * which Linux makes 1.4 ms on 2 CPUs and 2.8 on 16. On the whole it has no more than others. Linux 6.12; before it this
+ * does nothing. */
+void thread_prefer_soon(void);
+
 /* A condition whose timed waits go by CLOCK_MONOTONIC, so that setting the clock does not make them longer. */
 void condition_init_monotonic(pthread_cond_t *condition);

@@ -144,6 +144,7 @@ static void *run(void *argument)
         struct acceptor *acceptor = argument;
 
         thread_name_self("gpumemd-accept");
+        thread_prefer_soon();
         while (await_room(acceptor) && accept_one(acceptor))
                 ;
         return NULL;
