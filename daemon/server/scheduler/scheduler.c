@@ -55,6 +55,7 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
 
         scheduler->loop = loop;
         scheduler->calls = calls;
+        scheduler->is_loop_ready = true;
         scheduler->stats.since_ns = clock_now_ns();
         scheduler->stats.since_cpu_ns = clock_thread_cpu_ns();
         payer_init_root(&scheduler->everyone);
@@ -221,7 +222,8 @@ static void take_turn(struct scheduler *scheduler)
 
 static int wait_for_events(struct scheduler *scheduler, struct epoll_event *ret_events)
 {
-        int ms = scheduler_has_work(scheduler) ? 0 : uv_backend_timeout(scheduler->loop), n;
+        bool has_more = scheduler->is_loop_ready || scheduler_has_work(scheduler);
+        int ms = has_more ? 0 : uv_backend_timeout(scheduler->loop), n;
         uint64_t since_ns;
 
         if (!ms)

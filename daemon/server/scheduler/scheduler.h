@@ -32,8 +32,8 @@ struct scheduler_source {
 
 struct scheduler {
         uv_loop_t *loop;
-        int news_fd;        /* an epoll set of the sources' sets and of libuv's */
-        bool is_loop_ready; /* libuv's has told something */
+        int news_fd; /* an epoll set of the sources' sets and of libuv's */
+        bool is_loop_ready; /* libuv's has told something, or libuv has not been run yet: it watches nothing before */
         bool is_closed;
         struct payer everyone;
         struct payer admin;
@@ -65,7 +65,8 @@ struct scheduler_calls {
                 struct scheduler *scheduler); /* before each look for news, for which it may wait */
 };
 
-/* Errors of the kernel's, -ENOMEM; what was opened is left to scheduler_deinit. */
+/* Errors of the kernel's, -ENOMEM; what was opened is left to scheduler_deinit. What libuv shall watch is told to it before
+ * the first scheduler_run_once, or in a callback of its own: libuv before 1.44 does not say that it has more to watch. */
 int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
                    const struct scheduler_calls *calls);
 

@@ -307,6 +307,22 @@ TEST(without_work_the_loop_waits)
         ck_assert_uint_gt(n_waits, 0);
 }
 
+static void never(uv_timer_t *timer)
+{
+        (void)timer;
+}
+
+/* libuv before 1.44 watches nothing until it has run, and does not say so. */
+TEST(libuv_has_run_before_the_loop_waits)
+{
+        (void)uv_timer_start(&later, never, 1000 * 1000, 0);
+        scheduler_run_once(&scheduler);
+        ck_assert_uint_eq(n_looks, 1);
+        ck_assert_uint_eq(n_waits, 0);
+        scheduler_run_once(&scheduler);
+        ck_assert_uint_eq(n_waits, 1);
+}
+
 TEST(once_closed_it_takes_no_step)
 {
         begin(&users[0], 1, US);
@@ -397,11 +413,6 @@ TEST(who_a_step_was_for_pays_also)
         ck_assert_uint_le(users[0].n_ns, 200 * US);
         ck_assert_uint_ge(users[1].n_ns + 200 * US, users[2].n_ns);
         ck_assert_uint_le(users[1].n_ns, users[2].n_ns + 200 * US);
-}
-
-static void never(uv_timer_t *timer)
-{
-        (void)timer;
 }
 
 /* The loop waits for news, and works all the while until it sleeps, and from when it is woken. */
