@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/identity/peer.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -10,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
@@ -27,6 +29,22 @@
 #endif
 
 #define CGROUP_FOLDER "/sys/fs/cgroup"
+
+/* The kernel gives it for each uid that this user namespace does not map; fs.overflowuid has this default. */
+#define OVERFLOW_UID 65534
+
+/* Users without a uid here cannot be told apart: they would get each other's memory. */
+static bool has_no_uid(uid_t uid)
+{
+        CLEANUP(closep)
+        int fd = uid == OVERFLOW_UID ? open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC) : -1;
+        char text[64] = "";
+        uint32_t first, outside, n;
+
+        if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
+                return false;
+        return sscanf(text, "%u %u %u", &first, &outside, &n) != 3 || n != UINT32_MAX;
+}
 
 /* A container engine that runs as a user owns the cgroups of its containers as that user; all others run as root. A user
  * may have removed the cgroup meanwhile, but not the one above those that it may make. */
@@ -144,6 +162,8 @@ int peer_init(struct peer *peer, int socket)
 
         if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &n_bytes) < 0)
                 return err_errno();
+        if (has_no_uid(credentials.uid))
+                return -EOVERFLOW;
         pidfd = open_pidfd(socket, credentials.pid);
         if (pidfd < 0)
                 return pidfd;
@@ -190,6 +210,9 @@ const char *peer_fault(int r)
                 return "gpumemd has no file descriptor left";
         case -ENOMEM:
                 return "out of memory in gpumemd";
+        case -EOVERFLOW:
+                return "this user has no uid in gpumemd's user namespace, and would be one with "
+                       "others that have none; run gpumemd in the machine's own";
         default:
                 return "cannot identify the connecting process: gpumemd needs the /proc of its own "
                        "pid namespace, with all processes in it";

@@ -27,8 +27,8 @@ struct peer {
 #define PEER_NULL ((struct peer){.pid = 0, .pidfd = -1})
 
 /* Identifies the process that connected. An unreadable container is not an error (container_fault). -ESRCH:
- * the process has ended. -EREMOTE: it cannot be identified by its pid, nor in another way. Or an error of
- * pidfd_open or of reading /proc. */
+ * the process has ended. -EREMOTE: it cannot be identified by its pid, nor in another way. -EOVERFLOW:
+ * its uid is not mapped here. Or an error of pidfd_open or of reading /proc. */
 int peer_init(struct peer *peer, int socket);
 void peer_deinit(struct peer *peer);
 

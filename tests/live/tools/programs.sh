@@ -485,4 +485,31 @@ ok "a daemon without standard files serves" wait_until 20 gpumemctl stats
 is_nothing() { equal "$(readlink "/proc/$daemon/fd/$1")" /dev/null; }
 ok "it prints into no other file" is_nothing 2
 ends_in_order "it ends in order, too"
+
+# answer_to_another: what the daemon says first to another user.
+answer_to_another() {
+        python3 -B -c '
+import os, socket, sys
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.settimeout(10)
+s.connect(sys.argv[1])
+print(s.recv(4096).decode(errors="replace"))' "$GPUMEM_SOCKET"
+}
+
+if [ "$(id -u)" -eq 0 ] && unshare -U -r true 2>/dev/null; then
+        env unshare -U -r gpumemd --config "$place/empty.conf" 2>"$place/gpumemd.log" &
+        daemon=$!
+        chmod 0711 "$place"
+        wait_until 20 gpumemctl stats
+        chmod 0666 "$GPUMEM_SOCKET"
+        ok "in a user namespace users without a uid are not taken for one" \
+                contains "$(answer_to_another | tr -d '\0')" "this user has no uid in gpumemd's user namespace"
+        ok "and its own user is served" gpumemctl stats
+        ends_in_order "and it ends in order there"
+else
+        skip "in a user namespace users without a uid are not taken for one" "needs root, and user namespaces"
+fi
 done_testing
