@@ -126,17 +126,24 @@ static bool become_client(struct walk *walk)
         const struct frame *frame = &walk->request;
         struct client *client;
         struct tenant_key key, owner_key;
+        int r;
 
         /* Its board, if it had to be made, was work enough for one step. */
         if (!walk->has_rested)
                 return true;
         authorization_find_tenant(session, &key);
         authorization_find_owner(session, &owner_key);
-        if (session_watch_process(session) ||
-            policy_add_client(session->server->policy, &key, &owner_key, CLIENT_N_SLOTS,
-                              board_words(session->board, session->server->n_pools), session,
-                              &client)) {
-                session_refuse_for_memory(session, frame->serial);
+        r = session_watch_process(session);
+        if (!r)
+                r = policy_add_client(session->server->policy, &key, &owner_key, CLIENT_N_SLOTS,
+                                      board_words(session->board, session->server->n_pools),
+                                      session, &client);
+        if (r) {
+                /* A child has its connection, and may not speak for it. */
+                if (r == -ESRCH)
+                        refuse(session, frame, GPUMEM_E_DENIED, peer_fault(r));
+                else
+                        session_refuse_for_memory(session, frame->serial);
                 hello_of(walk)->has_failed = true;
                 return false;
         }

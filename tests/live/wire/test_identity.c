@@ -372,4 +372,50 @@ TEST(who_has_ended_is_not_taken_in, .in = &stopped, .to = WORLD_OF_OTHER_NAMESPA
         ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds);
 }
 
+/* Connects, and ends when it is told to; its child says HELLO when that is told to, and hears what the daemon has to say. */
+static void connect_and_end(int end, int go, int told)
+{
+        struct frame hello = hello_frame(), frame;
+        struct fdset fds = FDSET_NULL;
+        int fd = connect_raw();
+        char word = '?';
+
+        if (fork())
+                _exit(read(end, &word, 1) != 1);
+        if (read(go, &word, 1) != 1)
+                _exit(1);
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+        if (receive(fd, &frame, &fds) == 0 && frame.kind == MESSAGE_ERROR &&
+            frame.error.code == GPUMEM_E_DENIED &&
+            strcmp(frame.error.text, "the process that connected has ended") == 0)
+                word = 'd';
+        _exit(write(told, &word, 1) != 1);
+}
+
+TEST(who_has_ended_before_its_hello_is_told_so, .in = &stopped, .to = WORLD_OF_OTHER_NAMESPACE)
+{
+        int end[2], go[2], told[2];
+        unsigned n_fds;
+        char word = 'g';
+        pid_t pid;
+
+        if (_i == WORLD_OF_OLD_KERNEL)
+                old_kernel_hide(HIDE_PEERPIDFD);
+        daemon_start(&gpumemd, "devices=1,bytes=256MiB", NULL);
+        n_fds = daemon_quiet_fds(&gpumemd);
+        ck_assert_int_eq(pipe2(end, O_CLOEXEC) || pipe2(go, O_CLOEXEC) || pipe2(told, O_CLOEXEC),
+                         0);
+        pid = fork();
+        if (pid == 0)
+                connect_and_end(end[0], go[0], told[1]);
+        while (daemon_quiet_fds(&gpumemd) == n_fds)
+                continue;
+        ck_assert_int_eq(write(end[1], &word, 1), 1);
+        ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+        ck_assert_int_eq(write(go[1], &word, 1), 1);
+        ck_assert_int_eq(read(told[0], &word, 1), 1);
+        ck_assert_int_eq(word, 'd');
+        ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds);
+}
+
 TESTS_MAIN("identity", .limit_s = 60, .stop = gpumemd_stop_empty)
