@@ -30,20 +30,27 @@
 
 #define CGROUP_FOLDER "/sys/fs/cgroup"
 
-/* The kernel gives it for each uid that this user namespace does not map; fs.overflowuid has this default. */
+/* The kernel gives it for each uid that this user namespace does not map: the default of kernel.overflowuid. */
 #define OVERFLOW_UID 65534
 
-/* Users without a uid here cannot be told apart: they would get each other's memory. */
-static bool has_no_uid(uid_t uid)
+/* Users without a uid here cannot be told apart: they would get each other's memory. -EOVERFLOW: it may be one of those. */
+static int check_uid(uid_t uid)
 {
         CLEANUP(closep)
-        int fd = uid == OVERFLOW_UID ? open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC) : -1;
+        int fd = -1;
         char text[64] = "";
         uint32_t first, outside, n;
 
-        if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
-                return false;
-        return sscanf(text, "%u %u %u", &first, &outside, &n) != 3 || n != UINT32_MAX;
+        if (uid != OVERFLOW_UID)
+                return 0;
+        fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return errno == ENOENT ? 0 : err_errno();
+        if (read(fd, text, sizeof(text) - 1) < 0)
+                return err_errno();
+        if (sscanf(text, "%u %u %u", &first, &outside, &n) != 3 || n != UINT32_MAX)
+                return -EOVERFLOW;
+        return 0;
 }
 
 /* A container engine that runs as a user owns the cgroups of its containers as that user; all others run as root. A user
@@ -159,11 +166,13 @@ int peer_init(struct peer *peer, int socket)
         struct ucred credentials;
         socklen_t n_bytes = sizeof(credentials);
         struct peer new_peer;
+        int r;
 
         if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &n_bytes) < 0)
                 return err_errno();
-        if (has_no_uid(credentials.uid))
-                return -EOVERFLOW;
+        r = check_uid(credentials.uid);
+        if (r)
+                return r;
         pidfd = open_pidfd(socket, credentials.pid);
         if (pidfd < 0)
                 return pidfd;

@@ -58,11 +58,10 @@ struct scheduler {
 /* Before scheduler_open; scheduler_deinit is legal. */
 #define SCHEDULER_NULL ((struct scheduler){.news_fd = -1})
 
+/* after_step: at the end of each step, as a part of it. after_turn: after each turn of steps, before the next look for news. */
 struct scheduler_calls {
-        void (*after_step)(
-                struct scheduler *scheduler); /* at the end of each step, as a part of it */
-        void (*after_turn)(
-                struct scheduler *scheduler); /* before each look for news, for which it may wait */
+        void (*after_step)(struct scheduler *scheduler);
+        void (*after_turn)(struct scheduler *scheduler);
 };
 
 /* Errors of the kernel's, -ENOMEM; what was opened is left to scheduler_deinit. What libuv shall watch is told to it before

@@ -53,7 +53,7 @@ struct transport {
         void (*on_unread)(struct transport *transport);
         /* The fd that a lease's block has now, borrowed. -1: the frame about it is not sent. */
         int (*find_block_fd)(struct transport *transport, uint64_t lease_id);
-        /* After transport_close, or within it: the owner may be freed in the next loop iteration. */
+        /* After transport_close, or within it: the owner may be freed after this turn of the loop. */
         void (*on_closed)(struct transport *transport);
 };
 
