@@ -37,7 +37,6 @@ struct user {
         struct account *accounts; /* by realm */
         struct allowance allowance;
         unsigned n_arrivals;         /* connections that wait to be let in */
-        struct news *news;           /* of its connections: see daemon/server/scheduler/news.h */
         struct reply_owner *replies; /* that it reads; NULL: none */
         uint64_t n_list_bytes;       /* of lists that are made for it */
         UT_hash_handle hh;

@@ -58,6 +58,7 @@ const struct attack attacks[] = {
         {"too-large", ATTACK_LATENCY, ARE_REFUSED(GPUMEM_E_TOO_LARGE), .seconds = 8,
          ATTACK(CROWD, .work = work_lease, .window = 60, .held = 2, .n_bytes = TOO_LARGE)},
         {"never-read", ATTACK_LATENCY, .seconds = 8, ATTACK(CROWD, .work = work_never_read)},
+        {"nagging", ATTACK_LATENCY, ATTACK(CROWD, .work = work_nag)},
         {"attach", ATTACK_LATENCY, ATTACK(CROWD, .work = work_attach, .window = 4)},
         {"malformed", ATTACK_LATENCY, ATTACK(PRESS, .work = work_malformed)},
         {"statistics", ATTACK_LATENCY,
@@ -115,6 +116,8 @@ const struct attack attacks[] = {
         {"holes", ATTACK_LATENCY, ARE_EITHER, ATTACK(CROWD, .work = work_holes, .window = 4)},
         {"hoard", ATTACK_LATENCY, ARE_EITHER, .seconds = 10,
          ATTACK(.n = 2, .uid = ATTACKER, .work = work_hoard, .amount = 1500, .n_bytes = 56 * GIB)},
+        {"epoll-sets", ATTACK_LATENCY,
+         ATTACK(.n = 1, .uid = ATTACKER, .work = work_epoll_sets, .amount = 10000)},
         {"all-die", ATTACK_LATENCY, .kills = true,
          ATTACK(CROWD, .work = work_statistics, .window = 4, .held = 4)},
 };

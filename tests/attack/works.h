@@ -58,6 +58,9 @@ void work_await_death(struct gang_member *self);
 /* Asks for figures until nothing more is taken, and reads nothing. */
 void work_never_read(struct gang_member *self);
 
+/* Never reads, too, and says again and again that it will ask no more. */
+void work_nag(struct gang_member *self);
+
 /* Sends malformed frames, is sent away, and comes back. */
 void work_malformed(struct gang_member *self);
 
@@ -73,6 +76,9 @@ void work_die(struct gang_member *self);
 /* The first asks for new blocks, on `window` connections. The others have one lease on each connection, and take the pages
  * of their boards away again and again. */
 void work_holes(struct gang_member *self);
+
+/* Puts epoll sets with `amount` files into one, again and again. The kernel has one lock for that. */
+void work_epoll_sets(struct gang_member *self);
 
 /* Caches `amount` blocks of 2 MiB, and leases one of n_bytes, for which they go back. */
 void work_hoard(struct gang_member *self);

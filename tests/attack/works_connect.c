@@ -73,6 +73,24 @@ void work_never_read(struct gang_member *self)
         }
 }
 
+/* The kernel tells the daemon with each shutdown that the connection's end has come, though it knows that already. */
+void work_nag(struct gang_member *self)
+{
+        askers_connect(&askers, self, self->rule->amount);
+        for (unsigned i = 0; i < askers.n; i++) {
+                if (askers.each[i].fd < 0)
+                        continue;
+                (void)fcntl(askers.each[i].fd, F_SETFL, O_NONBLOCK);
+                (void)ask_in_vain(&askers.each[i], self);
+        }
+        gang_is_ready(self);
+        for (;;) {
+                for (unsigned i = 0; i < askers.n; i++)
+                        (void)shutdown(askers.each[i].fd, i % 2 ? SHUT_WR : SHUT_RD);
+                gang_pass(self);
+        }
+}
+
 /* Frames that are wrong in one way each. */
 static void send_wrong(int fd, unsigned which)
 {

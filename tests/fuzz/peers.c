@@ -46,6 +46,7 @@ bool peers_say(struct peer_process *process, const struct datagram *datagram)
             process->n_said == N_SAID_MAX)
                 return false;
         process->said[process->n_said++] = *datagram;
+        epoll_again(process->fd);
         return true;
 }
 

@@ -211,8 +211,7 @@ struct server {
         uint64_t limits_revision;       /* how often limits have been set, by any way */
         struct accounts accounts;       /* shares of users and tenants */
         struct scheduler scheduler;
-        struct news *admin_news; /* of connections to the admin socket */
-        struct polling polling;  /* connections that wait for their peers */
+        struct polling polling; /* connections that wait for their peers */
         struct {
                 uv_timer_t timer;
                 struct task task;          /* a part of a check */

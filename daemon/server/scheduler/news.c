@@ -1,61 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/scheduler/news.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 
-/* Events taken in one step. */
-#define EVENTS_A_STEP 32
+/* Told in one look. What is not told then is told in the next: the kernel tells those last that it told before. */
+#define EVENTS_A_LOOK 128
 
-/* The kernel tells the next events in the next step: those that it told come last. */
-static void look(struct task *task)
+/* What one event costs at most: its payer does not pay for the times in which the kernel runs others. */
+#define EVENT_MAX_NS UINT64_C(2000)
+
+/* What libuv's set has to tell is told until libuv has looked. */
+int news_open(struct news *news, uv_loop_t *loop)
 {
-        struct news *news = CONTAINER_OF(task, struct news, source.task);
-        struct epoll_event events[EVENTS_A_STEP];
-        int n = epoll_wait(news->fd, events, EVENTS_A_STEP, 0);
+        struct epoll_event event = {.events = EPOLLIN};
 
-        for (int i = 0; i < n; i++) {
-                struct fd_watch *watch = events[i].data.ptr;
-
-                watch->report(watch, events[i].events);
-        }
-        if (n == EVENTS_A_STEP)
-                payer_put(news->source.payer, task);
-}
-
-static int news_new(struct scheduler *scheduler, struct payer *payer, struct news **owner)
-{
-        struct news *news = calloc(1, sizeof(*news));
-        int r;
-
-        if (!news)
-                return -ENOMEM;
-        *news = (struct news){.scheduler = scheduler, .source = {.payer = payer}, .owner = owner};
-        news->source.task.step = look;
+        news->is_loop_ready = true;
         news->fd = epoll_create1(EPOLL_CLOEXEC);
-        r = news->fd < 0 ? err_errno() : scheduler_watch(scheduler, &news->source, news->fd);
-        if (r) {
-                closep(&news->fd);
-                free(news);
-                return r;
-        }
-        payer_ref(payer);
-        *owner = news;
+        if (news->fd < 0 || epoll_ctl(news->fd, EPOLL_CTL_ADD, uv_backend_fd(loop), &event))
+                return err_errno();
         return 0;
 }
 
-static void unref(struct news *news)
+void news_close(struct news *news)
 {
-        if (--news->n_watches)
-                return;
-        *news->owner = NULL;
-        scheduler_unwatch(news->scheduler, &news->source, news->fd);
-        payer_unref(news->source.payer);
         closep(&news->fd);
-        free(news);
+}
+
+static void tell(struct news *news, const struct epoll_event *event)
+{
+        struct fd_watch *watch = event->data.ptr;
+
+        if (watch)
+                watch->report(watch, event->events);
+        else
+                news->is_loop_ready = true;
+}
+
+static void charge(const struct epoll_event *events, int n, uint64_t n_ns)
+{
+        uint64_t each_ns = n_ns / (unsigned)n;
+
+        if (each_ns > EVENT_MAX_NS)
+                each_ns = EVENT_MAX_NS;
+        for (int i = 0; i < n; i++) {
+                const struct fd_watch *watch = events[i].data.ptr;
+
+                if (watch)
+                        payer_charge(watch->payer, each_ns);
+        }
+}
+
+uint64_t news_look(struct news *news, int timeout_ms)
+{
+        struct epoll_event events[EVENTS_A_LOOK];
+        uint64_t since_ns = clock_now_ns(), n_waited_ns = 0;
+        int n = epoll_wait(news->fd, events, EVENTS_A_LOOK, timeout_ms);
+
+        if (timeout_ms) {
+                n_waited_ns = clock_now_ns() - since_ns;
+                since_ns += n_waited_ns;
+        }
+        for (int i = 0; i < n; i++)
+                tell(news, &events[i]);
+        if (n > 0)
+                charge(events, n, clock_now_ns() - since_ns);
+        return n_waited_ns;
 }
 
 static int tell_kernel(struct fd_watch *watch, int operation)
@@ -65,22 +76,20 @@ static int tell_kernel(struct fd_watch *watch, int operation)
         return epoll_ctl(watch->news->fd, operation, watch->fd, &event) ? err_errno() : 0;
 }
 
-int fd_watch_begin(struct fd_watch *watch, struct scheduler *scheduler, struct payer *payer,
-                   struct news **news, int fd, uint32_t events)
+int fd_watch_begin(struct fd_watch *watch, struct news *news, struct payer *payer, int fd,
+                   uint32_t events)
 {
-        int r = *news ? 0 : news_new(scheduler, payer, news);
+        int r;
 
-        if (r)
-                return r;
-        (*news)->n_watches++;
-        watch->news = *news;
+        watch->news = news;
+        watch->payer = payer;
         watch->fd = fd;
         watch->events = events;
         r = tell_kernel(watch, EPOLL_CTL_ADD);
-        if (!r)
-                return 0;
-        watch->news = NULL;
-        unref(*news);
+        if (r)
+                watch->news = NULL;
+        else
+                payer_ref(payer);
         return r;
 }
 
@@ -97,6 +106,6 @@ void fd_watch_end(struct fd_watch *watch)
         if (!watch->news)
                 return;
         (void)epoll_ctl(watch->news->fd, EPOLL_CTL_DEL, watch->fd, NULL);
-        unref(watch->news);
+        payer_unref(watch->payer);
         watch->news = NULL;
 }

@@ -2,7 +2,6 @@
 #include "daemon/server/scheduler/scheduler.h"
 
 #include <assert.h>
-#include <sys/epoll.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -10,9 +9,6 @@
 
 /* After this time it looks for news. */
 #define TURN_NS UINT64_C(25000)
-
-/* Told in one look. What is not told then is told in the next. */
-#define EVENTS_A_LOOK 64
 
 /* The CPU's clock is slow. It is read so often while there is work, after so much idle time, and after steps that took
  * longer than this. */
@@ -36,18 +32,6 @@ static void on_own_end(struct payer *payer)
         (void)payer;
 }
 
-/* What libuv's set has to tell is told until libuv has looked. */
-static int open_news(struct scheduler *scheduler)
-{
-        struct epoll_event event = {.events = EPOLLIN};
-
-        scheduler->news_fd = epoll_create1(EPOLL_CLOEXEC);
-        if (scheduler->news_fd < 0 ||
-            epoll_ctl(scheduler->news_fd, EPOLL_CTL_ADD, uv_backend_fd(scheduler->loop), &event))
-                return err_errno();
-        return 0;
-}
-
 int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
                    const struct scheduler_calls *calls)
 {
@@ -55,7 +39,6 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
 
         scheduler->loop = loop;
         scheduler->calls = calls;
-        scheduler->is_loop_ready = true;
         scheduler->stats.since_ns = clock_now_ns();
         scheduler->stats.since_cpu_ns = clock_thread_cpu_ns();
         payer_init_root(&scheduler->everyone);
@@ -75,7 +58,7 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
         scheduler->node.owner = OWNER_NUMBER(1);
         scheduler->arriving.owner = OWNER_NUMBER(2);
         scheduler->serving.owner = OWNER_NUMBER(3);
-        return r ? r : open_news(scheduler);
+        return r ? r : news_open(&scheduler->news, loop);
 }
 
 void scheduler_close(struct scheduler *scheduler)
@@ -94,7 +77,7 @@ void scheduler_deinit(struct scheduler *scheduler)
         if (scheduler->serving.n_refs)
                 payer_unref(&scheduler->serving);
         payer_deinit_root(&scheduler->everyone);
-        closep(&scheduler->news_fd);
+        news_close(&scheduler->news);
 }
 
 static struct task *next_task(struct scheduler *scheduler, struct payer **ret_payer)
@@ -220,42 +203,21 @@ static void take_turn(struct scheduler *scheduler)
                 ;
 }
 
-static int wait_for_events(struct scheduler *scheduler, struct epoll_event *ret_events)
-{
-        bool has_more = scheduler->is_loop_ready || scheduler_has_work(scheduler);
-        int ms = has_more ? 0 : uv_backend_timeout(scheduler->loop), n;
-        uint64_t since_ns;
-
-        if (!ms)
-                return epoll_wait(scheduler->news_fd, ret_events, EVENTS_A_LOOK, 0);
-        since_ns = clock_now_ns();
-        n = epoll_wait(scheduler->news_fd, ret_events, EVENTS_A_LOOK, ms);
-        scheduler->idle_ns += clock_now_ns() - since_ns;
-        return n;
-}
-
 static void look_for_news(struct scheduler *scheduler)
 {
-        struct epoll_event events[EVENTS_A_LOOK];
-        int n = wait_for_events(scheduler, events);
+        bool has_more = scheduler->news.is_loop_ready || scheduler_has_work(scheduler);
+        int timeout_ms = has_more ? 0 : uv_backend_timeout(scheduler->loop);
 
-        for (int i = 0; i < n; i++) {
-                struct scheduler_source *source = events[i].data.ptr;
-
-                if (source)
-                        payer_put(source->payer, &source->task);
-                else
-                        scheduler->is_loop_ready = true;
-        }
+        scheduler->idle_ns += news_look(&scheduler->news, timeout_ms);
 }
 
 /* Timers count from the time that the loop knows. */
 static void run_loop(struct scheduler *scheduler)
 {
         uv_update_time(scheduler->loop);
-        if (!scheduler->is_loop_ready && uv_backend_timeout(scheduler->loop))
+        if (!scheduler->news.is_loop_ready && uv_backend_timeout(scheduler->loop))
                 return;
-        scheduler->is_loop_ready = false;
+        scheduler->news.is_loop_ready = false;
         (void)uv_run(scheduler->loop, UV_RUN_NOWAIT);
 }
 
@@ -266,19 +228,6 @@ void scheduler_run_once(struct scheduler *scheduler)
         if (!scheduler->is_closed)
                 take_turn(scheduler);
         scheduler->calls->after_turn(scheduler);
-}
-
-int scheduler_watch(struct scheduler *scheduler, struct scheduler_source *source, int set_fd)
-{
-        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = source};
-
-        return epoll_ctl(scheduler->news_fd, EPOLL_CTL_ADD, set_fd, &event) ? err_errno() : 0;
-}
-
-void scheduler_unwatch(struct scheduler *scheduler, struct scheduler_source *source, int set_fd)
-{
-        payer_take_out(&source->task);
-        (void)epoll_ctl(scheduler->news_fd, EPOLL_CTL_DEL, set_fd, NULL);
 }
 
 bool scheduler_has_work(const struct scheduler *scheduler)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the daemon's work in steps: one frame, one connection, one part of a longer task. The payer of each step, and
- * whose step is next, is next_payer.h's affair. Between short turns of steps it looks for news: of the payers' fds, and of
- * libuv's, which has the timers, the signals and the wakes of other threads. Knows no session. On the loop.
+ * whose step is next, is next_payer.h's affair. Between short turns of steps it looks for news (news.h): of the payers' fds,
+ * and of libuv's, which has the timers, the signals and the wakes of other threads. Knows no session. On the loop.
  *
  * The admin socket is a payer beside the users, with the same share. It is also guaranteed a tenth of the time in which
  * it has work, however many users there are: an administrator that looks what is wrong with a busy node gets an answer.
@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "daemon/fairness/next_payer.h"
+#include "daemon/server/scheduler/news.h"
 
 /* A step that takes longer is late. */
 #define SCHEDULER_LATE_NS UINT64_C(100000)
@@ -24,16 +25,9 @@ struct scheduler_stats {
         uint64_t since_ns, since_cpu_ns; /* the clocks, when they began */
 };
 
-/* An epoll set of a payer's fds. What arrives there is told once: the task, which looks at the set, is put. */
-struct scheduler_source {
-        struct task task;
-        struct payer *payer;
-};
-
 struct scheduler {
         uv_loop_t *loop;
-        int news_fd; /* an epoll set of the sources' sets and of libuv's */
-        bool is_loop_ready; /* libuv's has told something, or libuv has not been run yet: it watches nothing before */
+        struct news news;
         bool is_closed;
         struct payer everyone;
         struct payer admin;
@@ -56,7 +50,7 @@ struct scheduler {
 };
 
 /* Before scheduler_open; scheduler_deinit is legal. */
-#define SCHEDULER_NULL ((struct scheduler){.news_fd = -1})
+#define SCHEDULER_NULL ((struct scheduler){.news = NEWS_NULL})
 
 /* after_step: at the end of each step, as a part of it. after_turn: after each turn of steps, before the next look for news. */
 struct scheduler_calls {
@@ -77,10 +71,6 @@ void scheduler_close(struct scheduler *scheduler);
 
 /* All other payers have been unreferenced. */
 void scheduler_deinit(struct scheduler *scheduler);
-
-/* Watches the source's set until scheduler_unwatch, which comes before the set is closed. Errors of the kernel's. */
-int scheduler_watch(struct scheduler *scheduler, struct scheduler_source *source, int set_fd);
-void scheduler_unwatch(struct scheduler *scheduler, struct scheduler_source *source, int set_fd);
 
 /* That payer, too, pays for the step under way. Once in a step. */
 void scheduler_charge_also(struct scheduler *scheduler, struct payer *payer);

@@ -386,12 +386,8 @@ static struct transport_owner owner_of(struct session *session)
 
         if (session->way == SESSION_AS_ADMIN)
                 return (struct transport_owner){.payer = &server->scheduler.admin,
-                                                .watcher = &server->scheduler.admin,
-                                                .news = &server->admin_news,
                                                 .allowance = &session->process->allowance};
         return (struct transport_owner){.payer = &session->process->payer,
-                                        .watcher = &session->account->user->payer,
-                                        .news = &session->account->user->news,
                                         .allowance = &session->process->allowance};
 }
 
@@ -401,8 +397,8 @@ int session_watch_process(struct session *session)
 
         if (!peer_lives(&session->peer))
                 return -ESRCH;
-        return fd_watch_begin(&session->process_watch, &session->server->scheduler, owner.watcher,
-                              owner.news, session->peer.pidfd, EPOLLIN);
+        return fd_watch_begin(&session->process_watch, &session->server->scheduler.news,
+                              owner.payer, session->peer.pidfd, EPOLLIN);
 }
 
 void session_become_ready(struct session *session, struct client *client)

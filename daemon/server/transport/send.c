@@ -27,7 +27,7 @@ uint64_t send_count_unread(const struct transport *transport)
 
 /* The daemon sees the peer's end by reading, so that frames that the peer sent before are still taken. A
  * connection that cannot be written to for another reason is shut down, which reads as its end. */
-static void give_up_sending(struct transport *transport)
+void send_give_up(struct transport *transport)
 {
         send_queue_drop_all(&transport->send_queue);
         (void)shutdown(transport->fd, SHUT_RDWR);
@@ -164,7 +164,7 @@ void send_flush(struct transport *transport)
                 if (r == -EBUSY || r == -EAGAIN)
                         return;
                 if (r) {
-                        give_up_sending(transport);
+                        send_give_up(transport);
                         return;
                 }
                 send_queue_drop_first(&transport->send_queue);
@@ -204,10 +204,11 @@ void transport_send(struct transport *transport, const struct frame *frame, cons
                 r = try_send(transport, frame, fds);
         if (r == 0)
                 return;
-        if (r == -EBUSY)
+        if (r == -EBUSY && !transport->has_hung_up)
                 become_busy(transport);
-        if ((r != -EBUSY && r != -EAGAIN) || !put_off(transport, frame, fds, kind))
-                give_up_sending(transport);
+        if ((r != -EBUSY && r != -EAGAIN) || transport->has_hung_up ||
+            !put_off(transport, frame, fds, kind))
+                send_give_up(transport);
         transport_watch(transport);
 }
 

@@ -25,19 +25,24 @@ static bool may_read(const struct transport *transport)
 static bool has_work(const struct transport *transport)
 {
         return (transport->is_readable && may_read(transport)) || transport->is_writable ||
-               transport->has_failed;
+               (transport->has_hung_up && transport->watch.news);
 }
 
 /* The kernel reports that a peer has read something only while frames wait for that. */
-void transport_watch(struct transport *transport)
+static uint32_t wanted_events(const struct transport *transport)
 {
         uint32_t events = EPOLLIN | EPOLLRDHUP;
 
-        if (transport->closing)
-                return;
         if (transport->send_queue.n && !transport->is_busy)
                 events |= EPOLLOUT;
-        fd_watch_change(&transport->watch, events);
+        return events;
+}
+
+void transport_watch(struct transport *transport)
+{
+        if (transport->closing)
+                return;
+        fd_watch_change(&transport->watch, wanted_events(transport));
         if (has_work(transport))
                 payer_put(transport->owner.payer, &transport->task);
         else
@@ -62,7 +67,6 @@ static void report(struct fd_watch *watch, uint32_t events)
 
         transport->is_readable |= (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
         transport->is_writable |= (events & EPOLLOUT) != 0;
-        transport->has_failed |= (events & EPOLLERR) != 0;
         transport->has_hung_up |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
         transport_watch(transport);
 }
@@ -104,17 +108,23 @@ static bool receive(struct transport *transport)
         return true;
 }
 
-/* An error means that the peer hung up with unread bytes on its side. Nothing can be sent to it, but what it sent
- * before can still be read. */
+/* All that the peer has sent is there to be read, and it could have the loop told of its end again and again. It waits for
+ * no answer: it gets those for which its socket has room now. */
+static void stop_watching(struct transport *transport)
+{
+        fd_watch_end(&transport->watch);
+        if (transport->send_queue.n)
+                send_give_up(transport);
+}
+
 static void step(struct task *task)
 {
         struct transport *transport = CONTAINER_OF(task, struct transport, task);
 
-        if (transport->has_failed)
-                send_queue_drop_all(&transport->send_queue);
+        if (transport->has_hung_up)
+                stop_watching(transport);
         if (transport->is_writable)
                 send_flush(transport);
-        transport->has_failed = false;
         if (transport->is_readable)
                 (void)receive(transport);
         transport_watch(transport);
@@ -131,7 +141,7 @@ int transport_init(struct transport *transport, struct server *server,
         transport->task = (struct task){.step = step};
         transport->watch = (struct fd_watch){.report = report};
         transport->closing = transport->is_busy = false;
-        transport->is_readable = transport->is_writable = transport->has_failed = false;
+        transport->is_readable = transport->is_writable = false;
         transport->has_hung_up = transport->is_waiting = false;
         transport->polled = (struct poll_rounds_member){.list = NULL};
         transport->fault = NULL;
@@ -139,8 +149,8 @@ int transport_init(struct transport *transport, struct server *server,
         transport->in_flight = (struct due){.allowance = owner->allowance,
                                             .kind = ALLOWANCE_IN_FLIGHT};
         send_queue_init(&transport->send_queue, owner->allowance);
-        r = fd_watch_begin(&transport->watch, &server->scheduler, owner->watcher, owner->news,
-                           take_fd, EPOLLIN | EPOLLRDHUP);
+        r = fd_watch_begin(&transport->watch, &server->scheduler.news, owner->payer, take_fd,
+                           wanted_events(transport));
         if (r) {
                 transport_close_socket(server, steal_fd(&transport->fd));
                 return r;

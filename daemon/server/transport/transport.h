@@ -12,15 +12,12 @@
 #include <stdbool.h>
 
 #include "daemon/server/core/server_state.h"
-#include "daemon/server/scheduler/news.h"
 #include "daemon/server/transport/send_queue.h"
 #include "proto/frame_socket.h"
 
 /* Whose the connection is. */
 struct transport_owner {
-        struct payer *payer;         /* of its steps */
-        struct news **news;          /* in which its fds are watched, */
-        struct payer *watcher;       /* who pays for that, */
+        struct payer *payer;         /* of its steps, and of what is told of its fds */
         struct allowance *allowance; /* for what is sent */
 };
 
@@ -37,7 +34,6 @@ struct transport {
         struct stall stall;   /* while frames are queued */
         bool is_readable;     /* no read has found nothing since the kernel said so */
         bool is_writable;     /* the kernel said so, and has not said no since */
-        bool has_failed;      /* nothing can be sent any more */
         bool has_hung_up;     /* the peer waits for no answer; what it sent before is still read */
         bool is_waiting;      /* for the answer to the last frame: no other is read */
         bool may_bring_fds;   /* its frames are checked for fds before they are read */

@@ -21,7 +21,6 @@
 
 /* The daemon's: for each connection, and for each user that has any. */
 #define FDS_A_CONNECTION 2
-#define FDS_A_USER       1
 
 static void start_with(const char *configuration)
 {
@@ -98,7 +97,7 @@ TEST(a_hello_is_in_time_though_the_daemon_is_not)
         struct frame hello = hello_frame();
         int other = connect_ready(), fd = connect_raw();
 
-        await_fds(n_fds_before + 2 * FDS_A_CONNECTION + FDS_A_USER);
+        await_fds(n_fds_before + 2 * FDS_A_CONNECTION);
         hold_up_reading(other);
         send_frame(fd, &hello, MESSAGE_HELLO, 1);
         sleep_ms(6000);
@@ -166,7 +165,7 @@ TEST(a_user_has_so_many_connections)
         link_free(open_admin_link("admin"));
         must_serve(fds[0]);
         closep(&fds[3]);
-        await_fds(n_fds_before + 3 * FDS_A_CONNECTION + FDS_A_USER);
+        await_fds(n_fds_before + 3 * FDS_A_CONNECTION);
         fds[3] = connect_ready();
         daemon_configure(&gpumemd, "{\"each_user\": {\"connections\": 5}}");
         for (fd = connect_raw(); !is_welcome(fd); fd = connect_raw())
@@ -488,7 +487,7 @@ TEST(without_fds_a_connection_is_told_so)
                 is_in = is_welcome(fd);
                 n_refused += !is_in;
                 closep(&fd);
-                await_fds(n_fds_before + FDS_A_CONNECTION + FDS_A_USER);
+                await_fds(n_fds_before + FDS_A_CONNECTION);
         }
         ck_assert_uint_ge(n_refused, 3);
         let_have_fds(RLIM_INFINITY);

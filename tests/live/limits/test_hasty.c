@@ -88,6 +88,24 @@ TEST(answers_that_wait_come_in_their_order)
         must_serve(fd);
 }
 
+/* Those for which its socket has room, and none after one that it lacks. */
+TEST(who_says_that_it_asks_no_more_gets_the_first_answers)
+{
+        struct frame reply;
+        struct fdset fds = FDSET_NULL;
+        int fd = connect_ready(), other = connect_ready();
+        unsigned n = 0;
+
+        reset_peaks(fd, N_UNREAD);
+        must_serve(other);
+        ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+        must_serve(other);
+        for (; receive(fd, &reply, &fds) == 0; n++)
+                ck_assert_uint_eq(reply.serial, 1000 + n);
+        ck_assert_uint_gt(n, 0);
+        must_serve(other);
+}
+
 TEST(frames_of_no_kind_are_answered_each)
 {
         struct frame frame = FRAME_NULL;

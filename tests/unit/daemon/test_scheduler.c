@@ -332,39 +332,6 @@ TEST(once_closed_it_takes_no_step)
         ck_assert_uint_eq(users[0].n_steps, 0);
 }
 
-static unsigned n_source_looks;
-
-static void leave_unread(struct task *task)
-{
-        (void)task;
-        n_source_looks++;
-}
-
-/* What stands in a source's set is not told at each look, which would take the more time the more users wait. */
-TEST(a_source_is_told_once)
-{
-        struct scheduler_source source = {.task = {.step = leave_unread}, .payer = &users[0].payer};
-        struct epoll_event event = {.events = EPOLLIN};
-        int set = epoll_create1(EPOLL_CLOEXEC), fd = eventfd(1, EFD_CLOEXEC);
-
-        n_source_looks = 0;
-        ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event), 0);
-        ck_assert_int_eq(scheduler_watch(&scheduler, &source, set), 0);
-        for (unsigned i = 0; i < 10; i++)
-                scheduler_run_once(&scheduler);
-        ck_assert_uint_eq(n_source_looks, 1);
-        ck_assert_int_eq(eventfd_write(fd, 1), 0);
-        for (unsigned i = 0; i < 10; i++)
-                scheduler_run_once(&scheduler);
-        ck_assert_uint_eq(n_source_looks, 2);
-        scheduler_unwatch(&scheduler, &source, set);
-        ck_assert_int_eq(eventfd_write(fd, 1), 0);
-        scheduler_run_once(&scheduler);
-        ck_assert_uint_eq(n_source_looks, 2);
-        closep(&fd);
-        closep(&set);
-}
-
 TEST(what_is_taken_out_has_no_step)
 {
         begin(&users[0], 3, US);
