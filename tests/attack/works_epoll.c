@@ -46,11 +46,11 @@ void work_epoll_sets(struct gang_member *self)
 {
         int top = new_set(self), all = make_sets(self);
 
+        self->n_done++; /* nothing is asked of the daemon, before or after */
         gang_is_ready(self);
         for (;;) {
                 add(self, top, all);
                 (void)epoll_ctl(top, EPOLL_CTL_DEL, all, NULL);
-                self->n_done++;
                 gang_pass(self);
         }
 }
