@@ -66,6 +66,15 @@ static char *configuration_path(const struct options *options)
         return path;
 }
 
+/* Any call may lack something. Other faults are told where they are met. */
+static void tell_shortage(int r)
+{
+        if (r == -EMFILE)
+                log_error("cannot start: %s; raise LimitNOFILE or ulimit -n", strerror(-r));
+        if (r == -ENFILE || r == -ENOMEM || r == -ENOSPC)
+                log_error("cannot start: %s", strerror(-r));
+}
+
 static int serve(struct start *start, const struct cuda *cuda, const struct server_sockets *sockets)
 {
         enum canary_outcome canaries[CANARY_DEVICES_MAX] = {CANARY_NOT_RUN};
@@ -99,8 +108,10 @@ static int serve(struct start *start, const struct cuda *cuda, const struct serv
                 try_canaries(start, cuda, canaries);
         }
         r = server_new(&server_options, &server);
-        if (r)
+        if (r) {
+                tell_shortage(r);
                 return EXIT_FAILURE;
+        }
         r = server_run(server);
         server_free(server);
         /* The driver registers handlers for the process's end. They would wait for the call that hangs. */

@@ -61,6 +61,8 @@ ok "gpumemd: an empty path" said 2 'invalid --socket "" (expected a path of 1-10
 ok "gpumemd: a path too long in GPUMEM_SOCKET" said 1 "longer than 107 bytes" \
         env GPUMEM_SOCKET="$place/$(printf '%0110d' 0)" gpumemd --config "$place/empty.conf"
 ok "gpumemd -h is --help" equal "$(gpumemd -h)" "$(gpumemd --help)"
+ok "gpumemd: too few files" said 1 "cannot start: Too many open files; raise LimitNOFILE or ulimit -n" \
+        sh -c 'ulimit -n 18; exec gpumemd --socket "$1" --config "$2"' sh "$place/few" "$place/empty.conf"
 echo precious >"$place/file"
 ok "gpumemd: a file where the socket should be" said 1 "it is left alone" gpumemd --socket "$place/file"
 ok "no lock is left beside it" [ ! -e "$place/file.lock" ]
