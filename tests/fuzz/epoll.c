@@ -111,8 +111,12 @@ static struct item *add(int set, int fd)
 int __wrap_epoll_ctl(int set, int operation, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int set, int operation, int fd, struct epoll_event *event)
 {
-        struct item *item = operation == EPOLL_CTL_ADD ? add(set, fd) : find(fd);
+        struct item *item;
 
+        errno = ENOSPC;
+        if (operation == EPOLL_CTL_ADD && peers.watch_fails && peers.watch_fails--)
+                return -1;
+        item = operation == EPOLL_CTL_ADD ? add(set, fd) : find(fd);
         FUZZ_EXPECT(item && item->set == set);
         if (operation == EPOLL_CTL_DEL) {
                 *item = (struct item){.set = 0};

@@ -103,7 +103,10 @@ static void trouble(struct world *world)
                         machine_punch(pool);
                 break;
         case 2:
-                peers.send_fails = how / 16;
+                if (how & 0x80)
+                        peers.watch_fails = how / 16 % 8;
+                else
+                        peers.send_fails = how / 16;
                 break;
         default:
                 world->server->pools[pool].device.report.health = (enum nvml_health)(how / 16 % 6);
@@ -251,7 +254,7 @@ static void settle(struct world *world)
 /* Everybody reads. */
 static void serve_all(struct world *world)
 {
-        peers.send_fails = 0;
+        peers.send_fails = peers.watch_fails = 0;
         for (unsigned i = 0; i < N_TURNS_OF_READING; i++) {
                 for (unsigned k = 0; k < N_PEERS; k++) {
                         peers.processes[k].reads = true;
@@ -268,7 +271,7 @@ static void end_all(struct world *world)
 {
         struct server *server = world->server;
 
-        peers.send_fails = 0;
+        peers.send_fails = peers.watch_fails = 0;
         for (unsigned i = 0; i < N_PEERS; i++) {
                 peers.processes[i].is_open = false;
                 peers.processes[i].is_dead = true;

@@ -46,7 +46,7 @@ struct peers {
         uint64_t incarnation;
         unsigned n_welcomes;
         unsigned n_leased;
-        unsigned send_fails; /* the next calls do, for the machine's sake */
+        unsigned send_fails, watch_fails; /* the next calls do, for the machine's sake */
 };
 
 extern struct peers peers;

@@ -421,6 +421,8 @@ static void start(struct session *session, int take_fd)
         session->client_end = (struct task){.step = end_client};
         session->process_watch = (struct fd_watch){.report = report_process_end};
         if (transport_init(&session->transport, server, &owner, take_fd)) {
+                audit_log_turned_away(server, session->account, &session->peer,
+                                      TRANSPORT_UNWATCHED);
                 unlist(session);
                 session_free(session);
         }

@@ -152,6 +152,7 @@ int transport_init(struct transport *transport, struct server *server,
         r = fd_watch_begin(&transport->watch, &server->scheduler.news, owner->payer, take_fd,
                            wanted_events(transport));
         if (r) {
+                transport_turn_away(take_fd, GPUMEM_E_TOO_MANY, TRANSPORT_UNWATCHED);
                 transport_close_socket(server, steal_fd(&transport->fd));
                 return r;
         }

@@ -53,7 +53,10 @@ struct transport {
         void (*on_closed)(struct transport *transport);
 };
 
-/* Starts to read. Consumes `take_fd`, also on failure. */
+/* What a peer is told that cannot be watched. */
+#define TRANSPORT_UNWATCHED "gpumemd can watch no more connections; raise fs.epoll.max_user_watches"
+
+/* Starts to read. Consumes `take_fd`, also on failure, and then tells the peer. */
 int transport_init(struct transport *transport, struct server *server,
                    const struct transport_owner *owner, int take_fd);
 
