@@ -24,11 +24,13 @@
 #include "daemon/server/pools/release_retry.h"
 #include "daemon/server/requests/dispatch.h"
 #include "daemon/server/requests/execute.h"
-#include "daemon/server/session/board_stock.h"
 #include "daemon/server/session/event_log.h"
+#include "daemon/server/session/file_stock.h"
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/shutdown.h"
+#include "proto/board.h"
+#include "proto/listing.h"
 
 static void on_worker_wake(struct wake *wake)
 {
@@ -140,12 +142,15 @@ static int draw_incarnation(uint64_t *ret_incarnation)
         return 0;
 }
 
-static void fill_boards(void *argument)
+static void fill_stocks(void *argument)
 {
-        board_stock_fill(argument);
+        struct server *server = argument;
+
+        file_stock_fill(server->boards);
+        file_stock_fill(server->stats_files);
 }
 
-static int open_boards(struct server *server)
+static int open_stocks(struct server *server)
 {
         const struct board_header header = {.version = BOARD_VERSION,
                                             .n_pools = server->n_pools,
@@ -153,13 +158,16 @@ static int open_boards(struct server *server)
                                             .n_slots = CLIENT_N_SLOTS,
                                             .n_blocks = (uint32_t)fd_limits_max_blocks()};
 
-        int r = board_stock_new(&header, &server->boards);
+        int r = file_stock_new("gpumem-board", &header, sizeof(header), header.n_bytes,
+                               &server->boards);
 
+        if (!r)
+                r = reply_files_open_stock(server, server->n_pools * sizeof(struct stats_row));
         if (r)
                 return r;
-        board_stock_fill(server->boards);
-        /* A client that has gone had a board. */
-        page_sweeper_set_after(server->sweeper, fill_boards, server->boards);
+        fill_stocks(server);
+        /* A client that has gone had a board, and what is swept else is the file of an answer. */
+        page_sweeper_set_after(server->sweeper, fill_stocks, server);
         return 0;
 }
 
@@ -210,7 +218,7 @@ static int set_up(struct server *server, const struct server_options *options)
                                   server_now_ns(server));
         }
         if (!r)
-                r = open_boards(server);
+                r = open_stocks(server);
         if (!r)
                 r = listener_new(server, options, &server->listener);
         return r;
@@ -292,7 +300,8 @@ struct server *server_free(struct server *server)
         /* A driver call that hangs may return later and use what it was given, so that stays allocated. */
         if (abandoned_threads_any())
                 return NULL;
-        server->boards = board_stock_free(server->boards);
+        server->boards = file_stock_free(server->boards);
+        server->stats_files = file_stock_free(server->stats_files);
         policy_free(server->policy);
         list_stats_close(server);
         event_log_close(server);

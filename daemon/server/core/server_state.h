@@ -47,7 +47,7 @@ struct reply_bound {
 
 struct event_history;
 struct page_sweeper;
-struct board_stock;
+struct file_stock;
 struct fd_closer;
 
 /* A file in /dev, as last checked. */
@@ -123,7 +123,8 @@ struct server {
         struct policy *policy;
         struct event_history *history; /* see event_log.h */
         struct page_sweeper *sweeper;
-        struct board_stock *boards;
+        struct file_stock *boards;
+        struct file_stock *stats_files;
         struct fd_closer *closer; /* NULL: the kernel lets clients send no file descriptors */
         uint64_t incarnation;
         struct server_pool *pools;

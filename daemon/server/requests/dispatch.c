@@ -23,7 +23,7 @@
 #include "daemon/server/requests/share_requests.h"
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
-#include "daemon/server/session/board_stock.h"
+#include "daemon/server/session/file_stock.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/walk.h"
 #include "gpumem.h"
@@ -38,8 +38,8 @@ static void refuse(struct session *session, const struct frame *frame, int code,
 
 static int take_board(struct session *session, int *ret_fd)
 {
-        struct board board;
-        int r = board_stock_take(session->server->boards, &board);
+        struct stock_file board;
+        int r = file_stock_take(session->server->boards, &board);
 
         if (r)
                 return r;

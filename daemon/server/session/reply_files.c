@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/session/reply_files.h"
 
+#include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/err.h"
@@ -9,6 +11,7 @@
 #include "base/memfd.h"
 #include "daemon/backing/worker/page_sweeper.h"
 #include "daemon/server/session/authorization.h"
+#include "daemon/server/session/file_stock.h"
 #include "daemon/server/session/session.h"
 
 #define LOOK_MS 1000
@@ -217,7 +220,7 @@ static void keep(struct session *session, struct reply_owner *owner, struct repl
                 (void)uv_timer_start(&server->reply_files.timer, on_look, LOOK_MS, LOOK_MS);
 }
 
-int reply_files_keep(struct session *session, int fd, size_t n_bytes)
+static int keep_mapping(struct session *session, void *bytes, size_t n_bytes)
 {
         CLEANUP(freep)
         struct reply_file *file = malloc(sizeof(*file));
@@ -226,31 +229,52 @@ int reply_files_keep(struct session *session, int fd, size_t n_bytes)
 
         if (!file)
                 return -ENOMEM;
-        r = memfd_map_shared(fd, n_bytes, &file->bytes);
+        r = get_owner(session, &owner);
         if (r)
                 return r;
-        r = get_owner(session, &owner);
-        if (r) {
-                (void)munmap(file->bytes, n_bytes);
-                return r;
-        }
+        file->bytes = bytes;
         file->n_bytes = n_bytes;
         keep(session, owner, steal_ptr(file));
         return 0;
 }
 
-int reply_files_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd)
+int reply_files_keep(struct session *session, int fd, size_t n_bytes)
 {
-        CLEANUP(closep)
-        int fd = -1;
-        int r = memfd_new(REPLY_FILES_NAME, n_bytes, &fd);
+        void *bytes;
+        int r = memfd_map_shared(fd, n_bytes, &bytes);
 
-        if (!r && n_bytes)
-                r = memfd_write(fd, rows, n_bytes, 0);
-        if (!r && n_bytes)
-                r = reply_files_keep(session, fd, n_bytes);
         if (r)
                 return r;
-        *ret_fd = steal_fd(&fd);
+        r = keep_mapping(session, bytes, n_bytes);
+        if (r)
+                (void)munmap(bytes, n_bytes);
+        return r;
+}
+
+int reply_files_open_stock(struct server *server, size_t n_bytes)
+{
+        CLEANUP(freep)
+        void *zeros = calloc(1, n_bytes);
+
+        if (!zeros)
+                return -ENOMEM;
+        return file_stock_new(REPLY_FILES_NAME, zeros, n_bytes, n_bytes, &server->stats_files);
+}
+
+int reply_files_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd)
+{
+        struct stock_file file;
+        int r = file_stock_take(session->server->stats_files, &file);
+
+        if (r)
+                return r;
+        assert(n_bytes <= file.n_bytes);
+        memcpy(file.bytes, rows, n_bytes);
+        r = keep_mapping(session, file.bytes, file.n_bytes);
+        if (r) {
+                stock_file_deinit(&file);
+                return r;
+        }
+        *ret_fd = file.fd;
         return 0;
 }

@@ -41,7 +41,10 @@ void reply_files_close(struct server *server);
  * and other errors. */
 int reply_files_keep(struct session *session, int fd, size_t n_bytes);
 
-/* Makes a file with these rows, which are few, and keeps it. */
+/* For reply_files_make, whose files have so many bytes. -ENOMEM. */
+int reply_files_open_stock(struct server *server, size_t n_bytes);
+
+/* Keeps a file that begins with these rows, for which the stock's have room. */
 int reply_files_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd);
 
 /* Takes back memory that was shared with a client. When the daemon ends, the client keeps it, and may still

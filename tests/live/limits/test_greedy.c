@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "daemon/server/session/board_stock.h"
+#include "daemon/server/session/file_stock.h"
 #include "tests/lingering.h"
 #include "tests/live/support/old_kernel.h"
 #include "tests/live/support/world.h"
@@ -478,7 +478,7 @@ TEST(without_fds_a_connection_is_told_so)
 {
         int other = connect_ready(), fd;
         /* The other client has one of the boards that were in stock. */
-        unsigned n_fds = daemon_quiet_fds(&gpumemd) + BOARD_STOCK_MAX - 1 - 3, n_refused = 0;
+        unsigned n_fds = daemon_quiet_fds(&gpumemd) + 2 * FILE_STOCK_MAX - 1 - 3, n_refused = 0;
         bool is_in = false;
 
         for (; !is_in; n_fds++) {

@@ -21,7 +21,7 @@
 #include "base/err.h"
 #include "client/connection/query.h"
 #include "client/connection/rows.h"
-#include "daemon/server/session/board_stock.h"
+#include "daemon/server/session/file_stock.h"
 #include "gpumem.h"
 #include "proto/address.h"
 #include "tests/live/support/asleep.h"
@@ -85,45 +85,50 @@ bool is_root_on_emulator(void)
         return is_root() && machine_is_emulated();
 }
 
-static bool is_board(int folder, const char *name)
+static bool leads_to(int folder, const char *name, const char *target)
 {
-        char target[64];
-        ssize_t n = readlinkat(folder, name, target, sizeof(target) - 1);
+        char found[64];
+        ssize_t n = readlinkat(folder, name, found, sizeof(found) - 1);
 
         if (n < 0)
                 return false;
-        target[n] = '\0';
-        return strstr(target, "memfd:gpumem-board");
+        found[n] = '\0';
+        return strstr(found, target);
 }
 
-static unsigned count_entries(const char *path, unsigned *n_boards)
+/* Those that lead to a file of that name; "": all. */
+static unsigned count_entries(const char *path, const char *target)
 {
         DIR *folder = opendir(path);
         const struct dirent *entry;
         unsigned n = 0;
 
         ck_assert_ptr_nonnull(folder);
-        for (; (entry = readdir(folder)); n++)
-                *n_boards += is_board(dirfd(folder), entry->d_name);
+        while ((entry = readdir(folder)))
+                n += !*target || leads_to(dirfd(folder), entry->d_name, target);
         (void)closedir(folder);
         return n;
 }
 
 unsigned own_fds(void)
 {
-        unsigned n_boards = 0;
+        return count_entries("/proc/self/fd", "");
+}
 
-        return count_entries("/proc/self/fd", &n_boards);
+static unsigned count_in_stock(const char *path, const char *target)
+{
+        unsigned n = count_entries(path, target);
+
+        return n < FILE_STOCK_MAX ? n : FILE_STOCK_MAX;
 }
 
 unsigned daemon_count_fds(const struct daemon *daemon)
 {
         char path[64];
-        unsigned n_boards = 0;
 
         (void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)daemon->pid);
-        return count_entries(path, &n_boards) -
-               (n_boards < BOARD_STOCK_MAX ? n_boards : BOARD_STOCK_MAX);
+        return count_entries(path, "") - count_in_stock(path, "memfd:gpumem-board") -
+               count_in_stock(path, "memfd:gpumem-rows");
 }
 
 unsigned daemon_quiet_fds(const struct daemon *daemon)

@@ -93,7 +93,7 @@ void hang_up(void);
 void daemon_suspend(const struct daemon *daemon);
 void daemon_resume(const struct daemon *daemon);
 
-/* Without the boards in stock, of which clients have some, and the daemon makes more in its own time. */
+/* Without the files in stock, of which clients have some, and the daemon makes more in its own time. */
 unsigned daemon_count_fds(const struct daemon *daemon);
 
 /* The same, once it has not changed for a while in which the process was idle: ended connections are closed

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boards are made ahead, a bounded number of them, and at once where none is in stock. */
+/* Files are made ahead, a bounded number of them, and at once where none is in stock. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,7 +12,8 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/memfd.h"
-#include "daemon/server/session/board_stock.h"
+#include "daemon/server/session/file_stock.h"
+#include "proto/board.h"
 #include "tests/suite.h"
 
 #define N_BYTES   135168
@@ -24,78 +25,77 @@ static const struct board_header header = {.version = BOARD_VERSION,
                                            .n_bytes = N_BYTES,
                                            .n_slots = 16384,
                                            .n_blocks = 77};
-static struct board_stock *stock;
+static struct file_stock *stock;
 static atomic_bool is_over;
 
 static void start(void)
 {
-        ck_assert_int_eq(board_stock_new(&header, &stock), 0);
+        ck_assert_int_eq(file_stock_new("gpumem-test", &header, sizeof(header), N_BYTES, &stock),
+                         0);
 }
 
 static void stop(void)
 {
-        stock = board_stock_free(stock);
+        stock = file_stock_free(stock);
 }
 
 /* Made without any fd: it was in stock. */
 static unsigned count_made_ahead(void)
 {
         struct rlimit before, none;
-        struct board board;
+        struct stock_file file;
         unsigned n = 0;
 
         ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
         none = before;
         none.rlim_cur = 0;
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-        for (; board_stock_take(stock, &board) == 0; n++) {
-                closep(&board.fd);
-                (void)munmap(board.bytes, board.n_bytes);
+        for (; file_stock_take(stock, &file) == 0; n++) {
+                stock_file_deinit(&file);
         }
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
         return n;
 }
 
-static void expect_new(const struct board *board)
+static void expect_new(const struct stock_file *file)
 {
         static const char zeros[N_BYTES];
-        const char *bytes = board->bytes;
+        const char *bytes = file->bytes;
 
-        ck_assert_uint_eq(board->n_bytes, N_BYTES);
+        ck_assert_uint_eq(file->n_bytes, N_BYTES);
         ck_assert_int_eq(memcmp(bytes, &header, sizeof(header)), 0);
         ck_assert_int_eq(memcmp(bytes + sizeof(header), zeros, N_BYTES - sizeof(header)), 0);
-        ck_assert_int_eq(memfd_check(board->fd, N_BYTES), 0);
-        ck_assert_int_eq(fcntl(board->fd, F_GETFD), FD_CLOEXEC);
+        ck_assert_int_eq(memfd_check(file->fd, N_BYTES), 0);
+        ck_assert_int_eq(fcntl(file->fd, F_GETFD), FD_CLOEXEC);
 }
 
 static void take_and_use(void)
 {
-        struct board board;
+        struct stock_file file;
 
-        ck_assert_int_eq(board_stock_take(stock, &board), 0);
-        expect_new(&board);
-        memset(board.bytes, 0xff, board.n_bytes);
-        closep(&board.fd);
-        (void)munmap(board.bytes, board.n_bytes);
+        ck_assert_int_eq(file_stock_take(stock, &file), 0);
+        expect_new(&file);
+        memset(file.bytes, 0xff, file.n_bytes);
+        stock_file_deinit(&file);
 }
 
-TEST(a_board_is_made_where_none_is_in_stock)
+TEST(a_file_is_made_where_none_is_in_stock)
 {
         ck_assert_uint_eq(count_made_ahead(), 0);
         take_and_use();
 }
 
-TEST(boards_are_made_ahead_up_to_a_bound)
+TEST(files_are_made_ahead_up_to_a_bound)
 {
-        board_stock_fill(stock);
-        ck_assert_uint_eq(count_made_ahead(), BOARD_STOCK_MAX);
+        file_stock_fill(stock);
+        ck_assert_uint_eq(count_made_ahead(), FILE_STOCK_MAX);
         ck_assert_uint_eq(count_made_ahead(), 0);
 }
 
 /* What one client wrote is in no other one's. */
-TEST(each_board_is_a_file_of_its_own)
+TEST(none_is_had_by_two)
 {
-        board_stock_fill(stock);
+        file_stock_fill(stock);
         for (unsigned i = 0; i < 3; i++)
                 take_and_use();
 }
@@ -103,15 +103,15 @@ TEST(each_board_is_a_file_of_its_own)
 TEST(where_the_kernel_refuses_a_file_nothing_is_in_stock)
 {
         struct rlimit before, none;
-        struct board board = {.fd = -7};
+        struct stock_file file = {.fd = -7};
 
         ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
         none = before;
         none.rlim_cur = 0;
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-        board_stock_fill(stock);
-        ck_assert_int_eq(board_stock_take(stock, &board), -EMFILE);
-        ck_assert_int_eq(board.fd, -7);
+        file_stock_fill(stock);
+        ck_assert_int_eq(file_stock_take(stock, &file), -EMFILE);
+        ck_assert_int_eq(file.fd, -7);
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
         take_and_use();
 }
@@ -124,9 +124,9 @@ TEST(the_last_fds_are_left_to_others)
         few = before;
         few.rlim_cur = 40;
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
-        board_stock_fill(stock);
+        file_stock_fill(stock);
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
-        ck_assert_uint_lt(count_made_ahead(), BOARD_STOCK_MAX);
+        ck_assert_uint_lt(count_made_ahead(), FILE_STOCK_MAX);
         take_and_use();
 }
 
@@ -134,7 +134,7 @@ static void *fill_on(void *argument)
 {
         (void)argument;
         while (!is_over) {
-                board_stock_fill(stock);
+                file_stock_fill(stock);
                 (void)sched_yield();
         }
         return NULL;
@@ -152,7 +152,7 @@ TEST(several_threads_fill_it_while_one_takes)
         is_over = true;
         for (unsigned i = 0; i < N_THREADS; i++)
                 ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
-        ck_assert_uint_le(count_made_ahead(), BOARD_STOCK_MAX);
+        ck_assert_uint_le(count_made_ahead(), FILE_STOCK_MAX);
 }
 
-TESTS_MAIN("board_stock", .start = start, .stop = stop)
+TESTS_MAIN("file_stock", .start = start, .stop = stop)
