@@ -130,22 +130,9 @@ static bool may_be_idle(const struct lease *lease)
         return lease->state == LEASE_BUSY && is_told(lease) && block_may_be_idle(lease->block);
 }
 
-/* In place of one that its client has removed. */
-static const _Atomic uint64_t no_word;
-
-/* A client can take the pages of its board away, and again after each look: a look then takes a page fault, as long as
- * dozens of others. While the lease is busy its word is not 0, so there is no second look at one that is. */
 bool lease_is_idle(const struct lease *lease)
 {
-        struct block *block = lease->block;
-        uint64_t word;
-
-        if (!may_be_idle(lease))
-                return false;
-        word = atomic_load_explicit(block->word, memory_order_relaxed);
-        if (!word)
-                block->word = &no_word;
-        return word == block->idle_word;
+        return may_be_idle(lease) && block_is_said_idle(lease->block);
 }
 
 static void tell(const struct lease *lease)

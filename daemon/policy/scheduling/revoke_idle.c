@@ -45,6 +45,7 @@ bool revoke_idle_try(struct block *block)
         return block->state == BLOCK_CACHED;
 }
 
+/* Most that a search meets are in use, as their words say: what else it would look at is seldom in the CPU's cache. */
 static struct block *revoke_in(struct bin *bin, const struct client *asker,
                                struct scan_budget *budget)
 {
@@ -57,8 +58,8 @@ static struct block *revoke_in(struct bin *bin, const struct client *asker,
                 next = TAILQ_NEXT(block, bin_link);
                 was_last = block == last;
                 budget->n_left--;
-                if (lease_of(block)->client != asker && !would_go_back(block, budget) &&
-                    revoke_idle_try(block))
+                if (block_is_said_idle(block) && lease_of(block)->client != asker &&
+                    !would_go_back(block, budget) && revoke_idle_try(block))
                         return block;
                 if (block_may_be_idle(block)) {
                         TAILQ_REMOVE(blocks, block, bin_link);
@@ -121,7 +122,8 @@ void revoke_idle_add_own(struct idle_leases *idle, struct holding *holding,
 
         for (block = TAILQ_FIRST(blocks); block && !was_last && budget->n_left && !is_full(idle);
              block = next) {
-                bool is_wanted = (!client || lease_of(block)->client == client) &&
+                bool is_wanted = block_is_said_idle(block) &&
+                                 (!client || lease_of(block)->client == client) &&
                                  !would_go_back(block, budget);
 
                 next = TAILQ_NEXT(block, holding_link);
@@ -202,7 +204,8 @@ void revoke_idle_add_others(struct idle_leases *idle, const struct holding *aske
         for (block = TAILQ_FIRST(blocks);
              block && !was_last && budget->n_left && !is_full(idle) && idle->n_bytes < n_bytes;
              block = next) {
-                bool is_wanted = block->holding != asker && !block_is_kept(block) &&
+                bool is_wanted = block_is_said_idle(block) && block->holding != asker &&
+                                 !block_is_kept(block) &&
                                  may_be_revoked_from(block, now_ns, budget);
 
                 next = TAILQ_NEXT(block, pool_age_link);
