@@ -59,6 +59,8 @@ const struct attack attacks[] = {
          ATTACK(CROWD, .work = work_lease, .window = 60, .held = 2, .n_bytes = TOO_LARGE)},
         {"never-read", ATTACK_LATENCY, .seconds = 8, ATTACK(CROWD, .work = work_never_read)},
         {"nagging", ATTACK_LATENCY, ATTACK(CROWD, .work = work_nag)},
+        {"full", ATTACK_LATENCY, ATTACK(CROWD, .work = work_fill)},
+        {"deaf", ATTACK_LATENCY, ATTACK(CROWD, .work = work_deaf)},
         {"attach", ATTACK_LATENCY, ATTACK(CROWD, .work = work_attach, .window = 4)},
         {"malformed", ATTACK_LATENCY, ATTACK(PRESS, .work = work_malformed)},
         {"statistics", ATTACK_LATENCY,

@@ -61,6 +61,12 @@ void work_never_read(struct gang_member *self);
 /* Never reads, too, and says again and again that it will ask no more. */
 void work_nag(struct gang_member *self);
 
+/* Says again and again that it will read no more, on connections that are kept full. */
+void work_fill(struct gang_member *self);
+
+/* The same on idle connections. The kernel looks at them each time, and tells gpumemd nothing. */
+void work_deaf(struct gang_member *self);
+
 /* Sends malformed frames, is sent away, and comes back. */
 void work_malformed(struct gang_member *self);
 

@@ -19,6 +19,7 @@
 #define PAUSE_US        1000
 #define SILENT_S        6 /* a HELLO must come within 5 */
 #define LEASES_OF_DYING 16
+#define FILLED_EACH     64 /* rounds */
 #define FIGURES_EACH    25 /* few answers have fds: a user may have only so many on the way */
 
 static struct askers askers;
@@ -87,6 +88,48 @@ void work_nag(struct gang_member *self)
         for (;;) {
                 for (unsigned i = 0; i < askers.n; i++)
                         (void)shutdown(askers.each[i].fd, i % 2 ? SHUT_WR : SHUT_RD);
+                gang_pass(self);
+        }
+}
+
+/* Frames without an answer, as many as its socket takes. */
+static void fill(struct asker *asker)
+{
+        struct frame frame;
+
+        do {
+                frame = FRAME_NULL;
+                frame.cancel.request = asker->serial;
+        } while (asker_send(asker, &frame, MESSAGE_CANCEL));
+}
+
+void work_fill(struct gang_member *self)
+{
+        askers_connect(&askers, self, self->rule->amount);
+        for (unsigned i = 0; i < askers.n; i++) {
+                if (askers.each[i].fd >= 0)
+                        (void)fcntl(askers.each[i].fd, F_SETFL, O_NONBLOCK);
+        }
+        self->n_done++;
+        gang_is_ready(self);
+        for (unsigned round = 0;; round++) {
+                for (unsigned i = 0; i < askers.n; i++) {
+                        if (round % FILLED_EACH == 0)
+                                fill(&askers.each[i]);
+                        (void)shutdown(askers.each[i].fd, SHUT_RD);
+                }
+                gang_pass(self);
+        }
+}
+
+void work_deaf(struct gang_member *self)
+{
+        askers_connect(&askers, self, self->rule->amount);
+        self->n_done++;
+        gang_is_ready(self);
+        for (;;) {
+                for (unsigned i = 0; i < askers.n; i++)
+                        (void)shutdown(askers.each[i].fd, SHUT_RD);
                 gang_pass(self);
         }
 }

@@ -29,11 +29,12 @@ static void check_task(const struct transport *transport)
         FUZZ_EXPECT(!has_work || transport->task.payer == transport->owner.payer);
 }
 
-/* Whatever a peer has sent that has hung up is known, and no frame waits for it. */
-static void check_unwatched(const struct transport *transport)
+/* Of a peer that is not heard it is known that there is something to be read, or the end; and what waits for it is polled. */
+static void check_unheard(const struct transport *transport)
 {
-        FUZZ_EXPECT(transport->has_hung_up && transport->is_readable);
-        FUZZ_EXPECT(!transport->send_queue.n);
+        FUZZ_EXPECT(transport->is_readable);
+        FUZZ_EXPECT(transport->has_hung_up || transport->watch.news);
+        FUZZ_EXPECT(!transport->send_queue.n || transport->is_busy);
 }
 
 /* What it does not know it will be told. */
@@ -42,10 +43,10 @@ static void check_events(const struct transport *transport)
         uint32_t asked = epoll_asked(transport->fd), standing = 0;
         uint32_t known = epoll_untold(transport->fd);
 
-        if (!transport->watch.news) {
-                check_unwatched(transport);
+        if (!transport_is_heard(transport))
+                check_unheard(transport);
+        if (!transport->watch.news)
                 return;
-        }
         FUZZ_EXPECT(asked == (transport->watch.events | EPOLLET));
         FUZZ_EXPECT(asked & EPOLLIN && asked & EPOLLRDHUP);
         if (transport->send_queue.n)

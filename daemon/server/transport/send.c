@@ -27,7 +27,7 @@ uint64_t send_count_unread(const struct transport *transport)
 
 /* The daemon sees the peer's end by reading, so that frames that the peer sent before are still taken. A
  * connection that cannot be written to for another reason is shut down, which reads as its end. */
-void send_give_up(struct transport *transport)
+static void give_up_sending(struct transport *transport)
 {
         send_queue_drop_all(&transport->send_queue);
         (void)shutdown(transport->fd, SHUT_RDWR);
@@ -44,7 +44,7 @@ void send_wait(struct transport *transport)
         begin_looks(transport, send_count_unread(transport));
 }
 
-static void become_busy(struct transport *transport)
+void send_become_busy(struct transport *transport)
 {
         if (transport->is_busy)
                 return;
@@ -131,6 +131,13 @@ static int try_send(struct transport *transport, const struct frame *frame, cons
         }
 }
 
+/* The loop reports when there is room, if it hears the peer at all. */
+static void wait_for_room(struct transport *transport, int r)
+{
+        if (r == -EBUSY || (r == -EAGAIN && !transport_is_heard(transport)))
+                send_become_busy(transport);
+}
+
 static uint64_t lease_of(const struct frame *frame)
 {
         return frame->kind == MESSAGE_LEASED ? frame->leased.lease : frame->attached.lease;
@@ -159,12 +166,11 @@ void send_flush(struct transport *transport)
                 }
                 r = try_first(transport);
 
-                if (r == -EBUSY)
-                        become_busy(transport);
+                wait_for_room(transport, r);
                 if (r == -EBUSY || r == -EAGAIN)
                         return;
                 if (r) {
-                        send_give_up(transport);
+                        give_up_sending(transport);
                         return;
                 }
                 send_queue_drop_first(&transport->send_queue);
@@ -204,11 +210,9 @@ void transport_send(struct transport *transport, const struct frame *frame, cons
                 r = try_send(transport, frame, fds);
         if (r == 0)
                 return;
-        if (r == -EBUSY && !transport->has_hung_up)
-                become_busy(transport);
-        if ((r != -EBUSY && r != -EAGAIN) || transport->has_hung_up ||
-            !put_off(transport, frame, fds, kind))
-                send_give_up(transport);
+        wait_for_room(transport, r);
+        if ((r != -EBUSY && r != -EAGAIN) || !put_off(transport, frame, fds, kind))
+                give_up_sending(transport);
         transport_watch(transport);
 }
 

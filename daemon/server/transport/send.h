@@ -20,8 +20,8 @@ void send_forget(struct transport *transport);
 /* Polls the connection: it waits for something that the loop does not report. */
 void send_wait(struct transport *transport);
 
-/* Nothing more is sent, not even what is queued. What the peer has sent is still read. */
-void send_give_up(struct transport *transport);
+/* The queued frames wait for what the loop does not report. */
+void send_become_busy(struct transport *transport);
 
 /* Whether it is to be polled: frames wait for what the loop does not report, or fds are in flight. */
 bool send_must_look(const struct transport *transport);

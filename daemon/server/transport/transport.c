@@ -14,6 +14,9 @@
 /* Queued frames at which reading stops. */
 #define SEND_QUEUE_HIGH 64
 
+/* So often a peer is heard that has something to be read, or says again that it reads no more, before that is read. */
+#define AGAIN_MAX 4
+
 static const struct proto_reason fds_came = {"unexpected file descriptors", NULL};
 
 static bool may_read(const struct transport *transport)
@@ -28,13 +31,22 @@ static bool has_work(const struct transport *transport)
                (transport->has_hung_up && transport->watch.news);
 }
 
-/* The kernel reports that a peer has read something only while frames wait for that. */
+bool transport_is_heard(const struct transport *transport)
+{
+        return transport->watch.news &&
+               !(transport->is_readable && transport->n_again >= AGAIN_MAX);
+}
+
+/* The kernel reports that a peer has read something only while frames wait for that. A peer that is not heard it reports
+ * once more, and then not until this changes. */
 static uint32_t wanted_events(const struct transport *transport)
 {
         uint32_t events = EPOLLIN | EPOLLRDHUP;
 
         if (transport->send_queue.n && !transport->is_busy)
                 events |= EPOLLOUT;
+        if (!transport_is_heard(transport))
+                events |= (uint32_t)EPOLLONESHOT;
         return events;
 }
 
@@ -42,6 +54,8 @@ void transport_watch(struct transport *transport)
 {
         if (transport->closing)
                 return;
+        if (transport->send_queue.n && !transport_is_heard(transport))
+                send_become_busy(transport);
         fd_watch_change(&transport->watch, wanted_events(transport));
         if (has_work(transport))
                 payer_put(transport->owner.payer, &transport->task);
@@ -65,6 +79,7 @@ static void report(struct fd_watch *watch, uint32_t events)
 {
         struct transport *transport = CONTAINER_OF(watch, struct transport, watch);
 
+        transport->n_again += transport->is_readable;
         transport->is_readable |= (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
         transport->is_writable |= (events & EPOLLOUT) != 0;
         transport->has_hung_up |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
@@ -100,29 +115,23 @@ static bool receive(struct transport *transport)
         }
         if (r == 0)
                 r = frame_socket_receive(transport->fd, FROM_CLIENT, &frame, &fds, &reason);
-        if (r == -EAGAIN)
+        if (r == -EAGAIN) {
                 transport->is_readable = false;
+                transport->n_again = 0;
+        }
         if (r == -EAGAIN || r == -EINTR)
                 return r == -EINTR;
         take_one(transport, r, &frame, &reason);
         return true;
 }
 
-/* All that the peer has sent is there to be read, and it could have the loop told of its end again and again. It waits for
- * no answer: it gets those for which its socket has room now. */
-static void stop_watching(struct transport *transport)
-{
-        fd_watch_end(&transport->watch);
-        if (transport->send_queue.n)
-                send_give_up(transport);
-}
-
 static void step(struct task *task)
 {
         struct transport *transport = CONTAINER_OF(task, struct transport, task);
 
+        /* All that it has sent is there to be read, and it could have the loop told of its end again and again. */
         if (transport->has_hung_up)
-                stop_watching(transport);
+                fd_watch_end(&transport->watch);
         if (transport->is_writable)
                 send_flush(transport);
         if (transport->is_readable)
@@ -142,6 +151,7 @@ int transport_init(struct transport *transport, struct server *server,
         transport->watch = (struct fd_watch){.report = report};
         transport->closing = transport->is_busy = false;
         transport->is_readable = transport->is_writable = false;
+        transport->n_again = 0;
         transport->has_hung_up = transport->is_waiting = false;
         transport->polled = (struct poll_rounds_member){.list = NULL};
         transport->fault = NULL;
@@ -150,7 +160,7 @@ int transport_init(struct transport *transport, struct server *server,
                                             .kind = ALLOWANCE_IN_FLIGHT};
         send_queue_init(&transport->send_queue, owner->allowance);
         r = fd_watch_begin(&transport->watch, &server->scheduler.news, owner->payer, take_fd,
-                           wanted_events(transport));
+                           EPOLLIN | EPOLLRDHUP);
         if (r) {
                 transport_turn_away(take_fd, GPUMEM_E_TOO_MANY, TRANSPORT_UNWATCHED);
                 transport_close_socket(server, steal_fd(&transport->fd));
@@ -180,7 +190,7 @@ bool transport_catch_up(struct transport *transport)
 
         if (transport->closing || poll(&poll_fd, 1, 0) <= 0)
                 return false;
-        transport->has_hung_up = true;
+        transport->has_hung_up = transport->is_readable = true;
         send_queue_drop_all(&transport->send_queue);
         has_more = transport->is_waiting || (receive(transport) && !transport->closing);
         transport_watch(transport);

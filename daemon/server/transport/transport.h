@@ -33,6 +33,7 @@ struct transport {
         unsigned n_fds_each;  /* of the frames in flight that have fds: the most */
         struct stall stall;   /* while frames are queued */
         bool is_readable;     /* no read has found nothing since the kernel said so */
+        unsigned n_again;     /* events since then, until a read finds nothing */
         bool is_writable;     /* the kernel said so, and has not said no since */
         bool has_hung_up;     /* the peer waits for no answer; what it sent before is still read */
         bool is_waiting;      /* for the answer to the last frame: no other is read */
@@ -62,6 +63,9 @@ int transport_init(struct transport *transport, struct server *server,
 
 /* Updates what the loop watches. Call it after every change of what this depends on. */
 void transport_watch(struct transport *transport);
+
+/* Whether the loop reports its events. If not, all that can be learned of it is known, but for room for what is queued. */
+bool transport_is_heard(const struct transport *transport);
 
 /* No frame is read until transport_go_on: the answer to the last one is not there. */
 void transport_wait(struct transport *transport);
