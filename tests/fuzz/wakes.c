@@ -23,7 +23,7 @@ static bool may_read(const struct transport *transport)
 static void check_task(const struct transport *transport)
 {
         bool has_work = (transport->is_readable && may_read(transport)) || transport->is_writable ||
-                        (transport->has_hung_up && transport->watch.news);
+                        (transport->has_hung_up && transport->watch.set);
 
         FUZZ_EXPECT(has_work || !transport->task.payer);
         FUZZ_EXPECT(!has_work || transport->task.payer == transport->owner.payer);
@@ -33,7 +33,7 @@ static void check_task(const struct transport *transport)
 static void check_unheard(const struct transport *transport)
 {
         FUZZ_EXPECT(transport->is_readable);
-        FUZZ_EXPECT(transport->has_hung_up || transport->watch.news);
+        FUZZ_EXPECT(transport->has_hung_up || transport->watch.set);
         FUZZ_EXPECT(!transport->send_queue.n || transport->is_busy);
 }
 
@@ -45,7 +45,7 @@ static void check_events(const struct transport *transport)
 
         if (!transport_is_heard(transport))
                 check_unheard(transport);
-        if (!transport->watch.news)
+        if (!transport->watch.set)
                 return;
         FUZZ_EXPECT(asked == (transport->watch.events | EPOLLET));
         FUZZ_EXPECT(asked & EPOLLIN && asked & EPOLLRDHUP);
@@ -65,7 +65,7 @@ static void check_transport(const struct transport *transport)
 
         if (transport->closing) {
                 FUZZ_EXPECT(is_looked_at == (transport->fd >= 0));
-                FUZZ_EXPECT(!transport->watch.news && !transport->task.payer);
+                FUZZ_EXPECT(!transport->watch.set && !transport->task.payer);
                 return;
         }
         FUZZ_EXPECT(is_looked_at || !transport->is_busy);
@@ -81,10 +81,10 @@ static void check_process(const struct session *session)
         uint32_t standing = 0;
 
         if (session->state == SESSION_ORPHANED || session->state == SESSION_CLOSING)
-                FUZZ_EXPECT(!session->process_watch.news && !session->process_end.payer);
+                FUZZ_EXPECT(!session->process_watch.set && !session->process_end.payer);
         if (!waits)
                 return;
-        FUZZ_EXPECT(session->process_watch.news);
+        FUZZ_EXPECT(session->process_watch.set);
         FUZZ_EXPECT(epoll_asked(session->peer.pidfd) & EPOLLIN);
         FUZZ_EXPECT(peers_find_ready(session->peer.pidfd, &standing));
         if (standing && !session->process_end.payer)

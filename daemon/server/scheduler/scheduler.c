@@ -58,7 +58,7 @@ int scheduler_open(struct scheduler *scheduler, uv_loop_t *loop,
         scheduler->node.owner = OWNER_NUMBER(1);
         scheduler->arriving.owner = OWNER_NUMBER(2);
         scheduler->serving.owner = OWNER_NUMBER(3);
-        return r ? r : news_open(&scheduler->news, loop);
+        return r ? r : fd_watches_open(&scheduler->watches, loop);
 }
 
 void scheduler_close(struct scheduler *scheduler)
@@ -77,7 +77,7 @@ void scheduler_deinit(struct scheduler *scheduler)
         if (scheduler->serving.n_refs)
                 payer_unref(&scheduler->serving);
         payer_deinit_root(&scheduler->everyone);
-        news_close(&scheduler->news);
+        fd_watches_close(&scheduler->watches);
 }
 
 static struct task *next_task(struct scheduler *scheduler, struct payer **ret_payer)
@@ -205,19 +205,19 @@ static void take_turn(struct scheduler *scheduler)
 
 static void look_for_news(struct scheduler *scheduler)
 {
-        bool has_more = scheduler->news.is_loop_ready || scheduler_has_work(scheduler);
+        bool has_more = scheduler->watches.is_loop_ready || scheduler_has_work(scheduler);
         int timeout_ms = has_more ? 0 : uv_backend_timeout(scheduler->loop);
 
-        scheduler->idle_ns += news_look(&scheduler->news, timeout_ms);
+        scheduler->idle_ns += fd_watches_look(&scheduler->watches, timeout_ms);
 }
 
 /* Timers count from the time that the loop knows. */
 static void run_loop(struct scheduler *scheduler)
 {
         uv_update_time(scheduler->loop);
-        if (!scheduler->news.is_loop_ready && uv_backend_timeout(scheduler->loop))
+        if (!scheduler->watches.is_loop_ready && uv_backend_timeout(scheduler->loop))
                 return;
-        scheduler->news.is_loop_ready = false;
+        scheduler->watches.is_loop_ready = false;
         (void)uv_run(scheduler->loop, UV_RUN_NOWAIT);
 }
 

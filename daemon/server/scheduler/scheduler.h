@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the daemon's work in steps: one frame, one connection, one part of a longer task. The payer of each step, and
- * whose step is next, is next_payer.h's affair. Between short turns of steps it looks for news (news.h): of the payers' fds,
+ * whose step is next, is next_payer.h's affair. Between short turns of steps it looks for news (fd_watch.h): of the payers' fds,
  * and of libuv's, which has the timers, the signals and the wakes of other threads. Knows no session. On the loop.
  *
  * The admin socket is a payer beside the users, with the same share. It is also guaranteed a tenth of the time in which
@@ -13,7 +13,7 @@
 #include <uv.h>
 
 #include "daemon/fairness/next_payer.h"
-#include "daemon/server/scheduler/news.h"
+#include "daemon/server/scheduler/fd_watch.h"
 
 /* A step that takes longer is late. */
 #define SCHEDULER_LATE_NS UINT64_C(100000)
@@ -27,7 +27,7 @@ struct scheduler_stats {
 
 struct scheduler {
         uv_loop_t *loop;
-        struct news news;
+        struct fd_watches watches;
         bool is_closed;
         struct payer everyone;
         struct payer admin;
@@ -50,7 +50,7 @@ struct scheduler {
 };
 
 /* Before scheduler_open; scheduler_deinit is legal. */
-#define SCHEDULER_NULL ((struct scheduler){.news = NEWS_NULL})
+#define SCHEDULER_NULL ((struct scheduler){.watches = FD_WATCHES_NULL})
 
 /* after_step: at the end of each step, as a part of it. after_turn: after each turn of steps, before the next look for news. */
 struct scheduler_calls {

@@ -397,7 +397,7 @@ int session_watch_process(struct session *session)
 
         if (!peer_lives(&session->peer))
                 return -ESRCH;
-        return fd_watch_begin(&session->process_watch, &session->server->scheduler.news,
+        return fd_watch_begin(&session->process_watch, &session->server->scheduler.watches,
                               owner.payer, session->peer.pidfd, EPOLLIN);
 }
 

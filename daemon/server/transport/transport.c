@@ -28,13 +28,12 @@ static bool may_read(const struct transport *transport)
 static bool has_work(const struct transport *transport)
 {
         return (transport->is_readable && may_read(transport)) || transport->is_writable ||
-               (transport->has_hung_up && transport->watch.news);
+               (transport->has_hung_up && transport->watch.set);
 }
 
 bool transport_is_heard(const struct transport *transport)
 {
-        return transport->watch.news &&
-               !(transport->is_readable && transport->n_again >= AGAIN_MAX);
+        return transport->watch.set && !(transport->is_readable && transport->n_again >= AGAIN_MAX);
 }
 
 /* The kernel reports that a peer has read something only while frames wait for that. A peer that is not heard it reports
@@ -159,7 +158,7 @@ int transport_init(struct transport *transport, struct server *server,
         transport->in_flight = (struct due){.allowance = owner->allowance,
                                             .kind = ALLOWANCE_IN_FLIGHT};
         send_queue_init(&transport->send_queue, owner->allowance);
-        r = fd_watch_begin(&transport->watch, &server->scheduler.news, owner->payer, take_fd,
+        r = fd_watch_begin(&transport->watch, &server->scheduler.watches, owner->payer, take_fd,
                            EPOLLIN | EPOLLRDHUP);
         if (r) {
                 transport_turn_away(take_fd, GPUMEM_E_TOO_MANY, TRANSPORT_UNWATCHED);

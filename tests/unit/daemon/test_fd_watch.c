@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* news: what the kernel says of fds is told once, a part in each look, and each fd's payer pays for what is told of it. */
-#include "daemon/server/scheduler/news.h"
+/* fd_watch: what the kernel says of fds is told once, a part in each look, and each fd's payer pays for what is told of it. */
+#include "daemon/server/scheduler/fd_watch.h"
 
 #include <string.h>
 #include <sys/eventfd.h>
@@ -52,7 +52,7 @@ static void begin(unsigned i, uint32_t events)
         watched[i].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         ck_assert_int_ge(watched[i].fd, 0);
         watched[i].watch.report = report;
-        ck_assert_int_eq(fd_watch_begin(&watched[i].watch, &scheduler.news, watched[i].payer,
+        ck_assert_int_eq(fd_watch_begin(&watched[i].watch, &scheduler.watches, watched[i].payer,
                                         watched[i].fd, events),
                          0);
 }
@@ -205,4 +205,4 @@ TEST(one_event_is_told_until_a_change_if_so_asked)
         ck_assert_uint_eq(watched[0].n_told, 3);
 }
 
-TESTS_MAIN("news", .start = start, .stop = stop)
+TESTS_MAIN("fd_watch", .start = start, .stop = stop)

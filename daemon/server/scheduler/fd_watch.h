@@ -12,16 +12,16 @@
 
 #include "daemon/fairness/next_payer.h"
 
-struct news {
+struct fd_watches {
         int fd;
         bool is_loop_ready; /* libuv's has told something, or libuv has not been run yet: it watches nothing before */
 };
 
-/* Before news_open; news_close is legal. */
-#define NEWS_NULL ((struct news){.fd = -1})
+/* Before fd_watches_open; fd_watches_close is legal. */
+#define FD_WATCHES_NULL ((struct fd_watches){.fd = -1})
 
 struct fd_watch {
-        struct news *news; /* NULL: nothing is watched */
+        struct fd_watches *set; /* NULL: nothing is watched */
         struct payer *payer;
         int fd;
         uint32_t events;
@@ -29,16 +29,16 @@ struct fd_watch {
         void (*report)(struct fd_watch *watch, uint32_t events);
 };
 
-/* Errors of the kernel's; what was opened is left to news_close. */
-int news_open(struct news *news, uv_loop_t *loop);
-void news_close(struct news *news);
+/* Errors of the kernel's; what was opened is left to fd_watches_close. */
+int fd_watches_open(struct fd_watches *set, uv_loop_t *loop);
+void fd_watches_close(struct fd_watches *set);
 
 /* Tells what has arrived. If that is nothing, it waits so long for it; -1: for ever. Returns for how long it waited. */
-uint64_t news_look(struct news *news, int timeout_ms);
+uint64_t fd_watches_look(struct fd_watches *set, int timeout_ms);
 
 /* Watches the fd for events (EPOLLIN and others; EPOLLHUP and EPOLLERR are always told). With EPOLLONESHOT one event is
  * told, and then none until a change. -ENOMEM, or errors of the kernel's. */
-int fd_watch_begin(struct fd_watch *watch, struct news *news, struct payer *payer, int fd,
+int fd_watch_begin(struct fd_watch *watch, struct fd_watches *set, struct payer *payer, int fd,
                    uint32_t events);
 
 /* Events that stand already are told again. */
