@@ -6,8 +6,8 @@
 #include "bench/commands.h"
 
 #define N_STEPS      1024
-#define BOUND_PLAIN  10
-#define BOUND_HANDLE 8
+#define BOUND_PLAIN  6
+#define BOUND_HANDLE 4
 
 static int hot_alloc(void *argument, uint64_t n_bytes, void **ret_pointer)
 {

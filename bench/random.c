@@ -7,7 +7,7 @@
 #define N_LIVE       1000
 #define N_STEPS      1024
 #define BOUND_PLAIN  8
-#define BOUND_HANDLE 6.5
+#define BOUND_HANDLE 5.5
 
 struct state {
         struct target target;
