@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files that are made ahead of their use, all alike: boards of the clients that will come, and the files of answers with
- * statistics. To make a file and to map it takes the kernel a fifth of what the loop needs for a connection, and most of
- * what it needs for such an answer. */
+ * statistics. To make a file and to map it takes the kernel a fifth of what the loop needs for a connection, and half
+ * of what it needs for such an answer. */
 #pragma once
 
 #include <stddef.h>
