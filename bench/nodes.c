@@ -158,7 +158,7 @@ int command_node(const struct options *options, struct rows *rows)
 {
         struct processes processes = {
                 .options = options, .n = options->n_files, .least_hit_rate = 100};
-        struct row node = {.name = "node", .limit = ROW_AT_MOST, .bound = 1.04};
+        struct row node = {.name = "node", .limit = ROW_AT_MOST, .bound = 1.1};
         struct row hits = {
                 .name = "node_hit_rate", .unit = "%", .limit = ROW_AT_LEAST, .bound = 95};
         int r;

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "daemon/server/session/file_stock.h"
 #include "proto/address.h"
 #include "tests/live/support/old_kernel.h"
 #include "tests/live/support/world.h"
@@ -327,7 +328,7 @@ TEST(a_daemon_without_a_fd_says_so, .in = &stopped, .to = WORLD_OF_OTHER_NAMESPA
                 ck_assert_uint_eq(daemon_quiet_fds(&gpumemd), n_fds);
         }
         ck_assert_msg(lacked_pidfd, "%s", text);
-        knock(n_fds + 16, text);
+        knock(n_fds + 2 * FILE_STOCK_MAX + 16, text);
         ck_assert_str_eq(text, "");
 }
 
