@@ -67,7 +67,7 @@ static const uint64_t least[ALLOWANCE_N_KINDS] = {
 };
 
 /* Half of the fds are for sessions, three sixteenths for queued replies, and as many for blocks. What is left is for
- * boards that are made ahead, and for files that the daemon opens. The kernel counts fds in flight separately,
+ * files that are made ahead, and for those that the daemon opens. The kernel counts fds in flight separately,
  * against a limit of the same size. */
 void fd_limits_init(struct server *server)
 {
