@@ -23,3 +23,4 @@ static inline uint64_t no_clock_ns(void)
 #define uv_loop_configure(loop, option) 0
 #define uv_metrics_idle_time(loop)      UINT64_C(0)
 #define payer_charge(payer, n_ns)       ((void)(payer), (void)(n_ns))
+#define payer_end_step(payer, n_ns)     ((payer_end_step)((payer), 0))

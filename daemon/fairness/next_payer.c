@@ -182,21 +182,28 @@ static void begin_work(struct payer *payer)
         }
 }
 
+static bool is_done(const struct payer *payer)
+{
+        return TAILQ_EMPTY(&payer->tasks) && !payer->n_with_work;
+}
+
+static void leave_heap(struct payer *payer)
+{
+        struct payer *parent = payer->parent;
+        struct payer *last = parent->children[--parent->n_with_work];
+
+        payer->has_work = false;
+        if (last == payer)
+                return;
+        set_place(parent, payer->place, last);
+        sink(last);
+        rise(last);
+}
+
 static void end_work(struct payer *payer)
 {
-        for (; payer->parent && TAILQ_EMPTY(&payer->tasks) && !payer->n_with_work;
-             payer = payer->parent) {
-                struct payer *parent = payer->parent;
-                struct payer *last = parent->children[--parent->n_with_work];
-                unsigned place = payer->place;
-
-                payer->has_work = false;
-                if (last == payer)
-                        continue;
-                set_place(parent, place, last);
-                sink(last);
-                rise(last);
-        }
+        for (; payer->has_work && is_done(payer); payer = payer->parent)
+                leave_heap(payer);
 }
 
 void payer_put(struct payer *payer, struct task *task)
@@ -233,7 +240,8 @@ struct task *payer_next(struct payer *everyone, struct payer **ret_payer)
         }
         task = TAILQ_FIRST(&payer->tasks);
         payer_ref(payer);
-        payer_take_out(task);
+        TAILQ_REMOVE(&payer->tasks, task, link);
+        task->payer = NULL;
         *ret_payer = payer;
         return task;
 }
@@ -244,7 +252,29 @@ void payer_charge(struct payer *payer, uint64_t n_ns)
                 n_ns = PAYER_STEP_MAX_NS;
         for (; payer; payer = payer->parent) {
                 payer->used_ns += n_ns;
-                if (payer->has_work)
+                if (!payer->has_work)
+                        continue;
+                if (is_done(payer))
+                        leave_heap(payer);
+                else
                         sink(payer);
         }
+}
+
+bool payer_is_alone(const struct payer *payer)
+{
+        unsigned n_own = 0;
+
+        for (; payer; payer = payer->parent) {
+                if (!TAILQ_EMPTY(&payer->tasks) || payer->n_with_work > n_own)
+                        return false;
+                n_own = payer->has_work;
+        }
+        return true;
+}
+
+void payer_end_step(struct payer *payer, uint64_t n_ns)
+{
+        payer_charge(payer, n_ns);
+        payer_unref(payer);
 }

@@ -73,8 +73,15 @@ void payer_put(struct payer *payer, struct task *task);
 /* Also legal for a task that is in no list. */
 void payer_take_out(struct task *task);
 
-/* Takes the next task out of its list; NULL: there is no work. The caller then has the reference *ret_payer. */
+/* Takes the next task out of its list; NULL: there is no work. The caller then has the reference *ret_payer, and that
+ * payer counts as one with work until payer_end_step(): most have more of it then, and keep their places. */
 struct task *payer_next(struct payer *everyone, struct payer **ret_payer);
+
+/* Whether no task waits during a step of the payer. */
+bool payer_is_alone(const struct payer *payer);
+
+/* The step took so much time. Takes the reference. */
+void payer_end_step(struct payer *payer, uint64_t n_ns);
 
 /* The payer has used so much time. */
 void payer_charge(struct payer *payer, uint64_t n_ns);

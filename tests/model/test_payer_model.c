@@ -41,7 +41,7 @@ static struct thing {
 } things[N_TASKS];
 
 static struct test_random numbers;
-static uint64_t n_puts, n_served, n_kept, n_revived;
+static uint64_t n_puts, n_served, n_alone, n_kept, n_revived;
 static bool is_over;
 
 static unsigned below(uint64_t n)
@@ -203,9 +203,19 @@ static void expect_least(unsigned at)
                 parent->reached_ns = nodes[at].used_ns;
 }
 
+/* During a step of it. */
+static void expect_alone(unsigned at)
+{
+        bool any = false;
+
+        for (unsigned i = 0; i < N_TASKS; i++)
+                any |= things[i].node != NOWHERE;
+        EXPECT(payer_is_alone(&nodes[at].payer) == !any);
+        n_alone += !any;
+}
+
 static void charge(unsigned at, uint64_t n_ns)
 {
-        payer_charge(&nodes[at].payer, n_ns);
         if (n_ns > PAYER_STEP_MAX_NS)
                 n_ns = PAYER_STEP_MAX_NS;
         for (; at != EVERYONE; at = nodes[at].parent)
@@ -213,11 +223,30 @@ static void charge(unsigned at, uint64_t n_ns)
         nodes[EVERYONE].used_ns += n_ns;
 }
 
+static void charge_outside(unsigned at, uint64_t n_ns)
+{
+        payer_charge(&nodes[at].payer, n_ns);
+        charge(at, n_ns);
+}
+
+/* A step may put tasks and take them out: its own payer's, and others'. */
+static void change_one(void)
+{
+        struct thing *thing = &things[below(N_TASKS)];
+        unsigned at = below(N_NODES);
+
+        if (below(2))
+                take_out(thing);
+        else if (nodes[at].is_made && nodes[at].n_refs)
+                put(thing, at);
+}
+
 static void serve(void)
 {
         struct payer *payer;
         struct task *task;
         struct thing *thing;
+        uint64_t n_ns;
         unsigned at;
 
         count_all();
@@ -236,8 +265,12 @@ static void serve(void)
         n_served++;
         if (below(4))
                 put(thing, at);
-        charge(at, below(PAYER_STEP_MAX_NS * 5 / 4));
-        payer_unref(payer);
+        while (!below(4))
+                change_one();
+        expect_alone(at);
+        n_ns = below(PAYER_STEP_MAX_NS * 5 / 4);
+        payer_end_step(payer, n_ns);
+        charge(at, n_ns);
 }
 
 static void operate(void)
@@ -255,7 +288,7 @@ static void operate(void)
         else if (how == 11)
                 take_out(thing);
         else if (how == 12 && node->n_refs)
-                charge(at, below(PAYER_STEP_MAX_NS));
+                charge_outside(at, below(PAYER_STEP_MAX_NS));
         else if (how == 13)
                 ref(at);
         else if (node->n_refs)
@@ -307,6 +340,7 @@ TEST(the_next_is_always_the_one_that_used_least)
                 check_all();
         }
         ck_assert_uint_gt(n_served, n_steps / 4);
+        ck_assert_uint_gt(n_alone, 10);
         ck_assert_uint_gt(n_kept, 10);
         ck_assert_uint_gt(n_revived, 10);
         end_all();

@@ -85,7 +85,7 @@ static struct task *next_task(struct scheduler *scheduler, struct payer **ret_pa
         for (unsigned i = 0; i < ARRAY_SIZE(scheduler->guaranteed); i++) {
                 struct payer *payer = scheduler->guaranteed[i].payer;
 
-                if (payer->has_work && scheduler->guaranteed[i].credit_ns >= 0)
+                if (payer->has_work && scheduler->guaranteed[i].credit >= 0)
                         return payer_next(payer, ret_payer);
         }
         return payer_next(&scheduler->everyone, ret_payer);
@@ -102,15 +102,12 @@ static void note_for_guarantees(struct scheduler *scheduler, const struct payer 
         int64_t step_ns = n_ns < PAYER_STEP_MAX_NS ? (int64_t)n_ns : (int64_t)PAYER_STEP_MAX_NS;
 
         for (unsigned i = 0; i < ARRAY_SIZE(scheduler->guaranteed); i++) {
-                bool is_its = payer == scheduler->guaranteed[i].payer;
-                int64_t *credit_ns = &scheduler->guaranteed[i].credit_ns;
+                struct guarantee *guarantee = &scheduler->guaranteed[i];
+                bool is_its = payer == guarantee->payer;
+                int64_t credit = is_its ? -step_ns * guarantee->n_others : step_ns;
 
-                if (is_its)
-                        *credit_ns = bounded(*credit_ns - step_ns, CREDIT_MAX_NS);
-                else
-                        *credit_ns = bounded(*credit_ns +
-                                                     step_ns / scheduler->guaranteed[i].n_others,
-                                             CREDIT_MAX_NS);
+                guarantee->credit = bounded(guarantee->credit + credit,
+                                            CREDIT_MAX_NS * guarantee->n_others);
         }
 }
 
@@ -187,9 +184,8 @@ static bool take_step(struct scheduler *scheduler, uint64_t *now_ns)
         n_ns = own_time(scheduler, *now_ns, *now_ns - since_ns);
         count(&scheduler->stats, n_ns);
         note_for_guarantees(scheduler, payer, n_ns);
-        payer_charge(payer, n_ns);
+        payer_end_step(payer, n_ns);
         charge_second(scheduler, n_ns);
-        payer_unref(payer);
         return true;
 }
 
@@ -232,7 +228,10 @@ void scheduler_run_once(struct scheduler *scheduler)
 
 bool scheduler_has_work(const struct scheduler *scheduler)
 {
-        return scheduler->everyone.n_with_work && !scheduler->is_closed;
+        if (scheduler->is_closed)
+                return false;
+        return scheduler->payer ? !payer_is_alone(scheduler->payer)
+                                : scheduler->everyone.n_with_work > 0;
 }
 
 uint64_t scheduler_cpu_ns(const struct scheduler *scheduler)

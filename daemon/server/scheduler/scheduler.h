@@ -36,10 +36,11 @@ struct scheduler {
         struct payer serving;  /* for walks through queues, where none gives cause any more */
         struct payer *payer;   /* of the step under way; NULL: none is */
         struct payer *second;  /* who pays for it as well, or NULL */
-        struct {
+        struct guarantee {
                 struct payer *payer;
-                int64_t credit_ns; /* time to which it is entitled; from 0 on it is served before users */
                 int64_t n_others; /* for each nanosecond of it others have so many */
+                int64_t credit;   /* the time to which it is entitled, in nanoseconds of the others; from 0 on it
+                                     is served before users */
         } guaranteed[3];          /* each before those behind it */
         uint64_t idle_ns;         /* in which it waited for news */
         struct scheduler_stats stats;

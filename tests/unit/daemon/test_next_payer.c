@@ -87,8 +87,7 @@ static struct node *step(uint64_t n_ns)
         node->n_ns += n_ns;
         node->n_steps++;
         payer_put(payer, task);
-        payer_charge(payer, n_ns);
-        payer_unref(payer);
+        payer_end_step(payer, n_ns);
         return node;
 }
 
@@ -360,9 +359,8 @@ TEST(without_memory_there_is_no_payer)
                 struct payer *payer;
                 struct task *task = payer_next(&everyone, &payer);
 
-                payer_charge(payer, US * (i % 7));
                 payer_put(payer, task);
-                payer_unref(payer);
+                payer_end_step(payer, US * (i % 7));
         }
         is_memory_gone = false;
         unref(0, 9);

@@ -102,7 +102,7 @@ static bool take_step(void)
                 return false;
         ck_assert_ptr_eq(payer, &server->scheduler.node);
         task->step(task);
-        payer_unref(payer);
+        payer_end_step(payer, 0);
         return true;
 }
 
