@@ -138,6 +138,11 @@ static struct action_node *take(struct policy *policy)
         return node;
 }
 
+bool policy_has_action(const struct policy *policy)
+{
+        return !TAILQ_EMPTY(&policy->actions.nodes);
+}
+
 struct action policy_next_action(struct policy *policy)
 {
         struct action_node *node = take(policy);

@@ -49,7 +49,7 @@ static void begin_drop(struct client *client)
         action_withdraw(&client->mark);
         for (uint32_t i = 0; i < client->policy->n_pools; i++)
                 action_withdraw(&client->sums[i].pressure);
-        client->next_to_drop = client->leases;
+        client->next_to_drop = TAILQ_FIRST(&client->leases);
 }
 
 /* So many leases that are looked at take as long as one that is dropped. */
@@ -88,7 +88,7 @@ bool client_end_drop(struct client *client, unsigned n_most)
 
                 n_most -= cost < n_most ? cost : n_most;
                 keep_begin(lease);
-                client->next_to_drop = lease->hh.next;
+                client->next_to_drop = TAILQ_NEXT(lease, client_link);
                 drop_lease(lease);
         }
         return client->next_to_drop || !LIST_EMPTY(&client->release_alls);

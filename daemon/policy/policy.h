@@ -207,6 +207,9 @@ int policy_set_pool_min(struct policy *policy, uint32_t pool, uint64_t min_bytes
 void policy_serve_in_turns(struct policy *policy);
 unsigned policy_serve(struct policy *policy, unsigned n_items, uint64_t now_ns);
 
+/* A cheap look: false if there is none. */
+bool policy_has_action(const struct policy *policy);
+
 /* Takes the next action; ACTION_NONE: there is none. */
 struct action policy_next_action(struct policy *policy);
 

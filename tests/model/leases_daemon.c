@@ -205,12 +205,11 @@ static void take(struct party *party)
 /* The lease of the slot, if it may be revoked now. */
 static struct lease *find_idle(struct party *party, uint32_t slot)
 {
-        struct lease *lease, *next;
+        struct lease *lease;
 
         if (!party->client)
                 return NULL;
-        HASH_ITER(hh, party->client->leases, lease, next)
-        {
+        TAILQ_FOREACH (lease, &party->client->leases, client_link) {
                 if (lease->slot == slot && lease->state == LEASE_BUSY && lease_is_idle(lease))
                         return lease;
         }

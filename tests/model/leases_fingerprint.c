@@ -106,7 +106,7 @@ static void add_client(struct text *text, const struct client *client)
         if (!client)
                 return;
         add(text, (uint64_t)client->eof << 1 | client->dead);
-        for (lease = client->leases; lease; lease = lease->hh.next)
+        TAILQ_FOREACH (lease, &client->leases, client_link)
                 add_policy_lease(text, lease);
         add(text, UINT32_MAX);
         LIST_FOREACH (lease, &client->returned, returned_link)

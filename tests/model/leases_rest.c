@@ -119,7 +119,7 @@ static unsigned count_obtainable(const struct party *asker)
 
                 if (!client || client->tenant != asker->client->tenant)
                         continue;
-                for (lease = client->leases; lease; lease = lease->hh.next)
+                TAILQ_FOREACH (lease, &client->leases, client_link)
                         n_bytes += lease_is_idle(lease) ? BLOCK_BYTES : 0;
         }
         return (unsigned)(n_bytes / BLOCK_BYTES);

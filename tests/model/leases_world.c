@@ -149,12 +149,15 @@ bool tenant_lies(uint32_t uid)
         return false;
 }
 
-static const struct lease *find_lease(struct client *client, uint64_t id)
+static const struct lease *find_lease(const struct client *client, uint64_t id)
 {
-        struct lease *lease;
+        const struct lease *lease;
 
-        HASH_FIND(hh, client->leases, &id, sizeof(id), lease);
-        return lease;
+        TAILQ_FOREACH (lease, &client->leases, client_link) {
+                if (lease->id == id)
+                        return lease;
+        }
+        return NULL;
 }
 
 static const struct block *find_block(uint64_t id)

@@ -338,7 +338,7 @@ static uint64_t count_client_actions(const struct policy *policy, const struct c
                        action_is_queued(&release_all->action) ==
                                (LIST_EMPTY(&release_all->unreleased) && !release_all->is_walking));
         }
-        for (lease = client->leases; lease; lease = lease->hh.next)
+        TAILQ_FOREACH (lease, &client->leases, client_link)
                 n += count_action(policy, &lease->action);
         return n;
 }

@@ -276,12 +276,13 @@ static uint32_t check_leases(const struct client *client)
         const struct lease *lease, *other;
         uint32_t n = 0, n_asked = 0, n_returned = 0;
 
-        for (lease = client->leases; lease; lease = lease->hh.next) {
+        TAILQ_FOREACH (lease, &client->leases, client_link) {
                 assert(lease->client == client && lease->id != 0 && lease->id >> 56 == 0);
                 assert(lease->id <= client->policy->last_lease_id);
                 assert(slot_set_is_taken(&client->slots, lease->slot));
                 assert(!lease->block == (lease->state == LEASE_ASKED));
-                for (other = lease->hh.next; other; other = other->hh.next)
+                for (other = TAILQ_NEXT(lease, client_link); other;
+                     other = TAILQ_NEXT(other, client_link))
                         assert(other->slot != lease->slot && other->id != lease->id);
                 n_asked += lease->state == LEASE_ASKED;
                 n_returned += lease->state == LEASE_RETURNED;
@@ -390,7 +391,7 @@ static struct usage derive_shared_usage(const struct policy *policy, const struc
         const struct lease *lease;
 
         LIST_FOREACH (other, &policy->clients, link) {
-                for (lease = other->leases; lease; lease = lease->hh.next) {
+                TAILQ_FOREACH (lease, &other->leases, client_link) {
                         if ((client == other && lease->counts_for_client) ||
                             (tenant == other->tenant && lease->counts_for_tenant))
                                 usage_add(&usage, lease->block->pool->settings.kind,
@@ -422,7 +423,7 @@ static uint64_t derive_attached(const struct client *client, uint32_t pool)
         const struct lease *lease;
         uint64_t n_bytes = 0;
 
-        for (lease = client->leases; lease; lease = lease->hh.next) {
+        TAILQ_FOREACH (lease, &client->leases, client_link) {
                 if (lease->state == LEASE_BUSY && lease->block->charge.client != client &&
                     lease->block->pool->id == pool)
                         n_bytes += lease->block->bin->n_bytes;
@@ -458,7 +459,7 @@ static uint32_t check_keeps(const struct client *client)
         if (client != client->tenant->keeper)
                 return 0;
         assert(!client->owner && !client->words && !client->is_ending);
-        for (lease = client->leases; lease; lease = lease->hh.next)
+        TAILQ_FOREACH (lease, &client->leases, client_link)
                 n_busy += lease->state == LEASE_BUSY;
         assert(client->tenant->n_keeps == client->slots.n_taken && client->tenant->n_keeps > 0);
         return client->tenant->n_keeps - n_busy;
@@ -470,7 +471,7 @@ static void check_dropped(const struct client *client)
 
         assert(!client->eof || !client->dead);
         assert(TAILQ_EMPTY(&client->requests) && LIST_EMPTY(&client->release_alls));
-        for (lease = client->leases; lease; lease = lease->hh.next)
+        TAILQ_FOREACH (lease, &client->leases, client_link)
                 assert(lease->state == LEASE_RETURNED && !action_is_queued(&lease->action));
 }
 

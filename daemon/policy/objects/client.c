@@ -47,6 +47,7 @@ int client_new(struct policy *policy, const struct tenant_key *key,
         client->policy = policy;
         client->number = ++policy->last_client_number;
         client->owner = owner;
+        TAILQ_INIT(&client->leases);
         LIST_INIT(&client->returned);
         TAILQ_INIT(&client->requests);
         LIST_INIT(&client->release_alls);
@@ -67,10 +68,11 @@ struct client *client_free(struct client *client)
                 return NULL;
         while (!LIST_EMPTY(&client->returned))
                 lease_free(LIST_FIRST(&client->returned));
-        assert(!client->leases && TAILQ_EMPTY(&client->requests));
+        assert(TAILQ_EMPTY(&client->leases) && TAILQ_EMPTY(&client->requests));
         for (uint32_t i = 0; i < client->policy->n_pools; i++)
                 (void)client_declare(client, client->policy->pools[i], 0);
         free(client->declared);
+        free(client->places);
         LIST_REMOVE(client, link);
         client->policy->n_changes++;
         slot_set_deinit(&client->slots);

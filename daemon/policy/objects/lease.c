@@ -14,6 +14,8 @@
 
 #define LEASE_ID_MAX ((UINT64_C(1) << 56) - 1)
 
+#define PLACES_MIN 16
+
 static const unsigned legal_next[LEASE_N_STATES] = {
         [LEASE_ASKED] = BIT(LEASE_BUSY),
         [LEASE_BUSY] = BIT(LEASE_RETURNED),
@@ -34,11 +36,59 @@ static void set_word(const struct lease *lease, uint64_t word)
                                       memory_order_release);
 }
 
+/* Ids are given in order to all clients in turn: the product's upper bits spread those of one client. */
+static struct lease **place_of(const struct client *client, uint64_t id)
+{
+        uint32_t upper = (uint32_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+
+        return &client->places[(uint64_t)upper * client->n_places >> 32];
+}
+
+static void enter(struct lease *lease)
+{
+        struct lease **place = place_of(lease->client, lease->id);
+
+        lease->next_in_place = *place;
+        *place = lease;
+}
+
+static void leave(struct lease *lease)
+{
+        struct lease **place = place_of(lease->client, lease->id);
+
+        while (*place != lease)
+                place = &(*place)->next_in_place;
+        *place = lease->next_in_place;
+}
+
+/* As many places as leases, or twice as many; where memory is short the lists grow. The places stay until the client's
+ * end: many clients have one lease at a time. */
+static int make_places(struct client *client)
+{
+        unsigned n = client->n_places ? 2 * client->n_places : PLACES_MIN;
+        struct lease **places, *lease;
+
+        if (client->slots.n_taken < client->n_places)
+                return 0;
+        places = calloc(n, sizeof(struct lease *));
+        if (!places)
+                return client->places ? 0 : -ENOMEM;
+        free(client->places);
+        client->places = places;
+        client->n_places = n;
+        TAILQ_FOREACH (lease, &client->leases, client_link)
+                enter(lease);
+        return 0;
+}
+
 int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease)
 {
-        struct lease *lease = malloc(sizeof(*lease));
-        int r;
+        struct lease *lease;
+        int r = make_places(client);
 
+        if (r)
+                return r;
+        lease = malloc(sizeof(*lease));
         if (!lease)
                 return -ENOMEM;
         *lease = (struct lease){.client = client, .serial = serial};
@@ -49,12 +99,8 @@ int lease_new(struct client *client, uint32_t serial, struct lease **ret_lease)
         }
         assert(client->policy->last_lease_id < LEASE_ID_MAX);
         lease->id = ++client->policy->last_lease_id;
-        HASH_ADD(hh, client->leases, id, sizeof(lease->id), lease);
-        if (!lease->hh.tbl) {
-                slot_set_give_back(&client->slots, lease->slot);
-                free(lease);
-                return -ENOMEM;
-        }
+        TAILQ_INSERT_TAIL(&client->leases, lease, client_link);
+        enter(lease);
         *ret_lease = lease;
         return 0;
 }
@@ -72,8 +118,9 @@ struct lease *lease_free(struct lease *lease)
         set_word(lease, 0);
         slot_set_give_back(&lease->client->slots, lease->slot);
         if (lease->client->next_to_drop == lease)
-                lease->client->next_to_drop = lease->hh.next;
-        HASH_DEL(lease->client->leases, lease);
+                lease->client->next_to_drop = TAILQ_NEXT(lease, client_link);
+        TAILQ_REMOVE(&lease->client->leases, lease, client_link);
+        leave(lease);
         free(lease);
         return NULL;
 }
@@ -86,9 +133,10 @@ static bool is_told(const struct lease *lease)
 
 struct lease *lease_find(struct client *client, uint64_t id)
 {
-        struct lease *lease;
+        struct lease *lease = client->places ? *place_of(client, id) : NULL;
 
-        HASH_FIND(hh, client->leases, &id, sizeof(id), lease);
+        while (lease && lease->id != id)
+                lease = lease->next_in_place;
         return lease && is_told(lease) ? lease : NULL;
 }
 

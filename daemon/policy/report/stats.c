@@ -169,7 +169,7 @@ bool block_may_be_used(const struct block *block)
 
 bool client_maps_anything(const struct client *client)
 {
-        if (client->leases)
+        if (!TAILQ_EMPTY(&client->leases))
                 return true;
         for (uint32_t i = 0; i < client->policy->n_pools; i++) {
                 if (client->declared[i].n_bytes)

@@ -384,12 +384,13 @@ struct client {
         uint64_t number; /* from 1, never reused */
         void *owner;
         bool is_ending; /* its leases end: from before the first of the two signs on */
-        bool eof;
-        bool dead;
+        bool eof, dead;
         struct lease *next_to_drop; /* while it is ending */
         struct slot_set slots;
         _Atomic uint64_t *words; /* by slot; the client may write any value. NULL: none */
-        struct lease *leases;    /* by id, in all states */
+        TAILQ_HEAD(client_leases, lease) leases; /* in all states, the eldest first */
+        struct lease **places;                   /* the same by their ids: lists, see lease.c */
+        unsigned n_places;
         LIST_HEAD(client_returned, lease) returned;
         TAILQ_HEAD(client_requests, request) requests;
         uint32_t n_waiting; /* unanswered requests */
@@ -430,10 +431,7 @@ struct request {
         uint64_t n_bytes;
         uint64_t n_most_bytes;  /* largest cached block that serves it */
         uint64_t n_least_bytes; /* smallest block that serves it if no other does */
-        bool known_will_do;
-        bool only_known;
-        bool only_cached;
-        bool keeps_mapped;
+        bool known_will_do, only_known, only_cached, keeps_mapped;
         uint32_t properties;
         uint64_t deadline_ns;
         unsigned n_told;  /* clients, of pressure; see pressure.h */
@@ -558,10 +556,9 @@ struct lease {
         bool left_in_use; /* its client ended while it was in use, and the process may still use it */
         bool revoked;     /* taken from the client, not returned */
         bool recalled;    /* the client was told to unmap it */
-        bool counts_for_client; /* see shared_usage.h */
-        bool counts_for_tenant;
-        UT_hash_handle hh; /* in its client's table, by id */
-        TAILQ_ENTRY(lease) block_link;
+        bool counts_for_client, counts_for_tenant; /* see shared_usage.h */
+        struct lease *next_in_place;
+        TAILQ_ENTRY(lease) client_link, block_link;
         LIST_ENTRY(lease) returned_link; /* in RETURNED only */
 };
 

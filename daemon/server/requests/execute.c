@@ -277,11 +277,14 @@ static void set_deadline(struct server *server)
 /* Returns whether there was an action. */
 static bool execute_all(struct server *server)
 {
-        struct action action = policy_next_action(server->policy);
-        bool any = action.kind != ACTION_NONE;
+        bool any = false;
 
-        for (; action.kind != ACTION_NONE; action = policy_next_action(server->policy))
+        while (policy_has_action(server->policy)) {
+                struct action action = policy_next_action(server->policy);
+
                 execute_one(server, &action);
+                any = true;
+        }
         return any;
 }
 

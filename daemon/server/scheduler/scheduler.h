@@ -39,10 +39,10 @@ struct scheduler {
         struct guarantee {
                 struct payer *payer;
                 int64_t n_others; /* for each nanosecond of it others have so many */
-                int64_t credit;   /* the time to which it is entitled, in nanoseconds of the others; from 0 on it
+                int64_t credit; /* the time to which it is entitled, in nanoseconds of the others; from 0 on it
                                      is served before users */
-        } guaranteed[3];          /* each before those behind it */
-        uint64_t idle_ns;         /* in which it waited for news */
+        } guaranteed[3];  /* each before those behind it */
+        uint64_t idle_ns; /* in which it waited for news */
         struct scheduler_stats stats;
         struct {
                 uint64_t wall_ns, cpu_ns, idle_ns;
