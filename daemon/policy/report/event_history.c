@@ -160,11 +160,13 @@ static struct lane_key key_of(const struct tenant_key *tenant, enum lane_kind ki
         return key;
 }
 
-/* Grants come in series: it is usually the lane of the last event. */
+/* It is usually the lane of the last event, or of the client's last one. */
 static struct event_history_lane *find_lane(const struct event_history *history,
-                                            const struct tenant_key *tenant, enum lane_kind kind)
+                                            const struct tenant_key *tenant, enum lane_kind kind,
+                                            const struct noted_event *event)
 {
-        struct event_history_lane *lane = history->last;
+        struct event_history_lane *lane = event && event->own && *event->own ? (*event->own)->lane
+                                                                             : history->last;
         struct lane_key key;
 
         if (lane && tenant && lane->key.kind == kind &&
@@ -359,15 +361,22 @@ static struct event_history_row *begin_row(struct event_history *history,
                                           .pool = event->pool,
                                           .code = event->code,
                                           .reason = event->reason,
-                                          .lane = lane};
+                                          .lane = lane,
+                                          .placed = history->end};
+        TAILQ_INSERT_TAIL(&row->lane->rows, row, lane_link);
+        TAILQ_INSERT_TAIL(&history->rows, row, link);
         count_rows(lane, 1);
         return row;
 }
 
-static void take_out(struct event_history *history, struct event_history_row *row)
+/* Puts it behind all others. */
+static void place_again(struct event_history *history, struct event_history_row *row)
 {
         TAILQ_REMOVE(&row->lane->rows, row, lane_link);
         TAILQ_REMOVE(&history->rows, row, link);
+        TAILQ_INSERT_TAIL(&row->lane->rows, row, lane_link);
+        TAILQ_INSERT_TAIL(&history->rows, row, link);
+        row->placed = row->number;
 }
 
 /* Text beyond the field's size is cut. */
@@ -390,6 +399,16 @@ static void add_refused_bytes(struct event_history_row *row, uint64_t n_bytes)
         row->n_bytes = n_bytes;
 }
 
+static void add_texts(struct event_history_row *row, const struct noted_event *event)
+{
+        put_text(row->program, sizeof(row->program), event->program);
+        row->has_facts = event->refused;
+        if (event->refused)
+                row->refused = *event->refused;
+        else
+                put_text(row->text, sizeof(row->text), event->text);
+}
+
 static void add_event(struct event_history *history, struct event_history_row *row,
                       const struct noted_event *event, uint64_t now_ns)
 {
@@ -400,26 +419,22 @@ static void add_event(struct event_history *history, struct event_history_row *r
                 add_refused_bytes(row, event->n_bytes);
         else
                 row->n_bytes += event->n_bytes;
-        put_text(row->program, sizeof(row->program), event->program);
-        row->has_facts = event->refused;
-        if (event->refused)
-                row->refused = *event->refused;
-        else
-                put_text(row->text, sizeof(row->text), event->text);
-        TAILQ_INSERT_TAIL(&row->lane->rows, row, lane_link);
-        TAILQ_INSERT_TAIL(&history->rows, row, link);
+        if (row->number - row->placed >= EVENT_HISTORY_NEAR)
+                place_again(history, row);
 }
 
 static void note_in(struct event_history *history, struct event_history_lane *lane,
                     const struct noted_event *event, uint64_t now_ns)
 {
         struct event_history_row *row = find_alike(lane, event, now_ns);
+        /* Such a row has its texts. */
+        bool is_own = row && event->own && row == *event->own;
 
-        if (row)
-                take_out(history, row);
-        else
+        if (!row)
                 row = begin_row(history, lane, event, now_ns);
         add_event(history, row, event, now_ns);
+        if (!is_own)
+                add_texts(row, event);
         history->last = lane;
         if (event->own)
                 *event->own = row;
@@ -429,7 +444,7 @@ void event_history_note(struct event_history *history, const struct tenant_key *
                         const struct noted_event *event, uint64_t now_ns)
 {
         enum lane_kind kind = lane_of(history, event);
-        struct event_history_lane *lane = find_lane(history, key, kind);
+        struct event_history_lane *lane = find_lane(history, key, kind, event);
 
         /* The clock may be set back; the numbers still increase. */
         if (event->number > history->end)
@@ -480,7 +495,7 @@ uint64_t event_history_end(const struct event_history *history)
 static uint64_t lost_in(const struct event_history *history, const struct tenant_key *key,
                         enum lane_kind kind)
 {
-        const struct event_history_lane *lane = find_lane(history, key, kind);
+        const struct event_history_lane *lane = find_lane(history, key, kind, NULL);
 
         return lane ? lane->n_lost : 0;
 }
@@ -501,8 +516,8 @@ static void check_lane(const struct event_history_lane *lane)
 
         assert(!is_nobodys(lane) || !lane->key.tenant.uid);
         TAILQ_FOREACH (row, &lane->rows, lane_link) {
-                assert(row->lane == lane && row->number > before);
-                before = row->number;
+                assert(row->lane == lane && row->placed > before);
+                before = row->placed;
                 n++;
         }
         assert(n && n == lane->n_rows);
@@ -533,9 +548,10 @@ void event_history_check(const struct event_history *history)
         uint32_t n = 0, n_in_lanes = 0, n_unused = 0;
 
         TAILQ_FOREACH (row, &history->rows, link) {
-                assert(row->number > before && row->number < history->end && row->times);
+                assert(row->placed > before && row->number < history->end && row->times);
+                assert(row->placed <= row->number && event_history_may_reach(row, row->number));
                 assert(row->first <= row->number && row->first_ns <= row->last_ns);
-                before = row->number;
+                before = row->placed;
                 n++;
         }
         TAILQ_FOREACH (row, &history->unused, link)

@@ -28,6 +28,10 @@
 /* Rows of the lane that are checked for that. */
 #define EVENT_HISTORY_SCANS 32
 
+/* A row whose number grows keeps its place until the number is so much above that: rows of leases, which follow each other
+ * in microseconds, would else change places at each. */
+#define EVENT_HISTORY_NEAR UINT64_C(100000)
+
 #define EVENT_HISTORY_TEXT_MAX    400
 #define EVENT_HISTORY_PROGRAM_MAX 32
 
@@ -63,7 +67,9 @@ struct event_history_row {
         uint32_t pool;
         uint32_t code;
         uint32_t reason;
-        uint64_t n_bytes; /* sum over the events; for refusals of the last one */
+        uint64_t n_bytes;                /* sum over the events; for refusals of the last one */
+        uint64_t placed;                 /* its number when it came to its place among the rows */
+        struct event_history_lane *lane; /* NULL: the row is not used */
         uint64_t n_least_bytes, n_most_bytes; /* of refusals; otherwise 0 */
         char program[EVENT_HISTORY_PROGRAM_MAX];
         bool has_facts; /* a refusal: its text is made of them when it is listed */
@@ -71,8 +77,7 @@ struct event_history_row {
                 char text[EVENT_HISTORY_TEXT_MAX];
                 struct message_refused_facts refused;
         };
-        struct event_history_lane *lane;     /* NULL: the row is not used */
-        TAILQ_ENTRY(event_history_row) link; /* sorted by number */
+        TAILQ_ENTRY(event_history_row) link; /* sorted by `placed` */
         TAILQ_ENTRY(event_history_row) lane_link;
 };
 
@@ -86,9 +91,15 @@ struct event_history *event_history_free(struct event_history *history);
 void event_history_note(struct event_history *history, const struct tenant_key *key,
                         const struct noted_event *event, uint64_t now_ns);
 
-/* The last row, and the one before a row; NULL: none. */
+/* The last row, and the one before a row, in the order of `placed`; NULL: none. */
 const struct event_history_row *event_history_last(const struct event_history *history);
 const struct event_history_row *event_history_before(const struct event_history_row *row);
+
+/* Whether this row, or one before it, may be of an event of that number or a later one. */
+static inline bool event_history_may_reach(const struct event_history_row *row, uint64_t number)
+{
+        return row->placed + EVENT_HISTORY_NEAR > number;
+}
 
 /* Row `at` of so many, in no order: a row keeps its place while its number changes. NULL: it is not in use. */
 uint32_t event_history_n_places(const struct event_history *history);

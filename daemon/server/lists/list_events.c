@@ -129,11 +129,12 @@ static bool look_at_last(struct walk *walk)
         struct event_listing *listing = listing_of_walk(walk);
         const struct event_history_row *row = event_history_last(walk->asker->server->history);
 
-        for (unsigned n = 0; row && row->number >= listing->since && n < PART_ITEMS; n++) {
+        for (unsigned n = 0; row && event_history_may_reach(row, listing->since) && n < PART_ITEMS;
+             n++) {
                 look_at(listing, row);
                 row = event_history_before(row);
         }
-        listing->has_all = !row || row->number < listing->since;
+        listing->has_all = !row || !event_history_may_reach(row, listing->since);
         if (!listing->has_all) {
                 listing->n_found = 0;
                 memset(listing->others, 0, sizeof(listing->others));

@@ -24,8 +24,10 @@ static const struct event_history_row *find(uint64_t number)
 {
         const struct event_history_row *row = event_history_last(history), *found = NULL;
 
-        for (; row && row->number >= number; row = event_history_before(row))
-                found = row;
+        for (; row && event_history_may_reach(row, number); row = event_history_before(row)) {
+                if (row->number >= number && (!found || row->number < found->number))
+                        found = row;
+        }
         return found;
 }
 
@@ -188,6 +190,35 @@ TEST(a_client_s_own_row_is_found)
         now_ns += S;
         note_own(1, "", LISTED_EVENT_GRANTED, 0, &own[0]);
         ck_assert_uint_eq(own[0]->times, 1);
+}
+
+static void note_numbered(uint32_t pid, uint64_t number, struct event_history_row **own)
+{
+        const struct tenant_key key = tenant(1, "");
+        const struct noted_event event = {
+                .number = number, .what = LISTED_EVENT_GRANTED, .owner = 1, .pid = pid, .own = own};
+
+        event_history_note(history, &key, &event, now_ns);
+        event_history_check(history);
+}
+
+/* Which does not hide it from those that ask for the last events. */
+TEST(a_row_changes_its_place_only_after_many_numbers)
+{
+        struct event_history_row *one = NULL, *other = NULL;
+
+        note_numbered(5, FIRST, &one);
+        note_numbered(6, FIRST + 1, &other);
+        note_numbered(5, FIRST + EVENT_HISTORY_NEAR - 1, &one);
+        ck_assert_uint_eq(one->placed, FIRST);
+        ck_assert_uint_eq(one->number, FIRST + EVENT_HISTORY_NEAR - 1);
+        ck_assert_ptr_eq(event_history_last(history), other);
+        ck_assert_ptr_eq(find(FIRST + EVENT_HISTORY_NEAR - 1), one);
+        ck_assert_ptr_eq(find(FIRST + 1), other);
+        note_numbered(5, FIRST + EVENT_HISTORY_NEAR, &one);
+        ck_assert_uint_eq(one->placed, FIRST + EVENT_HISTORY_NEAR);
+        ck_assert_uint_eq(one->times, 3);
+        ck_assert_ptr_eq(event_history_last(history), one);
 }
 
 TEST(a_row_that_is_another_s_by_now_is_left_alone)
