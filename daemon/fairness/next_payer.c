@@ -87,11 +87,11 @@ void payer_deinit_root(struct payer *payer)
 static int make_place(struct payer *payer)
 {
         unsigned n = payer->n_places ? 2 * payer->n_places : PLACES_MIN;
-        struct payer **children;
+        struct payer_place *children;
 
         if (payer->n_children < payer->n_places)
                 return 0;
-        children = realloc(payer->children, n * sizeof(struct payer *));
+        children = realloc(payer->children, n * sizeof(*children));
         if (!children)
                 return -ENOMEM;
         payer->children = children;
@@ -127,10 +127,15 @@ void payer_unref(struct payer *payer)
                 sweep(root_of(payer), SWEEPS_A_TIME);
 }
 
-static void set_place(struct payer *parent, unsigned place, struct payer *child)
+static void set_place(struct payer *parent, unsigned place, struct payer_place child)
 {
         parent->children[place] = child;
-        child->place = place;
+        child.payer->place = place;
+}
+
+static struct payer_place place_of(struct payer *child)
+{
+        return (struct payer_place){child->used_ns, child};
 }
 
 static void rise(struct payer *child)
@@ -141,12 +146,12 @@ static void rise(struct payer *child)
         while (place) {
                 unsigned above = (place - 1) / 2;
 
-                if (parent->children[above]->used_ns <= child->used_ns)
+                if (parent->children[above].used_ns <= child->used_ns)
                         break;
                 set_place(parent, place, parent->children[above]);
                 place = above;
         }
-        set_place(parent, place, child);
+        set_place(parent, place, place_of(child));
 }
 
 static void sink(struct payer *child)
@@ -158,15 +163,15 @@ static void sink(struct payer *child)
                 unsigned below = 2 * place + 1;
 
                 if (below + 1 < parent->n_with_work &&
-                    parent->children[below + 1]->used_ns < parent->children[below]->used_ns)
+                    parent->children[below + 1].used_ns < parent->children[below].used_ns)
                         below++;
                 if (below >= parent->n_with_work ||
-                    parent->children[below]->used_ns >= child->used_ns)
+                    parent->children[below].used_ns >= child->used_ns)
                         break;
                 set_place(parent, place, parent->children[below]);
                 place = below;
         }
-        set_place(parent, place, child);
+        set_place(parent, place, place_of(child));
 }
 
 static void begin_work(struct payer *payer)
@@ -190,14 +195,14 @@ static bool is_done(const struct payer *payer)
 static void leave_heap(struct payer *payer)
 {
         struct payer *parent = payer->parent;
-        struct payer *last = parent->children[--parent->n_with_work];
+        struct payer_place last = parent->children[--parent->n_with_work];
 
         payer->has_work = false;
-        if (last == payer)
+        if (last.payer == payer)
                 return;
         set_place(parent, payer->place, last);
-        sink(last);
-        rise(last);
+        sink(last.payer);
+        rise(last.payer);
 }
 
 static void end_work(struct payer *payer)
@@ -234,9 +239,9 @@ struct task *payer_next(struct payer *everyone, struct payer **ret_payer)
         while (TAILQ_EMPTY(&payer->tasks)) {
                 if (!payer->n_with_work)
                         return NULL;
-                if (payer->reached_ns < payer->children[0]->used_ns)
-                        payer->reached_ns = payer->children[0]->used_ns;
-                payer = payer->children[0];
+                if (payer->reached_ns < payer->children[0].used_ns)
+                        payer->reached_ns = payer->children[0].used_ns;
+                payer = payer->children[0].payer;
         }
         task = TAILQ_FIRST(&payer->tasks);
         payer_ref(payer);

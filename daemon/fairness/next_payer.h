@@ -35,6 +35,12 @@ struct task {
         void (*step)(struct task *task);
 };
 
+/* A payer in its parent's heap, with what it has used: a comparison then needs to look at no payer. */
+struct payer_place {
+        uint64_t used_ns;
+        struct payer *payer;
+};
+
 struct payer {
         struct payer *parent; /* NULL: this is everyone */
         uint64_t
@@ -43,7 +49,8 @@ struct payer {
         uint64_t used_ns;    /* by it and by all below it */
         uint64_t reached_ns; /* what the child had used that was served last */
         struct task_list tasks;
-        struct payer **children; /* those with work: a heap, the one that has used least first */
+        struct payer_place
+                *children; /* those with work: a heap, the one that has used least first */
         unsigned n_with_work, n_children, n_places;
         unsigned place;               /* in the parent's heap */
         bool has_work;                /* it, or one below it: it is in the parent's heap */

@@ -86,12 +86,13 @@ static struct thing *first_of(unsigned at)
 static void check_heap(const struct node *node)
 {
         for (unsigned i = 0; i < node->payer.n_with_work; i++) {
-                const struct payer *child = node->payer.children[i];
+                const struct payer *child = node->payer.children[i].payer;
 
+                EXPECT(node->payer.children[i].used_ns == child->used_ns);
                 EXPECT(child->place == i);
                 EXPECT(child->parent == &node->payer);
                 EXPECT(child->has_work);
-                EXPECT(child->used_ns >= node->payer.children[i ? (i - 1) / 2 : 0]->used_ns);
+                EXPECT(child->used_ns >= node->payer.children[i ? (i - 1) / 2 : 0].used_ns);
         }
 }
 
