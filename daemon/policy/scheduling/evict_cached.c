@@ -273,6 +273,21 @@ static bool trim(struct holding *holding, const struct client *asker, uint64_t *
         return n_left_bytes < n_before_bytes && is_full(&own);
 }
 
+/* The same, with a part of the scans. */
+static bool trim_some(struct holding *holding, const struct client *asker, uint64_t *n_new_bytes,
+                      uint64_t *n_sure_bytes, uint64_t now_ns, struct scan_budget *budget)
+{
+        unsigned n_scans = budget->n_left < EVICT_SCANS_A_BLOCK ? budget->n_left
+                                                                : EVICT_SCANS_A_BLOCK;
+        struct scan_budget part = *budget;
+        bool has_more;
+
+        part.n_left = n_scans;
+        has_more = trim(holding, asker, n_new_bytes, n_sure_bytes, now_ns, &part);
+        budget->n_left -= n_scans - part.n_left;
+        return has_more && *n_new_bytes && budget->n_left && holding->tenant->policy->n_looks_left;
+}
+
 uint64_t evict_cached_surplus(struct pool *pool, const struct client *asker, uint64_t *n_new_bytes,
                               uint64_t now_ns, struct scan_budget *budget)
 {
@@ -281,8 +296,7 @@ uint64_t evict_cached_surplus(struct pool *pool, const struct client *asker, uin
 
         if (pool->settings.kind != POLICY_DEVICE)
                 return 0;
-        while (trim(holding, asker, n_new_bytes, &n_sure_bytes, now_ns, budget) && *n_new_bytes &&
-               budget->n_left)
+        while (trim_some(holding, asker, n_new_bytes, &n_sure_bytes, now_ns, budget))
                 continue;
         if (totals_reserved(&pool->totals) + n_all_bytes > pool->reserved_peak)
                 ask_others(pool, asker, now_ns);

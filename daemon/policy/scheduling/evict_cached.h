@@ -41,9 +41,9 @@ void evict_cached_recall(struct pool *pool, const struct client *asker, uint64_t
 #define EVICT_SPARE_BYTES    (64 * MIB)
 #define EVICT_SPARE_AN_OWNER (2 * MIB)
 
-/* Leases scanned for that: 20 us, while creating the block takes ten times as long; and for a large block as many more
- * as there are of the smallest ones in it, since blocks that are as small may have to go for it. */
-#define EVICT_SCANS_A_BLOCK 512
+/* Leases scanned for that; and for a large block as many more as there are of the smallest ones in it, since blocks that are
+ * as small may have to go for it: those in later parts of the walk. */
+#define EVICT_SCANS_A_BLOCK 256
 #define EVICT_BYTES_A_SCAN  (2 * MIB)
 
 /* Clients that are asked to mark what they do not use, before a block raises the peak: those that hold most. */
