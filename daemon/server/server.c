@@ -96,7 +96,10 @@ static void stop(struct server *server)
 
 static void after_step(struct scheduler *scheduler)
 {
-        execute_serve(CONTAINER_OF(scheduler, struct server, scheduler));
+        struct server *server = CONTAINER_OF(scheduler, struct server, scheduler);
+
+        execute_serve(server);
+        server->n_executed = 0;
 }
 
 static void after_turn(struct scheduler *scheduler)
