@@ -4,11 +4,11 @@
 #include <stddef.h>
 
 /* The cost of one turn, in units of a glance: about that of a few requests. */
-#define COST_A_TURN 256
+#define COST_A_TURN 128
 
 static const unsigned costs[POLL_N_LOOKS] = {
         [POLL_GLANCED] = 1,
-        [POLL_ASKED] = 32,
+        [POLL_ASKED] = 16,
         [POLL_WORKED] = COST_A_TURN,
 };
 

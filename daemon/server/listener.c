@@ -345,15 +345,15 @@ struct listener *listener_close(struct listener *listener)
         return NULL;
 }
 
-/* Clients may have connected to inherited sockets, and sent fds, before gpumemd forbade fds on them. */
+/* The kernel frees what is unread in a socket: hundreds of frames, which take 0.2 ms. Clients may have connected to
+ * inherited sockets, and sent fds, before gpumemd forbade fds on them. */
 static int guard_loop(struct server *server, const struct server_options *options)
 {
         bool can_refuse = socket_file_refuses_fds();
 
         if (!can_refuse)
                 log_debug("this kernel (before 6.16) lets clients send file descriptors");
-        if (can_refuse && !(options->sockets && options->sockets->client >= 0))
-                return 0;
+        server->may_get_fds = !can_refuse || (options->sockets && options->sockets->client >= 0);
         return fd_closer_new(&server->closer);
 }
 

@@ -125,7 +125,8 @@ struct server {
         struct page_sweeper *sweeper;
         struct file_stock *boards;
         struct file_stock *stats_files;
-        struct fd_closer *closer; /* NULL: the kernel lets clients send no file descriptors */
+        struct fd_closer *closer; /* of sockets */
+        bool may_get_fds;         /* the kernel does not forbid it on all sockets */
         uint64_t incarnation;
         struct server_pool *pools;
         uint32_t n_pools;

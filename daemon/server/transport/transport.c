@@ -154,7 +154,7 @@ int transport_init(struct transport *transport, struct server *server,
         transport->has_hung_up = transport->is_waiting = false;
         transport->polled = (struct poll_rounds_member){.list = NULL};
         transport->fault = NULL;
-        transport->may_bring_fds = server->closer && socket_file_brings_fds(take_fd);
+        transport->may_bring_fds = server->may_get_fds && socket_file_brings_fds(take_fd);
         transport->in_flight = (struct due){.allowance = owner->allowance,
                                             .kind = ALLOWANCE_IN_FLIGHT};
         send_queue_init(&transport->send_queue, owner->allowance);

@@ -92,8 +92,8 @@ bool transport_catch_up(struct transport *transport);
  * or has hung up; they count against its share until then. */
 void transport_close(struct transport *transport);
 
-/* Closes a client's socket, or a listening one. File descriptors that the peer has sent are closed with it, which may
- * take long (daemon/backing/worker/fd_closer.h). */
+/* Closes a client's socket, in a thread: the kernel frees what is unread in it, which may take long
+ * (daemon/backing/worker/fd_closer.h). */
 void transport_close_socket(struct server *server, int take_fd);
 
 /* The same, in any thread. closer: the server's. */

@@ -77,7 +77,7 @@ static unsigned count_turns(void)
 TEST(a_turn_is_bounded)
 {
         start(N_MAX, POLL_GLANCED);
-        ck_assert_uint_eq(count_turns(), (N_MAX + 255) / 256);
+        ck_assert_uint_eq(count_turns(), (N_MAX + 127) / 128);
         start(N_MAX, POLL_ASKED);
         ck_assert_uint_eq(count_turns(), (N_MAX + 7) / 8);
         start(N_MAX, POLL_WORKED);
