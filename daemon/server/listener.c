@@ -73,7 +73,7 @@ static void let_in(struct task *task)
 
         arrival_free(arrival);
         if (transport_has_gone(accepted.fd))
-                accepted_close(&accepted, server->closer);
+                accepted_close(&accepted, server_fd_closer(server));
         else
                 session_accept(server, &accepted, way);
 }
@@ -84,7 +84,7 @@ static void close_away(struct server *server, struct accepted *take_accepted)
                 transport_turn_away(
                         take_accepted->fd, GPUMEM_E_TOO_MANY,
                         "too many processes of this user connect at this moment; try again");
-        accepted_close(take_accepted, server->closer);
+        accepted_close(take_accepted, server_fd_closer(server));
 }
 
 /* The user that connected pays for the step, too. */
@@ -226,7 +226,8 @@ static int serve_socket(struct listen_socket *socket)
         if (r)
                 return r;
         socket->listener->n_open_handles++;
-        return acceptor_new(socket->fd, server->closer, wake, &socket->accepted, &socket->acceptor);
+        return acceptor_new(socket->fd, server_fd_closer(server), wake, &socket->accepted,
+                            &socket->acceptor);
 }
 
 static int open_socket(struct listen_socket *socket, mode_t mode, gid_t group)
@@ -327,7 +328,7 @@ struct listener *listener_close(struct listener *listener)
         while (!LIST_EMPTY(&listener->arrivals)) {
                 struct arrival *arrival = LIST_FIRST(&listener->arrivals);
 
-                accepted_close(&arrival->accepted, listener->server->closer);
+                accepted_close(&arrival->accepted, server_fd_closer(listener->server));
                 arrival_free(arrival);
         }
         for (unsigned way = 0; way < SESSION_N_WAYS; way++) {
@@ -345,8 +346,7 @@ struct listener *listener_close(struct listener *listener)
         return NULL;
 }
 
-/* The kernel frees what is unread in a socket: hundreds of frames, which take 0.2 ms. Clients may have connected to
- * inherited sockets, and sent fds, before gpumemd forbade fds on them. */
+/* Clients may have connected to inherited sockets, and sent fds, before gpumemd forbade fds on them. */
 static int guard_loop(struct server *server, const struct server_options *options)
 {
         bool can_refuse = socket_file_refuses_fds();

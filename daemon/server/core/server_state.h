@@ -125,8 +125,8 @@ struct server {
         struct page_sweeper *sweeper;
         struct file_stock *boards;
         struct file_stock *stats_files;
-        struct fd_closer *closer; /* of sockets */
-        bool may_get_fds;         /* the kernel does not forbid it on all sockets */
+        struct fd_closer *closer; /* of sockets that may take long to close */
+        bool may_get_fds;         /* the kernel does not forbid that on all sockets */
         uint64_t incarnation;
         struct server_pool *pools;
         uint32_t n_pools;
@@ -231,6 +231,12 @@ struct server {
         bool has_served;       /* the queues were served since the deadlines were looked at */
         bool stopping;
 };
+
+/* Of sockets in which little is unread; NULL: they are closed at once. */
+static inline struct fd_closer *server_fd_closer(const struct server *server)
+{
+        return server->may_get_fds ? server->closer : NULL;
+}
 
 static inline uint64_t server_now_ns(const struct server *server)
 {

@@ -520,13 +520,13 @@ void session_accept(struct server *server, struct accepted *take_accepted, enum 
 
         if (take_accepted->fault) {
                 turn_stranger_away(server, take_accepted->fd, take_accepted->fault);
-                accepted_close(take_accepted, server->closer);
+                accepted_close(take_accepted, server_fd_closer(server));
                 return;
         }
         r = session_new(server, &take_accepted->peer, way, &session);
         if (r) {
                 transport_turn_away(take_accepted->fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
-                accepted_close(take_accepted, server->closer);
+                accepted_close(take_accepted, server_fd_closer(server));
                 return;
         }
         start(session, take_accepted->fd);

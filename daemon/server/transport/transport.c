@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/server/transport/transport.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/err.h"
@@ -94,6 +96,14 @@ static void take_one(struct transport *transport, int r, const struct frame *fra
                 transport->on_end(transport, r == GPUMEM_E_DISCONNECTED ? NULL : reason);
 }
 
+/* A peer that left answers unread is gone before its own frames are read. */
+static bool has_frames(int fd)
+{
+        int n_bytes = 0;
+
+        return ioctl(fd, SIOCINQ, &n_bytes) < 0 || n_bytes > 0;
+}
+
 /* Takes one frame. Returns whether there may be more. */
 static bool receive(struct transport *transport)
 {
@@ -120,6 +130,7 @@ static bool receive(struct transport *transport)
         }
         if (r == -EAGAIN || r == -EINTR)
                 return r == -EINTR;
+        transport->is_read_out = r == GPUMEM_E_DISCONNECTED && !has_frames(transport->fd);
         take_one(transport, r, &frame, &reason);
         return true;
 }
@@ -151,7 +162,7 @@ int transport_init(struct transport *transport, struct server *server,
         transport->closing = transport->is_busy = false;
         transport->is_readable = transport->is_writable = false;
         transport->n_again = 0;
-        transport->has_hung_up = transport->is_waiting = false;
+        transport->has_hung_up = transport->is_read_out = transport->is_waiting = false;
         transport->polled = (struct poll_rounds_member){.list = NULL};
         transport->fault = NULL;
         transport->may_bring_fds = server->may_get_fds && socket_file_brings_fds(take_fd);
@@ -206,7 +217,7 @@ void transport_close_fd(struct fd_closer *closer, int take_fd)
 
 void transport_close_socket(struct server *server, int take_fd)
 {
-        transport_close_fd(server->closer, take_fd);
+        transport_close_fd(server_fd_closer(server), take_fd);
 }
 
 bool transport_has_gone(int fd)
@@ -228,12 +239,20 @@ void transport_turn_away(int fd, int code, const char *text)
         (void)frame_socket_send(fd, &frame, NULL);
 }
 
+/* The kernel frees what is unread: some hundred frames, which would take the loop 0.2 ms and more. Not all go to the
+ * thread: where many connect and go, it would lag behind, and gpumemd have too many files open. */
+static struct fd_closer *closer_of(const struct transport *transport)
+{
+        return transport->is_read_out && !transport->may_bring_fds ? NULL
+                                                                   : transport->server->closer;
+}
+
 static void close_socket(struct transport *transport)
 {
         polling_forget(&transport->server->polling, &transport->polled);
         send_forget(transport);
         fd_watch_end(&transport->watch);
-        transport_close_socket(transport->server, steal_fd(&transport->fd));
+        transport_close_fd(closer_of(transport), steal_fd(&transport->fd));
         transport->on_closed(transport);
 }
 

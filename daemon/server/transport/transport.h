@@ -36,6 +36,7 @@ struct transport {
         unsigned n_again;     /* events since then, until a read finds nothing */
         bool is_writable;     /* the kernel said so, and has not said no since */
         bool has_hung_up;     /* the peer waits for no answer; what it sent before is still read */
+        bool is_read_out;     /* and all of that has been */
         bool is_waiting;      /* for the answer to the last frame: no other is read */
         bool may_bring_fds;   /* its frames are checked for fds before they are read */
         const char *fault;    /* why the daemon has ended the connection; NULL: it has not */
@@ -92,8 +93,8 @@ bool transport_catch_up(struct transport *transport);
  * or has hung up; they count against its share until then. */
 void transport_close(struct transport *transport);
 
-/* Closes a client's socket, in a thread: the kernel frees what is unread in it, which may take long
- * (daemon/backing/worker/fd_closer.h). */
+/* Closes a socket whose peer is no client yet. File descriptors that the peer has sent are closed with it, which may
+ * take long (daemon/backing/worker/fd_closer.h). */
 void transport_close_socket(struct server *server, int take_fd);
 
 /* The same, in any thread. closer: the server's. */
