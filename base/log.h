@@ -44,7 +44,8 @@ size_t log_format_left_out(unsigned long n_lines, char line[static LOG_LINE_BYTE
 #define log_error(...)   log_line(LOG_ERROR, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_WARNING, __VA_ARGS__)
 #define log_info(...)    log_line(LOG_INFO, __VA_ARGS__)
-#define log_debug(...)   log_line(LOG_DEBUG, __VA_ARGS__)
+/* The arguments are made only where the line is shown. */
+#define log_debug(...) (log_shows(LOG_DEBUG) ? log_line(LOG_DEBUG, __VA_ARGS__) : (void)0)
 
 /* Lines that clients can cause as often as they like: at most so many a second. */
 #define LOG_LINES_A_SECOND 5

@@ -229,12 +229,25 @@ static bool spans_pools(const struct policy *policy)
         return policy->limits || policy->wants_fd;
 }
 
+/* The first one from that pool on about which the policy was told something; n_pools: there is none. */
+static uint32_t next_unserved(const struct policy *policy, uint32_t pool)
+{
+        while (pool < policy->n_pools && !policy->pools[pool]->unserved)
+                pool++;
+        return pool;
+}
+
+static uint32_t next_pool(const struct policy *policy, uint32_t pool)
+{
+        return policy->service->is_of_all ? pool : next_unserved(policy, pool);
+}
+
 static void begin_pass(struct policy *policy)
 {
         struct service *service = policy->service;
 
         service->is_under_way = true;
-        service->pool = 0;
+        service->pool = next_pool(policy, 0);
         service->n_charges = policy->n_charges;
         service->n_revocations = policy->n_revocations;
 }
@@ -242,11 +255,7 @@ static void begin_pass(struct policy *policy)
 /* Returns whether an event has left something to serve. */
 static bool begin(struct policy *policy)
 {
-        bool any = false;
-
-        for (uint32_t i = 0; i < policy->n_pools; i++)
-                any |= policy->pools[i]->unserved;
-        if (!any)
+        if (next_unserved(policy, 0) == policy->n_pools)
                 return false;
         policy->service->is_of_all = spans_pools(policy);
         for (uint32_t i = 0; i < policy->n_pools && policy->service->is_of_all; i++)
@@ -272,21 +281,14 @@ static void end_pass(struct policy *policy)
 static void go_on_with_pass(struct policy *policy, unsigned *n_left, uint64_t now_ns)
 {
         struct service *service = policy->service;
-        struct pool *pool;
+        struct pool *pool = policy->pools[service->pool];
 
-        if (service->pool == policy->n_pools) {
-                end_pass(policy);
-                return;
-        }
-        pool = policy->pools[service->pool];
-        if (!service->is_of_all && service->phase == PHASE_UNMAPS && !pool->unserved) {
-                service->pool++;
-                return;
-        }
         if (!service->is_of_all && service->phase == PHASE_UNMAPS)
                 pool->unserved = false;
         if (!go_on(service, pool, n_left, now_ns))
-                service->pool++;
+                service->pool = next_pool(policy, service->pool + 1);
+        if (service->pool == policy->n_pools)
+                end_pass(policy);
 }
 
 unsigned service_go_on(struct policy *policy, unsigned n_items, uint64_t now_ns)
