@@ -96,10 +96,7 @@ static void stop(struct server *server)
 
 static void after_step(struct scheduler *scheduler)
 {
-        struct server *server = CONTAINER_OF(scheduler, struct server, scheduler);
-
-        execute_serve(server);
-        server->n_executed = 0;
+        execute_serve(CONTAINER_OF(scheduler, struct server, scheduler));
 }
 
 static void after_turn(struct scheduler *scheduler)

@@ -224,11 +224,9 @@ struct server {
         uint64_t n_unawaited;        /* see policy_n_unawaited */
         struct task serving; /* while the queues are to be served, and no other step comes */
         bool is_executing;
-        unsigned n_executed;   /* actions, in this step */
-        struct payer *left_by; /* in whose step actions were left to execute; NULL: none were */
-        uint64_t n_events;     /* the policy's, at the end of the last step */
-        bool is_dirty;         /* the policy was told something since its queues were served */
-        bool has_served;       /* the queues were served since the deadlines were looked at */
+        uint64_t n_events; /* the policy's, at the end of the last step */
+        bool is_dirty;     /* the policy was told something since its queues were served */
+        bool has_served;   /* the queues were served since the deadlines were looked at */
         bool stopping;
 };
 

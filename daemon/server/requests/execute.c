@@ -22,9 +22,6 @@
 /* Interval of retries when the driver had no memory. */
 #define RETRY_MS 100
 
-/* Executed in one step: most send a frame. A group that is refused has an answer for each part. */
-#define ACTIONS_A_STEP 32
-
 /* Interval of checks for leases that became idle. */
 #define LOOK_MS 5
 
@@ -277,56 +274,18 @@ static void set_deadline(struct server *server)
                 wake_within(server, ms_until(server, keep_end_ns));
 }
 
-static bool is_serving(const struct server *server)
-{
-        return server->scheduler.payer == &server->scheduler.serving;
-}
-
-static bool may_execute(const struct server *server)
-{
-        return policy_has_action(server->policy) &&
-               (server->stopping ||
-                (server->n_executed < ACTIONS_A_STEP && (!server->left_by || is_serving(server))));
-}
-
-/* From now on only the steps that serve queues execute: another's step would pay for what this one has left. */
-static void note_left(struct server *server)
-{
-        struct scheduler *scheduler = &server->scheduler;
-
-        if (!policy_has_action(server->policy) || server->left_by)
-                return;
-        server->left_by = scheduler->payer ? scheduler->payer : &scheduler->node;
-        payer_ref(server->left_by);
-}
-
-/* Executes as many as may be in this step. Returns whether there was an action. */
-static bool execute_some(struct server *server)
+/* Returns whether there was an action. */
+static bool execute_all(struct server *server)
 {
         bool any = false;
 
-        for (; may_execute(server); server->n_executed++) {
+        while (policy_has_action(server->policy)) {
                 struct action action = policy_next_action(server->policy);
 
                 execute_one(server, &action);
                 any = true;
         }
-        note_left(server);
         return any;
-}
-
-/* The one that has left them pays, too. */
-static void execute_left(struct server *server)
-{
-        struct payer *payer = server->left_by;
-
-        if (payer && is_serving(server) && payer != &server->scheduler.serving)
-                scheduler_charge_also(&server->scheduler, payer);
-        (void)execute_some(server);
-        if (!payer || policy_has_action(server->policy))
-                return;
-        server->left_by = NULL;
-        payer_unref(payer);
 }
 
 void execute_now(struct server *server)
@@ -337,7 +296,7 @@ void execute_now(struct server *server)
         if (server->is_executing)
                 return;
         server->is_executing = true;
-        (void)execute_some(server);
+        (void)execute_all(server);
         server->is_executing = false;
 }
 
@@ -441,21 +400,18 @@ void execute_serve(struct server *server)
 
         if (!server->is_dirty)
                 return;
-        if (!server->stopping && !is_serving(server) &&
-            (server->left_by || server->n_events == policy_n_events(server->policy))) {
+        if (!server->stopping && server->scheduler.payer != &server->scheduler.serving &&
+            server->n_events == policy_n_events(server->policy)) {
                 serve_on(server);
                 return;
         }
         n_left = execute_take_answered(server, n_left);
         server->is_executing = true;
-        execute_left(server);
-        while (!policy_has_action(server->policy)) {
+        do {
                 n_left = policy_serve(server->policy, n_left, server_now_ns(server));
-                if (!execute_some(server) || !n_left)
-                        break;
-        }
+        } while (execute_all(server) && n_left);
         server->is_executing = false;
-        server->is_dirty = !n_left || policy_has_action(server->policy);
+        server->is_dirty = !n_left;
         server->n_events = policy_n_events(server->policy);
         server->has_served = true;
         serve_on(server);
