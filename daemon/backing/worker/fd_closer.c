@@ -18,6 +18,9 @@
 
 #define PATIENCE_MS 1000
 
+/* Files that wait are open still. */
+#define BACKLOG_MAX 64
+
 /* This signal interrupts close() of a socket that lingers. It repeats, for the next socket. */
 #define TICK    SIGRTMIN
 #define TICK_NS 100000
@@ -33,6 +36,7 @@ struct fd_closer {
         pthread_cond_t came;
         pthread_cond_t went; /* the thread has ended */
         TAILQ_HEAD(, closing) closings;
+        unsigned n; /* closings */
         bool ending, has_ended;
 };
 
@@ -67,8 +71,10 @@ static struct closing *next(struct fd_closer *closer)
         while (TAILQ_EMPTY(&closer->closings) && !closer->ending)
                 pthread_cond_wait(&closer->came, &closer->lock);
         closing = TAILQ_FIRST(&closer->closings);
-        if (closing)
+        if (closing) {
                 TAILQ_REMOVE(&closer->closings, closing, link);
+                closer->n--;
+        }
         return closing;
 }
 
@@ -169,6 +175,17 @@ void fd_closer_take(struct fd_closer *closer, int take_fd)
         closing->fd = take_fd;
         pthread_mutex_lock(&closer->lock);
         TAILQ_INSERT_TAIL(&closer->closings, closing, link);
+        closer->n++;
         pthread_cond_signal(&closer->came);
         pthread_mutex_unlock(&closer->lock);
+}
+
+bool fd_closer_keeps_up(struct fd_closer *closer)
+{
+        bool keeps_up;
+
+        pthread_mutex_lock(&closer->lock);
+        keeps_up = closer->n < BACKLOG_MAX;
+        pthread_mutex_unlock(&closer->lock);
+        return keeps_up;
 }

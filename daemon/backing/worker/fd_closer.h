@@ -5,6 +5,8 @@
  * thread of its own closes them, and interrupts lingering. Any thread. */
 #pragma once
 
+#include <stdbool.h>
+
 struct fd_closer;
 
 int fd_closer_new(struct fd_closer **ret_closer);
@@ -13,3 +15,6 @@ int fd_closer_new(struct fd_closer **ret_closer);
 struct fd_closer *fd_closer_free(struct fd_closer *closer);
 
 void fd_closer_take(struct fd_closer *closer, int take_fd);
+
+/* False: many files wait, which are open still. What need not be closed by the thread is better closed elsewhere. */
+bool fd_closer_keeps_up(struct fd_closer *closer);

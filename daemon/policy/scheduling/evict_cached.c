@@ -270,21 +270,22 @@ static bool trim(struct holding *holding, const struct client *asker, uint64_t *
         revoke_idle_release_others(&others, n_left_bytes, now_ns, budget);
         *n_sure_bytes += n_unmapped_bytes;
         *n_new_bytes -= n_before_bytes - n_left_bytes;
-        return n_left_bytes < n_before_bytes && is_full(&own);
+        return n_left_bytes < n_before_bytes && (is_full(&own) || !budget->n_left);
 }
 
 /* The same, with a part of the scans. */
 static bool trim_some(struct holding *holding, const struct client *asker, uint64_t *n_new_bytes,
                       uint64_t *n_sure_bytes, uint64_t now_ns, struct scan_budget *budget)
 {
-        unsigned n_scans = budget->n_left < EVICT_SCANS_A_BLOCK ? budget->n_left
-                                                                : EVICT_SCANS_A_BLOCK;
+        unsigned n_scans = budget->n_left < EVICT_SCANS_A_PART ? budget->n_left
+                                                               : EVICT_SCANS_A_PART;
         struct scan_budget part = *budget;
         bool has_more;
 
         part.n_left = n_scans;
         has_more = trim(holding, asker, n_new_bytes, n_sure_bytes, now_ns, &part);
         budget->n_left -= n_scans - part.n_left;
+        part_count_looks(holding->tenant->policy, n_scans - part.n_left);
         return has_more && *n_new_bytes && budget->n_left && holding->tenant->policy->n_looks_left;
 }
 

@@ -42,8 +42,9 @@ void evict_cached_recall(struct pool *pool, const struct client *asker, uint64_t
 #define EVICT_SPARE_AN_OWNER (2 * MIB)
 
 /* Leases scanned for that; and for a large block as many more as there are of the smallest ones in it, since blocks that are
- * as small may have to go for it: those in later parts of the walk. */
-#define EVICT_SCANS_A_BLOCK 256
+ * as small may have to go for it. So many in a part of a walk: it goes on in the next while blocks go. */
+#define EVICT_SCANS_A_BLOCK 512
+#define EVICT_SCANS_A_PART  256
 #define EVICT_BYTES_A_SCAN  (2 * MIB)
 
 /* Clients that are asked to mark what they do not use, before a block raises the peak: those that hold most. */

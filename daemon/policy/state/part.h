@@ -11,9 +11,12 @@
 /* A block that goes back, with what the server does for it. */
 #define PART_RELEASE_ITEMS 8
 
+static inline void part_count_looks(struct policy *policy, unsigned n)
+{
+        policy->n_looks_left -= n < policy->n_looks_left ? n : policy->n_looks_left;
+}
+
 static inline void part_count_release(struct policy *policy)
 {
-        const unsigned n = PART_RELEASE_ITEMS * PART_LOOKS_AN_ITEM;
-
-        policy->n_looks_left -= n < policy->n_looks_left ? n : policy->n_looks_left;
+        part_count_looks(policy, PART_RELEASE_ITEMS * PART_LOOKS_AN_ITEM);
 }

@@ -125,7 +125,7 @@ struct server {
         struct page_sweeper *sweeper;
         struct file_stock *boards;
         struct file_stock *stats_files;
-        struct fd_closer *closer; /* of sockets that may take long to close */
+        struct fd_closer *closer; /* of sockets that may take long to close; NULL: none does */
         bool may_get_fds;         /* the kernel does not forbid that on all sockets */
         uint64_t incarnation;
         struct server_pool *pools;

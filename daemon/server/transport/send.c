@@ -14,6 +14,10 @@
 /* Queued frames that are sent in one step. A peer may have let thousands queue up, and reads while they are sent. */
 #define FRAMES_A_STEP 8
 
+/* Frames that are sent where they are made, until the connection's next step: a group that is refused has an answer for each of
+ * its 64 parts. Further ones queue up for that step. */
+#define FRAMES_AT_ONCE 16
+
 /* A frame that the peer has not received counts as so many unread bytes at least, however short it is: the kernel adds
  * its own records of it. */
 #define UNREAD_BYTES_MIN 768
@@ -179,23 +183,42 @@ void send_flush(struct transport *transport)
         }
 }
 
-/* Queues a frame. On failure the connection must end, since a reply is missing. */
-static bool put_off(struct transport *transport, const struct frame *frame, const int *fds,
+static int queue_up(struct transport *transport, const struct frame *frame, const int *fds,
                     enum transport_fds kind)
 {
         bool is_first = transport->send_queue.n == 0;
         int r = send_queue_put(&transport->send_queue, frame, fds, kind);
 
-        if (r) {
-                transport->fault = r > 0 ? "more replies are queued for it, its process, its "
-                                           "tenant or its user than allowed"
-                                         : "gpumemd lacks memory or file descriptors for a reply";
-                return false;
-        }
+        if (r)
+                return r;
         if (is_first)
                 stall_begin(&transport->stall, send_count_unread(transport),
                             transport_now_ns(transport));
         transport->on_unread(transport);
+        return 0;
+}
+
+/* Queues a frame. On failure the connection must end, since a reply is missing. */
+static bool put_off(struct transport *transport, const struct frame *frame, const int *fds,
+                    enum transport_fds kind)
+{
+        int r = queue_up(transport, frame, fds, kind);
+
+        if (r)
+                transport->fault = r > 0 ? "more replies are queued for it, its process, its "
+                                           "tenant or its user than allowed"
+                                         : "gpumemd lacks memory or file descriptors for a reply";
+        return !r;
+}
+
+/* The step has sent enough. A frame that may not queue up is sent all the same. */
+static bool leave_for_next_step(struct transport *transport, const struct frame *frame,
+                                const int *fds, enum transport_fds kind)
+{
+        if (transport->n_sent < FRAMES_AT_ONCE || queue_up(transport, frame, fds, kind))
+                return false;
+        transport->is_writable = true;
+        transport_watch(transport);
         return true;
 }
 
@@ -206,8 +229,12 @@ void transport_send(struct transport *transport, const struct frame *frame, cons
 
         if (transport->closing)
                 return;
-        if (!transport->send_queue.n)
+        if (!transport->send_queue.n) {
+                if (leave_for_next_step(transport, frame, fds, kind))
+                        return;
                 r = try_send(transport, frame, fds);
+        }
+        transport->n_sent += r == 0;
         if (r == 0)
                 return;
         wait_for_room(transport, r);

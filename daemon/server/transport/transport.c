@@ -139,6 +139,7 @@ static void step(struct task *task)
 {
         struct transport *transport = CONTAINER_OF(task, struct transport, task);
 
+        transport->n_sent = 0;
         /* All that it has sent is there to be read, and it could have the loop told of its end again and again. */
         if (transport->has_hung_up)
                 fd_watch_end(&transport->watch);
@@ -161,7 +162,7 @@ int transport_init(struct transport *transport, struct server *server,
         transport->watch = (struct fd_watch){.report = report};
         transport->closing = transport->is_busy = false;
         transport->is_readable = transport->is_writable = false;
-        transport->n_again = 0;
+        transport->n_again = transport->n_sent = 0;
         transport->has_hung_up = transport->is_read_out = transport->is_waiting = false;
         transport->polled = (struct poll_rounds_member){.list = NULL};
         transport->fault = NULL;
@@ -239,12 +240,15 @@ void transport_turn_away(int fd, int code, const char *text)
         (void)frame_socket_send(fd, &frame, NULL);
 }
 
-/* The kernel frees what is unread: some hundred frames, which would take the loop 0.2 ms and more. Not all go to the
- * thread: where many connect and go, it would lag behind, and gpumemd have too many files open. */
+/* The kernel frees what is unread: some hundred frames, which take the loop 0.2 ms and more. Not all sockets go to the
+ * thread: where many connect and go, it lags behind. */
 static struct fd_closer *closer_of(const struct transport *transport)
 {
-        return transport->is_read_out && !transport->may_bring_fds ? NULL
-                                                                   : transport->server->closer;
+        struct fd_closer *closer = transport->server->closer;
+
+        if (!closer || transport->may_bring_fds)
+                return closer;
+        return transport->is_read_out || !fd_closer_keeps_up(closer) ? NULL : closer;
 }
 
 static void close_socket(struct transport *transport)

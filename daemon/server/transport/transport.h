@@ -32,6 +32,7 @@ struct transport {
         struct due in_flight; /* fds sent that the peer has perhaps not received */
         unsigned n_fds_each;  /* of the frames in flight that have fds: the most */
         struct stall stall;   /* while frames are queued */
+        unsigned n_sent;      /* frames, since its last step began */
         bool is_readable;     /* no read has found nothing since the kernel said so */
         unsigned n_again;     /* events since then, until a read finds nothing */
         bool is_writable;     /* the kernel said so, and has not said no since */

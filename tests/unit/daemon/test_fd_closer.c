@@ -50,6 +50,25 @@ TEST(what_lingers_is_closed_at_once)
         }
 }
 
+/* The thread waits while it closes a socket that lingers for longer than this takes. */
+TEST(what_waits_is_counted)
+{
+        int peers[N][2];
+        unsigned n = 0;
+
+        ck_assert(fd_closer_keeps_up(closer));
+        for (; n < N && fd_closer_keeps_up(closer); n++)
+                fd_closer_take(closer, new_socket(peers[n]));
+        ck_assert_uint_ge(n, 64);
+        while (!fd_closer_keeps_up(closer))
+                (void)usleep(1000);
+        closer = fd_closer_free(closer);
+        for (unsigned i = 0; i < n; i++) {
+                closep(&peers[i][0]);
+                closep(&peers[i][1]);
+        }
+}
+
 TEST(nothing_is_left_open)
 {
         int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
