@@ -237,6 +237,64 @@ TEST(what_takes_long_is_two_steps)
         ck_assert_uint_ge(n_of_stats, n_of_peaks + N_MANY / 2);
 }
 
+#define N_GROUPS    32
+#define N_PARTS     63
+#define N_FEW_PARTS 15
+
+static int connect_for_groups(void)
+{
+        struct frame hello = hello_frame();
+        int fd = connect_raw();
+
+        hello.hello.features |= PROTO_FEATURE_GROUPS;
+        send_frame(fd, &hello, MESSAGE_HELLO, 1);
+        (void)expect(fd, MESSAGE_WELCOME);
+        return fd;
+}
+
+static void send_part(int fd, uint32_t flags, uint32_t serial)
+{
+        struct frame frame = lease_frame(0, 2 * MIB, 0);
+
+        frame.lease.flags |= flags;
+        send_frame(fd, &frame, MESSAGE_LEASE, serial);
+}
+
+/* The daemon finds the whole group when it goes on. Its last part has all refused: a group takes no block that is
+ * mapped already. */
+static uint64_t n_steps_of_group(int fd, unsigned n_parts)
+{
+        uint64_t n_before = n_steps();
+
+        daemon_suspend(&gpumemd);
+        for (unsigned part = 0; part < n_parts; part++)
+                send_part(fd, part < n_parts - 1 ? PROTO_LEASE_MORE : PROTO_LEASE_KNOWN, 1 + part);
+        daemon_resume(&gpumemd);
+        for (unsigned part = 0; part < n_parts; part++)
+                (void)expect(fd, MESSAGE_ERROR);
+        return n_steps() - n_before;
+}
+
+static uint64_t n_steps_of_groups(int fd, unsigned n_parts)
+{
+        uint64_t n = 0;
+
+        for (unsigned i = 0; i < N_GROUPS; i++)
+                n += n_steps_of_group(fd, n_parts);
+        return n;
+}
+
+/* A part takes a step, and one in which the queues are served. The step of the last part sends the answers to a small group,
+ * and of a large one some: the others are some in a step. */
+TEST(the_answers_to_a_group_are_several_steps)
+{
+        int fd = connect_for_groups();
+        uint64_t n_of_small = n_steps_of_groups(fd, N_FEW_PARTS);
+        uint64_t n_of_parts = 2 * N_GROUPS * (N_PARTS - N_FEW_PARTS);
+
+        ck_assert_uint_ge(n_steps_of_groups(fd, N_PARTS), n_of_small + n_of_parts + 2 * N_GROUPS);
+}
+
 /* As many as find a place in front of the daemon. */
 #define N_IN_FRONT 5
 
