@@ -222,7 +222,6 @@ static void keep(struct session *session, struct reply_owner *owner, struct repl
 
 static int keep_mapping(struct session *session, void *bytes, size_t n_bytes)
 {
-        CLEANUP(freep)
         struct reply_file *file = malloc(sizeof(*file));
         struct reply_owner *owner;
         int r;
@@ -230,11 +229,13 @@ static int keep_mapping(struct session *session, void *bytes, size_t n_bytes)
         if (!file)
                 return -ENOMEM;
         r = get_owner(session, &owner);
-        if (r)
+        if (r) {
+                free(file);
                 return r;
+        }
         file->bytes = bytes;
         file->n_bytes = n_bytes;
-        keep(session, owner, steal_ptr(file));
+        keep(session, owner, file);
         return 0;
 }
 
