@@ -126,7 +126,7 @@ struct server {
         struct file_stock *boards;
         struct file_stock *stats_files;
         struct fd_closer *closer; /* of sockets that may take long to close; NULL: none does */
-        bool may_get_fds;         /* the kernel does not forbid that on all sockets */
+        bool may_get_fds;         /* with frames: not all sockets forbid it */
         uint64_t incarnation;
         struct server_pool *pools;
         uint32_t n_pools;

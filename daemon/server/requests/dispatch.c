@@ -462,11 +462,14 @@ static void take_failed(struct session *session, const struct frame *frame)
 
 static void take_named(struct session *session, const struct frame *frame)
 {
-        if (session->features & PROTO_FEATURE_NAMES)
-                memcpy(session->name, frame->named.program, sizeof(session->name));
-        else
+        if (!(session->features & PROTO_FEATURE_NAMES)) {
                 refuse(session, frame, GPUMEM_E_BAD_REQUEST,
                        "NAMED requires feature bit 9 in HELLO");
+                return;
+        }
+        memcpy(session->name, frame->named.program, sizeof(session->name));
+        /* That row has the name from before. */
+        session->grants_row = NULL;
 }
 
 /* Handlers by message kind, for every message that a client may send. */

@@ -124,6 +124,31 @@ TEST(a_name_in_utf8_is_told)
         }
 }
 
+static void take_one(struct link *link)
+{
+        const struct message_lease wanted = {.n_bytes = 2 * MIB};
+        struct message_leased leased;
+
+        ck_assert_int_eq(lease_over(link, &wanted, &leased), 0);
+        return_over(link, leased.lease, PROTO_RETURN_UNMAPPED);
+}
+
+/* Also with leases that share a row with those before. */
+TEST(a_new_name_is_told)
+{
+        struct link *link = open_link("before", NULL);
+        struct frame frame = FRAME_NULL;
+
+        take_one(link);
+        take_one(link);
+        ck_assert_str_eq(await_own(LISTED_EVENT_GRANTED).program, "before");
+        proto_put_name(frame.named.program, sizeof(frame.named.program), "after");
+        ck_assert_int_eq(link_send(link, &frame, MESSAGE_NAMED), 0);
+        take_one(link);
+        ck_assert_str_eq(await_own(LISTED_EVENT_GRANTED).program, "after");
+        link_free(link);
+}
+
 /* Texts are what older clients read: they have the name in ASCII. */
 TEST(a_refusal_names_a_holder_in_ascii)
 {
