@@ -5,12 +5,15 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 /* The shortest that Linux grants. */
 #define SLICE_NS 100000
+
+#define NICE_SOON (-10)
 
 /* The kernel's struct sched_attr in its first version: headers of Debian 12 define it beside a sched_param of their own. */
 struct scheduling {
@@ -40,7 +43,7 @@ void thread_name_self(const char *name)
 }
 
 /* Other policies have no slice. */
-void thread_prefer_soon(void)
+static void shorten_slice(void)
 {
         struct scheduling own;
 
@@ -48,6 +51,14 @@ void thread_prefer_soon(void)
                 return;
         own.slice_ns = SLICE_NS;
         (void)syscall(SYS_sched_setattr, 0, &own, 0);
+}
+
+/* For Linux, a nice value is a thread's. An administrator may have chosen a better one. */
+void thread_prefer_soon(void)
+{
+        shorten_slice();
+        if (getpriority(PRIO_PROCESS, 0) > NICE_SOON)
+                (void)setpriority(PRIO_PROCESS, 0, NICE_SOON);
 }
 
 void condition_init_monotonic(pthread_cond_t *condition)

@@ -11,8 +11,8 @@ int thread_start(void *(*run)(void *argument), void *argument, pthread_t *ret_th
 void thread_name_self(const char *name);
 
 /* When the calling thread wakes it has a CPU at once, for 0.1 ms, also where another thread is in the midst of its time there,
- * which Linux makes 1.4 ms on 2 CPUs and 2.8 on 16. On the whole it has no more than others. Linux 6.12; before it this
- * does nothing. */
+ * which Linux makes 1.4 ms on 2 CPUs and 2.8 on 16: from Linux 6.12 on. Its nice value is -10 besides, if the process may
+ * have that (CAP_SYS_NICE, or RLIMIT_NICE of 30 and more): else it has no more than others on the whole. */
 void thread_prefer_soon(void);
 
 /* A condition whose timed waits go by CLOCK_MONOTONIC, so that setting the clock does not make them longer. */

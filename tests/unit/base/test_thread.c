@@ -2,7 +2,9 @@
 /* thread: what a thread asks of the kernel's scheduler. */
 #include "base/thread.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,34 +13,73 @@
 /* Offset of the slice in what sched_getattr tells. */
 enum { SLICE = 24, N_BYTES = 48 };
 
-static uint64_t slice_ns(void)
+struct scheduled {
+        uint64_t slice_ns;
+        int nice;
+};
+
+static struct scheduled own(void)
 {
         uint64_t attributes[N_BYTES / sizeof(uint64_t)];
 
         ck_assert_int_eq(syscall(SYS_sched_getattr, 0, attributes, N_BYTES, 0), 0);
-        return attributes[SLICE / sizeof(uint64_t)];
+        return (struct scheduled){.slice_ns = attributes[SLICE / sizeof(uint64_t)],
+                                  .nice = getpriority(PRIO_PROCESS, 0)};
 }
 
-static uint64_t before_ns, since_ns;
+/* A thread that asks with another nice value, if it may have that. */
+struct asker {
+        int nice;
+        bool may_have_it;
+        struct scheduled before, since;
+};
 
 static void *run(void *argument)
 {
-        before_ns = slice_ns();
+        struct asker *asker = argument;
+
+        asker->may_have_it = setpriority(PRIO_PROCESS, 0, asker->nice) == 0;
+        asker->before = own();
         thread_prefer_soon();
-        since_ns = slice_ns();
-        return argument;
+        asker->since = own();
+        return NULL;
+}
+
+static struct asker ask(int nice)
+{
+        struct asker asker = {.nice = nice};
+        pthread_t thread;
+
+        ck_assert_int_eq(thread_start(run, &asker, &thread), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        return asker;
 }
 
 /* The kernels before 6.12 tell 0, and have no slice of a thread's own. */
 TEST(one_that_wants_a_cpu_soon_has_a_short_slice)
 {
-        uint64_t own_ns = slice_ns();
-        pthread_t thread;
+        struct scheduled mine = own();
+        struct asker asker = ask(mine.nice);
 
-        ck_assert_int_eq(thread_start(run, NULL, &thread), 0);
-        ck_assert_int_eq(pthread_join(thread, NULL), 0);
-        ck_assert_uint_eq(since_ns, before_ns ? 100000 : 0);
-        ck_assert_uint_eq(slice_ns(), own_ns);
+        ck_assert_uint_eq(asker.since.slice_ns, asker.before.slice_ns ? 100000 : 0);
+        ck_assert_uint_eq(own().slice_ns, mine.slice_ns);
+}
+
+TEST(it_comes_before_others_where_it_may)
+{
+        int before = own().nice;
+        struct asker first = ask(-10), asker = ask(before);
+
+        ck_assert_int_eq(asker.since.nice, first.may_have_it ? -10 : before);
+        ck_assert_int_eq(own().nice, before);
+}
+
+TEST(a_better_nice_value_is_kept)
+{
+        struct asker asker = ask(-15);
+
+        if (asker.may_have_it)
+                ck_assert_int_eq(asker.since.nice, -15);
 }
 
 TESTS_MAIN("thread")
