@@ -14,6 +14,7 @@
 #include "daemon/server/transport/acceptor.h"
 #include "proto/messages.h"
 #include "tests/attack/attacks.h"
+#include "tests/attack/cpus.h"
 #include "tests/attack/loop_time.h"
 #include "tests/attack/rates.h"
 #include "tests/attack/steps.h"
@@ -298,6 +299,7 @@ static void watch(struct fight *fight)
         uint64_t n_steps;
         bool have_all;
 
+        cpus_leave_to_victims(daemon_pid);
         fight->victims = victims_start(victims_pause(fight->attack));
         (void)victims_enter(fight->victims, VICTIM_UNLOADED, ANSWER_S);
         wait_us(UNLOADED_US);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "gpumem.h"
+#include "tests/attack/cpus.h"
 #include "tests/attack/gang.h"
 #include "tests/attack/loop_time.h"
 #include "tests/flood/peer.h"
@@ -135,11 +136,12 @@ static void measure(struct victim *victim, enum victim_question question, int fd
         }
 }
 
-/* It is run before others when its answer is there: else the loop would go on meanwhile. */
-static void be_first(void)
+/* It runs at once when its answer is there: else the loop would go on meanwhile. */
+static void be_first(enum victim_question question)
 {
         const struct sched_param first = {.sched_priority = 1};
 
+        cpus_take_own(question);
         (void)sched_setscheduler(0, SCHED_FIFO, &first);
 }
 
@@ -165,7 +167,7 @@ static void be_victim(struct victims *victims, enum victim_question question)
         struct victim *self = &victims->each[question];
         int fd = -1;
 
-        be_first();
+        be_first(question);
         if (question != VICTIM_ADMINISTERS)
                 become(question == VICTIM_LEASES ? VICTIM_UID : VICTIM_OF_CONNECTS);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
