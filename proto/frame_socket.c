@@ -121,31 +121,80 @@ int frame_socket_brings_fds(int socket, bool *ret_brings_fds)
         return 0;
 }
 
+static int decode_datagram(int socket, enum proto_sender sender,
+                           const struct frame_datagram *datagram, unsigned n_fds,
+                           struct frame *ret_frame, struct proto_reason *ret_reason)
+{
+        if (datagram->flags & MSG_CTRUNC) {
+                *ret_reason = (struct proto_reason){"fds that this side cannot take", NULL};
+                return GPUMEM_E_BAD_FRAME;
+        }
+        if (datagram->n_bytes == 0)
+                return nothing_came(socket, ret_reason);
+        if (datagram->flags & MSG_TRUNC) {
+                *ret_reason = (struct proto_reason){"more bytes than any message has", NULL};
+                return GPUMEM_E_BAD_FRAME;
+        }
+        return proto_decode(&datagram->bytes, datagram->n_bytes, n_fds, sender, ret_frame,
+                            ret_reason);
+}
+
 int frame_socket_receive(int socket, enum proto_sender sender, struct frame *ret_frame,
                          struct fdset *ret_fds, struct proto_reason *ret_reason)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
-        struct frame bytes;
-        int flags, r;
-        ssize_t n = receive_datagram(socket, sender, &bytes, sizeof(bytes), &fds, &flags);
+        struct frame_datagram datagram;
+        ssize_t n = receive_datagram(socket, sender, &datagram.bytes, sizeof(datagram.bytes), &fds,
+                                     &datagram.flags);
+        int r;
 
         if (n < 0)
                 return errno == ECONNRESET ? GPUMEM_E_DISCONNECTED : err_errno();
-        if (flags & MSG_CTRUNC) {
-                *ret_reason = (struct proto_reason){"fds that this side cannot take", NULL};
-                return GPUMEM_E_BAD_FRAME;
-        }
-        if (n == 0)
-                return nothing_came(socket, ret_reason);
-        if (flags & MSG_TRUNC) {
-                *ret_reason = (struct proto_reason){"more bytes than any message has", NULL};
-                return GPUMEM_E_BAD_FRAME;
-        }
-        r = proto_decode(&bytes, (size_t)n, fds.n, sender, ret_frame, ret_reason);
+        datagram.n_bytes = (size_t)n;
+        r = decode_datagram(socket, sender, &datagram, fds.n, ret_frame, ret_reason);
         if (r)
                 return r;
         *ret_fds = fds;
         fds = FDSET_NULL;
         return 0;
+}
+
+/* The inbox is empty. It gives fds no room: the kernel drops any that a client sends. */
+static int fill(struct frame_inbox *inbox, int socket)
+{
+        struct iovec bytes[FRAME_INBOX_MAX];
+        struct mmsghdr messages[FRAME_INBOX_MAX];
+        unsigned was_reset = 0;
+        int n;
+
+        for (unsigned i = 0; i < FRAME_INBOX_MAX; i++) {
+                bytes[i] = (struct iovec){&inbox->datagrams[i].bytes,
+                                          sizeof(inbox->datagrams[i].bytes)};
+                messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &bytes[i], .msg_iovlen = 1}};
+        }
+        do {
+                n = recvmmsg(socket, messages, FRAME_INBOX_MAX, MSG_DONTWAIT, NULL);
+        } while (n < 0 && errno == ECONNRESET && !was_reset++);
+        inbox->is_all = n < FRAME_INBOX_MAX;
+        if (n < 0)
+                return errno == ECONNRESET ? GPUMEM_E_DISCONNECTED : err_errno();
+        for (int i = 0; i < n; i++) {
+                inbox->datagrams[i].n_bytes = messages[i].msg_len;
+                inbox->datagrams[i].flags = messages[i].msg_hdr.msg_flags;
+        }
+        inbox->n = (unsigned)n;
+        inbox->next = 0;
+        return 0;
+}
+
+int frame_inbox_receive(struct frame_inbox *inbox, int socket, struct frame *ret_frame,
+                        struct proto_reason *ret_reason)
+{
+        int r = frame_inbox_has_more(inbox) ? 0 : fill(inbox, socket);
+
+        if (r)
+                return r;
+        return decode_datagram(socket, FROM_CLIENT, &inbox->datagrams[inbox->next++], 0, ret_frame,
+                               ret_reason);
 }

@@ -84,7 +84,8 @@ static uint32_t driver_calls(pid_t pid)
 /* A client whose connection broke cannot say what it has unmapped: it lingers until its process ends. */
 static bool may_linger(const struct fault *fault)
 {
-        return fault->call == FAULT_sendmsg || fault->call == FAULT_recvmsg;
+        return fault->call == FAULT_sendmsg || fault->call == FAULT_recvmsg ||
+               fault->call == FAULT_recvmmsg;
 }
 
 static unsigned own_maps(void)

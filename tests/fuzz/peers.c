@@ -183,6 +183,24 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
         return (ssize_t)n;
 }
 
+int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags,
+                    struct timespec *timeout);
+int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags,
+                    struct timespec *timeout)
+{
+        unsigned i = 0;
+
+        FUZZ_EXPECT(flags == MSG_DONTWAIT && !timeout);
+        while (i < n) {
+                ssize_t n_bytes = __wrap_recvmsg(fd, &messages[i].msg_hdr, flags);
+
+                if (n_bytes < 0)
+                        return i ? (int)i : -1;
+                messages[i++].msg_len = (unsigned)n_bytes;
+        }
+        return (int)i;
+}
+
 static void learn_lease(struct peer_process *process, uint64_t id, uint32_t slot)
 {
         struct peer_lease *lease = &process->leases[process->n_leases % N_LEASES_MAX];

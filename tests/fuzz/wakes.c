@@ -22,7 +22,8 @@ static bool may_read(const struct transport *transport)
 /* What the transport knows is in its payer's list, or waits until its queue is shorter. */
 static void check_task(const struct transport *transport)
 {
-        bool has_work = (transport->is_readable && may_read(transport)) || transport->is_writable ||
+        bool has_unread = transport->is_readable || frame_inbox_has_more(&transport->inbox);
+        bool has_work = (has_unread && may_read(transport)) || transport->is_writable ||
                         (transport->has_hung_up && transport->watch.set);
 
         FUZZ_EXPECT(has_work || !transport->task.payer);

@@ -27,9 +27,14 @@ static bool may_read(const struct transport *transport)
                !transport->is_waiting;
 }
 
+static bool has_unread(const struct transport *transport)
+{
+        return transport->is_readable || frame_inbox_has_more(&transport->inbox);
+}
+
 static bool has_work(const struct transport *transport)
 {
-        return (transport->is_readable && may_read(transport)) || transport->is_writable ||
+        return (has_unread(transport) && may_read(transport)) || transport->is_writable ||
                (transport->has_hung_up && transport->watch.set);
 }
 
@@ -104,11 +109,33 @@ static bool has_frames(int fd)
         return ioctl(fd, SIOCINQ, &n_bytes) < 0 || n_bytes > 0;
 }
 
-/* Takes one frame. Returns whether there may be more. */
-static bool receive(struct transport *transport)
+static void note_all_read(struct transport *transport)
+{
+        transport->is_readable = false;
+        transport->n_again = 0;
+}
+
+/* Only the first frame of those in the socket is known to bring no fds. */
+static int receive_unchecked(struct transport *transport, struct frame *ret_frame,
+                             struct proto_reason *ret_reason)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
+        bool reads_socket = !frame_inbox_has_more(&transport->inbox);
+        int r;
+
+        if (transport->may_bring_fds)
+                return frame_socket_receive(transport->fd, FROM_CLIENT, ret_frame, &fds,
+                                            ret_reason);
+        r = frame_inbox_receive(&transport->inbox, transport->fd, ret_frame, ret_reason);
+        if (reads_socket && transport->inbox.is_all)
+                note_all_read(transport);
+        return r;
+}
+
+/* Takes one frame. Returns whether there may be more. */
+static bool receive(struct transport *transport)
+{
         struct proto_reason reason = {"a system error", NULL};
         struct frame frame;
         bool brings_fds = false;
@@ -123,11 +150,9 @@ static bool receive(struct transport *transport)
                 return true;
         }
         if (r == 0)
-                r = frame_socket_receive(transport->fd, FROM_CLIENT, &frame, &fds, &reason);
-        if (r == -EAGAIN) {
-                transport->is_readable = false;
-                transport->n_again = 0;
-        }
+                r = receive_unchecked(transport, &frame, &reason);
+        if (r == -EAGAIN)
+                note_all_read(transport);
         if (r == -EAGAIN || r == -EINTR)
                 return r == -EINTR;
         transport->is_read_out = r == GPUMEM_E_DISCONNECTED && !has_frames(transport->fd);
@@ -145,7 +170,7 @@ static void step(struct task *task)
                 fd_watch_end(&transport->watch);
         if (transport->is_writable)
                 send_flush(transport);
-        if (transport->is_readable)
+        if (has_unread(transport))
                 (void)receive(transport);
         transport_watch(transport);
 }
@@ -160,6 +185,7 @@ int transport_init(struct transport *transport, struct server *server,
         transport->fd = take_fd;
         transport->task = (struct task){.step = step};
         transport->watch = (struct fd_watch){.report = report};
+        transport->inbox = FRAME_INBOX_NULL;
         transport->closing = transport->is_busy = false;
         transport->is_readable = transport->is_writable = false;
         transport->n_again = transport->n_sent = 0;
@@ -187,7 +213,7 @@ bool transport_has_unread(struct transport *transport)
 {
         struct pollfd poll_fd = {.fd = transport->fd, .events = POLLIN};
 
-        if (transport->closing || poll(&poll_fd, 1, 0) <= 0)
+        if (transport->closing || (!has_unread(transport) && poll(&poll_fd, 1, 0) <= 0))
                 return false;
         transport->is_readable = true;
         transport_watch(transport);

@@ -26,6 +26,7 @@ struct transport {
         struct transport_owner owner;
         struct task task; /* one frame, or what the socket takes now */
         struct fd_watch watch;
+        struct frame_inbox inbox;
         struct poll_rounds_member
                 polled;       /* the loop does not report what it waits for, or its end */
         bool is_busy;         /* queued frames wait for an event that the loop does not report */
@@ -80,7 +81,7 @@ void transport_send(struct transport *transport, const struct frame *frame, cons
 /* Whether frames are queued for the peer, and it has read nothing for so long. Call it at intervals. */
 bool transport_is_stalled(struct transport *transport, uint64_t patience_ns);
 
-/* Whether the peer has sent a frame or its end that is not read yet. It is read in the next step. */
+/* Whether the peer has sent a frame or its end that is not taken yet. It is taken in the next step. */
 bool transport_has_unread(struct transport *transport);
 
 /* Whether the peer has received everything. */

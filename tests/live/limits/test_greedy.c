@@ -81,7 +81,7 @@ static void hold_up_reading(int fd)
         ck_assert_int_eq(ptrace(PTRACE_INTERRUPT, gpumemd.pid, NULL, NULL), 0);
         ck_assert_int_eq(waitpid(gpumemd.pid, &status, __WALL), gpumemd.pid);
         send_frame(fd, &frame, MESSAGE_STATS, 77);
-        while (call.op != PTRACE_SYSCALL_INFO_ENTRY || call.entry.nr != SYS_recvmsg) {
+        while (call.op != PTRACE_SYSCALL_INFO_ENTRY || call.entry.nr != SYS_recvmmsg) {
                 ck_assert_int_eq(ptrace(PTRACE_SYSCALL, gpumemd.pid, NULL, signal), 0);
                 ck_assert_int_eq(waitpid(gpumemd.pid, &status, __WALL), gpumemd.pid);
                 ck_assert(WIFSTOPPED(status));

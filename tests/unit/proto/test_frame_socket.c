@@ -197,4 +197,107 @@ TEST(a_full_socket_says_so)
         ck_assert_int_eq(frame_socket_send(ends[0], &frame, NULL), GPUMEM_E_DISCONNECTED);
 }
 
+static struct frame_inbox inbox;
+
+static void send_unmapped(uint64_t lease)
+{
+        struct frame frame = FRAME_NULL;
+
+        frame.unmapped.lease = lease;
+        proto_seal(&frame, MESSAGE_UNMAPPED, 1, 0);
+        ck_assert_int_eq(frame_socket_send(ends[0], &frame, NULL), 0);
+}
+
+static int take(uint64_t *ret_lease)
+{
+        struct frame received = FRAME_NULL;
+        struct proto_reason reason;
+        int r = frame_inbox_receive(&inbox, ends[1], &received, &reason);
+
+        if (!r)
+                *ret_lease = received.unmapped.lease;
+        return r;
+}
+
+static void expect_lease(uint64_t expected)
+{
+        uint64_t lease = 0;
+
+        ck_assert_int_eq(take(&lease), 0);
+        ck_assert_uint_eq(lease, expected);
+}
+
+TEST(what_is_there_is_read_together_and_each_has_its_turn)
+{
+        uint64_t lease;
+
+        inbox = FRAME_INBOX_NULL;
+        send_unmapped(1);
+        send_unmapped(2);
+        expect_lease(1);
+        ck_assert(frame_inbox_has_more(&inbox));
+        ck_assert_int_eq(recv(ends[1], &lease, sizeof(lease), 0), -1);
+        /* What came meanwhile is behind it. */
+        send_unmapped(3);
+        expect_lease(2);
+        ck_assert(!frame_inbox_has_more(&inbox));
+        expect_lease(3);
+        ck_assert(inbox.is_all && !frame_inbox_has_more(&inbox));
+        ck_assert_int_eq(take(&lease), -EAGAIN);
+}
+
+TEST(a_full_inbox_may_not_be_all)
+{
+        uint64_t lease;
+
+        inbox = FRAME_INBOX_NULL;
+        for (uint64_t i = 1; i <= FRAME_INBOX_MAX + 1; i++)
+                send_unmapped(i);
+        for (uint64_t i = 1; i <= FRAME_INBOX_MAX; i++) {
+                expect_lease(i);
+                ck_assert(!inbox.is_all);
+        }
+        expect_lease(FRAME_INBOX_MAX + 1);
+        ck_assert(inbox.is_all);
+        ck_assert_int_eq(take(&lease), -EAGAIN);
+}
+
+TEST(what_is_wrong_in_an_inbox_is_found_at_its_turn)
+{
+        struct frame frame = leased_frame();
+        int file = memfd_create("test", MFD_CLOEXEC);
+        unsigned n_before = count_fds();
+        char bytes[4096] = {0};
+        uint64_t lease;
+
+        inbox = FRAME_INBOX_NULL;
+        send_unmapped(1);
+        ck_assert_int_eq(frame_socket_send(ends[0], &frame, &file), 0);
+        ck_assert_int_eq(send(ends[0], bytes, sizeof(bytes), 0), (ssize_t)sizeof(bytes));
+        ck_assert_int_eq(send(ends[0], "", 0, 0), 0);
+        expect_lease(1);
+        ck_assert_uint_eq(count_fds(), n_before);
+        for (unsigned i = 0; i < 3; i++)
+                ck_assert_int_eq(take(&lease), GPUMEM_E_BAD_FRAME);
+        ck_assert_int_eq(take(&lease), -EAGAIN);
+        closep(&file);
+}
+
+/* The kernel reports the end as often as it is asked. A peer that leaves something unread resets the connection. */
+TEST(an_inbox_returns_frames_before_the_end)
+{
+        struct frame frame = leased_frame();
+        int file = memfd_create("test", MFD_CLOEXEC);
+        uint64_t lease;
+
+        inbox = FRAME_INBOX_NULL;
+        send_unmapped(1);
+        ck_assert_int_eq(frame_socket_send(ends[1], &frame, &file), 0);
+        closep(&ends[0]);
+        expect_lease(1);
+        ck_assert_int_eq(take(&lease), GPUMEM_E_DISCONNECTED);
+        ck_assert_int_eq(take(&lease), GPUMEM_E_DISCONNECTED);
+        closep(&file);
+}
+
 TESTS_MAIN("frames", .start = open_ends, .stop = close_ends)
