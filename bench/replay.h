@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replays a trace through the library's own heaps, sizes of blocks and budget, with a simulated clock and
  * simulated leases. It computes what the library would hold, hit and lease if a program made these calls.
- * The steps of a miss follow client/pool/alloc_slow.c and client/pool/trim.c, without their locks;
+ * The steps of a miss follow client/pool/alloc_slow.c and client/pool/empty_blocks.c, without their locks;
  * tests/live/trace/test_replay.c compares both. Blocks have exactly the requested size, while blocks from a
  * daemon's cache may be up to an eighth larger.
  *

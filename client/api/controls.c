@@ -5,7 +5,7 @@
 #include "client/api/default_client.h"
 #include "client/blocks/client_limit.h"
 #include "client/pool/idle_marking.h"
-#include "client/pool/trim.h"
+#include "client/pool/empty_blocks.h"
 
 int gpumem_set_limit(struct gpumem_client *client, enum gpumem_kind kind, int32_t place,
                      uint64_t n_bytes)
@@ -45,9 +45,9 @@ int gpumem_set_cache_size(struct gpumem_client *client, uint64_t n_bytes)
 
                 idle_marking_resize(pool, n_bytes);
                 if (n_bytes != UINT64_MAX)
-                        trim_to_budget(pool);
+                        empty_blocks_to_budget(pool);
                 else
-                        trim_wait(pool);
+                        empty_blocks_wait(pool);
         }
         /* Without a size blocks are marked idle, those that are empty already, too. */
         if (n_bytes == UINT64_MAX)

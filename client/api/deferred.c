@@ -2,7 +2,7 @@
 /* Deferred frees: of memory that other streams use, and of memory that was freed in captures. */
 #include "client/api/heap_free.h"
 #include "client/pool/idle_marking.h"
-#include "client/pool/trim.h"
+#include "client/pool/empty_blocks.h"
 #include "client/runtime/before_wait.h"
 
 void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
@@ -15,7 +15,7 @@ void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *ow
         if (idle_marking_is_on(heap->pool))
                 idle_marking_note(heap, generation, own_stream);
         else
-                trim_look(heap, generation, own_stream);
+                empty_blocks_look(heap, generation, own_stream);
 }
 
 void wake_for_idle(struct pool *pool)

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
-#include "client/pool/trim.h"
+#include "client/pool/empty_blocks.h"
 
 static uint64_t flush(struct gpumem_client *client)
 {
@@ -14,7 +14,7 @@ static uint64_t flush(struct gpumem_client *client)
 
         client_wait_for_freed(client);
         for (uint32_t i = 0; i < client->n_pools; i++)
-                n_bytes += trim_flush(&client->pools[i]);
+                n_bytes += empty_blocks_flush(&client->pools[i]);
         return n_bytes;
 }
 
@@ -45,7 +45,7 @@ int gpumem_trim(struct gpumem_client *client, uint64_t n_keep_bytes, uint64_t *r
                 return gpumem_flush(client, ret_freed_bytes);
         spared = client_spare_captures(client);
         for (uint32_t i = 0; i < client->n_pools; i++)
-                n_bytes += trim_down_to(&client->pools[i], n_keep_bytes);
+                n_bytes += empty_blocks_down_to(&client->pools[i], n_keep_bytes);
         capture_spare_end(&spared);
         if (ret_freed_bytes)
                 *ret_freed_bytes = n_bytes;
@@ -63,7 +63,7 @@ int gpumem_trim_idle(struct gpumem_client *client, uint32_t idle_ms, uint64_t *r
                 return r;
         spared = client_spare_captures(client);
         for (uint32_t i = 0; i < client->n_pools && age_us <= now_us; i++)
-                n_bytes += trim_older(&client->pools[i], now_us - age_us);
+                n_bytes += empty_blocks_older(&client->pools[i], now_us - age_us);
         capture_spare_end(&spared);
         if (ret_freed_bytes)
                 *ret_freed_bytes = n_bytes;

@@ -142,7 +142,7 @@ struct pool {
         uint64_t n_alone;            /* allocations with blocks of their own; not attached ones */
         uint64_t n_alone_rest_bytes; /* of those blocks what no allocation can have */
         struct client_limit limit;
-        pthread_mutex_t flushing;    /* trim.c: one flush at a time; taken before `lock` */
+        pthread_mutex_t flushing;    /* empty_blocks.c: one flush at a time; taken before `lock` */
         pthread_mutex_t registering; /* leased_register: one block at a time */
         pthread_mutex_t reserving;   /* reservation.c: one at a time; taken before `lock` */
 };

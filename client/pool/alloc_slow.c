@@ -13,7 +13,7 @@
 #include "client/connection/reconnect.h"
 #include "client/pool/moves.h"
 #include "client/pool/pool.h"
-#include "client/pool/trim.h"
+#include "client/pool/empty_blocks.h"
 #include "client/runtime/events.h"
 #include "client/runtime/last_error.h"
 #include "client/runtime/service_thread.h"
@@ -24,10 +24,10 @@
 /* Records the present stream's frees, so that its blocks can move; the stream is alive now. */
 static void fence(struct pool *pool, const struct pool_request *request, struct stream_heap *heap)
 {
-        if (trim_is_fenced(heap))
+        if (empty_blocks_is_fenced(heap))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, &request->key,
                               request->stream);
-        trim_poll(pool);
+        empty_blocks_poll(pool);
 }
 
 /* A block that was made without a context is not registered, but an allocation with a context must be. */
@@ -105,7 +105,7 @@ static void make_room(struct pool *pool, const struct new_blocks *new_blocks,
         uint64_t since_us = clock_now_us(), until_us = since_us + HEAP_SET_WAIT_US;
         bool waited = false;
 
-        trim_make_room(pool, new_blocks->n_bytes, new_blocks->start, new_blocks->end, list);
+        empty_blocks_make_room(pool, new_blocks->n_bytes, new_blocks->start, new_blocks->end, list);
         while (heap_set_is_hard(&pool->heap_set, new_blocks->n_bytes) && anything_pending(pool) &&
                clock_now_us() < until_us) {
                 waited = true;
@@ -113,8 +113,9 @@ static void make_room(struct pool *pool, const struct new_blocks *new_blocks,
                 (void)clock_nanosleep(CLOCK_MONOTONIC, 0,
                                       &(struct timespec){.tv_nsec = WAIT_STEP_NS}, NULL);
                 pthread_mutex_lock(&pool->lock);
-                trim_poll(pool);
-                trim_make_room(pool, new_blocks->n_bytes, new_blocks->start, new_blocks->end, list);
+                empty_blocks_poll(pool);
+                empty_blocks_make_room(pool, new_blocks->n_bytes, new_blocks->start,
+                                       new_blocks->end, list);
         }
         if (waited)
                 budget_wait(&pool->heap_set.budget, clock_now_us() - since_us);
@@ -293,7 +294,7 @@ static int install(struct pool *pool, struct stream_heap *heap, struct parts *pa
         if (!r)
                 r = pool_cut(heap, n_bytes, COUNTER_MISS, ret_pointer);
         spin_unlock(&heap_in(heap)->lock);
-        trim_set_floors(pool);
+        empty_blocks_set_floors(pool);
         /* Blocks that are in the heap stay there. */
         memmove(&parts->leased[0], &parts->leased[n], (parts->n - n) * sizeof(parts->leased[0]));
         parts->n -= n;
@@ -562,7 +563,7 @@ static int alloc_in_fewer(struct pool *pool, const struct pool_request *request,
         pthread_mutex_lock(&pool->lock);
         heap_set_join(&pool->heap_set);
         pthread_mutex_unlock(&pool->lock);
-        trim_all(pool);
+        empty_blocks_all(pool);
         return attempt_some(pool, request, ret_heap, ret_pointer);
 }
 
@@ -577,7 +578,7 @@ int pool_alloc(struct pool *pool, const struct pool_request *request, struct str
                 return r;
         /* The process gives up unused memory before it waits or fails. */
         pool_note_pressure(pool, request->n_bytes);
-        trim_all(pool);
+        empty_blocks_all(pool);
         r = attempt_whole(pool, request, ret_heap, ret_pointer);
         return r == -EAGAIN ? -ENOMEM : r;
 }

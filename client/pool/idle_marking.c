@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "base/clock.h"
-#include "client/pool/trim.h"
+#include "client/pool/empty_blocks.h"
 #include "client/runtime/service_thread.h"
 
 static_assert(HEAP_SET_LOOK_US == SERVICE_THREAD_SOON_MS * 1000, "with a thread or without");
@@ -71,12 +71,12 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
 {
         struct pool *pool = heap->pool;
 
-        if (!trim_is_still(heap, generation))
+        if (!empty_blocks_is_still(heap, generation))
                 return false;
         heap_set_see(&pool->heap_set, pool_now_us(pool));
         if (!begin_record(heap))
                 return false;
-        if (own_stream && trim_is_fenced(heap))
+        if (own_stream && empty_blocks_is_fenced(heap))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, &heap->key, *own_stream);
         spin_lock(&heap_in(heap)->lock);
         scan_trigger_raise(&heap->trigger, &pool->heap_set, heap_in(heap));
@@ -128,7 +128,7 @@ static bool owes(struct stream_heap *heap)
         spin_lock(&heap_in(heap)->lock);
         owed = scan_trigger_is_owed(&heap->trigger, heap_in(heap));
         spin_unlock(&heap_in(heap)->lock);
-        return owed && trim_is_fenced(heap);
+        return owed && empty_blocks_is_fenced(heap);
 }
 
 /* May any thread record in its stream? With GPUMEM_FENCE=context a record ends each capture of the context, so only
@@ -167,7 +167,7 @@ static void set_owing(struct pool *pool, bool is_owing)
  * caller has the lock. */
 static bool is_to_record(struct stream_heap *heap)
 {
-        return idle_marking_is_on(heap->pool) ? owes(heap) : trim_is_fenced(heap);
+        return idle_marking_is_on(heap->pool) ? owes(heap) : empty_blocks_is_fenced(heap);
 }
 
 /* What cannot be recorded now is owed again after the next grant. */
@@ -309,7 +309,7 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         uint64_t now_us = clock_now_us();
         bool more;
 
-        trim_poll(pool);
+        empty_blocks_poll(pool);
         more = mark(pool, urgency, now_us);
         lower_thresholds(pool);
         if (now_us >= pool->next_grant_us) {
@@ -320,7 +320,7 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         /* Opened blocks are not closed when others want them, so a thread of this process that waits must not wait
          * for its own. */
         if (pool->memory.is_ipc && pool->n_waiting)
-                trim_take_all(pool, list);
+                empty_blocks_take_all(pool, list);
         else
                 retained_take_revoked(pool, RETAINED_DROP_EXCESS, list);
         return more ? SERVICE_THREAD_SOON_MS : ms_until_next(pool);

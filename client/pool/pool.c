@@ -7,7 +7,7 @@
 #include "client/blocks/addresses.h"
 #include "client/blocks/lease.h"
 #include "client/pool/shared_alloc.h"
-#include "client/pool/trim.h"
+#include "client/pool/empty_blocks.h"
 #include "gpumem.h"
 
 void pool_init(struct pool *pool, const struct pool_row *row, const struct memory *memory,
@@ -218,7 +218,7 @@ static void return_idle_list(struct pool *pool)
         if (!pool->heap_set.arena)
                 return;
         pthread_mutex_lock(&pool->lock);
-        trim_take_all(pool, &list);
+        empty_blocks_take_all(pool, &list);
         pthread_mutex_unlock(&pool->lock);
         leased_free_all(pool, &list);
         heap_set_close(&pool->heap_set);

@@ -53,7 +53,7 @@ int pool_find(struct pool *pool, const void *pointer);
 int pool_describe(struct pool *pool, const void *pointer, struct gpumem_info *ret_info);
 
 /* Frees an allocation. POOL_USE_ORDERED: its last use is ordered before later work of its stream. POOL_USE_OVER: that
- * use is over. Returns POOL_LOOK if it is time for trim_look; GPUMEM_E_NOT_OURS. */
+ * use is over. Returns POOL_LOOK if it is time for empty_blocks_look; GPUMEM_E_NOT_OURS. */
 #define POOL_LOOK 1000
 enum pool_use { POOL_USE_ORDERED, POOL_USE_OVER };
 int pool_give(struct stream_heap *heap, const void *pointer, enum pool_use use);

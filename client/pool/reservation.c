@@ -7,7 +7,7 @@
 #include "client/blocks/lease.h"
 #include "client/pool/idle_marking.h"
 #include "client/pool/pool.h"
-#include "client/pool/trim.h"
+#include "client/pool/empty_blocks.h"
 #include "client/runtime/last_error.h"
 #include "client/runtime/service_thread.h"
 #include "gpumem.h"
@@ -25,7 +25,7 @@ struct parts {
 static void end_reservation(struct pool *pool, struct leased_list *list)
 {
         heap_set_end_pledge(&pool->heap_set);
-        trim_set_floors(pool);
+        empty_blocks_set_floors(pool);
         retained_take_revoked(pool, RETAINED_DROP_EXCESS, list);
 }
 
@@ -149,7 +149,7 @@ static void begin_again(struct pool *pool)
         if (idle_marking_is_on(pool))
                 (void)idle_marking_look(pool, IDLE_MARKING_URGENT);
         else if (had_one)
-                trim_to_budget(pool);
+                empty_blocks_to_budget(pool);
         /* Other clients may take what is idle now, if the service thread marks it. */
         if (had_one)
                 (void)service_thread_wake(pool->service);
@@ -182,7 +182,7 @@ static int reserve(struct pool *pool, uint64_t n_bytes, uint32_t wait_ms)
                 return r;
         /* The process gives up unused memory before it waits or fails. */
         pool_note_pressure(pool, n_bytes);
-        trim_all(pool);
+        empty_blocks_all(pool);
         return attempt(pool, n_block_bytes, HEAP_SET_PLEDGE_NEW, wait_ms);
 }
 

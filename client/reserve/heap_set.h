@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heaps of one pool together: what they hold, what they may hold, and which empty block moves to another heap or
- * goes back to the daemon. Pure: the caller makes driver calls and leases, and passes the time.
+/* The heaps of one pool together: what they hold, what they may hold, which empty block moves to another heap, and which may go
+ * back to the daemon: client/pool/empty_blocks.h decides when. Pure: the caller makes driver calls and leases, and passes the time.
  *
  * A block is empty when one hole covers it. It is idle when also no GPU work uses it: each block notes the epoch of
  * its latest free, and n_done_epochs tells which epochs are over. Only idle blocks move.

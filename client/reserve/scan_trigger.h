@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides after which frees a heap is scanned for empty blocks. Which of them go back to the daemon, trim.h says; which
+/* Decides after which frees a heap is scanned for empty blocks. Which of them go back to the daemon, empty_blocks.h says; which
  * move to another heap, heap_set.h.
  *   - Always: once in SCAN_TRIGGER_FREES frees; earlier if the last look left more than the budget; and less often
  *     where there are many heaps, since a look is linear in them.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/client_end.h"
 
-#include "daemon/policy/keep.h"
+#include "daemon/policy/kept_shares.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/release_all.h"

@@ -2,7 +2,7 @@
 /* What a client leaves when it ends: its connection or its process is over.
  *
  * The first sign of the end drops all that the client has for use: requests, leases, and what it asked for. The blocks of
- * its leases are released, cached, or charged to others that lease them; a share may be kept for late attachers (keep.h).
+ * its leases are released, cached, or charged to others that lease them; a share may be kept for late attachers (kept_shares.h).
  * The process may still map the blocks, so they are charged to it until the second sign; then its mappings are gone.
  * Both take a part at a time. */
 #pragma once

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "daemon/policy/client_end.h"
-#include "daemon/policy/keep.h"
+#include "daemon/policy/kept_shares.h"
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/client.h"
 #include "daemon/policy/objects/lease.h"
@@ -16,7 +16,7 @@
 #include "daemon/policy/objects/release_all.h"
 #include "daemon/policy/objects/request.h"
 #include "daemon/policy/scheduling/admission.h"
-#include "daemon/policy/scheduling/group.h"
+#include "daemon/policy/scheduling/request_group.h"
 #include "daemon/policy/scheduling/service.h"
 #include "daemon/policy/state/action_queue.h"
 #include "daemon/policy/state/limits.h"
@@ -197,7 +197,7 @@ void policy_lease(struct policy *policy, struct client *client, const struct pol
 
 void policy_lease_denied(struct client *client, const struct policy_ask *ask)
 {
-        group_fail(client, ask, GPUMEM_E_DENIED);
+        request_group_fail(client, ask, GPUMEM_E_DENIED);
 }
 
 bool policy_cancel(struct policy *policy, struct client *client, uint32_t serial, uint64_t now_ns)
@@ -211,7 +211,7 @@ bool policy_cancel(struct policy *policy, struct client *client, uint32_t serial
         if (!request)
                 return false;
         pool = request->pool;
-        group_cancel(request);
+        request_group_cancel(request);
         service_serve(pool, now_ns);
         return true;
 }

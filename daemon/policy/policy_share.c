@@ -4,7 +4,7 @@
 
 #include "daemon/policy/accounting/shared_usage.h"
 #include "daemon/policy/drain.h"
-#include "daemon/policy/keep.h"
+#include "daemon/policy/kept_shares.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/share.h"
 #include "daemon/policy/policy.h"

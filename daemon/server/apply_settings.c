@@ -10,7 +10,7 @@
 #include "daemon/server/core/fd_limits.h"
 #include "daemon/server/core/pool_settings.h"
 #include "daemon/server/pools/pools.h"
-#include "daemon/server/pools/aging.h"
+#include "daemon/server/pools/aging_timer.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/prewarming.h"
 #include "daemon/server/requests/limit_text.h"
@@ -114,7 +114,7 @@ int server_apply_settings(struct server *server, struct settings *settings)
         }
         pools_set_mins(server, settings);
         prewarming_apply_settings(server, settings);
-        aging_apply(server);
+        aging_timer_apply(server);
         device_watch_apply(server);
         fd_limits_set_each(server, &settings->each_user);
         server->shutdown.n_seconds = settings->n_drain_seconds;

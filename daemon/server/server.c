@@ -15,7 +15,7 @@
 #include "daemon/server/core/fd_limits.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/lists/list_stats.h"
-#include "daemon/server/pools/aging.h"
+#include "daemon/server/pools/aging_timer.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_health.h"
 #include "daemon/server/pools/driver_jobs.h"
@@ -206,7 +206,7 @@ static int set_up(struct server *server, const struct server_options *options)
                 r = pools_make(server, options);
         if (!r) {
                 prewarming_open(server, options);
-                r = aging_open(server);
+                r = aging_timer_open(server);
         }
         if (!r)
                 r = device_watch_open(server, options->nvml_library, options->canary_library);

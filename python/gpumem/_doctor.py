@@ -19,7 +19,7 @@ import struct
 import sys
 from collections.abc import Iterator
 
-from . import _client, _driver, _errors, _library, _mends, _notice, _torch_extension, _where
+from . import _client, _driver, _errors, _library, _repair_commands, _notice, _torch_extension, _where
 from ._version import __version__
 
 USAGE = """\
@@ -99,7 +99,7 @@ def _check_daemon() -> Check:
     if result == errno.EACCES:
         text, mend = _mend_permission(path)
         return Check("daemon", FAULT, f"{path}: {text}", mend)
-    found, mend = _mends.daemon(path, result)
+    found, mend = _repair_commands.daemon(path, result)
     return Check("daemon", FAULT, f"no daemon listens at {path}: {os.strerror(result)}; {found}",
                  mend)
 
@@ -165,7 +165,7 @@ def _check_driver() -> Iterator[Check]:
     try:
         version, names = _driver.devices()
     except (OSError, AttributeError) as error:
-        found, mend = _mends.emulator(_daemon()) or ("", _mend_driver(is_there=True))
+        found, mend = _repair_commands.emulator(_daemon()) or ("", _mend_driver(is_there=True))
         yield Check("driver", FAULT, f"CUDA driver: {error}. {found and found + '. '}"
                     "Pinned memory is served alone", mend)
         return
@@ -182,7 +182,7 @@ def _check_device(device: int, name: str) -> Check:
     except _errors.Error as error:
         if error.result != _errors.NO_POOL:
             return Check(f"GPU {device}", FAULT, f"{name}: {error}", _mend_client(error))
-        found, mend = _mends.emulator(_daemon()) or (
+        found, mend = _repair_commands.emulator(_daemon()) or (
             "", "gpumemctl devices  # the daemon must see this GPU")
         return Check(f"GPU {device}", FAULT, f"{name}: {error}{found and '. ' + found}", mend)
     return Check(f"GPU {device}", OK, f"{name}: served")
@@ -194,7 +194,7 @@ def _is_any_installed() -> bool:
 
 def _check_libcuda() -> Iterator[Check]:
     """Each framework's own way to the driver."""
-    problem = _mends.libcuda() if _is_any_installed() else None
+    problem = _repair_commands.libcuda() if _is_any_installed() else None
     if problem is not None:
         yield Check(_driver.NAME, FAULT, *problem)
 

@@ -19,7 +19,7 @@ from typing import Any
 from cuda.core import Buffer, Device, MemoryResource
 from cuda.core import __version__ as _version
 
-from . import _errors, _notice, _ordered, _serving
+from . import _errors, _notice, _stream_memory, _serving
 
 try:
     from cuda.core._utils.cuda_utils import CUDAError
@@ -45,16 +45,16 @@ class Resource(MemoryResource):
     def __init__(self, device: Any) -> None:
         """`device` is a Device or its number."""
         self._device_id = Device(device).device_id
-        self._alloc, self._free = _ordered.functions()
+        self._alloc, self._free = _stream_memory.functions()
 
     def allocate(self, size: int, *, stream: Any) -> Any:
         """A Buffer in the order of `stream`, a Stream or a GraphBuilder that captures."""
         if type(size) is not int:  # as NumPy's
             size = operator.index(size)
         pointer = self._alloc(size, self._device_id, stream.__cuda_stream__()[1])
-        if pointer < _ordered.ADDRESSES:
+        if pointer < _stream_memory.ADDRESSES:
             try:
-                pointer = _ordered.taken(pointer, size)
+                pointer = _stream_memory.taken(pointer, size)
             except _errors.OutOfMemory as error:
                 raise OutOfMemory(str(error), error.result) from None
         return Buffer.from_handle(pointer, size, mr=self, stream=stream)
@@ -65,7 +65,7 @@ class Resource(MemoryResource):
         if pointer:
             result = self._free(pointer, stream.__cuda_stream__()[1])
             if result:
-                _ordered.given(result, pointer)
+                _stream_memory.given(result, pointer)
 
     @property
     def device_id(self) -> int:

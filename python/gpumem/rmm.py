@@ -17,22 +17,22 @@ from typing import Any
 
 import rmm.mr
 
-from . import _driver, _notice, _ordered, _serving
+from . import _driver, _notice, _stream_memory, _serving
 
 
 @functools.cache
 def _ends(device: int) -> tuple[Any, Any]:
     """RMM may call them after its resource's end, which owns them no more: they stay."""
-    alloc, free = _ordered.functions()
+    alloc, free = _stream_memory.functions()
 
     def allocate(n_bytes: int, stream: Any) -> int:
         made = alloc(n_bytes, device, stream.__cuda_stream__()[1])
-        return made if made >= _ordered.ADDRESSES else _ordered.taken(made, n_bytes)
+        return made if made >= _stream_memory.ADDRESSES else _stream_memory.taken(made, n_bytes)
 
     def deallocate(pointer: int, n_bytes: int, stream: Any) -> None:
         result = free(pointer, stream.__cuda_stream__()[1])
         if result:
-            _ordered.given(result, pointer)
+            _stream_memory.given(result, pointer)
 
     return allocate, deallocate
 

@@ -23,7 +23,7 @@ from typing import Any
 import warp
 import warp._src.context as _context
 
-from . import _driver, _errors, _notice, _ordered, _serving
+from . import _driver, _errors, _notice, _stream_memory, _serving
 from ._library import load
 
 if not hasattr(warp, "set_device_allocator"):
@@ -50,7 +50,7 @@ class Allocator:
             raise _errors.Unsupported(f"{device} is not a CUDA device: gpumem.warp has no other "
                                       "memory")
         self._ordinal = self._device.ordinal
-        self._take, self._give = _ordered.ends(self._ordinal)
+        self._take, self._give = _stream_memory.ends(self._ordinal)
         self._captures = _driver.captures()
         self._first: Any = None  # the device's stream, which is the only one at first
         self._streams: dict[int, Any] = {}  # address: its stream, of those of other streams
@@ -81,7 +81,7 @@ class Allocator:
             return
         result = load().free_in_order(None, pointer)
         if result:
-            _ordered.refuse(result)
+            _stream_memory.refuse(result)
 
     def _end_of_several(self, pointer: int, stream: Any) -> None:
         # The default stream stands for all of Warp's: those of others that do not wait for it are
@@ -91,7 +91,7 @@ class Allocator:
             return
         result = load().record_use(None, pointer, None)
         if result:
-            _ordered.refuse(result)
+            _stream_memory.refuse(result)
         else:
             self._give(pointer, stream.cuda_stream or 0)
 

@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 
 #include "daemon/server/server.h"
-#include "daemon/server/session/walk.h"
+#include "daemon/server/session/request_walk.h"
 #include "daemon/server/session/session.h"
 #include "tests/fuzz/epoll.h"
 #include "tests/fuzz/fuzz.h"

@@ -222,10 +222,10 @@ class Adapters(unittest.TestCase):
     def test_memory_of_the_default_stream_is_freed_beside_a_capture(self):
         """As RMM and cuda.core free it: a blocking stream that captures locks the default stream."""
         import gpumem
-        from gpumem import _ordered
+        from gpumem import _stream_memory
         cuda = world.Cuda()
         cuda.make_current()
-        alloc, free = _ordered.ends(0)
+        alloc, free = _stream_memory.ends(0)
         address, blocking, graph = alloc(1000, 0), cuda.stream(), ctypes.c_void_p()
         cuda.call('cuStreamBeginCapture_v2', ctypes.c_void_p(blocking), 2)
         free(address, 0)

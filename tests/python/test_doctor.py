@@ -34,10 +34,10 @@ class Found(contextlib.ExitStack):
 
     def __init__(self, *, named=False, unit=False, gpu=False, clone=None, program=None, emulated=False):
         super().__init__()
-        from gpumem import _mends
+        from gpumem import _repair_commands
         for name, value in (('_has_unit', unit), ('_has_gpu', gpu), ('_clone', clone),
                             ('_gpumemd', program), ('is_emulated', emulated)):
-            self.enter_context(mock.patch.object(_mends, name, return_value=value))
+            self.enter_context(mock.patch.object(_repair_commands, name, return_value=value))
         self.enter_context(mock.patch.dict(os.environ))
         os.environ.pop('GPUMEM_SOCKET', None)
         if named:
@@ -48,9 +48,9 @@ class Start(unittest.TestCase):
     """How a daemon that is gone is started again."""
 
     def mend(self, path, result=errno.ENOENT, **found):
-        from gpumem import _mends
+        from gpumem import _repair_commands
         with Found(**found):
-            return _mends.daemon(str(path), result)
+            return _repair_commands.daemon(str(path), result)
 
     def test_it_is_started_as_it_was(self):
         from gpumem import _where

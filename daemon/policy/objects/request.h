@@ -3,7 +3,7 @@
  *
  * Owned by its client. It is in its pool's queue while it is unanswered, also while its block is being
  * created: if the device is full, it still has its place. The last request of a group is its leader, and is
- * in the queue for all (group.h). */
+ * in the queue for all (request_group.h). */
 #pragma once
 
 #include <stdint.h>

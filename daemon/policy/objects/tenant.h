@@ -9,7 +9,7 @@
 
 /* Requests that may wait, of all tenants together: every walk through a queue visits them, and must take less than a
  * moment. One tenant alone may have half of them, two of two owners have a third each, and so on; all tenants of one
- * owner have two thirds. A group of requests (group.h) is one, until its parts' blocks are made. */
+ * owner have two thirds. A group of requests (request_group.h) is one, until its parts' blocks are made. */
 #define TENANTS_MAX_WAITING 512
 
 /* Places beside them, for the first request of a tenant: parts of what is left are nothing in the end. Half of them are

@@ -79,7 +79,7 @@ struct holder_sums policy_sum_holders(const struct policy *policy, uint32_t pool
                                       const struct tenant *tenant);
 
 /* Lists at most n_max of these clients: a client comes before those that are charged less than half as much. Keepers
- * (keep.h) are left out. */
+ * (kept_shares.h) are left out. */
 void policy_list_holders(const struct policy *policy, uint32_t pool, const struct tenant *tenant,
                          unsigned n_max, void (*take)(const struct client *client, void *argument),
                          void *argument);

@@ -13,7 +13,7 @@
 #include "daemon/policy/scheduling/block_search.h"
 #include "daemon/policy/scheduling/evict_cached.h"
 #include "daemon/policy/scheduling/fd_budget.h"
-#include "daemon/policy/scheduling/group.h"
+#include "daemon/policy/scheduling/request_group.h"
 #include "daemon/policy/scheduling/pressure.h"
 #include "daemon/policy/scheduling/turn.h"
 #include "daemon/policy/state/waiting_queue.h"
@@ -130,7 +130,7 @@ static void serve_group(struct turn *turn, struct request *leader)
         const struct client *asker = leader->client;
         uint64_t n_bytes = leader->n_room_bytes;
 
-        group_serve(leader);
+        request_group_serve(leader);
         backfill_count(turn->pool);
         trim_cache(turn, asker, n_bytes);
 }
@@ -193,10 +193,10 @@ static bool serve_by(struct turn *turn, struct request *request, struct block *b
 static bool serve_from_what_there_is(struct turn *turn, struct request *request)
 {
         if (request->in_group) {
-                group_look(request, &turn->budget);
+                request_group_look(request, &turn->budget);
                 if (request->n_to_make)
                         return false;
-                group_serve(request);
+                request_group_serve(request);
                 return true;
         }
         return serve_by(turn, request, block_search_find(request, &turn->budget));
@@ -450,7 +450,7 @@ struct pool *admission_ask(struct client *client, const struct policy_ask *ask, 
         int r = request_new(client, ask, &request);
 
         if (r) {
-                group_fail(client, ask, r);
+                request_group_fail(client, ask, r);
                 client_refuse_spare(client, ask, r);
                 return NULL;
         }
@@ -463,7 +463,7 @@ struct pool *admission_ask(struct client *client, const struct policy_ask *ask, 
                 r = GPUMEM_E_BAD_REQUEST;
         }
         if (ask->more || client->gathers)
-                request = group_add(request, lease, ask, r);
+                request = request_group_add(request, lease, ask, r);
         else if (r)
                 request_refuse(request, r);
         else

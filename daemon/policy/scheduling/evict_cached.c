@@ -8,7 +8,7 @@
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/objects/pool.h"
 #include "daemon/policy/scheduling/revoke_idle.h"
-#include "daemon/policy/state/part.h"
+#include "daemon/policy/state/walk_part.h"
 
 /* A block that is about to be created and charged. */
 struct newcomer {

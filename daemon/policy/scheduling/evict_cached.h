@@ -8,7 +8,7 @@
  * first those of the asking client's idle leases, then of its tenant's, then cached ones in the order
  * above, and last those of other tenants' idle leases.
  *
- * In a part of a walk only so many blocks go back as the part has left (state/part.h). */
+ * In a part of a walk only so many blocks go back as the part has left (state/walk_part.h). */
 #pragma once
 
 #include <stdint.h>

@@ -6,7 +6,7 @@
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/bins.h"
-#include "daemon/policy/state/part.h"
+#include "daemon/policy/state/walk_part.h"
 
 static struct lease *lease_of(const struct block *block)
 {

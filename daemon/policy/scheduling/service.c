@@ -10,7 +10,7 @@
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/admission.h"
 #include "daemon/policy/scheduling/turn.h"
-#include "daemon/policy/state/part.h"
+#include "daemon/policy/state/walk_part.h"
 #include "daemon/policy/state/waiting_queue.h"
 #include "gpumem.h"
 

@@ -195,7 +195,7 @@ struct giving {
         uint64_t n_left;    /* leases that the stage has not looked at, at most */
 };
 
-/* The keeps that have begun, as a heap: none ends before the one at half its place. See keep.h. */
+/* The keeps that have begun, as a heap: none ends before the one at half its place. See kept_shares.h. */
 struct keeps {
         struct share **places;
         uint32_t n;
@@ -228,7 +228,7 @@ struct policy {
         struct limits *limits;     /* NULL: none */
         uint64_t n_events;         /* that a queue is to be walked for, so far */
         uint64_t line;             /* of the client whose request is met now, or 0 */
-        unsigned n_looks_left;     /* in the present part of a walk: see part.h */
+        unsigned n_looks_left;     /* in the present part of a walk: see walk_part.h */
         uint64_t n_charges;        /* begun, or ended, so far */
         uint64_t n_revocations;    /* so far */
         uint64_t n_unawaited;      /* see policy_n_unawaited */
@@ -371,7 +371,7 @@ struct tenant {
         uint64_t counted;
         uint32_t number; /* as a block's */
         struct limited limited;
-        struct client *keeper; /* with n_keeps: see keep.h */
+        struct client *keeper; /* with n_keeps: see kept_shares.h */
         uint32_t n_keeps;
         UT_hash_handle hh;
         struct holding holdings[]; /* one for each pool */
@@ -438,7 +438,7 @@ struct request {
         bool may_wait;    /* its deadline was in the future when it was made */
         bool covered;     /* WAITING, and bytes that are certain to come are meant for it */
         bool device_full; /* the driver had no memory for it at the last try */
-        bool in_group; /* with the next fields: see group.h. A single request is a group of one */
+        bool in_group; /* with the next fields: see request_group.h. A single request is a group of one */
         struct request *leader; /* in PART only; NULL: not known yet */
         struct request
                 *next_size; /* of a group, from its completion on: its next part of another size */
@@ -568,7 +568,7 @@ struct share {
         uint64_t n_bytes;
         uint32_t granted_uid; /* or POLICY_NO_UID */
         struct block *block;
-        struct lease *keeper; /* with keep_ns: see keep.h; NULL: no keep has begun */
+        struct lease *keeper; /* with keep_ns: see kept_shares.h; NULL: no keep has begun */
         uint64_t keep_ns;
         uint64_t keep_end_ns;
         uint64_t keep_number; /* of those that end at the same time the lowest ends first */

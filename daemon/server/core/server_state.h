@@ -154,7 +154,7 @@ struct server {
                 uv_timer_t timer;
                 struct task task;     /* a part of a pass over all blocks */
                 uint64_t interval_ms; /* between passes */
-        } aging;                      /* see aging.h */
+        } aging;                      /* see aging_timer.h */
         struct {
                 struct drain drain;
                 uint64_t n_seconds; /* how long a shutdown waits for held memory */

@@ -9,7 +9,7 @@
 #include "daemon/policy/report/event_history.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/authorization.h"
-#include "daemon/server/session/walk.h"
+#include "daemon/server/session/request_walk.h"
 #include "proto/refusal_text.h"
 
 /* Rows of a reply, without those of other tenants. */

@@ -8,7 +8,7 @@
 #include "base/fdset.h"
 #include "daemon/server/lists/rows.h"
 #include "daemon/server/session/authorization.h"
-#include "daemon/server/session/walk.h"
+#include "daemon/server/session/request_walk.h"
 
 struct limit_list {
         struct walk walk;

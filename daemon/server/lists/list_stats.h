@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statistics for STATS_REPLY and for every list: the policy's own, and the counters on the clients' boards. All of them
- * are made in parts (walk.h). On the loop. */
+ * are made in parts (request_walk.h). On the loop. */
 #pragma once
 
 #include "daemon/server/lists/rows.h"
-#include "daemon/server/session/walk.h"
+#include "daemon/server/session/request_walk.h"
 
 /* What the clients that hold or held memory in a pool report. */
 struct board_total {

@@ -25,7 +25,7 @@
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/file_stock.h"
 #include "daemon/server/session/event_log.h"
-#include "daemon/server/session/walk.h"
+#include "daemon/server/session/request_walk.h"
 #include "gpumem.h"
 #include "proto/board.h"
 

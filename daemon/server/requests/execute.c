@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "daemon/policy/report/listing.h"
-#include "daemon/server/pools/aging.h"
+#include "daemon/server/pools/aging_timer.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/driver_health.h"
 #include "daemon/server/pools/driver_jobs.h"
@@ -435,7 +435,7 @@ void execute_after_turn(struct server *server)
         if (server->n_unawaited != policy_n_unawaited(server->policy) || server->stopping)
                 cancel_unwanted(server);
         server->n_unawaited = policy_n_unawaited(server->policy);
-        aging_watch(server);
+        aging_timer_watch(server);
         /* Else it is set when all is served. */
         if (!server->stopping && !server->is_dirty)
                 set_deadline(server);

@@ -11,7 +11,7 @@
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/event_log.h"
-#include "daemon/server/session/walk.h"
+#include "daemon/server/session/request_walk.h"
 #include "gpumem.h"
 
 #define ANY_UID UINT32_MAX

@@ -16,7 +16,7 @@ struct reclaim {
         char container[252];
 };
 
-/* Releases the blocks that the session's last policy_release_all or policy_reclaim is about, in parts (walk.h).
+/* Releases the blocks that the session's last policy_release_all or policy_reclaim is about, in parts (request_walk.h).
  * -ENOMEM: only some of them. */
 int reclaim_release(struct session *session, const struct frame *request);
 

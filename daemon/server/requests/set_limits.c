@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "daemon/server/core/settings.h"
-#include "daemon/server/pools/aging.h"
+#include "daemon/server/pools/aging_timer.h"
 #include "daemon/server/pools/device_watch.h"
 #include "daemon/server/pools/pools.h"
 #include "daemon/server/requests/limit_text.h"
@@ -176,7 +176,7 @@ static void set_stock(struct server *server, const struct message_set_limits *se
                 stock->keep_free_bytes = set->max;
         else
                 stock->return_after_ns = set->max * NS_PER_S;
-        aging_apply(server);
+        aging_timer_apply(server);
         device_watch_apply(server);
 }
 

@@ -15,7 +15,7 @@
 #include "daemon/server/session/process_sessions.h"
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/session/timeouts.h"
-#include "daemon/server/session/walk.h"
+#include "daemon/server/session/request_walk.h"
 #include "gpumem.h"
 
 static const unsigned legal_next[SESSION_N_STATES] = {

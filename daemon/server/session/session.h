@@ -92,7 +92,7 @@ struct session {
         bool takes_over;           /* takes over the process's earlier session at the first HELD */
         uint64_t n_held_bytes;     /* reported in HELLO; valid with `takes_over` */
         uint32_t number;           /* among all sessions */
-        LIST_HEAD(, walk) walks;   /* under way, see walk.h */
+        LIST_HEAD(, walk) walks;   /* under way, see request_walk.h */
         struct limit_draft *draft; /* limits to be changed together; NULL: none */
         struct reclaim *reclaim;   /* the last one; NULL: none */
         struct reply_file_list reply_files; /* the oldest first */

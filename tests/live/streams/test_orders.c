@@ -5,7 +5,7 @@
  *
  * GPUMEM_TEST_STEPS programs; each has the seed that is printed and its number. */
 #include "client/api/client.h"
-#include "client/pool/trim.h"
+#include "client/pool/empty_blocks.h"
 #include "driver/cuda.h"
 #include "tests/live/support/capturer.h"
 #include "tests/live/support/world.h"
@@ -182,9 +182,9 @@ static void unmap_what_is_idle(void)
                 struct leased_list list = LIST_HEAD_INITIALIZER(list);
 
                 pthread_mutex_lock(&pool->lock);
-                trim_poll(pool);
+                empty_blocks_poll(pool);
                 if (pool->heap_set.arena)
-                        trim_take_all(pool, &list);
+                        empty_blocks_take_all(pool, &list);
                 pthread_mutex_unlock(&pool->lock);
                 leased_free_all(pool, &list);
         }

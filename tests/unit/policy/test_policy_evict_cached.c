@@ -4,7 +4,7 @@
 #include "daemon/policy/aging.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/evict_cached.h"
-#include "daemon/policy/state/part.h"
+#include "daemon/policy/state/walk_part.h"
 #include "tests/unit/policy/policy_world.h"
 
 /* Its client may be stopped: requests count on its bytes for a while, and then take others. */

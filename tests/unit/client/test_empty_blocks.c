@@ -7,7 +7,7 @@
 #include "client/blocks/addresses.h"
 #include "client/pool/idle_marking.h"
 #include "client/pool/pool.h"
-#include "client/pool/trim.h"
+#include "client/pool/empty_blocks.h"
 #include "client/runtime/service_thread.h"
 #include "tests/suite.h"
 
@@ -98,7 +98,7 @@ static bool give(struct stream_heap *heap, void *pointer)
         if (idle_marking_is_on(&pool))
                 idle_marking_note(heap, heap->generation, NULL);
         else
-                trim_look(heap, heap->generation, NULL);
+                empty_blocks_look(heap, heap->generation, NULL);
         return true;
 }
 
@@ -194,9 +194,9 @@ TEST(who_has_nothing_to_give_looks_no_sooner)
         fill(heaps[0], PIECE, pieces);
         pool.heap_set.budget.n_slack_bytes = 0;
         heap_in(heaps[1])->n_done_epochs = 0;
-        trim_look(heaps[0], heaps[0]->generation, NULL);
+        empty_blocks_look(heaps[0], heaps[0]->generation, NULL);
         ck_assert_uint_eq(heaps[0]->trigger.n_until, SCAN_TRIGGER_FREES);
-        trim_look(heaps[1], heaps[1]->generation, NULL);
+        empty_blocks_look(heaps[1], heaps[1]->generation, NULL);
         ck_assert_uint_eq(heaps[1]->trigger.n_until, SCAN_TRIGGER_FREES_SOON);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/server/pools/aging.h"
+#include "daemon/server/pools/aging_timer.h"
 
 #include "base/err.h"
 #include "daemon/policy/aging.h"
@@ -18,7 +18,7 @@ static uint64_t interval_ms(uint64_t return_after_ns)
         return n_ms < INTERVAL_MS_MAX ? n_ms : INTERVAL_MS_MAX;
 }
 
-void aging_apply(struct server *server)
+void aging_timer_apply(struct server *server)
 {
         server->aging.interval_ms = INTERVAL_MS_MAX;
         for (uint32_t i = 0; i < server->n_pools; i++) {
@@ -38,7 +38,7 @@ void aging_apply(struct server *server)
         /* Where the next pass is due earlier than that, it stays so: else frequent changes would put it off for ever. */
         if (uv_timer_get_due_in(&server->aging.timer) > server->aging.interval_ms)
                 (void)uv_timer_stop(&server->aging.timer);
-        aging_watch(server);
+        aging_timer_watch(server);
 }
 
 /* The node pays. */
@@ -49,7 +49,7 @@ static void look_at_some(struct task *task)
         if (policy_age(server->policy, PART_ITEMS, server_now_ns(server)))
                 payer_put(&server->scheduler.node, task);
         else
-                aging_watch(server);
+                aging_timer_watch(server);
         server_execute(server);
 }
 
@@ -60,17 +60,17 @@ static void on_pass(uv_timer_t *timer)
         payer_put(&server->scheduler.node, &server->aging.task);
 }
 
-int aging_open(struct server *server)
+int aging_timer_open(struct server *server)
 {
         int r = uv_timer_init(&server->loop, &server->aging.timer);
 
         server->aging.task.step = look_at_some;
         if (!r)
-                aging_apply(server);
+                aging_timer_apply(server);
         return r;
 }
 
-void aging_watch(struct server *server)
+void aging_timer_watch(struct server *server)
 {
         uv_timer_t *timer = &server->aging.timer;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/policy/scheduling/group.h"
+#include "daemon/policy/scheduling/request_group.h"
 
 #include "base/err.h"
 #include "daemon/policy/objects/pool.h"
@@ -43,7 +43,7 @@ static void note(struct client *client, int r)
                 client->gather_outcome = r;
 }
 
-void group_fail(struct client *client, const struct policy_ask *ask, int r)
+void request_group_fail(struct client *client, const struct policy_ask *ask, int r)
 {
         if (!ask->more && !client->gathers)
                 return;
@@ -67,8 +67,8 @@ static int check(const struct client *client, const struct policy_ask *ask)
         return 0;
 }
 
-struct request *group_add(struct request *request, struct lease *take_lease,
-                          const struct policy_ask *ask, int r)
+struct request *request_group_add(struct request *request, struct lease *take_lease,
+                                  const struct policy_ask *ask, int r)
 {
         struct client *client = request->client;
         struct pool *pool;
@@ -94,7 +94,7 @@ struct request *group_add(struct request *request, struct lease *take_lease,
         return request;
 }
 
-void group_cancel(struct request *request)
+void request_group_cancel(struct request *request)
 {
         if (is_gathered(request))
                 note(request->client, GPUMEM_E_CANCELLED);
@@ -180,7 +180,7 @@ static void take_idle(struct request *leader, struct scan_budget *budget)
                 (void)revoke_idle_try(idle.leases[i]->block);
 }
 
-void group_look(struct request *leader, struct scan_budget *budget)
+void request_group_look(struct request *leader, struct scan_budget *budget)
 {
         count(leader);
         if (!leader->n_to_make)
@@ -212,7 +212,7 @@ static void serve_one(struct request *part)
                 request_refuse(part, r);
 }
 
-void group_serve(struct request *take_leader)
+void request_group_serve(struct request *take_leader)
 {
         struct client *client = take_leader->client;
         struct request *request, *next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/policy/keep.h"
+#include "daemon/policy/kept_shares.h"
 
 #include <errno.h>
 #include <stdlib.h>

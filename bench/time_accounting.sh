@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# accounting.sh BUILD: what it costs that gpumemd measures whose work takes how long. Leases of a gpumemd, by turns with those
+# time_accounting.sh BUILD: what it costs that gpumemd measures whose work takes how long. Leases of a gpumemd, by turns with those
 # of one that measures no time, both on the emulated driver.
 set -eu -o pipefail
 

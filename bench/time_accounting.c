@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* accounting SOCKET SOCKET: what a lease and its return cost of the first gpumemd beside the second, whose scheduler
- * measures no time (bench/no_clock.h). CPU time is counted. By turns: of each turn the least of some short batches counts on each
+ * measures no time (bench/untimed_scheduler.h). CPU time is counted. By turns: of each turn the least of some short batches counts on each
  * side, since other load only adds; its ratio is one of those of which the median is told. */
 #include <stdio.h>
 #include <stdlib.h>

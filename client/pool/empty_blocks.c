@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool/trim.h"
+#include "client/pool/empty_blocks.h"
 
 #include "base/clock.h"
 #include "client/blocks/retained.h"
@@ -9,7 +9,7 @@
 /* How often a wait that fails in the driver is tried. */
 #define N_WAITS 3
 
-void trim_poll(struct pool *pool)
+void empty_blocks_poll(struct pool *pool)
 {
         struct stream_heap *heap, *next;
 
@@ -30,7 +30,8 @@ static bool take(struct pool *pool, struct heap_block *block, struct leased_list
         return true;
 }
 
-bool trim_take_one(struct pool *pool, uint64_t start, uint64_t end, struct leased_list *list)
+bool empty_blocks_take_one(struct pool *pool, uint64_t start, uint64_t end,
+                           struct leased_list *list)
 {
         return take(pool, heap_set_take_idle(&pool->heap_set, start, end), list);
 }
@@ -44,29 +45,29 @@ static bool returns_by_itself(const struct pool *pool)
                                                   : pool->memory.pinned == MEMORY_VMM;
 }
 
-void trim_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
-                    struct leased_list *list)
+void empty_blocks_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
+                            struct leased_list *list)
 {
         while (returns_by_itself(pool) &&
                heap_set_excess(&pool->heap_set, n_more_bytes, pool_now_us(pool)) &&
-               trim_take_one(pool, start, end, list))
+               empty_blocks_take_one(pool, start, end, list))
                 ;
 }
 
-void trim_take_all(struct pool *pool, struct leased_list *list)
+void empty_blocks_take_all(struct pool *pool, struct leased_list *list)
 {
-        while (trim_take_one(pool, 0, 0, list))
+        while (empty_blocks_take_one(pool, 0, 0, list))
                 ;
         retained_take_revoked(pool, RETAINED_DROP_ALL, list);
 }
 
-bool trim_is_fenced(const struct stream_heap *heap)
+bool empty_blocks_is_fenced(const struct stream_heap *heap)
 {
         return heap->pool->memory.kind == GPUMEM_DEVICE && heap->key.context &&
                !pool_is_captured(heap);
 }
 
-bool trim_is_still(struct stream_heap *heap, uint64_t generation)
+bool empty_blocks_is_still(struct stream_heap *heap, uint64_t generation)
 {
         bool same;
 
@@ -103,12 +104,12 @@ static void wait_for_stream(struct stream_heap *heap, uint64_t generation, void 
         uint64_t context = heap->key.context, n_epochs = end_epoch(heap);
         int r = 0;
 
-        if (trim_is_fenced(heap)) {
+        if (empty_blocks_is_fenced(heap)) {
                 pthread_mutex_unlock(&pool->lock);
                 r = streams_wait(pool->streams, context, own_stream);
                 pthread_mutex_lock(&pool->lock);
         }
-        if (!trim_is_still(heap, generation))
+        if (!empty_blocks_is_still(heap, generation))
                 return;
         if (!r) {
                 fences_pass(&heap->fences, heap_in(heap), n_epochs);
@@ -186,7 +187,7 @@ static void lower_floor(struct stream_heap *heap, uint64_t n_share)
 }
 
 /* What may still become empty is divided among the heaps that have anything to free. */
-void trim_set_floors(struct pool *pool)
+void empty_blocks_set_floors(struct pool *pool)
 {
         struct stream_heap *heap, *next;
         uint64_t n_allocated, n_share;
@@ -213,24 +214,24 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
         uint64_t n_excess = heap_set_excess(&pool->heap_set, 0, pool_now_us(pool));
         bool may_give;
 
-        if (!trim_is_still(heap, generation))
+        if (!empty_blocks_is_still(heap, generation))
                 return;
         may_give = n_excess && heap_set_is_empty_in(&heap->in_set);
         if (may_give && heap_set_exceeds_cache(&pool->heap_set))
                 wait_for_stream(heap, generation, own_stream);
-        if (!trim_is_still(heap, generation))
+        if (!empty_blocks_is_still(heap, generation))
                 return;
-        if (own_stream && trim_is_fenced(heap) && (may_give || is_asked(heap)))
+        if (own_stream && empty_blocks_is_fenced(heap) && (may_give || is_asked(heap)))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, &heap->key, *own_stream);
-        trim_poll(pool);
+        empty_blocks_poll(pool);
         if (n_excess)
-                trim_make_room(pool, 0, 0, 0, list);
+                empty_blocks_make_room(pool, 0, 0, 0, list);
         n_excess = heap_set_excess(&pool->heap_set, 0, pool_now_us(pool));
         look_again_later(heap, may_give ? n_excess : 0);
-        trim_set_floors(pool);
+        empty_blocks_set_floors(pool);
 }
 
-void trim_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+void empty_blocks_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         struct pool *pool = heap->pool;
@@ -313,14 +314,14 @@ static void wait_for_all(struct pool *pool)
                 wait_for_context(pool, context);
 }
 
-void trim_wait(struct pool *pool)
+void empty_blocks_wait(struct pool *pool)
 {
         pthread_mutex_lock(&pool->flushing);
         wait_for_all(pool);
         pthread_mutex_unlock(&pool->flushing);
 }
 
-void trim_to_budget(struct pool *pool)
+void empty_blocks_to_budget(struct pool *pool)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         bool is_beyond;
@@ -332,7 +333,7 @@ void trim_to_budget(struct pool *pool)
         if (is_beyond)
                 wait_for_all(pool);
         pthread_mutex_lock(&pool->lock);
-        trim_make_room(pool, 0, 0, 0, &list);
+        empty_blocks_make_room(pool, 0, 0, 0, &list);
         pthread_mutex_unlock(&pool->lock);
         pthread_mutex_unlock(&pool->flushing);
         leased_free_all(pool, &list);
@@ -348,7 +349,7 @@ static bool is_reserved_above(struct pool *pool, uint64_t n_bytes)
         return is_above;
 }
 
-uint64_t trim_down_to(struct pool *pool, uint64_t n_keep_bytes)
+uint64_t empty_blocks_down_to(struct pool *pool, uint64_t n_keep_bytes)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         uint64_t n_bytes;
@@ -359,7 +360,7 @@ uint64_t trim_down_to(struct pool *pool, uint64_t n_keep_bytes)
         wait_for_all(pool);
         pthread_mutex_lock(&pool->lock);
         n_bytes = pool->n_reserved_bytes;
-        while (pool->n_reserved_bytes > n_keep_bytes && trim_take_one(pool, 0, 0, &list))
+        while (pool->n_reserved_bytes > n_keep_bytes && empty_blocks_take_one(pool, 0, 0, &list))
                 ;
         n_bytes -= pool->n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
@@ -368,7 +369,7 @@ uint64_t trim_down_to(struct pool *pool, uint64_t n_keep_bytes)
         return n_bytes;
 }
 
-uint64_t trim_older(struct pool *pool, uint64_t at_us)
+uint64_t empty_blocks_older(struct pool *pool, uint64_t at_us)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         uint64_t n_bytes;
@@ -383,7 +384,7 @@ uint64_t trim_older(struct pool *pool, uint64_t at_us)
         return n_bytes;
 }
 
-uint64_t trim_flush(struct pool *pool)
+uint64_t empty_blocks_flush(struct pool *pool)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         uint64_t n_bytes;
@@ -392,7 +393,7 @@ uint64_t trim_flush(struct pool *pool)
         wait_for_all(pool);
         pthread_mutex_lock(&pool->lock);
         n_bytes = pool->n_reserved_bytes;
-        trim_take_all(pool, &list);
+        empty_blocks_take_all(pool, &list);
         n_bytes -= pool->n_reserved_bytes;
         pthread_mutex_unlock(&pool->lock);
         pthread_mutex_unlock(&pool->flushing);
@@ -411,8 +412,8 @@ static bool has_empty(struct pool *pool)
         return found;
 }
 
-void trim_all(struct pool *pool)
+void empty_blocks_all(struct pool *pool)
 {
         if (has_empty(pool))
-                (void)trim_flush(pool);
+                (void)empty_blocks_flush(pool);
 }

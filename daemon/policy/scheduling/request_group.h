@@ -17,18 +17,18 @@ struct scan_budget;
 /* Adds a request of a group: it has its lease, or `r` tells why it is refused. The last one has no
  * POLICY_ASK.more. All then have a leader, which is returned, or are refused. NULL: the group is
  * incomplete, or refused. */
-struct request *group_add(struct request *request, struct lease *take_lease,
-                          const struct policy_ask *ask, int r);
+struct request *request_group_add(struct request *request, struct lease *take_lease,
+                                  const struct policy_ask *ask, int r);
 
 /* The same for a request for which there was no memory. */
-void group_fail(struct client *client, const struct policy_ask *ask, int r);
+void request_group_fail(struct client *client, const struct policy_ask *ask, int r);
 
 /* Withdraws the request, and with it its group. */
-void group_cancel(struct request *request);
+void request_group_cancel(struct request *request);
 
 /* Computes how much must be created for the group when cached blocks serve the rest. The tenant's idle
  * leases are revoked for it, if the group is served then. */
-void group_look(struct request *leader, struct scan_budget *budget);
+void request_group_look(struct request *leader, struct scan_budget *budget);
 
 /* There is room for what must be created. The leader ends, or goes on alone. */
-void group_serve(struct request *take_leader);
+void request_group_serve(struct request *take_leader);

@@ -11,7 +11,7 @@
 #include "client/blocks/client_limit.h"
 #include "client/pool/idle_marking.h"
 #include "client/pool/pool_rebinding.h"
-#include "client/pool/trim.h"
+#include "client/pool/empty_blocks.h"
 #include "client/runtime/last_error.h"
 #include "client/runtime/settings.h"
 #include "client/watch/trace.h"
@@ -289,7 +289,7 @@ static void wait_for_freed(struct gpumem_client *client)
         if (client->n_pools)
                 client_end_deferred(client, true);
         for (uint32_t i = 0; i < client->n_pools; i++)
-                (void)trim_flush(&client->pools[i]);
+                (void)empty_blocks_flush(&client->pools[i]);
 }
 
 static void end_pools(struct gpumem_client *client)

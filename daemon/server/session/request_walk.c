@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/server/session/walk.h"
+#include "daemon/server/session/request_walk.h"
 
 #include "base/err.h"
 

@@ -8,10 +8,10 @@
 
 #include "daemon/server/core/server_state.h"
 
-int aging_open(struct server *server);
+int aging_timer_open(struct server *server);
 
 /* The pools' stocks have changed. */
-void aging_apply(struct server *server);
+void aging_timer_apply(struct server *server);
 
 /* There may be something to look at: starts the timer. */
-void aging_watch(struct server *server);
+void aging_timer_watch(struct server *server);
