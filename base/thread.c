@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/thread.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/err.h"
+#include "base/fdset.h"
+
 /* The shortest that Linux grants. */
 #define SLICE_NS 100000
 
-#define NICE_SOON (-10)
+#define NICE_SOON      (-10)
+#define NICE_SOON_TEXT "-10"
 
 /* The kernel's struct sched_attr in its first version: headers of Debian 12 define it beside a sched_param of their own. */
 struct scheduling {
@@ -59,6 +65,18 @@ void thread_prefer_soon(void)
         shorten_slice();
         if (getpriority(PRIO_PROCESS, 0) > NICE_SOON)
                 (void)setpriority(PRIO_PROCESS, 0, NICE_SOON);
+}
+
+void session_prefer_soon(void)
+{
+        CLEANUP(closep)
+        int fd = -1;
+
+        if (getsid(0) != getpid())
+                return;
+        fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+        if (fd >= 0)
+                (void)!write(fd, NICE_SOON_TEXT, strlen(NICE_SOON_TEXT));
 }
 
 void condition_init_monotonic(pthread_cond_t *condition)

@@ -15,5 +15,10 @@ void thread_name_self(const char *name);
  * have that (CAP_SYS_NICE, or RLIMIT_NICE of 30 and more): else it has no more than others on the whole. */
 void thread_prefer_soon(void);
 
+/* Linux divides CPUs among sessions first (sched(7): autogroup), and nice values count within a session. A thread that wakes
+ * where another session keeps the CPU then waits for it, the longer the more its own session uses elsewhere. If the caller
+ * leads its session, and may, the session gets the nice value -10, too. */
+void session_prefer_soon(void);
+
 /* A condition whose timed waits go by CLOCK_MONOTONIC, so that setting the clock does not make them longer. */
 void condition_init_monotonic(pthread_cond_t *condition);

@@ -13,6 +13,7 @@
 #include "base/fdset.h"
 #include "base/log.h"
 #include "base/log_thread.h"
+#include "base/thread.h"
 #include "daemon/activation.h"
 #include "daemon/backing/device/canary.h"
 #include "daemon/backing/worker/abandoned_threads.h"
@@ -134,6 +135,7 @@ static int run(struct start *start)
         if (fd_limits_raise())
                 log_warning("cannot raise the limit of open files; blocks and clients are limited "
                             "by it");
+        session_prefer_soon();
         if (log_thread_start())
                 log_warning("no thread for the log: gpumemd waits while stderr is slow");
         if (activation_take(&sockets, fault)) {

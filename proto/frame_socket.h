@@ -33,7 +33,7 @@ int frame_socket_receive(int socket, enum proto_sender sender, struct frame *ret
  * longer. */
 struct frame_inbox {
         unsigned n, next;
-        bool is_all; /* the socket had no more when it was read */
+        bool is_all; /* the socket had no more when it was read, or an error, which the next read tells */
         struct frame_datagram {
                 size_t n_bytes;
                 int flags; /* of recvmsg */

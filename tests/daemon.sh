@@ -109,9 +109,10 @@ wait_while_alive() {
         done
 }
 
-# start_daemon OPTION...: returns when it serves.
+# start_daemon OPTION...: returns when it serves. Where daemon_session is "setsid", it has a session of its own.
+daemon_session=env
 start_daemon() {
-        env gpumemd --config "$place/empty.conf" --log warning "$@" 2>"$place/gpumemd.log" &
+        "$daemon_session" gpumemd --config "$place/empty.conf" --log warning "$@" 2>"$place/gpumemd.log" &
         daemon=$!
         if ! wait_until 20 gpumemctl stats; then
                 echo "gpumemd does not serve; it said:" >&2

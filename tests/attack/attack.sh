@@ -17,6 +17,9 @@ fi
 make_place 1 64GiB
 chmod 0711 "$place"
 
+# The kernel divides CPUs among sessions, and a service has its own.
+daemon_session=setsid
+
 start_victim() {
         start_daemon
         chmod 0666 "$GPUMEM_SOCKET"

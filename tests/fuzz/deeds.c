@@ -287,16 +287,17 @@ static void end_one(struct world *world)
                 break;
         case 1:
         case 2:
-                process->is_open = false;
+                peers_hang_up(process);
                 break;
         case 3:
                 process->is_dead = true;
                 break;
         case 4:
                 process->is_done = true;
+                process->goes_in_read = process->n_said % 2;
                 break;
         default:
-                process->is_open = false;
+                peers_hang_up(process);
                 process->is_dead = true;
                 break;
         }

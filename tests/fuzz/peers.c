@@ -50,6 +50,12 @@ bool peers_say(struct peer_process *process, const struct datagram *datagram)
         return true;
 }
 
+void peers_hang_up(struct peer_process *process)
+{
+        process->is_reset |= process->is_open && process->n_unread;
+        process->is_open = false;
+}
+
 /* To who reads from it. */
 static bool has_ended(const struct peer_process *process)
 {
@@ -166,6 +172,11 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
         (void)flags;
         FUZZ_EXPECT(process);
         message->msg_flags = 0;
+        if (process->is_reset) {
+                process->is_reset = false;
+                errno = ECONNRESET;
+                return -1;
+        }
         if (!process->n_said) {
                 errno = EAGAIN;
                 return has_ended(process) ? 0 : -1;
@@ -188,16 +199,25 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags,
 int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags,
                     struct timespec *timeout)
 {
+        struct peer_process *process = find(fd);
         unsigned i = 0;
 
         FUZZ_EXPECT(flags == MSG_DONTWAIT && !timeout);
         while (i < n) {
                 ssize_t n_bytes = __wrap_recvmsg(fd, &messages[i].msg_hdr, flags);
 
-                if (n_bytes < 0)
-                        return i ? (int)i : -1;
+                if (n_bytes < 0 && !i)
+                        return -1;
+                /* The kernel keeps the error of a later one for the next call. */
+                if (n_bytes < 0) {
+                        process->is_reset = errno == ECONNRESET;
+                        break;
+                }
                 messages[i++].msg_len = (unsigned)n_bytes;
+                if (process->goes_in_read)
+                        peers_hang_up(process);
         }
+        epoll_notice();
         return (int)i;
 }
 

@@ -28,8 +28,10 @@ struct peer_process {
         bool is_open; /* it has not hung up */
         bool is_done; /* it says no more, and reads on */
         bool is_dead;
-        bool reads;  /* at once what it is sent */
-        bool is_cut; /* by the daemon */
+        bool reads;        /* at once what it is sent */
+        bool is_cut;       /* by the daemon */
+        bool is_reset;     /* it has hung up with answers unread; to be told once */
+        bool goes_in_read; /* hangs up between two datagrams that the daemon reads at once */
         struct datagram said[N_SAID_MAX];
         unsigned n_said;
         unsigned n_unread;
@@ -55,6 +57,8 @@ void peers_begin(void);
 
 /* Its connection, as the acceptor hands it over. */
 struct accepted peers_accept(struct peer_process *process);
+
+void peers_hang_up(struct peer_process *process);
 
 /* Whether there was room for what it says. */
 bool peers_say(struct peer_process *process, const struct datagram *datagram);
