@@ -17,7 +17,10 @@
 #define N_READS    64
 #define N_OPS_MAX  24
 #define N_EDGE     256
-#define N_DELAY    (2 * MIB)
+
+/* What is filled to delay a stream. A GPU fills 2 MiB in a microsecond, and the rule of one stream seldom fails then. */
+#define N_DELAY_EMULATED (2 * MIB)
+#define N_DELAY_GPU      (64 * MIB)
 
 /* More than enough programs for the rule of one stream to fail. */
 #define N_PROGRAMS_OWN 3000
@@ -43,6 +46,7 @@ static struct {
         CUstream streams[N_STREAMS];
         CUevent event;
         CUdeviceptr scratch;
+        uint64_t n_delay;
         struct test_random random;
         struct live live[N_LIVE];
         struct seen *seen;
@@ -116,7 +120,7 @@ static void read_in(const struct live *live, CUstream stream)
         world.n_seen++;
         seen->expected = live->byte;
         if (below(3))
-                MUST_CALL(cuMemsetD8Async, world.scratch, 0, N_DELAY, stream);
+                MUST_CALL(cuMemsetD8Async, world.scratch, 0, world.n_delay, stream);
         MUST_CALL(cuMemcpyDtoHAsync, seen->bytes, at(live->pointer), N_EDGE, stream);
         MUST_CALL(cuMemcpyDtoHAsync, seen->bytes + N_EDGE,
                   at(live->pointer + live->n_bytes - N_EDGE), N_EDGE, stream);
@@ -287,7 +291,8 @@ static void begin_world(void)
                 must(gpumem_stream_register(world.client, world.streams[i]));
         }
         MUST_CALL(cuEventCreate, &world.event, CU_EVENT_DISABLE_TIMING);
-        MUST_CALL(cuMemAlloc, &world.scratch, N_DELAY);
+        world.n_delay = machine_is_emulated() ? N_DELAY_EMULATED : N_DELAY_GPU;
+        MUST_CALL(cuMemAlloc, &world.scratch, world.n_delay);
         /* Copies to other host memory are waited for. */
         must(posix_memalign((void **)&world.seen, 4096, N_READS * sizeof(*world.seen)));
         MUST_CALL(cuMemHostRegister, world.seen, N_READS * sizeof(*world.seen), 0);
