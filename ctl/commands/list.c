@@ -4,8 +4,10 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "ctl/core/report.h"
 #include "ctl/output/parse.h"
 #include "ctl/query/listing.h"
+#include "ctl/query/pool_stats.h"
 
 #define COLUMNS_MAX 512
 
@@ -246,6 +248,7 @@ static const char tenants_help[] =
         "  PEAK       highest RESERVED since gpumemd's start, or the last reset-peaks\n"
         "  Other words are explained by gpumemctl help stats.\n"
         "\n"
+        "  --pool ID        in this pool only; gpumemctl stats lists the pools\n"
         "  --uid USER       this user only; a name or a uid\n"
         "  --sort COLUMN    amounts and ages: the largest first; others: the smallest;\n"
         "                   default: by the columns from the left, UID first\n"
@@ -259,10 +262,29 @@ static const char *const tenants_narrow[] = {"uid",     "pool",      "kind",   "
                                              "leased",  "idle",      "cached", "blocks",
                                              "clients", "container", NULL};
 
+static int choose_pool(struct link *link, const struct arguments *arguments)
+{
+        CLEANUP(pool_stats_deinit)
+        struct pool_stats pools = {.n = 0};
+        int r;
+
+        if (arguments->pool == PROTO_ALL_POOLS)
+                return 0;
+        r = pool_stats_fetch(link, &pools);
+        if (!r)
+                r = pool_stats_check_pool(&pools, arguments->pool);
+        if (!r)
+                filter_add(arguments->own, &tenant_row_list, "pool", FILTER_EQUAL, arguments->pool);
+        return r;
+}
+
 static int run_tenants(struct link *link, const struct arguments *arguments)
 {
         struct frame request = FRAME_NULL;
+        int r = choose_pool(link, arguments);
 
+        if (r)
+                return report_refusal(link, "tenants", r);
         return listing_show(link, &listing_tenants, tenants_narrow, &request, arguments,
                             arguments->own);
 }
@@ -273,7 +295,7 @@ static int take_tenants(int id, const char *value, struct arguments *arguments)
 }
 
 static const struct option tenants_options[] = {
-        COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,   FILTER_OPTION_UID,
+        COMMAND_OPTION_JSON, COMMAND_OPTION_WIDE,   COMMAND_OPTION_POOL, FILTER_OPTION_UID,
         FILTER_OPTION_SORT,  FILTER_OPTION_REVERSE, COMMAND_OPTIONS_END,
 };
 

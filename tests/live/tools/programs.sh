@@ -449,6 +449,8 @@ ok "reset-peaks: its help says so" said 0 "PEAK of tenants and of the wide table
 ok "and the list of commands" said 0 "PEAK of tenants and stats --wide" gpumemctl help
 ok "clients names itself" said 0 " gpumemctl" gpumemctl clients
 ok "tenants has the user" said 0 "\"uid\": $(id -u)," gpumemctl tenants --json
+ok "tenants in a pool" equal "$(gpumemctl tenants --pool 1 | awk 'NR > 1 { print $2 }' | sort -u)" 1
+ok "tenants in an unknown pool" said 1 "unknown pool 77 (valid: 0-" gpumemctl tenants --pool 77
 ok "blocks of an unknown pool" said 1 "unknown pool 77 (valid: 0-" gpumemctl --pool 77 blocks
 ok "reset-peaks of an unknown pool" said 1 "unknown pool 77 (valid: 0-" gpumemctl --pool 77 reset-peaks
 ok "the JSON has every figure" said 0 '"lingering_bytes": 0' gpumemctl stats --json
