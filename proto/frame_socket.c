@@ -84,10 +84,10 @@ static int nothing_came(int socket, struct proto_reason *ret_reason)
 }
 
 /* Receives one datagram. The daemon gives fds no room: the kernel drops any that a client sends. */
-static ssize_t receive_datagram(int socket, enum proto_sender sender, void *buffer, size_t n_bytes,
-                                struct fdset *fds, int *ret_flags)
+static int receive_datagram(int socket, enum proto_sender sender,
+                            struct frame_datagram *ret_datagram, struct fdset *fds)
 {
-        struct iovec bytes = {buffer, n_bytes};
+        struct iovec bytes = {&ret_datagram->bytes, sizeof(ret_datagram->bytes)};
         union control control;
         struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
         unsigned was_reset = 0;
@@ -101,10 +101,12 @@ static ssize_t receive_datagram(int socket, enum proto_sender sender, void *buff
         do {
                 n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
         } while (n < 0 && errno == ECONNRESET && !was_reset++);
-        if (n >= 0)
-                take_fds(&message, fds);
-        *ret_flags = message.msg_flags;
-        return n;
+        if (n < 0)
+                return errno == ECONNRESET ? GPUMEM_E_DISCONNECTED : err_errno();
+        take_fds(&message, fds);
+        ret_datagram->n_bytes = (size_t)n;
+        ret_datagram->flags = message.msg_flags;
+        return 0;
 }
 
 /* A reset is reported once, before the frames that the peer had sent until then. */
@@ -145,14 +147,10 @@ int frame_socket_receive(int socket, enum proto_sender sender, struct frame *ret
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
         struct frame_datagram datagram;
-        ssize_t n = receive_datagram(socket, sender, &datagram.bytes, sizeof(datagram.bytes), &fds,
-                                     &datagram.flags);
-        int r;
+        int r = receive_datagram(socket, sender, &datagram, &fds);
 
-        if (n < 0)
-                return errno == ECONNRESET ? GPUMEM_E_DISCONNECTED : err_errno();
-        datagram.n_bytes = (size_t)n;
-        r = decode_datagram(socket, sender, &datagram, fds.n, ret_frame, ret_reason);
+        if (!r)
+                r = decode_datagram(socket, sender, &datagram, fds.n, ret_frame, ret_reason);
         if (r)
                 return r;
         *ret_fds = fds;
