@@ -128,6 +128,8 @@ static int receive_unchecked(struct transport *transport, struct frame *ret_fram
                 return frame_socket_receive(transport->fd, FROM_CLIENT, ret_frame, &fds,
                                             ret_reason);
         r = frame_inbox_receive(&transport->inbox, transport->fd, ret_frame, ret_reason);
+        if (reads_socket)
+                transport->n_again = 0;
         /* Of one that has hung up the loop is told nothing more: it is read until the end, or an error, is met. */
         if (reads_socket && transport->inbox.is_all && !transport->has_hung_up)
                 note_all_read(transport);

@@ -35,7 +35,7 @@ struct transport {
         struct stall stall;   /* while frames are queued */
         unsigned n_sent;      /* frames, since its last step began */
         bool is_readable;     /* no read has found nothing since the kernel said so */
-        unsigned n_again;     /* events since then, until a read finds nothing */
+        unsigned n_again;     /* events since then, and since the last read */
         bool is_writable;     /* the kernel said so, and has not said no since */
         bool has_hung_up;     /* the peer waits for no answer; what it sent before is still read */
         bool is_read_out;     /* and all of that has been */
