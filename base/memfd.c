@@ -10,7 +10,12 @@
 #include "base/err.h"
 #include "base/fdset.h"
 
-#define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+/* Linux 5.1; missing in the headers of some systems. */
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 
 #define HUGE_FLAGS (MFD_HUGETLB | MFD_HUGE_2MB)
 
@@ -25,7 +30,8 @@ static int memfd_open(const char *name, uint64_t n_bytes, unsigned flags, int *r
         return 0;
 }
 
-static int new_of_fixed_size(const char *name, uint64_t n_bytes, unsigned flags, int *ret_fd)
+static int new_of_fixed_size(const char *name, uint64_t n_bytes, unsigned flags, int seals,
+                             int *ret_fd)
 {
         CLEANUP(closep)
         int fd = -1;
@@ -33,7 +39,7 @@ static int new_of_fixed_size(const char *name, uint64_t n_bytes, unsigned flags,
 
         if (r)
                 return r;
-        if (fcntl(fd, F_ADD_SEALS, SIZE_SEALS) < 0)
+        if (fcntl(fd, F_ADD_SEALS, SIZE_SEALS | seals) < 0)
                 return err_errno();
         *ret_fd = steal_fd(&fd);
         return 0;
@@ -41,12 +47,29 @@ static int new_of_fixed_size(const char *name, uint64_t n_bytes, unsigned flags,
 
 int memfd_new(const char *name, uint64_t n_bytes, int *ret_fd)
 {
-        return new_of_fixed_size(name, n_bytes, 0, ret_fd);
+        return new_of_fixed_size(name, n_bytes, 0, F_SEAL_SEAL, ret_fd);
 }
 
 int memfd_new_huge(const char *name, uint64_t n_bytes, int *ret_fd)
 {
-        return new_of_fixed_size(name, n_bytes, HUGE_FLAGS, ret_fd);
+        return new_of_fixed_size(name, n_bytes, HUGE_FLAGS, F_SEAL_SEAL, ret_fd);
+}
+
+int memfd_new_to_keep(const char *name, uint64_t n_bytes, int *ret_fd)
+{
+        return new_of_fixed_size(name, n_bytes, 0, 0, ret_fd);
+}
+
+int memfd_keep_pages(int fd)
+{
+        return fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0 ? err_errno() : 0;
+}
+
+bool memfd_pages_are_kept(int fd)
+{
+        int seals = fcntl(fd, F_GET_SEALS);
+
+        return seals >= 0 && (seals & F_SEAL_FUTURE_WRITE);
 }
 
 int memfd_write(int fd, const void *bytes, size_t n_bytes, uint64_t offset)
@@ -74,7 +97,7 @@ int memfd_new_constant(const char *name, const void *bytes, size_t n_bytes, int 
                 r = memfd_write(fd, bytes, n_bytes, 0);
         if (r)
                 return r;
-        if (fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_WRITE) < 0)
+        if (fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
                 return err_errno();
         *ret_fd = steal_fd(&fd);
         return 0;

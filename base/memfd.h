@@ -2,6 +2,7 @@
 /* Sealed shared memory: what a process may be handed without having to trust its peer's ftruncate. Any thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,16 @@ int memfd_new(const char *name, uint64_t n_bytes, int *ret_fd);
 /* The same of huge pages of 2 MiB, n_bytes being a multiple of that. Its pages are reserved when it is mapped. -ENOENT
  * and the like where the kernel has none of them. */
 int memfd_new_huge(const char *name, uint64_t n_bytes, int *ret_fd);
+
+/* The same as memfd_new, for memfd_keep_pages: each process that has it may seal it further. */
+int memfd_new_to_keep(const char *name, uint64_t n_bytes, int *ret_fd);
+
+/* From now on its pages stay: no process can take any out, by a hole or otherwise, nor write to it or map it for writing, this one
+ * included. Mappings that there are stay writable. -EPERM: another process has sealed it. */
+int memfd_keep_pages(int fd);
+
+/* Whether any process has done that. Nothing is waited for, as memfd_keep_pages() waits for a hole that is being punched. */
+bool memfd_pages_are_kept(int fd);
 
 /* Fills in a part of it. Errors of pwrite, as without memory. */
 int memfd_write(int fd, const void *bytes, size_t n_bytes, uint64_t offset);

@@ -23,6 +23,8 @@ static int map_board(struct connection *connection, const struct message_welcome
                 return r;
         connection->n_board_bytes = welcome->n_board_bytes;
         connection->n_slots = welcome->n_slots;
+        /* Else the daemon does not look at it. An older one has sealed it already, and looks. */
+        (void)memfd_keep_pages(fd);
         return madvise(connection->board, connection->n_board_bytes, MADV_DONTFORK) < 0
                        ? err_errno()
                        : 0;

@@ -261,6 +261,11 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
         return 0;
 }
 
+void client_set_words(struct client *client, _Atomic uint64_t *words)
+{
+        client->words = words;
+}
+
 void client_set_line(struct client *client, uint64_t line)
 {
         client->line = line;

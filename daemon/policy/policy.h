@@ -41,6 +41,9 @@ int policy_add_client(struct policy *policy, const struct tenant_key *key,
  * it declares for all pools must not exceed this. 0 by default. */
 void client_set_held(struct client *client, uint64_t n_bytes);
 
+/* The same words, later: before the client has its first lease. */
+void client_set_words(struct client *client, _Atomic uint64_t *words);
+
 /* A number of those whose work the driver does by turns: blocks that go back to make room for the client's requests are
  * released in that line. 0, for none, by default. */
 void client_set_line(struct client *client, uint64_t line);

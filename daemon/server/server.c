@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/memfd.h"
 #include "daemon/backing/worker/abandoned_threads.h"
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/backing/worker/page_sweeper.h"
@@ -158,8 +159,8 @@ static int open_stocks(struct server *server)
                                             .n_slots = CLIENT_N_SLOTS,
                                             .n_blocks = (uint32_t)fd_limits_max_blocks()};
 
-        int r = file_stock_new("gpumem-board", &header, sizeof(header), header.n_bytes,
-                               &server->boards);
+        int r = file_stock_new("gpumem-board", memfd_new_to_keep, &header, sizeof(header),
+                               header.n_bytes, &server->boards);
 
         if (!r)
                 r = reply_files_open_stock(server, server->n_pools * sizeof(struct stats_row));

@@ -2,6 +2,7 @@
 #include "tests/fuzz/deeds.h"
 
 #include "base/err.h"
+#include "base/memfd.h"
 #include "base/size.h"
 #include "daemon/server/session/session.h"
 #include "gpumem.h"
@@ -116,6 +117,26 @@ static void join(struct world *world)
                 say_hello(world, process);
 }
 
+static struct session *find_session(const struct server *server, const struct peer_process *process)
+{
+        struct session *session;
+
+        LIST_FOREACH (session, &server->sessions, link) {
+                if (session->transport.fd == process->fd && session->state == SESSION_READY)
+                        return session;
+        }
+        return NULL;
+}
+
+/* As a client does that has mapped its board. */
+static void keep_board(struct world *world, const struct peer_process *process)
+{
+        const struct session *session = find_session(world->server, process);
+
+        if (session && session->board_fd >= 0 && !memfd_pages_are_kept(session->board_fd))
+                FUZZ_EXPECT(memfd_keep_pages(session->board_fd) == 0);
+}
+
 static void lease(struct world *world)
 {
         struct peer_process *process = any_process(world);
@@ -133,6 +154,8 @@ static void lease(struct world *world)
         frame.lease.n_most_units = how & 8 ? input_byte(world->input) : 0;
         frame.lease.n_least_units = how & 16 ? input_byte(world->input) : 0;
         frame.lease.flags = how / 16;
+        if (how % 16 != 15)
+                keep_board(world, process);
         say(process, &frame, MESSAGE_LEASE);
 }
 
@@ -301,17 +324,6 @@ static void end_one(struct world *world)
                 process->is_dead = true;
                 break;
         }
-}
-
-static struct session *find_session(const struct server *server, const struct peer_process *process)
-{
-        struct session *session;
-
-        LIST_FOREACH (session, &server->sessions, link) {
-                if (session->transport.fd == process->fd && session->state == SESSION_READY)
-                        return session;
-        }
-        return NULL;
 }
 
 /* Its own counters and words, be they true or not. */

@@ -9,8 +9,8 @@
 #include "base/fdset.h"
 #include "base/size.h"
 
-/* A socket and a pidfd. */
-#define SESSION_N_FDS 2
+/* A socket, a pidfd, and the board's file until the client asks for memory. */
+#define SESSION_N_FDS 3
 
 #define ARRIVALS_A_USER 1024
 
@@ -40,7 +40,7 @@ static void make_table(void)
         closep(&fd);
 }
 
-/* Every block needs one fd and every client two, so the usual soft limit of 1024 is too low. */
+/* Every block needs one fd and every client two or three, so the usual soft limit of 1024 is too low. */
 int fd_limits_raise(void)
 {
         struct rlimit limit;
@@ -86,7 +86,7 @@ void fd_limits_init(struct server *server)
         all->max_tenants[ALLOWANCE_QUEUED_BYTES] = USER_TIMES * QUEUED_BYTES_OF_EACH;
 }
 
-/* At most as many as there may be sessions: each has the two fds of one, but waits only for a moment. One container may have
+/* At most as many as there may be sessions: each has the fds of one, but waits only for a moment. One container may have
  * half of them (listener.c). With fewer, processes that connect at one time are refused though they may be connected. */
 unsigned fd_limits_max_arrivals(void)
 {

@@ -18,7 +18,7 @@ static uint64_t peak_of(uint64_t reported, uint64_t now, uint64_t n_capacity_byt
 
 static bool reports(const struct session *session)
 {
-        return session->has_asked && session->state == SESSION_READY && !session->board_is_lost;
+        return session->board_is_kept && session->state == SESSION_READY && !session->board_is_lost;
 }
 
 /* As for a lease's word in lease.c: the daemon wrote the header, which is not 0. */

@@ -27,7 +27,6 @@
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/request_walk.h"
 #include "gpumem.h"
-#include "proto/board.h"
 
 #define BLOCK_UNIT (2 * MIB)
 
@@ -36,7 +35,7 @@ static void refuse(struct session *session, const struct frame *frame, int code,
         session_send_error(session, frame->serial, code, text ? text : proto_error_text(code));
 }
 
-static int take_board(struct session *session, int *ret_fd)
+static int take_board(struct session *session)
 {
         struct stock_file board;
         int r = file_stock_take(session->server->boards, &board);
@@ -45,15 +44,15 @@ static int take_board(struct session *session, int *ret_fd)
                 return r;
         session->board = board.bytes;
         session->n_board_bytes = board.n_bytes;
-        *ret_fd = board.fd;
+        session->board_fd = board.fd;
         return 0;
 }
 
-static void welcome(struct session *session, uint32_t serial, int board_fd)
+static void welcome(struct session *session, uint32_t serial)
 {
         struct server *server = session->server;
         struct frame frame = FRAME_NULL;
-        int fds[] = {board_fd, server->pools_fd};
+        int fds[] = {session->board_fd, server->pools_fd};
 
         frame.welcome = (struct message_welcome){
                 .version = PROTO_VERSION,
@@ -80,7 +79,6 @@ static void refuse_user(struct session *session, const struct frame *frame)
  * rest. */
 struct hello {
         struct walk walk;
-        int board_fd;
         bool has_failed;
 };
 
@@ -95,7 +93,6 @@ static void hello_free(struct walk *walk)
 
         if (hello->has_failed)
                 session_end_connection(walk->asker);
-        closep(&hello->board_fd);
         free(hello);
 }
 
@@ -136,8 +133,7 @@ static bool become_client(struct walk *walk)
         r = session_watch_process(session);
         if (!r)
                 r = policy_add_client(session->server->policy, &key, &owner_key, CLIENT_N_SLOTS,
-                                      board_words(session->board, session->server->n_pools),
-                                      session, &client);
+                                      NULL, session, &client);
         if (r) {
                 /* A child has its connection, and may not speak for it. */
                 if (r == -ESRCH)
@@ -155,7 +151,7 @@ static bool become_client(struct walk *walk)
         session_become_ready(session, client);
         if (reconnects(walk))
                 process_sessions_reconnect(session, frame->hello.n_held_bytes);
-        welcome(session, frame->serial, hello_of(walk)->board_fd);
+        welcome(session, frame->serial);
         return false;
 }
 
@@ -171,7 +167,7 @@ static void take_hello(struct session *session, const struct frame *frame)
                 return;
         }
         hello = calloc(1, sizeof(*hello));
-        if (!hello || take_board(session, &hello->board_fd)) {
+        if (!hello || take_board(session)) {
                 free(hello);
                 session_refuse_for_memory(session, frame->serial);
                 session_end_connection(session);

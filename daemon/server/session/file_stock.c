@@ -14,6 +14,7 @@
 
 struct file_stock {
         const char *name;
+        file_stock_maker maker;
         void *first; /* what each file begins with */
         size_t n_first_bytes, n_bytes;
         pthread_mutex_t lock; /* guards the fields below */
@@ -21,8 +22,8 @@ struct file_stock {
         unsigned n;
 };
 
-int file_stock_new(const char *name, const void *first, size_t n_first_bytes, size_t n_bytes,
-                   struct file_stock **ret_stock)
+int file_stock_new(const char *name, file_stock_maker maker, const void *first,
+                   size_t n_first_bytes, size_t n_bytes, struct file_stock **ret_stock)
 {
         struct file_stock *stock = calloc(1, sizeof(*stock));
 
@@ -35,6 +36,7 @@ int file_stock_new(const char *name, const void *first, size_t n_first_bytes, si
         }
         memcpy(stock->first, first, n_first_bytes);
         stock->name = name;
+        stock->maker = maker;
         stock->n_first_bytes = n_first_bytes;
         stock->n_bytes = n_bytes;
         pthread_mutex_init(&stock->lock, NULL);
@@ -65,7 +67,7 @@ static int make(const struct file_stock *stock, struct stock_file *ret_file)
         CLEANUP(closep)
         int fd = -1;
         void *bytes;
-        int r = memfd_new(stock->name, stock->n_bytes, &fd);
+        int r = stock->maker(stock->name, stock->n_bytes, &fd);
 
         if (!r)
                 r = memfd_map_shared(fd, stock->n_bytes, &bytes);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Made ahead at most: each has a file open. */
 #define FILE_STOCK_MAX 8
@@ -18,10 +19,13 @@ struct stock_file {
 
 struct file_stock;
 
+/* Makes a file of so many zeros, as memfd_new. */
+typedef int (*file_stock_maker)(const char *name, uint64_t n_bytes, int *ret_fd);
+
 /* Its files have n_bytes: first those here, with their pages, and then zeros. The name outlives it. Nothing is made yet.
  * -ENOMEM. */
-int file_stock_new(const char *name, const void *first, size_t n_first_bytes, size_t n_bytes,
-                   struct file_stock **ret_stock);
+int file_stock_new(const char *name, file_stock_maker maker, const void *first,
+                   size_t n_first_bytes, size_t n_bytes, struct file_stock **ret_stock);
 
 /* No other thread uses it any more. NULL is legal; returns NULL. */
 struct file_stock *file_stock_free(struct file_stock *stock);

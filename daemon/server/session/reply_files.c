@@ -259,7 +259,8 @@ int reply_files_open_stock(struct server *server, size_t n_bytes)
 
         if (!zeros)
                 return -ENOMEM;
-        return file_stock_new(REPLY_FILES_NAME, zeros, n_bytes, n_bytes, &server->stats_files);
+        return file_stock_new(REPLY_FILES_NAME, memfd_new, zeros, n_bytes, n_bytes,
+                              &server->stats_files);
 }
 
 int reply_files_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd)

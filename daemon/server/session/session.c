@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
+#include "base/memfd.h"
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/event_log.h"
@@ -17,6 +18,7 @@
 #include "daemon/server/session/timeouts.h"
 #include "daemon/server/session/request_walk.h"
 #include "gpumem.h"
+#include "proto/board.h"
 
 static const unsigned legal_next[SESSION_N_STATES] = {
         [SESSION_HELLO] = BIT(SESSION_READY) | BIT(SESSION_CLOSING),
@@ -48,7 +50,9 @@ static void discharge_connection(struct session *session)
 static void session_free(struct session *session)
 {
         assert(!session->marking.payer);
-        /* Truncates the board: the process may keep the file open, and its memory counts as the daemon's. */
+        /* Takes the board's pages, if they are not kept: the process may keep the file open, and its memory counts as the
+         * daemon's. */
+        closep(&session->board_fd);
         if (session->board)
                 reply_files_take_back(session->server, session->board, session->n_board_bytes);
         peer_deinit(&session->peer);
@@ -371,10 +375,20 @@ bool session_may_lease(const struct session *session)
                session->peer.uid == session->server->served_uid;
 }
 
+static void look_whether_board_is_kept(struct session *session)
+{
+        session->board_is_kept = memfd_pages_are_kept(session->board_fd);
+        closep(&session->board_fd);
+        if (session->board_is_kept)
+                client_set_words(session->client,
+                                 board_words(session->board, session->server->n_pools));
+}
+
 void session_note_user(struct session *session)
 {
         if (session->has_asked)
                 return;
+        look_whether_board_is_kept(session);
         session->has_asked = true;
         event_log_note(session, LISTED_EVENT_CONNECTED, PROTO_ALL_POOLS, 0,
                        session->way == SESSION_AS_ADMIN ? "admin socket" : NULL);
@@ -483,6 +497,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
                 return -ENOMEM;
         }
         session->server = server;
+        session->board_fd = -1;
         session->way = way;
         session->peer = *peer;
         session->since_ns = server_now_ns(server);

@@ -68,6 +68,8 @@ struct session {
         struct client *client;                    /* in READY, LEFT, ORPHANED */
         void *board;
         size_t n_board_bytes;
+        int board_fd;       /* until the client asks for memory; else -1 */
+        bool board_is_kept; /* the client had mapped and sealed it then: it is read and written */
         bool board_is_lost; /* its client has overwritten what the daemon wrote there */
         struct transport transport;
         struct peer peer;
@@ -117,7 +119,9 @@ int session_watch_process(struct session *session);
 void session_become_ready(struct session *session, struct client *client);
 
 /* The client asks for memory: the first time it is noted as an event, and only then its end is one, too. Who only looks,
- * as gpumemctl does again and again, would push out what users want to know. */
+ * as gpumemctl does again and again, would push out what users want to know. From then on its board counts, if no process can
+ * take pages of it away: where one that is gone is touched while a hole is punched, the kernel waits for the client that does
+ * so. */
 void session_note_user(struct session *session);
 
 /* Ends a connection whose peer did not do something in time. The peer is told, if the socket takes that at

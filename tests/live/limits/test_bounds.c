@@ -92,15 +92,15 @@ static void restart_with_few_files(void)
         daemon_admit_all(&gpumemd);
 }
 
-/* Half of the 256 fds are for 64 connections; root may have half of these, and so may each container that it runs. */
+/* Half of the 256 fds are for 42 connections; root may have half of these, and so may each container that it runs. */
 TEST(a_user_leaves_connections_for_others, NEEDS_ROOT)
 {
         unsigned n = 0;
 
         restart_with_few_files();
-        while (n < 64 && connect_and_leave() == 0)
+        while (n < 42 && connect_and_leave() == 0)
                 n++;
-        ck_assert_uint_eq(n, 32);
+        ck_assert_uint_eq(n, 21);
         ck_assert(!another_can(CONNECT, getuid()));
         ck_assert(another_can(CONNECT, STRANGER));
 }

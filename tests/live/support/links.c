@@ -49,6 +49,7 @@ struct member member_join(const char *program)
         member.n_board_bytes = welcome.n_board_bytes;
         member.pinned = welcome.n_pools - 1;
         ck_assert_int_eq(memfd_map_shared(fds.fds[0], member.n_board_bytes, &member.board), 0);
+        ck_assert_int_eq(memfd_keep_pages(fds.fds[0]), 0);
         member.words = board_words(member.board, welcome.n_pools);
         fdset_deinit(&fds);
         return member;

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What clients report on their boards, against a daemon of the test's own: it is shown as far as it is
  * possible, and a client that lies spoils no other client's statistics. */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "base/fdset.h"
+#include "base/memfd.h"
 #include "proto/board.h"
 #include "tests/live/support/listed.h"
 #include "tests/live/support/world.h"
@@ -159,6 +164,48 @@ TEST(what_has_never_asked_for_memory_reports_nothing)
         ck_assert_uint_eq(daemon_figure(FIGURE_hits), INT64_MAX);
         ck_assert_uint_eq(row_of("liar").device_hits, INT64_MAX);
         leave(&liar);
+}
+
+/* Else the daemon would wait for a client that takes a page away just when it is looked at. */
+TEST(a_board_whose_pages_may_go_does_not_count)
+{
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        const struct message_lease wanted = {.n_bytes = 2 * MIB};
+        struct message_welcome welcome;
+        struct message_leased leased;
+        struct claimant open = {.counters = NULL};
+
+        ck_assert_int_eq(link_open(NULL, &(struct link_hello){.program = "open"}, &open.member.link,
+                                   &welcome, &fds),
+                         0);
+        open.member.n_board_bytes = welcome.n_board_bytes;
+        ck_assert_int_eq(memfd_map_shared(fds.fds[0], welcome.n_board_bytes, &open.member.board),
+                         0);
+        open.counters = board_pool(open.member.board, 0);
+        ck_assert_int_eq(lease_over(open.member.link, &wanted, &leased), 0);
+        claim_everything(&open);
+        ck_assert_uint_eq(row_of("open").device_hits, 0);
+        ck_assert_uint_eq(row_of("open").device_allocated, 0);
+        ck_assert_uint_eq(board_words(open.member.board, welcome.n_pools)[leased.slot], 0);
+        /* To keep the pages now is too late. */
+        ck_assert_int_eq(memfd_keep_pages(fds.fds[0]), 0);
+        ck_assert_uint_eq(row_of("open").device_hits, 0);
+        give_back(&open, leased.lease);
+        leave(&open);
+}
+
+TEST(pages_of_a_board_that_counts_stay)
+{
+        struct claimant client = join("client");
+        uint64_t lease = must_lease(&client, 4 * MIB);
+
+        ck_assert_int_eq(madvise(client.member.board, client.member.n_board_bytes, MADV_REMOVE),
+                         -1);
+        ck_assert_int_eq(errno, EPERM);
+        ck_assert(board_is(&client.member.words[0], lease, BOARD_BUSY));
+        give_back(&client, lease);
+        leave(&client);
 }
 
 TEST(liars_wrap_no_sum)

@@ -48,6 +48,7 @@ struct party party_join(void)
         party.n_slots = welcome.welcome.n_slots;
         party.pinned = welcome.welcome.n_pools - 1;
         ck_assert_int_eq(memfd_map_shared(fds.fds[0], party.n_board_bytes, &party.board), 0);
+        ck_assert_int_eq(memfd_keep_pages(fds.fds[0]), 0);
         party.words = board_words(party.board, welcome.welcome.n_pools);
         fdset_deinit(&fds);
         return party;

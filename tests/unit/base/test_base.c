@@ -274,6 +274,33 @@ TEST(memfd_keeps_its_size)
         closep(&fd);
 }
 
+/* Each page that there is stays, and each process may seal it before. */
+TEST(memfd_keeps_its_pages)
+{
+        void *bytes, *others = NULL;
+        int fd = -1;
+
+        ck_assert_int_eq(memfd_new_to_keep("test", 8192, &fd), 0);
+        ck_assert_int_eq(memfd_check(fd, 8192), 0);
+        ck_assert_int_eq(memfd_map_shared(fd, 8192, &bytes), 0);
+        memset(bytes, 0x7f, 8192);
+        ck_assert_int_eq(madvise(bytes, 4096, MADV_REMOVE), 0);
+        ck_assert_int_eq(((char *)bytes)[0], 0);
+        ck_assert_int_eq(memfd_keep_pages(fd), 0);
+        ck_assert_int_lt(madvise(bytes, 8192, MADV_REMOVE), 0);
+        ck_assert_int_eq(errno, EPERM);
+        ck_assert_int_lt(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 8192), 0);
+        ck_assert_int_eq(errno, EPERM);
+        ck_assert_int_lt(ftruncate(fd, 4096), 0);
+        ck_assert_int_lt(pwrite(fd, "x", 1, 0), 0);
+        ck_assert_int_eq(memfd_map_shared(fd, 8192, &others), -EPERM);
+        ck_assert_int_eq(((char *)bytes)[4096], 0x7f);
+        memset(bytes, 0x7e, 8192);
+        ck_assert_int_eq(memfd_keep_pages(fd), -EPERM);
+        ck_assert_int_eq(munmap(bytes, 8192), 0);
+        closep(&fd);
+}
+
 TEST(memfd_constant_refuses_writes)
 {
         static const char text[] = "not to be changed";

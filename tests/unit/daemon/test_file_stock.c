@@ -30,8 +30,9 @@ static atomic_bool is_over;
 
 static void start(void)
 {
-        ck_assert_int_eq(file_stock_new("gpumem-test", &header, sizeof(header), N_BYTES, &stock),
-                         0);
+        ck_assert_int_eq(
+                file_stock_new("gpumem-test", memfd_new, &header, sizeof(header), N_BYTES, &stock),
+                0);
 }
 
 static void stop(void)
