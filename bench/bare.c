@@ -42,6 +42,7 @@ static int map_board(const struct message_welcome *welcome, int fd, struct bare 
         bare->n_board_bytes = welcome->n_board_bytes;
         bare->words = board_words(bare->board, welcome->n_pools);
         bare->n_slots = welcome->n_slots;
+        (void)memfd_keep_pages(fd);
         return 0;
 }
 

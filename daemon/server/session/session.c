@@ -47,12 +47,19 @@ static void discharge_connection(struct session *session)
         session->process = process_leave(session->process, &session->member);
 }
 
+/* Where a client has locked some of the file's bytes, to close it waits for the kernel's list of locks. */
+static void close_board(struct session *session)
+{
+        if (session->board_fd >= 0)
+                transport_close_fd(server_fd_closer(session->server), steal_fd(&session->board_fd));
+}
+
 static void session_free(struct session *session)
 {
         assert(!session->marking.payer);
         /* Takes the board's pages, if they are not kept: the process may keep the file open, and its memory counts as the
          * daemon's. */
-        closep(&session->board_fd);
+        close_board(session);
         if (session->board)
                 reply_files_take_back(session->server, session->board, session->n_board_bytes);
         peer_deinit(&session->peer);
@@ -378,7 +385,7 @@ bool session_may_lease(const struct session *session)
 static void look_whether_board_is_kept(struct session *session)
 {
         session->board_is_kept = memfd_pages_are_kept(session->board_fd);
-        closep(&session->board_fd);
+        close_board(session);
         if (session->board_is_kept)
                 client_set_words(session->client,
                                  board_words(session->board, session->server->n_pools));

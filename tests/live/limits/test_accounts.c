@@ -10,7 +10,7 @@
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"
 
-/* In the daemon: two fds for each connection, half of all fds are for connections, and a user has a third
+/* In the daemon: three fds for each connection, half of all fds are for connections, and a user has a third
  * of these. */
 #define FILES_FOR_MANY 4096
 
