@@ -20,7 +20,7 @@
 #define N_WAVE  50
 
 /* The daemon's: for each connection, and for each user that has any. */
-#define FDS_A_CONNECTION 2 /* and that of its board, which the stock had before */
+#define FDS_A_CONNECTION 2 /* without its board */
 
 static void start_with(const char *configuration)
 {
@@ -171,8 +171,7 @@ TEST(a_user_has_so_many_connections)
         link_free(open_admin_link("admin"));
         must_serve(fds[0]);
         closep(&fds[3]);
-        /* The stock is full again, and these three have a board's file each: they have not asked for memory. */
-        await_fds(n_fds_before + 3 * (FDS_A_CONNECTION + 1));
+        await_fds(n_fds_before + 3 * FDS_A_CONNECTION);
         fds[3] = connect_ready();
         daemon_configure(&gpumemd, "{\"each_user\": {\"connections\": 5}}");
         for (fd = connect_raw(); !is_welcome(fd); fd = connect_raw())

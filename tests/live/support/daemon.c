@@ -122,12 +122,20 @@ static unsigned count_in_stock(const char *path, const char *target)
         return n < FILE_STOCK_MAX ? n : FILE_STOCK_MAX;
 }
 
+unsigned daemon_count_boards(const struct daemon *daemon)
+{
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)daemon->pid);
+        return count_entries(path, "memfd:gpumem-board");
+}
+
 unsigned daemon_count_fds(const struct daemon *daemon)
 {
         char path[64];
 
         (void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)daemon->pid);
-        return count_entries(path, "") - count_in_stock(path, "memfd:gpumem-board") -
+        return count_entries(path, "") - daemon_count_boards(daemon) -
                count_in_stock(path, "memfd:gpumem-rows");
 }
 

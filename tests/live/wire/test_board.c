@@ -6,6 +6,7 @@
 
 #include "base/fdset.h"
 #include "base/memfd.h"
+#include "daemon/server/session/file_stock.h"
 #include "proto/board.h"
 #include "tests/live/support/listed.h"
 #include "tests/live/support/world.h"
@@ -206,6 +207,26 @@ TEST(pages_of_a_board_that_counts_stay)
         ck_assert(board_is(&client.member.words[0], lease, BOARD_BUSY));
         give_back(&client, lease);
         leave(&client);
+}
+
+/* Of those that have asked for memory, and of those that have not. */
+TEST(no_board_stays_open)
+{
+        enum { N_CLIENTS = 2 * FILE_STOCK_MAX };
+        struct claimant clients[N_CLIENTS];
+
+        for (unsigned i = 0; i < N_CLIENTS; i++) {
+                clients[i] = join("client");
+                if (i % 2)
+                        give_back(&clients[i], must_lease(&clients[i], 2 * MIB));
+        }
+        ck_assert_uint_ge(daemon_count_boards(&gpumemd), N_CLIENTS / 2);
+        for (unsigned i = 1; i < N_CLIENTS; i += 2)
+                leave(&clients[i]);
+        AWAIT(daemon_count_boards(&gpumemd) <= N_CLIENTS / 2 + FILE_STOCK_MAX);
+        for (unsigned i = 0; i < N_CLIENTS; i += 2)
+                leave(&clients[i]);
+        AWAIT(daemon_count_boards(&gpumemd) <= FILE_STOCK_MAX);
 }
 
 TEST(liars_wrap_no_sum)
