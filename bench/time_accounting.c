@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* accounting SOCKET SOCKET: what a lease and its return cost of the first gpumemd beside the second, whose scheduler
+/* time_accounting SOCKET SOCKET: what a lease and its return cost of the first gpumemd beside the second, whose scheduler
  * measures no time (bench/untimed_scheduler.h). CPU time is counted. By turns: of each turn the least of some short batches counts on each
  * side, since other load only adds; its ratio is one of those of which the median is told. */
 #include <stdio.h>
@@ -150,6 +150,8 @@ int main(int argc, char **argv)
         for (unsigned side = 0; side < N_SIDES; side++)
                 bare_deinit(&bares[side]);
         if (r)
-                (void)fprintf(stderr, "accounting: error %d; usage: accounting SOCKET SOCKET\n", r);
+                (void)fprintf(stderr,
+                              "time_accounting: error %d; usage: time_accounting SOCKET SOCKET\n",
+                              r);
         return r ? EXIT_FAILURE : EXIT_SUCCESS;
 }

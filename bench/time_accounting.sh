@@ -15,7 +15,7 @@ export GPUMEM_SOCKET=$place/untimed.sock
 untimed=$!
 wait_until 20 gpumemctl stats
 status=0
-"$build/bench/accounting" "$timed" "$GPUMEM_SOCKET" || status=$?
+"$build/bench/time_accounting" "$timed" "$GPUMEM_SOCKET" || status=$?
 kill -TERM "$untimed"
 wait "$untimed" || true
 stop_daemon || true

@@ -12,7 +12,7 @@
 #include "ctl/core/report.h"
 #include "ctl/query/node_state.h"
 #include "ctl/query/process.h"
-#include "ctl/query/unreturned.h"
+#include "ctl/query/what_stays.h"
 
 static const char help[] =
         "Usage: gpumemctl free-all [OPTION]...\n"
@@ -41,13 +41,13 @@ static uint64_t lingering(const struct pool_stats *pool_stats, uint32_t pool)
 
 static void print_lines(const struct message_freed *freed, const struct stays *stays)
 {
-        char size[SIZE_TEXT_MAX], text[UNRETURNED_TEXT_MAX];
+        char size[SIZE_TEXT_MAX], text[STAY_TEXT_MAX];
 
         (void)printf("%s in %" PRIu64 " %s went back to the driver\n",
                      size_format(freed->n_bytes, size), freed->n_blocks,
                      freed->n_blocks == 1 ? "block" : "blocks");
         for (uint32_t i = 0; i < stays->n; i++) {
-                unreturned_text(&stays->stays[i], text);
+                stay_text(&stays->stays[i], text);
                 (void)printf("%s\n", text);
         }
 }
@@ -76,14 +76,14 @@ static json_t *stays_to_json(const struct stays *stays)
         json_t *array = json_array();
 
         for (uint32_t i = 0; i < stays->n; i++) {
-                const struct unreturned *stay = &stays->stays[i];
-                char text[UNRETURNED_TEXT_MAX];
+                const struct stay *stay = &stays->stays[i];
+                char text[STAY_TEXT_MAX];
 
-                unreturned_text(stay, text);
+                stay_text(stay, text);
                 (void)json_array_append_new(
                         array,
                         json_pack("{s:s, s:I, s:o, s:o, s:I, s:o, s:s}", "what",
-                                  unreturned_name(stay->kind), "uid", json_figure(stay->uid), "pid",
+                                  stay_name(stay->kind), "uid", json_figure(stay->uid), "pid",
                                   stay->pid ? json_integer(stay->pid) : json_null(), "program",
                                   *stay->program ? json_string(stay->program) : json_null(),
                                   "bytes", json_figure(stay->n_bytes), "allocated_bytes",

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boards whose pages are taken away while the daemon looks at them. */
+/* Boards whose pages are taken away: every second one before its client seals it, so that the daemon's first look at each page
+ * takes a page fault; the others again and again, at the lowest priority, so that a daemon that looked at them would wait for
+ * the hole. */
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
+#include "base/memfd.h"
 #include "base/size.h"
 #include "proto/frame_socket.h"
 #include "tests/attack/askers.h"
@@ -39,6 +43,7 @@ static void take_pages(int board)
 
 static void take_pages_away(struct gang_member *self)
 {
+        const struct sched_param none = {.sched_priority = 0};
         int boards[ASKERS_MAX];
 
         askers = (struct askers){.member = self, .n = self->rule->amount};
@@ -47,10 +52,14 @@ static void take_pages_away(struct gang_member *self)
 
                 askers.each[i].fd = peer_connect();
                 boards[i] = take_board(askers.each[i].fd);
+                take_pages(boards[i]);
+                if (i % 2)
+                        (void)memfd_keep_pages(boards[i]);
                 lease.lease.n_bytes = 2 * MIB;
                 (void)asker_call(&askers, &askers.each[i], &lease, MESSAGE_LEASE, &reply);
         }
         gang_is_ready(self);
+        (void)sched_setscheduler(0, SCHED_IDLE, &none);
         for (;;) {
                 for (unsigned i = 0; i < askers.n; i++)
                         take_pages(boards[i]);

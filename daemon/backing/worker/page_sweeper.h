@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frees the pages of files that clients may still hold, so that only empty files are left to them. A
- * process that writes to the file can delay this as long as it likes, so a thread of its own does it, and
+/* Frees the pages of files that clients may still hold, so that only empty files are left to them, but for a board that its
+ * client has sealed. A process that writes to the file can delay this as long as it likes, so a thread of its own does it, and
  * callers wait only briefly. While a sweep is delayed, few are queued behind it. Others only drop their
  * mapping and fd, and the kernel frees their memory unless a process holds the file. Any thread. */
 #pragma once

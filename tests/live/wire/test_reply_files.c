@@ -112,7 +112,7 @@ TEST(after_a_while_none_is_kept)
         (void)close(kept.fd);
 }
 
-/* The board, too: its words were the daemon's to write. */
+/* The board, too, if its client has not sealed it. */
 TEST(with_the_connection_all_is_taken_back)
 {
         struct fdset fds = FDSET_NULL;

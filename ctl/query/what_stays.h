@@ -8,21 +8,21 @@
 
 #include "proto/listing.h"
 
-enum unreturned_kind {
-        UNRETURNED_REGISTERED, /* pinned memory that a process keeps registered */
-        UNRETURNED_MAPPED,     /* other memory that a process has not unmapped */
-        UNRETURNED_IDLE,       /* in a lease, and not used at present */
-        UNRETURNED_LEFT,       /* of a client whose connection is over, and whose process is not */
-        UNRETURNED_ORPHANED,   /* of one whose process is over, and whose connection is not */
-        UNRETURNED_UNCHARGED,  /* no process's: the driver does not take it */
-        UNRETURNED_DECLARED,   /* of an earlier daemon, and still held */
-        UNRETURNED_HELD,       /* in a lease: in use, or freed there and not marked idle */
-        UNRETURNED_N_KINDS,
+enum stay_kind {
+        STAY_REGISTERED, /* pinned memory that a process keeps registered */
+        STAY_MAPPED,     /* other memory that a process has not unmapped */
+        STAY_IDLE,       /* in a lease, and not used at present */
+        STAY_LEFT,       /* of a client whose connection is over, and whose process is not */
+        STAY_ORPHANED,   /* of one whose process is over, and whose connection is not */
+        STAY_UNCHARGED,  /* no process's: the driver does not take it */
+        STAY_DECLARED,   /* of an earlier daemon, and still held */
+        STAY_HELD,       /* in a lease: in use, or freed there and not marked idle */
+        STAY_N_KINDS,
 };
 
 /* One process's, for one reason. */
-struct unreturned {
-        enum unreturned_kind kind;
+struct stay {
+        enum stay_kind kind;
         uint32_t uid;
         uint32_t pid; /* 0: none */
         uint64_t n_bytes;
@@ -32,7 +32,7 @@ struct unreturned {
 };
 
 struct stays {
-        struct unreturned *stays; /* the most bytes first; what is held stands behind all else */
+        struct stay *stays; /* the most bytes first; what is held stands behind all else */
         uint32_t n;
         bool is_short_of_memory; /* some are missing */
 };
@@ -55,6 +55,6 @@ void stays_find_stopped(struct stays *stays, bool (*is_stopped)(uint32_t pid, ui
 void stays_deinit(struct stays *stays);
 
 /* "registered", and a whole sentence without its end. */
-const char *unreturned_name(enum unreturned_kind kind);
-#define UNRETURNED_TEXT_MAX 256
-void unreturned_text(const struct unreturned *stay, char text[static UNRETURNED_TEXT_MAX]);
+const char *stay_name(enum stay_kind kind);
+#define STAY_TEXT_MAX 256
+void stay_text(const struct stay *stay, char text[static STAY_TEXT_MAX]);

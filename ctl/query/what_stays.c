@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ctl/query/unreturned.h"
+#include "ctl/query/what_stays.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,17 +10,17 @@
 #include "ctl/query/node_state.h"
 #include "gpumem.h"
 
-const char *unreturned_name(enum unreturned_kind kind)
+const char *stay_name(enum stay_kind kind)
 {
-        static const char *const names[UNRETURNED_N_KINDS] = {
-                [UNRETURNED_REGISTERED] = "registered",
-                [UNRETURNED_MAPPED] = "mapped",
-                [UNRETURNED_IDLE] = "idle",
-                [UNRETURNED_LEFT] = "left",
-                [UNRETURNED_ORPHANED] = "orphaned",
-                [UNRETURNED_UNCHARGED] = "stuck",
-                [UNRETURNED_DECLARED] = "declared",
-                [UNRETURNED_HELD] = "held",
+        static const char *const names[STAY_N_KINDS] = {
+                [STAY_REGISTERED] = "registered",
+                [STAY_MAPPED] = "mapped",
+                [STAY_IDLE] = "idle",
+                [STAY_LEFT] = "left",
+                [STAY_ORPHANED] = "orphaned",
+                [STAY_UNCHARGED] = "stuck",
+                [STAY_DECLARED] = "declared",
+                [STAY_HELD] = "held",
         };
 
         return names[kind];
@@ -29,38 +29,36 @@ const char *unreturned_name(enum unreturned_kind kind)
 /* What stands before and after the bytes, and after them where a stopped process can do nothing; NULL: it need not. */
 static const struct {
         const char *before, *after, *if_stopped;
-} words[UNRETURNED_N_KINDS] = {
-        [UNRETURNED_REGISTERED] =
-                {"keeps", "of pinned memory registered until it calls gpumem_flush or ends",
-                 "of pinned memory registered"},
-        [UNRETURNED_MAPPED] = {"keeps", "mapped until it runs again, calls gpumem_flush or ends",
-                               "mapped"},
-        [UNRETURNED_IDLE] = {"keeps", "leased that it does not use: free-all again gives it back",
-                             NULL},
-        [UNRETURNED_LEFT] = {"has closed its connection and may keep", "mapped until it ends",
-                             NULL},
-        [UNRETURNED_ORPHANED] = {"has ended; its child keeps", "until the child ends", NULL},
-        [UNRETURNED_DECLARED] = {"holds", "of an earlier gpumemd until it frees that or ends",
-                                 "of an earlier gpumemd"},
-        [UNRETURNED_HELD] = {"holds", "in its leases", "in its leases"},
+} words[STAY_N_KINDS] = {
+        [STAY_REGISTERED] = {"keeps",
+                             "of pinned memory registered until it calls gpumem_flush or ends",
+                             "of pinned memory registered"},
+        [STAY_MAPPED] = {"keeps", "mapped until it runs again, calls gpumem_flush or ends",
+                         "mapped"},
+        [STAY_IDLE] = {"keeps", "leased that it does not use: free-all again gives it back", NULL},
+        [STAY_LEFT] = {"has closed its connection and may keep", "mapped until it ends", NULL},
+        [STAY_ORPHANED] = {"has ended; its child keeps", "until the child ends", NULL},
+        [STAY_DECLARED] = {"holds", "of an earlier gpumemd until it frees that or ends",
+                           "of an earlier gpumemd"},
+        [STAY_HELD] = {"holds", "in its leases", "in its leases"},
 };
 
 /* The rest is free in the process, or between allocations. */
-static void allocated_text(const struct unreturned *stay, char text[static UNRETURNED_TEXT_MAX / 2])
+static void allocated_text(const struct stay *stay, char text[static STAY_TEXT_MAX / 2])
 {
         char size[SIZE_TEXT_MAX];
 
         *text = '\0';
-        if (stay->kind == UNRETURNED_HELD && stay->n_allocated_bytes < stay->n_bytes)
-                (void)snprintf(text, UNRETURNED_TEXT_MAX / 2, ", %s of it in allocations%s",
+        if (stay->kind == STAY_HELD && stay->n_allocated_bytes < stay->n_bytes)
+                (void)snprintf(text, STAY_TEXT_MAX / 2, ", %s of it in allocations%s",
                                size_format(stay->n_allocated_bytes, size),
                                stay->is_stopped ? ""
                                                 : ": gpumem_flush there returns what is empty");
 }
 
-void unreturned_text(const struct unreturned *stay, char text[static UNRETURNED_TEXT_MAX])
+void stay_text(const struct stay *stay, char text[static STAY_TEXT_MAX])
 {
-        char size[SIZE_TEXT_MAX], allocated[UNRETURNED_TEXT_MAX / 2], stopped[64] = "";
+        char size[SIZE_TEXT_MAX], allocated[STAY_TEXT_MAX / 2], stopped[64] = "";
         const char *after = words[stay->kind].after;
 
         (void)size_format(stay->n_bytes, size);
@@ -70,13 +68,13 @@ void unreturned_text(const struct unreturned *stay, char text[static UNRETURNED_
                 (void)snprintf(stopped, sizeof(stopped),
                                "; it is stopped: kill -CONT %" PRIu32 ", or end it", stay->pid);
         }
-        if (stay->kind == UNRETURNED_UNCHARGED)
-                (void)snprintf(text, UNRETURNED_TEXT_MAX,
+        if (stay->kind == STAY_UNCHARGED)
+                (void)snprintf(text, STAY_TEXT_MAX,
                                "the driver has not taken back %s that no process holds: see "
                                "gpumemd's log",
                                size);
         else
-                (void)snprintf(text, UNRETURNED_TEXT_MAX,
+                (void)snprintf(text, STAY_TEXT_MAX,
                                "%s (process %" PRIu32 ", uid %" PRIu32 ") %s %s %s%s%s",
                                *stay->program ? stay->program : "?", stay->pid, stay->uid,
                                words[stay->kind].before, size, after, allocated, stopped);
@@ -87,12 +85,12 @@ void stays_deinit(struct stays *stays)
         free(stays->stays);
 }
 
-static void add(struct stays *stays, const struct unreturned *stay)
+static void add(struct stays *stays, const struct stay *stay)
 {
-        struct unreturned *all;
+        struct stay *all;
 
         for (uint32_t i = 0; i < stays->n; i++) {
-                struct unreturned *same = &stays->stays[i];
+                struct stay *same = &stays->stays[i];
 
                 if (same->kind == stay->kind && same->pid == stay->pid && same->uid == stay->uid) {
                         same->n_bytes += stay->n_bytes;
@@ -108,32 +106,32 @@ static void add(struct stays *stays, const struct unreturned *stay)
         stays->stays = all;
 }
 
-/* UNRETURNED_N_KINDS: it is on no process's account and there for the next request, or other tenants'. */
-static enum unreturned_kind kind_of(const struct block_row *block, const struct client_row *client)
+/* STAY_N_KINDS: it is on no process's account and there for the next request, or other tenants'. */
+static enum stay_kind kind_of(const struct block_row *block, const struct client_row *client)
 {
         bool is_taken = block->state == LISTED_LINGERING;
 
         if (!is_taken && block->state != LISTED_IDLE && block->state != LISTED_LEASED)
-                return UNRETURNED_N_KINDS;
+                return STAY_N_KINDS;
         if (client && client->state == LISTED_LEFT)
-                return UNRETURNED_LEFT;
+                return STAY_LEFT;
         if (client && client->state == LISTED_ORPHANED)
-                return UNRETURNED_ORPHANED;
+                return STAY_ORPHANED;
         if (block->state == LISTED_IDLE)
-                return UNRETURNED_IDLE;
+                return STAY_IDLE;
         if (!is_taken)
-                return UNRETURNED_HELD;
+                return STAY_HELD;
         if (!block->pid)
-                return UNRETURNED_UNCHARGED;
-        return block->kind == GPUMEM_PINNED ? UNRETURNED_REGISTERED : UNRETURNED_MAPPED;
+                return STAY_UNCHARGED;
+        return block->kind == GPUMEM_PINNED ? STAY_REGISTERED : STAY_MAPPED;
 }
 
 static int compare(const void *a, const void *b)
 {
-        const struct unreturned *one = a, *other = b;
+        const struct stay *one = a, *other = b;
 
-        if ((one->kind == UNRETURNED_HELD) != (other->kind == UNRETURNED_HELD))
-                return one->kind == UNRETURNED_HELD ? 1 : -1;
+        if ((one->kind == STAY_HELD) != (other->kind == STAY_HELD))
+                return one->kind == STAY_HELD ? 1 : -1;
         if (one->n_bytes != other->n_bytes)
                 return one->n_bytes > other->n_bytes ? -1 : 1;
         if (one->pid != other->pid)
@@ -147,14 +145,13 @@ void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct 
         *ret_stays = (struct stays){.n = 0};
         for (uint32_t i = 0; i < n_blocks; i++) {
                 const struct client_row *client = client_of_block(&blocks[i], clients, n_clients);
-                struct unreturned stay = {.kind = kind_of(&blocks[i], client),
-                                          .uid = blocks[i].uid,
-                                          .pid = blocks[i].pid,
-                                          .n_bytes = blocks[i].bytes,
-                                          .n_allocated_bytes = LISTING_UNTOLD};
+                struct stay stay = {.kind = kind_of(&blocks[i], client),
+                                    .uid = blocks[i].uid,
+                                    .pid = blocks[i].pid,
+                                    .n_bytes = blocks[i].bytes,
+                                    .n_allocated_bytes = LISTING_UNTOLD};
 
-                if (stay.kind == UNRETURNED_N_KINDS ||
-                    (uid != LISTING_NOBODY && uid != blocks[i].uid))
+                if (stay.kind == STAY_N_KINDS || (uid != LISTING_NOBODY && uid != blocks[i].uid))
                         continue;
                 if (client)
                         memcpy(stay.program, client->program, sizeof(stay.program));
@@ -168,12 +165,12 @@ void stays_find_declared(struct stays *stays, const struct client_row *clients, 
                          uint32_t uid)
 {
         for (uint32_t i = 0; i < n_clients; i++) {
-                struct unreturned stay = {.kind = UNRETURNED_DECLARED,
-                                          .uid = clients[i].uid,
-                                          .pid = clients[i].pid,
-                                          .n_bytes = clients[i].device_declared +
-                                                     clients[i].pinned_declared,
-                                          .n_allocated_bytes = LISTING_UNTOLD};
+                struct stay stay = {.kind = STAY_DECLARED,
+                                    .uid = clients[i].uid,
+                                    .pid = clients[i].pid,
+                                    .n_bytes = clients[i].device_declared +
+                                               clients[i].pinned_declared,
+                                    .n_allocated_bytes = LISTING_UNTOLD};
 
                 if (!stay.n_bytes || clients[i].state == LISTED_OTHERS ||
                     (uid != LISTING_NOBODY && uid != clients[i].uid))
@@ -188,9 +185,9 @@ void stays_find_declared(struct stays *stays, const struct client_row *clients, 
 void stays_find_allocated(struct stays *stays, const struct client_row *clients, uint32_t n_clients)
 {
         for (uint32_t i = 0; i < stays->n; i++) {
-                struct unreturned *stay = &stays->stays[i];
+                struct stay *stay = &stays->stays[i];
 
-                if (stay->kind != UNRETURNED_HELD)
+                if (stay->kind != STAY_HELD)
                         continue;
                 stay->n_allocated_bytes = 0;
                 for (uint32_t n = 0; n < n_clients; n++) {
@@ -204,7 +201,7 @@ void stays_find_allocated(struct stays *stays, const struct client_row *clients,
 void stays_find_stopped(struct stays *stays, bool (*is_stopped)(uint32_t pid, uint32_t uid))
 {
         for (uint32_t i = 0; i < stays->n; i++) {
-                struct unreturned *stay = &stays->stays[i];
+                struct stay *stay = &stays->stays[i];
 
                 stay->is_stopped = stay->pid && is_stopped(stay->pid, stay->uid);
         }

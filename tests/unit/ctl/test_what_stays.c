@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ctl/query/unreturned.h"
+#include "ctl/query/what_stays.h"
 #include "gpumem.h"
 #include "tests/suite.h"
 
@@ -32,12 +32,12 @@ static struct stays find(const struct block_row *blocks, uint32_t n_blocks, uint
         return stays;
 }
 
-static void must_say(const struct unreturned *stay, const char *name, const char *wanted)
+static void must_say(const struct stay *stay, const char *name, const char *wanted)
 {
-        char text[UNRETURNED_TEXT_MAX];
+        char text[STAY_TEXT_MAX];
 
-        unreturned_text(stay, text);
-        ck_assert_str_eq(unreturned_name(stay->kind), name);
+        stay_text(stay, text);
+        ck_assert_str_eq(stay_name(stay->kind), name);
         ck_assert_str_eq(text, wanted);
 }
 
@@ -92,7 +92,7 @@ TEST(what_is_held_stands_last_and_says_what_is_in_allocations)
         struct stays stays = find(blocks, ARRAY_SIZE(blocks), LISTING_NOBODY);
 
         ck_assert_uint_eq(stays.n, 3);
-        ck_assert_uint_eq(stays.stays[0].kind, UNRETURNED_IDLE);
+        ck_assert_uint_eq(stays.stays[0].kind, STAY_IDLE);
         must_say(&stays.stays[1], "held",
                  "works (process 1, uid 1000) holds 66.00 MiB in its leases");
         stays_find_allocated(&stays, holders, ARRAY_SIZE(holders));
@@ -120,7 +120,7 @@ TEST(what_clients_declare_stays_before_what_is_held)
         must_say(&stays.stays[0], "declared",
                  "? (process 1, uid 1000) holds 3.00 MiB of an earlier gpumemd until it frees that "
                  "or ends");
-        ck_assert_uint_eq(stays.stays[1].kind, UNRETURNED_HELD);
+        ck_assert_uint_eq(stays.stays[1].kind, STAY_HELD);
         stays_deinit(&stays);
         stays = find(blocks, 0, LISTING_NOBODY);
         stays_find_declared(&stays, holders, ARRAY_SIZE(holders), LISTING_NOBODY);
@@ -192,4 +192,4 @@ TEST(one_users_are_chosen)
         stays_deinit(&stays);
 }
 
-TESTS_MAIN("stay")
+TESTS_MAIN("what_stays")
